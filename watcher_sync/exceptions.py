@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every error that watcher_sync raises on purpose, a sentence each.
+
+A plugin writer needs two of them: :class:`InvalidEvent` and :class:`NotYet`. The command line turns
+:class:`ConfigError` into exit status 2 and every other :class:`WatcherSyncError` into exit status 1,
+with the message as the one line on stderr.
+"""
+
+from __future__ import annotations
+
+
+class WatcherSyncError(Exception):
+    """The root of this project's errors; its message is fit to be shown to an operator."""
+
+
+class ConfigError(WatcherSyncError):
+    """The configuration cannot work; the message names the option or the file."""
+
+
+class PluginConflict(ConfigError):
+    """Two plugins claim the same thing; the message names both."""
+
+
+class InvalidEvent(WatcherSyncError):
+    """The event can never be applied; it goes to quarantine with this message as the reason."""
+
+
+class NotYet(WatcherSyncError):
+    """The event speaks of an entity that does not exist yet; it is parked until the entity appears.
+
+    :param kind: the kind of the missing entity.
+    :param entity_id: its id.
+    """
+
+    def __init__(self, kind: str, entity_id: str) -> None:
+        super().__init__(f"{kind} {entity_id} does not exist yet")
+        self.kind = kind
+        self.entity_id = entity_id
+
+
+class StorageError(WatcherSyncError):
+    """The root of what the database can do to a commit."""
+
+
+class HeadMoved(StorageError):
+    """Another writer committed first: catch up with the journal and dispatch again."""
+
+
+class LeaseLost(StorageError):
+    """Another engine of the group holds the lease now: nothing may be written any more."""
+
+
+class DatabaseUnavailable(StorageError):
+    """The database cannot be reached or does not answer now: keep everything and try again later."""
+
+
+class RowRefused(StorageError):
+    """The database refused a value of this commit and always will: find the culprit by bisecting."""
+
+
+class SchemaMissing(StorageError):
+    """The database has no schema, or one of another release."""
+
+
+class JournalPurged(StorageError):
+    """The journal no longer reaches back to the asked seq: load the tables instead."""
+
+
+class LeaseHeld(StorageError):
+    """Another live engine of the same group leads, and this one was not told to stand by."""
+
+
+class SourceError(WatcherSyncError):
+    """A source cannot run now; its supervisor starts it again."""

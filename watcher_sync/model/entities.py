@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The compute kinds: hosts, instances, and the aggregates that give hosts their availability zone."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Annotated, Any, Literal
+
+from watcher_sync.model.changes import NEVER
+from watcher_sync.model.kinds import (
+    Count,
+    Derived,
+    Doc,
+    Entity,
+    Implied,
+    In,
+    Kinds,
+    LongText,
+    Reference,
+    Text,
+    kind,
+)
+from watcher_sync.model.view import View
+
+
+def zone_of_host(view: View, node: ComputeNode) -> str | None:
+    """The availability zone of the host's aggregate, else the one that its service told.
+
+    Nova lets a host be in one zone only; while two aggregates disagree, the later change wins.
+    """
+    zones = [a for a in view.by("aggregate", "hosts", node.id) if isinstance(a, Aggregate) and a.availability_zone]
+    if zones:
+        return max(zones, key=lambda a: (a.versions, a.id)).availability_zone
+    return node.service_zone
+
+
+@kind("aggregate", plural="aggregates", indexes=("hosts",), references=(Reference("hosts", "compute_node"),))
+class Aggregate(Entity, frozen=True, kw_only=True, gc=False):
+    """A group of hosts of Nova. Id: the aggregate's uuid."""
+
+    name: Annotated[Text | None, In("state"), Doc("Name of the aggregate.")] = None
+    hosts: Annotated[list[str] | None, In("state"), Doc("Its hosts, sorted.")] = None
+    availability_zone: Annotated[Text | None, In("state"), Doc("The zone of its hosts, where it sets one.")] = None
+
+
+@kind(
+    "compute_node",
+    plural="compute_nodes",
+    anchor="service",
+    ids_reused=True,
+    indexes=("availability_zone",),
+    derived=(Derived("availability_zone", zone_of_host),),
+    volatile="last_heard",
+)
+class ComputeNode(Implied, frozen=True, kw_only=True, gc=False):
+    """A host that runs instances. Id: the host of its compute service."""
+
+    hypervisor_hostname: Annotated[Text | None, In("capacity"), Doc("Name that the hypervisor gives itself.")] = None
+    uuid: Annotated[Text | None, In("capacity"), Doc("Nova's uuid of the hypervisor, when an API told it.")] = None
+    status: Annotated[
+        Literal["enabled", "disabled"] | None, In("service"), Doc("Whether the scheduler may use it.")
+    ] = None
+    disabled_reason: Annotated[LongText | None, In("service"), Doc("Why an operator disabled it.")] = None
+    forced_down: Annotated[bool | None, In("service"), Doc("Whether it was declared dead by hand.")] = None
+    state: Annotated[
+        Literal["up", "down", "unknown"], In("capacity"), Doc("unknown until an API tells: notifications do not.")
+    ] = "unknown"
+    service_zone: Annotated[Text | None, In("service"), Doc("The zone that the compute service told.")] = None
+    availability_zone: Annotated[Text | None, Doc("The zone of its aggregate, else of its service.")] = None
+    last_heard: Annotated[datetime.datetime | None, Doc("When the last event that it published was made.")] = None
+    vcpus: Annotated[Count | None, In("capacity"), Doc("Virtual CPUs of the hypervisor.")] = None
+    memory_mb: Annotated[Count | None, In("capacity"), Doc("Memory, MiB.")] = None
+    disk_gb: Annotated[Count | None, In("capacity"), Doc("Disk, GiB.")] = None
+    reserved_vcpus: Annotated[Count | None, In("capacity"), Doc("Virtual CPUs kept back.")] = None
+    reserved_memory_mb: Annotated[Count | None, In("capacity"), Doc("Memory kept back, MiB.")] = None
+    reserved_disk_gb: Annotated[Count | None, In("capacity"), Doc("Disk kept back, GiB.")] = None
+    vcpu_ratio: Annotated[float | None, In("capacity"), Doc("Allocation ratio of virtual CPUs.")] = None
+    memory_ratio: Annotated[float | None, In("capacity"), Doc("Allocation ratio of memory.")] = None
+    disk_ratio: Annotated[float | None, In("capacity"), Doc("Allocation ratio of disk.")] = None
+
+    @property
+    def registered(self) -> bool:
+        """Whether a compute service stands behind it now."""
+        return self.versions[0] != NEVER and not self.gone
+
+
+@kind(
+    "instance",
+    plural="instances",
+    indexes=("host", "project_id"),
+    references=(Reference("host", "compute_node", implies=True),),
+)
+class Instance(Entity, frozen=True, kw_only=True, gc=False):
+    """A server of Nova. Id: its uuid."""
+
+    name: Annotated[Text | None, In("state"), Doc("Display name.")] = None
+    host_name: Annotated[Text | None, In("state"), Doc("Host name inside the guest.")] = None
+    project_id: Annotated[Text | None, In("state"), Doc("Project (tenant) that owns it.")] = None
+    user_id: Annotated[Text | None, In("state"), Doc("User that made it.")] = None
+    host: Annotated[Text | None, In("placement"), Doc("Compute service host that it runs on.")] = None
+    node: Annotated[Text | None, In("placement"), Doc("Hypervisor host name; may differ from host.")] = None
+    state: Annotated[Text | None, In("state"), Doc("Nova's vm_state, such as active or soft-deleted.")] = None
+    task_state: Annotated[Text | None, In("state"), Doc("What Nova is doing with it now.")] = None
+    power_state: Annotated[Text | None, In("state"), Doc("Power state by the hypervisor.")] = None
+    locked: Annotated[bool | None, In("lock"), Doc("Whether an owner or operator locked it.")] = None
+    locked_reason: Annotated[LongText | None, In("lock"), Doc("Why it was locked.")] = None
+    vcpus: Annotated[Count | None, In("state"), Doc("Virtual CPUs.")] = None
+    memory_mb: Annotated[Count | None, In("state"), Doc("Memory, MiB.")] = None
+    disk_gb: Annotated[Count | None, In("state"), Doc("Local disk: root unless booted from a volume, ephemeral, swap; GiB.")] = None
+    root_gb: Annotated[Count | None, In("state"), Doc("Root disk of the flavor, GiB.")] = None
+    ephemeral_gb: Annotated[Count | None, In("state"), Doc("Ephemeral disk of the flavor, GiB.")] = None
+    swap_mb: Annotated[Count | None, In("state"), Doc("Swap of the flavor, MiB.")] = None
+    flavor_id: Annotated[Text | None, In("state"), Doc("Id of the flavor.")] = None
+    flavor_name: Annotated[Text | None, In("state"), Doc("Name of the flavor.")] = None
+    extra_specs: Annotated[dict[str, Any] | None, In("state"), Doc("Extra specs of the flavor.")] = None
+    image_id: Annotated[Text | None, In("state"), Doc("Image it was made from; None when booted from a volume.")] = None
+    metadata: Annotated[dict[str, Any] | None, In("state"), Doc("Key-value pairs of the owner.")] = None
+    key_name: Annotated[Text | None, In("state"), Doc("Name of the key pair.")] = None
+    availability_zone: Annotated[Text | None, In("state"), Doc("Availability zone that Nova gives.")] = None
+    ip_addresses: Annotated[list[str] | None, In("state"), Doc("Fixed addresses, in the order of the interfaces.")] = None
+    created_at: Annotated[datetime.datetime | None, In("state"), Doc("When it was created.")] = None
+    updated_at: Annotated[datetime.datetime | None, In("state"), Doc("When Nova last wrote it.")] = None
+    launched_at: Annotated[datetime.datetime | None, In("state"), Doc("When it first ran.")] = None
+    fault_type: Annotated[Text | None, In("fault"), Doc("Exception class of the last error event.")] = None
+    fault_message: Annotated[LongText | None, In("fault"), Doc("Message of the last error event.")] = None
+
+
+BUILTIN = (Aggregate, ComputeNode, Instance)
+
+
+def builtin_kinds() -> Kinds:
+    """The kinds that this package declares."""
+    return Kinds(*BUILTIN)

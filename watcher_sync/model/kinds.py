@@ -1,0 +1,332 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a kind of entity is declared, once; table, JSON and schema are derived from the declaration.
+
+A kind is a frozen :class:`Entity` class whose annotations say everything about each field::
+
+    @kind("compute_node", plural="compute_nodes", anchor="service", indexes=("availability_zone",))
+    class ComputeNode(Entity, frozen=True, kw_only=True, gc=False):
+        status: Annotated[Literal["enabled", "disabled"] | None, In("service"), Doc("...")] = None
+
+Every field belongs to one facet (``In``): the group of fields that one kind of writer owns, with a
+version of its own. The *anchor* facet carries the existence of the entity.
+
+Entities are immutable: a change makes a new one. So a reader may keep what it got for as long as it
+likes, and a snapshot is a matter of keeping references.
+"""
+
+from __future__ import annotations
+
+import datetime
+import types
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+
+from watcher_sync.exceptions import InvalidEvent, PluginConflict
+from watcher_sync.model.changes import NEVER, Version
+
+Id = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
+"""An entity's id."""
+
+Text = Annotated[str, msgspec.Meta(max_length=255)]
+"""A short text: a name, a state, an id of something else."""
+
+LongText = Annotated[str, msgspec.Meta(max_length=65_535)]
+"""A message for people."""
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+"""A number of things, or an amount in the unit that the field's name ends with."""
+
+
+class In(msgspec.Struct, frozen=True):
+    """Annotation: the facet that a field belongs to."""
+
+    facet: str
+
+
+class Doc(msgspec.Struct, frozen=True):
+    """Annotation: what a field means, for the API schema and the documentation."""
+
+    text: str
+
+
+class Entity(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Base of all kinds: the id and the bookkeeping, which is no part of the entity's JSON."""
+
+    id: str
+    seq: int = 0
+    """Journal seq of the change that wrote it last; the entity's ETag."""
+    versions: tuple[Version, ...] = ()
+    """Per facet, in the kind's order, the version that wrote it; NEVER where nobody did."""
+
+
+class Implied(Entity, frozen=True, kw_only=True, gc=False):
+    """Base of kinds that exist as long as something refers to them, declared or not."""
+
+    discovered: Annotated[bool, Doc("Known only because something refers to it.")] = False
+    gone: Annotated[bool, Doc("Deleted where it was declared, while something still refers to it.")] = False
+
+
+class Reference(msgspec.Struct, frozen=True):
+    """A field whose value is the id (or a list of ids) of entities of another kind.
+
+    :ivar field: an indexed field of the kind that declares the reference.
+    :ivar kind: the kind that is referred to.
+    :ivar implies: the referred entity exists as long as it is referred to (its kind is an Implied one).
+        Otherwise a change of the field only has the other's derived fields computed again.
+    """
+
+    field: str
+    kind: str
+    implies: bool = False
+
+
+class Derived(msgspec.Struct, frozen=True):
+    """A field that follows from other entities: a pure function of the view and the entity itself.
+
+    It is computed again whenever the entity or one that refers to it changes, so it needs no version:
+    the entities that it follows from have theirs.
+    """
+
+    field: str
+    compute: Callable[[Any, Any], Any]
+
+
+class Field(msgspec.Struct, frozen=True):
+    """One declared field of a kind."""
+
+    name: str
+    facet: str | None
+    """None for derived fields and for those that the model itself keeps."""
+    type: Any
+    """The annotation without In and Doc; what msgspec validates against."""
+    python: type
+    """str, int, float, bool, datetime, list or dict."""
+    nullable: bool
+    max_length: int | None
+    doc: str
+
+
+class Kind:
+    """Everything derived from one declaration."""
+
+    def __init__(
+        self,
+        cls: type[Entity],
+        name: str,
+        *,
+        plural: str,
+        anchor: str,
+        ids_reused: bool,
+        indexes: tuple[str, ...],
+        references: tuple[Reference, ...],
+        derived: tuple[Derived, ...],
+        volatile: str | None,
+    ) -> None:
+        self.cls = cls
+        self.name = name
+        self.plural = plural
+        self.anchor = anchor
+        self.ids_reused = ids_reused
+        self.indexes = indexes
+        self.references = references
+        self.derived = derived
+        self.volatile = volatile
+        self.implied = issubclass(cls, Implied)
+        self.fields: dict[str, Field] = {field.name: field for field in _fields_of(cls)}
+        self.public = ("id", *self.fields)
+        facets = dict.fromkeys([anchor, *(f.facet for f in self.fields.values() if f.facet)])
+        self.facets: tuple[str, ...] = tuple(facet for facet in facets if facet)
+        self.facet_position = {facet: i for i, facet in enumerate(self.facets)}
+        self.facet_fields: dict[str, tuple[str, ...]] = {
+            facet: tuple(f.name for f in self.fields.values() if f.facet == facet) for facet in self.facets
+        }
+        self.no_versions: tuple[Version, ...] = (NEVER,) * len(self.facets)
+        self.anchor_position = self.facet_position[anchor]
+        self.defaults: dict[str, Any] = {
+            f.name: f.default for f in msgspec.structs.fields(cls) if f.name in self.fields
+        }
+        self._facet_patch = {
+            facet: msgspec.defstruct(
+                f"{cls.__name__}{facet.title()}",
+                [(n, self.fields[n].type, None) for n in names],
+                forbid_unknown_fields=True,
+            )
+            for facet, names in self.facet_fields.items()
+        }
+        for field in (*indexes, *(r.field for r in references), *(d.field for d in derived)):
+            if field not in self.fields:
+                raise TypeError(f"kind {name}: {field} is not a field")
+        for reference in references:
+            if reference.field not in indexes:
+                raise TypeError(f"kind {name}: the reference {reference.field} needs an index")
+
+    def __repr__(self) -> str:
+        return f"<Kind {self.name}>"
+
+    def check(self, facet: str, values: Mapping[str, Any]) -> None:
+        """Hold the values of one facet against the declaration.
+
+        :raises InvalidEvent: naming the field and what is wrong with it.
+        """
+        patch = self._facet_patch.get(facet)
+        if patch is None:
+            raise InvalidEvent(f"{self.name} has no facet {facet!r}; it has {', '.join(self.facets)}")
+        try:
+            msgspec.convert(values, patch)
+        except msgspec.ValidationError as exc:
+            raise InvalidEvent(f"{self.name} {facet}: {exc}") from None
+
+    def from_json(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Field values as JSON gave them (times as text) -> as the model holds them."""
+        return {
+            name: msgspec.convert(value, self.fields[name].type) if value is not None else None
+            for name, value in values.items()
+            if name in self.fields
+        }
+
+    def to_json(self, entity: Entity, heard: datetime.datetime | None = None) -> dict[str, Any]:
+        """The entity's public fields, in declared order, ready to be encoded."""
+        document = {name: getattr(entity, name) for name in self.public}
+        if self.volatile is not None and heard is not None:
+            document[self.volatile] = heard
+        return document
+
+
+class Kinds(Mapping[str, Kind]):
+    """The kinds of this process: ours and the plugins'."""
+
+    def __init__(self, *classes: type[Entity]) -> None:
+        self._kinds: dict[str, Kind] = {}
+        for cls in classes:
+            self.add(cls)
+
+    def add(self, cls: type[Entity]) -> None:
+        """:raises PluginConflict: when the name or the plural is taken by another class."""
+        new = kind_of(cls)
+        for old in self._kinds.values():
+            if old.cls is not cls and (old.name == new.name or old.plural == new.plural):
+                raise PluginConflict(
+                    f"entity kind {new.name!r} of {_qualified(cls)} is already declared by {_qualified(old.cls)}"
+                )
+        self._kinds[new.name] = new
+
+    def __getitem__(self, name: str) -> Kind:
+        return self._kinds[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kinds)
+
+    def __len__(self) -> int:
+        return len(self._kinds)
+
+
+_KIND_OF: dict[type[Entity], Kind] = {}
+"""Filled by the decorator when a class is declared; read-only afterwards."""
+
+E = TypeVar("E", bound=Entity)
+
+
+def kind(
+    name: str,
+    *,
+    plural: str,
+    anchor: str = "state",
+    ids_reused: bool = False,
+    indexes: tuple[str, ...] = (),
+    references: tuple[Reference, ...] = (),
+    derived: tuple[Derived, ...] = (),
+    volatile: str | None = None,
+) -> Callable[[type[E]], type[E]]:
+    """Declare an entity class as a kind.
+
+    :param name: the kind's name, singular.
+    :param plural: name of its table and of its REST collection.
+    :param anchor: the facet that carries the entity's existence.
+    :param ids_reused: whether an id may be used again after a deletion (a host name is, a uuid is not).
+    :param indexes: fields to look entities up by, in O(1); a list field is indexed by its elements.
+    :param references: which indexed fields refer to other kinds.
+    :param derived: fields that follow from other entities.
+    :param volatile: the field that shows when it was last heard; kept in memory, never journaled.
+    """
+
+    def declare(cls: type[E]) -> type[E]:
+        _KIND_OF[cls] = Kind(
+            cls,
+            name,
+            plural=plural,
+            anchor=anchor,
+            ids_reused=ids_reused,
+            indexes=indexes,
+            references=references,
+            derived=derived,
+            volatile=volatile,
+        )
+        return cls
+
+    return declare
+
+
+def kind_of(cls: type[Entity]) -> Kind:
+    """:raises TypeError: when the class was not declared with :func:`kind`."""
+    try:
+        return _KIND_OF[cls]
+    except KeyError:
+        raise TypeError(f"{_qualified(cls)} is not declared with @kind") from None
+
+
+def _qualified(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def _fields_of(cls: type[Entity]) -> Iterator[Field]:
+    hints = typing.get_type_hints(cls, include_extras=True)
+    for name, hint in hints.items():
+        if name in ("id", "seq", "versions"):
+            continue
+        facet: str | None = None
+        doc = ""
+        bare = hint
+        if typing.get_origin(hint) is Annotated:
+            bare, *marks = typing.get_args(hint)
+            others = []
+            for mark in marks:
+                if isinstance(mark, In):
+                    facet = mark.facet
+                elif isinstance(mark, Doc):
+                    doc = mark.text
+                else:
+                    others.append(mark)
+            if others:
+                bare = Annotated[(bare, *others)]
+        python, nullable, max_length = _shape(bare)
+        yield Field(name, facet, bare, python, nullable, max_length, doc)
+
+
+def _shape(hint: Any) -> tuple[type, bool, int | None]:
+    """The Python type behind an annotation, whether None is allowed, and the maximum length."""
+    origin = typing.get_origin(hint)
+    if origin is Annotated:
+        base, *marks = typing.get_args(hint)
+        python, nullable, length = _shape(base)
+        lengths = [m.max_length for m in marks if isinstance(m, msgspec.Meta) and m.max_length is not None]
+        return python, nullable, lengths[0] if lengths else length
+    if origin in (typing.Union, types.UnionType):
+        parts = [a for a in typing.get_args(hint) if a is not type(None)]
+        shapes = {_shape(part) for part in parts}
+        if len(shapes) != 1:
+            raise TypeError(f"{hint}: one type, or one type and None")
+        python, nullable, length = shapes.pop()
+        return python, nullable or len(parts) < len(typing.get_args(hint)), length
+    if origin is typing.Literal:
+        values = typing.get_args(hint)
+        return str, False, max(len(value) for value in values)
+    if origin in (list, tuple):
+        return list, False, None
+    if origin is dict:
+        return dict, False, None
+    if hint in (str, int, float, bool, list, dict, datetime.datetime):
+        return hint, False, None
+    raise TypeError(f"{hint} cannot be a field of an entity")
