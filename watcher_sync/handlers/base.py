@@ -39,6 +39,6 @@ class Handler:
     events: ClassVar[Mapping[str, str | None]] = {}
     options: ClassVar[list[cfg.Opt]] = []
 
-    def __init__(self, conf: cfg.GroupAttr | None = None) -> None:
+    def __init__(self, conf: cfg.ConfigOpts.GroupAttr | None = None) -> None:
         """:param conf: this handler's option group; None where it declares no options."""
         self.conf = conf
