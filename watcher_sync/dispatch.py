@@ -114,7 +114,7 @@ def load_handlers(conf: cfg.ConfigOpts) -> Dispatcher:
     """
     failures: list[Failure] = []
 
-    def failed(_manager: ExtensionManager, entry_point: object, exc: BaseException) -> None:
+    def failed(_manager: ExtensionManager[type[Handler]], entry_point: object, exc: BaseException) -> None:
         name = getattr(entry_point, "name", str(entry_point))
         LOG.error("The handler plugin %s cannot be loaded: %s", name, exc)
         failures.append(Failure(name, f"{type(exc).__name__}: {exc}"))
