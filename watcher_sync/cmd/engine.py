@@ -13,6 +13,7 @@ import signal
 import sys
 
 import cotyledon
+from cotyledon.types import WorkerId
 from oslo_config import cfg
 from oslo_log import log as logging
 
@@ -28,10 +29,9 @@ class EngineService(cotyledon.Service):
 
     name = "watcher-sync-engine"
 
-    def __init__(self, worker_id: int, conf: cfg.ConfigOpts) -> None:
+    def __init__(self, worker_id: WorkerId, conf: cfg.ConfigOpts) -> None:
         super().__init__(worker_id)
         self._conf = conf
-        self.graceful_shutdown_timeout = conf.engine.graceful_shutdown_timeout + 2
         self._engine = assembly.assemble(conf)
 
     def run(self) -> None:

@@ -29,9 +29,12 @@ def check(conf: cfg.ConfigOpts) -> None:
     """
     known = _known()
     for name in _files(conf):
-        parser = _Reader(name)
+        parser = _Reader()
         with open(name, encoding="utf-8") as lines:
-            parser.parse(lines)
+            try:
+                parser.parse(lines)
+            except iniparser.ParseError as exc:
+                raise ConfigError(f"{name}: {exc}") from None
         drivers = {s: v["driver"] for s, v in parser.found.items() if s.startswith("source_") and "driver" in v}
         for section, values in parser.found.items():
             allowed = known.get(section)
@@ -47,12 +50,11 @@ def check(conf: cfg.ConfigOpts) -> None:
                     raise ConfigError(f"{name}: unknown option {option} in [{section}]{_meant(option, allowed)}")
 
 
-class _Reader(iniparser.BaseParser):  # type: ignore[misc]
+class _Reader(iniparser.BaseParser):
     """Collects section -> {option: last value}."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self) -> None:
         self.found: dict[str, dict[str, str]] = {}
-        self._name = name
         self._section = "DEFAULT"
 
     def new_section(self, section: str) -> None:
@@ -61,9 +63,6 @@ class _Reader(iniparser.BaseParser):  # type: ignore[misc]
 
     def assignment(self, key: str, value: list[str]) -> None:
         self.found.setdefault(self._section, {})[key] = "\n".join(value)
-
-    def parse_exc(self, msg: str, lineno: int, line: str | None = None) -> Exception:
-        return ConfigError(f"{self._name}, line {lineno}: {msg}")
 
 
 def _files(conf: cfg.ConfigOpts) -> list[str]:

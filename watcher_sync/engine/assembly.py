@@ -70,11 +70,11 @@ def source_makers(conf: cfg.ConfigOpts, store: Store) -> dict[str, MakeSource]:
 
     :raises ConfigError: when a source has no driver, or one that is not installed.
     """
-    manager: ExtensionManager[type[Source]] = ExtensionManager(
+    manager: ExtensionManager[Any] = ExtensionManager(
         opts.SOURCES,
         on_load_failure_callback=lambda _m, e, exc: LOG.error("The source driver %s cannot be loaded: %s", e.name, exc),
     )
-    drivers = {extension.name: extension.plugin for extension in manager}
+    drivers: dict[str, type[Source]] = {extension.name: extension.plugin for extension in manager}
     makers: dict[str, MakeSource] = {}
     for name in conf.engine.enabled_sources:
         if name in makers:

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What functional tests run against: real databases and brokers, each test with a place of its own.
+
+Databases are made for one test and dropped after it. On the broker a test uses names of its own in the
+default virtual host, handed out by ``broker.name``, and what it made under these names is deleted after
+it. A service that is missing fails the test and says so; it never skips it.
+
+Tests that break servers take ``own_postgresql`` or ``own_rabbitmq``: real processes of their own, to be
+stopped, killed and started again (see tests/services/servers.py).
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import kombu
+import pytest
+import sqlalchemy
+
+from tests.services.ensure import CannotEnsure, url_of
+from tests.services.servers import Server, private_postgresql, private_rabbitmq
+
+PRIORITIES = ("audit", "debug", "info", "warn", "error", "critical", "sample")
+"""oslo.messaging's: without a pool it binds a queue "topic.priority" for each."""
+
+
+def _service_url(service: str) -> str:
+    try:
+        return url_of(service)
+    except CannotEnsure as exc:
+        pytest.fail(str(exc), pytrace=False)
+
+
+def _fresh_database(service: str, create: str, drop: str) -> Iterator[str]:
+    server = sqlalchemy.make_url(_service_url(service))
+    name = f"watcher_sync_{secrets.token_hex(6)}"
+    engine = sqlalchemy.create_engine(server, isolation_level="AUTOCOMMIT", poolclass=sqlalchemy.NullPool)
+    with engine.connect() as connection:
+        connection.exec_driver_sql(create.format(name))
+    try:
+        yield server.set(database=name).render_as_string(hide_password=False)
+    finally:
+        with engine.connect() as connection:
+            connection.exec_driver_sql(drop.format(name))
+
+
+@pytest.fixture
+def postgresql_url() -> Iterator[str]:
+    """An empty PostgreSQL database of this test's own."""
+    yield from _fresh_database("postgresql", "CREATE DATABASE {}", "DROP DATABASE {} WITH (FORCE)")
+
+
+@pytest.fixture
+def mariadb_url() -> Iterator[str]:
+    """An empty MariaDB database of this test's own."""
+    yield from _fresh_database("mariadb", "CREATE DATABASE {} CHARACTER SET utf8mb4", "DROP DATABASE {}")
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> str:
+    """An SQLite file of this test's own, which does not exist yet."""
+    return f"sqlite:///{tmp_path / 'watcher-sync.sqlite'}"
+
+
+@pytest.fixture(params=["sqlite", "postgresql", "mariadb"])
+def any_database_url(request: pytest.FixtureRequest) -> str:
+    """An empty database of each kind in turn."""
+    return str(request.getfixturevalue(f"{request.param}_url"))
+
+
+class Broker:
+    """The RabbitMQ of the test run, and names on it that nobody else uses."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        """For oslo.messaging."""
+        self.amqp_url = "amqp://" + url.partition("://")[2]
+        """For kombu and other AMQP clients."""
+        self.unique = f"watcher-sync-test-{secrets.token_hex(6)}"
+        """A prefix, and itself a name that may be used for an exchange, a topic and a pool."""
+        self._names = [self.unique]
+
+    def name(self, what: str) -> str:
+        """A name of this test's own for an exchange, a queue, a pool or a topic."""
+        name = f"{self.unique}.{what}"
+        if name not in self._names:
+            self._names.append(name)
+        return name
+
+    def clean_up(self) -> None:
+        """Delete every queue and exchange under the names that were handed out."""
+        queues = [q for name in self._names for q in (name, *(f"{name}.{p}" for p in PRIORITIES))]
+        with kombu.Connection(self.amqp_url, connect_timeout=5) as connection:
+            for queue in queues:
+                with suppress(*connection.channel_errors), connection.channel() as channel:
+                    channel.queue_delete(queue)
+            for exchange in self._names:
+                with suppress(*connection.channel_errors), connection.channel() as channel:
+                    channel.exchange_delete(exchange)
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    """RabbitMQ, with names of this test's own."""
+    broker = Broker(_service_url("rabbitmq"))
+    try:
+        yield broker
+    finally:
+        broker.clean_up()
+
+
+@pytest.fixture
+def own_postgresql() -> Iterator[Server]:
+    """A PostgreSQL process of this test's own, to be stopped and killed."""
+    with private_postgresql() as server:
+        yield server
+
+
+@pytest.fixture
+def own_rabbitmq() -> Iterator[Server]:
+    """A RabbitMQ process of this test's own, to be stopped and killed."""
+    with private_rabbitmq() as server:
+        yield server

@@ -1,0 +1,387 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Private server processes on free ports: for the whole test run, or for one test to kill.
+
+Each server has a data directory of its own below the system's temporary directory, listens on loopback
+only, and goes when its context ends, with everything it started. The data survives :meth:`Server.stop`
+and :meth:`Server.kill`, so that a test can do to it what happens to servers::
+
+    with private_postgresql() as server:
+        connect(server.url)
+        server.kill()      # as if the machine lost power
+        server.start()     # same port, same data, recovery included
+
+Nothing here waits blindly: a server counts as started once it lets us log in. Standard library only.
+"""
+
+from __future__ import annotations
+
+import abc
+import glob
+import os
+import pwd
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+from typing import IO, Self
+
+from tests.services.probes import why_unusable
+
+START_TIMEOUT = 90.0
+"""Seconds until a server that does not let us in counts as broken."""
+
+STOP_TIMEOUT = 30.0
+
+
+class ServiceMissing(Exception):
+    """A service's program is not on this machine; the message is the one line to show."""
+
+
+class ServiceBroken(Exception):
+    """A service's program is there but does not come up; the message ends with its last log lines."""
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])
+
+
+def program(name: str, *folders: str) -> str:
+    """The path of an executable, in PATH or in one of the folders (patterns; the last match wins).
+
+    :raises ServiceMissing: when it is nowhere.
+    """
+    found = shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin:/usr/local/sbin")
+    in_folders = sorted(path for folder in folders for path in glob.glob(f"{folder}/{name}"))
+    if in_folders:
+        return in_folders[-1]
+    if found is None:
+        raise ServiceMissing(f"{name} is not installed")
+    return found
+
+
+class Server(abc.ABC):
+    """One private server: its process, its port, its data directory."""
+
+    service: str
+    account: str | None = None
+    """The user that it runs as when we are root; None: as we are."""
+
+    def __init__(self) -> None:
+        """:raises ServiceMissing: when the user that it has to run as does not exist."""
+        self._account = _account(self.service, self.account)
+        self.port = free_port()
+        self.home = Path(tempfile.mkdtemp(prefix=f"watcher-sync-{self.service}-"))
+        self.log = self.home / "server.log"
+        self._process: subprocess.Popen[bytes] | None = None
+        if self._account is not None:
+            os.chown(self.home, self._account.pw_uid, self._account.pw_gid)
+
+    @property
+    @abc.abstractmethod
+    def url(self) -> str:
+        """Where to connect, as the tests' settings name it."""
+
+    @abc.abstractmethod
+    def _command(self) -> list[str]:
+        """The server in the foreground."""
+
+    def _prepare(self) -> None:  # noqa: B027 - there may be nothing to prepare
+        """Make the data directory. Called once, before the first start."""
+
+    def _environment(self) -> dict[str, str]:
+        return {}
+
+    stop_signal = signal.SIGTERM
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def create(self) -> Self:
+        """Make the data directory and start.
+
+        :raises ServiceMissing: when the program is not on this machine.
+        :raises ServiceBroken: when it does not come up.
+        """
+        self._prepare()
+        self.start()
+        return self
+
+    def start(self) -> None:
+        """Start on the same port with the same data, and wait until it lets us log in."""
+        if self.running:
+            return
+        with self.log.open("ab") as log:
+            self._process = self._popen(self._command(), log)
+        deadline = time.monotonic() + START_TIMEOUT
+        while (reason := why_unusable(self.service, self.url)) is not None:
+            if not self.running:
+                raise ServiceBroken(f"{self.service} ended with status {self._process.returncode}:{self._log_tail()}")
+            if time.monotonic() > deadline:
+                raise ServiceBroken(
+                    f"{self.service} is not up after {START_TIMEOUT:.0f} s ({reason}):{self._log_tail()}"
+                )
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        """Shut down in good order and wait for the end."""
+        if self._process is None:
+            return
+        if self.running:
+            self._process.send_signal(self.stop_signal)
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(STOP_TIMEOUT)
+        self.kill()
+
+    def kill(self) -> None:
+        """SIGKILL to all its processes: no farewell to clients, nothing flushed."""
+        if self._process is None:
+            return
+        pids = [self._process.pid, *_descendants(self._process.pid)] if self.running else []
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self._process.wait(STOP_TIMEOUT)
+        self._process = None
+        deadline = time.monotonic() + STOP_TIMEOUT
+        while any(_alive(pid) for pid in pids) and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+    def remove(self) -> None:
+        """Stop it and forget its data."""
+        self.stop()
+        shutil.rmtree(self.home, ignore_errors=True)
+
+    def _run(self, *command: str) -> None:
+        """One step of the preparation. :raises ServiceBroken: when it fails."""
+        with self.log.open("ab") as log:
+            if self._popen(list(command), log).wait(START_TIMEOUT) != 0:
+                raise ServiceBroken(f"{command[0]} failed:{self._log_tail()}")
+
+    def _popen(self, command: list[str], log: IO[bytes]) -> subprocess.Popen[bytes]:
+        account = self._account
+        return subprocess.Popen(
+            command,
+            cwd=self.home,
+            env={**os.environ, "HOME": str(self.home), "LC_ALL": "C.UTF-8", **self._environment()},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            user=account.pw_uid if account else None,
+            group=account.pw_gid if account else None,
+            extra_groups=list[int]() if account else None,
+        )
+
+    def _log_tail(self) -> str:
+        with suppress(OSError):
+            return "\n  " + "\n  ".join(self.log.read_text(errors="replace").splitlines()[-12:])
+        return " no log"
+
+
+class PostgreSQL(Server):
+    """PostgreSQL. Trusts everyone on loopback; the user is root, the database is watcher_sync."""
+
+    service = "postgresql"
+    account = "postgres"
+    stop_signal = signal.SIGINT  # "fast": clients are sent away, everything is flushed
+
+    @property
+    def url(self) -> str:
+        return f"postgresql+psycopg://root@127.0.0.1:{self.port}/watcher_sync"
+
+    def _program(self, name: str) -> str:
+        return program(name, "/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin")
+
+    def _prepare(self) -> None:
+        data = str(self.home / "data")
+        self._run(self._program("initdb"), "-D", data, "-U", "root", "-A", "trust", "-E", "UTF8", "--no-sync")
+
+    def create(self) -> Self:
+        super().create()
+        self._run(self._program("createdb"), "-h", "127.0.0.1", "-p", str(self.port), "-U", "root", "watcher_sync")
+        return self
+
+    def _command(self) -> list[str]:
+        settings = {
+            "listen_addresses": "127.0.0.1",
+            "port": str(self.port),
+            "unix_socket_directories": "",
+            "max_connections": "100",
+        }
+        options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+        return [self._program("postgres"), "-D", str(self.home / "data"), *options]
+
+
+class MariaDB(Server):
+    """MariaDB. root without a password on loopback."""
+
+    service = "mariadb"
+    account = "mysql"
+
+    @property
+    def url(self) -> str:
+        return f"mysql+pymysql://root@127.0.0.1:{self.port}/?charset=utf8mb4"
+
+    def _prepare(self) -> None:
+        self._run(
+            program("mariadb-install-db"),
+            "--no-defaults",
+            f"--datadir={self.home / 'data'}",
+            "--auth-root-authentication-method=normal",
+            "--skip-test-db",
+        )
+
+    def _command(self) -> list[str]:
+        return [
+            program("mariadbd"),
+            "--no-defaults",
+            f"--datadir={self.home / 'data'}",
+            f"--socket={self.home / 'socket'}",
+            f"--pid-file={self.home / 'pid'}",
+            f"--port={self.port}",
+            "--bind-address=127.0.0.1",
+            "--skip-name-resolve",
+        ]
+
+
+class RabbitMQ(Server):
+    """RabbitMQ without plugins: a node of its own, and a port mapper (epmd) of its own.
+
+    Erlang's port mapper is one daemon for the whole machine, started by the first node and never
+    stopped. With one of its own the node neither meets the machine's nodes nor leaves a daemon behind.
+    """
+
+    service = "rabbitmq"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._mapper_port = free_port()
+        self._distribution_port = free_port()
+        self._mapper: subprocess.Popen[bytes] | None = None
+        (self.home / "rabbitmq.conf").write_text(f"listeners.tcp.local = 127.0.0.1:{self.port}\n")
+        (self.home / "enabled_plugins").write_text("[].\n")
+        (self.home / "environment").touch()
+        cookie = self.home / ".erlang.cookie"
+        cookie.write_text(secrets.token_hex(16))
+        cookie.chmod(0o400)
+
+    @property
+    def url(self) -> str:
+        return f"rabbit://guest:guest@127.0.0.1:{self.port}/"
+
+    def start(self) -> None:
+        if self._mapper is None:
+            epmd = program("epmd", "/usr/lib/erlang/erts-*/bin")
+            with self.log.open("ab") as log:
+                command = [epmd, "-port", str(self._mapper_port), "-address", "127.0.0.1"]
+                self._mapper = self._popen(command, log)
+        super().start()
+
+    def remove(self) -> None:
+        self.stop()
+        if self._mapper is not None:
+            self._mapper.kill()
+            self._mapper.wait(STOP_TIMEOUT)
+            self._mapper = None
+        super().remove()
+
+    def _environment(self) -> dict[str, str]:
+        return {
+            "ERL_EPMD_PORT": str(self._mapper_port),
+            "ERL_EPMD_ADDRESS": "127.0.0.1",
+            "RABBITMQ_NODENAME": f"watcher-sync-{self.port}@localhost",
+            "RABBITMQ_NODE_PORT": str(self.port),
+            "RABBITMQ_DIST_PORT": str(self._distribution_port),
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1}",
+            "RABBITMQ_CONF_ENV_FILE": str(self.home / "environment"),
+            "RABBITMQ_CONFIG_FILE": str(self.home / "rabbitmq.conf"),
+            "RABBITMQ_ENABLED_PLUGINS_FILE": str(self.home / "enabled_plugins"),
+            "RABBITMQ_MNESIA_BASE": str(self.home / "mnesia"),
+            "RABBITMQ_LOG_BASE": str(self.home / "log"),
+            "RABBITMQ_PID_FILE": str(self.home / "pid"),
+        }
+
+    def _command(self) -> list[str]:
+        # Debian's script in PATH changes the user and the working directory; the real one does not.
+        return [program("rabbitmq-server", "/usr/lib/rabbitmq/bin")]
+
+
+class Nats(Server):
+    """NATS with JetStream."""
+
+    service = "nats"
+
+    @property
+    def url(self) -> str:
+        return f"nats://127.0.0.1:{self.port}"
+
+    def _command(self) -> list[str]:
+        store = str(self.home / "jetstream")
+        return [program("nats-server"), "-a", "127.0.0.1", "-p", str(self.port), "-js", "-sd", store]
+
+
+def _account(service: str, name: str | None) -> pwd.struct_passwd | None:
+    """Who the server runs as, where that is not who we are."""
+    if name is None or os.geteuid() != 0:
+        return None
+    try:
+        return pwd.getpwnam(name)
+    except KeyError:
+        raise ServiceMissing(f"there is no user {name} for {service} to run as") from None
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def _descendants(pid: int) -> list[int]:
+    """The processes that this one started, and those that they did. Linux only."""
+    children: dict[int, list[int]] = {}
+    for stat in glob.glob("/proc/[0-9]*/stat"):
+        with suppress(OSError):
+            child, rest = Path(stat).read_text().split(" (", 1)
+            parent = int(rest.rsplit(")", 1)[1].split()[1])
+            children.setdefault(parent, []).append(int(child))
+    found: list[int] = []
+    queue = [pid]
+    while queue:
+        for child_pid in children.get(queue.pop(), ()):
+            found.append(child_pid)
+            queue.append(child_pid)
+    return found
+
+
+@contextmanager
+def _private(server: Server) -> Iterator[Server]:
+    try:
+        yield server.create()
+    finally:
+        server.remove()
+
+
+def private_postgresql() -> AbstractContextManager[Server]:
+    """A PostgreSQL of this test's own."""
+    return _private(PostgreSQL())
+
+
+def private_mariadb() -> AbstractContextManager[Server]:
+    """A MariaDB of this test's own."""
+    return _private(MariaDB())
+
+
+def private_rabbitmq() -> AbstractContextManager[Server]:
+    """A RabbitMQ of this test's own."""
+    return _private(RabbitMQ())

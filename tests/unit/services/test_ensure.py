@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A service that cannot be had ends the run with one line; it is never passed over."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.services.ensure import without_credentials
+from tests.services.probes import why_unusable
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def closed_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])
+
+
+@pytest.fixture
+def chatterer() -> Iterator[int]:
+    """A port on which somebody answers who is no broker and no database."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                with connection:
+                    connection.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n" + b" " * 64)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        yield server.getsockname()[1]
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join(10)
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tests.services.ensure", *arguments],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_an_address_that_was_given_and_does_not_answer_ends_the_run_in_one_line(closed_port: int) -> None:
+    given = f"postgresql+psycopg://root:secret@127.0.0.1:{closed_port}/postgres"
+    done = run("--only", "postgresql", "--", "echo", "ran", WATCHER_SYNC_TEST_POSTGRESQL_URL=given)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert "postgresql is missing: WATCHER_SYNC_TEST_POSTGRESQL_URL" in line
+    assert f"127.0.0.1:{closed_port}" in line
+    assert "secret" not in line
+
+
+@pytest.mark.parametrize("service", ["rabbitmq", "postgresql", "mariadb", "nats"])
+def test_something_else_on_the_port_does_not_pass_for_the_service(service: str, chatterer: int) -> None:
+    assert why_unusable(service, f"{service}://root@127.0.0.1:{chatterer}/") is not None
+
+
+@pytest.mark.parametrize("service", ["rabbitmq", "postgresql", "mariadb", "nats"])
+def test_nobody_on_the_port_is_said(service: str, closed_port: int) -> None:
+    reason = why_unusable(service, f"{service}://root@127.0.0.1:{closed_port}/")
+    assert reason is not None
+    assert reason.startswith(f"127.0.0.1:{closed_port}: ")
+
+
+def test_the_exit_status_is_the_commands_own() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def nats() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.sendall(b"INFO {}\r\n")
+                connection.recv(4096)
+                connection.sendall(b"PONG\r\n")
+
+        thread = threading.Thread(target=nats)
+        thread.start()
+        url = f"nats://127.0.0.1:{server.getsockname()[1]}"
+        done = run(
+            "--only",
+            "nats",
+            "--",
+            sys.executable,
+            "-c",
+            "import os, sys; print(os.environ['WATCHER_SYNC_TEST_NATS_URL']); sys.exit(7)",
+            WATCHER_SYNC_TEST_NATS_URL=url,
+        )
+        thread.join(10)
+    assert done.returncode == 7
+    assert done.stdout.strip() == url
+
+
+def test_no_password_is_printed() -> None:
+    assert without_credentials("rabbit://guest:gu@st@127.0.0.1:5672/") == "rabbit://127.0.0.1:5672/"

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``watcher-sync-manage``: what an operator does to the database and with recorded events."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+from oslo_config import cfg
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from watcher_sync.cmd import process
+from watcher_sync.dispatch import load_handlers
+from watcher_sync.engine import assembly
+from watcher_sync.engine.replay import replay, replay_quarantined
+from watcher_sync.exceptions import ConfigError
+from watcher_sync.sources.replay import read_events
+from watcher_sync.storage import journal, retention, schema
+from watcher_sync.storage.database import translated
+from watcher_sync.storage.quarantine import Quarantine
+
+_PAGE = 1000
+
+
+def main() -> None:
+    """Entry point."""
+    process.native_threads()
+    sys.exit(process.run(_main))
+
+
+def _main(argv: list[str]) -> int:
+    command = cfg.SubCommandOpt("command", title="commands", handler=_add_commands)
+    conf = process.make_conf(argv, prog="watcher-sync-manage", cli_opts=[command], log_to_stderr_only_warnings=True)
+    if conf.command.name is None:
+        raise ConfigError("no command given; see watcher-sync-manage --help")
+    work: Callable[[cfg.ConfigOpts], int | None] = conf.command.work
+    return work(conf) or 0
+
+
+def _add_commands(commands: Any) -> None:
+    def add(name: str, work: Callable[[cfg.ConfigOpts], int | None], text: str) -> argparse.ArgumentParser:
+        parser: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text)
+        parser.set_defaults(work=work)
+        return parser
+
+    sync = add("db_sync", _db_sync, "Create or upgrade the database schema.")
+    sync.add_argument("--revision", default="head", help="revision to go to")
+
+    add("db_purge", _db_purge, "Purge old journal rows, tombstones and quarantined events, by [retention].")
+
+    play = add("replay", _replay, "Apply recorded events: oslo envelopes, CloudEvents, Kubernetes watch events.")
+    play.add_argument("paths", nargs="+", metavar="PATH", help=".json or .jsonl file, or a folder of them")
+    play.add_argument("--source", default="replay", help="name of the source that the events are recorded under")
+    _add_format(play)
+
+    model = add("model", _model_dump, "Show the model.")
+    model.add_argument("action", choices=["dump"], help="dump: one JSON object a line, sorted by id")
+    model.add_argument("--kind", required=True, help="kind of entity, such as instance")
+
+    tail = add("journal", _journal_tail, "Show the journal.")
+    tail.add_argument("action", choices=["tail"], help="tail: one JSON object a line")
+    tail.add_argument("--since", type=int, metavar="SEQ", help="show what came after this seq")
+    tail.add_argument("--limit", type=int, default=None, metavar="N", help="show at most so many rows")
+
+    quarantine = add("quarantine", _quarantine, "Look after events that could not be applied.")
+    quarantine.add_argument("action", choices=["list", "show", "replay", "drop"])
+    quarantine.add_argument("ids", nargs="*", type=int, metavar="ID", help="ids of events")
+    quarantine.add_argument("--all", action="store_true", help="all events (replay and drop)")
+    _add_format(quarantine)
+
+    handlers = add("handlers", _handlers, "Show the dispatch table.")
+    _add_format(handlers)
+
+
+def _add_format(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-f", "--format", choices=["json", "table"], default=None, help="how to print the result")
+
+
+def _db_sync(conf: cfg.ConfigOpts) -> None:
+    store = assembly.open_store(conf, checked=False)
+    revision = schema.upgrade(store.engine, store.tables, conf.command.revision)
+    print(f"The schema is at revision {revision}.")
+
+
+def _db_purge(conf: cfg.ConfigOpts) -> None:
+    store = assembly.open_store(conf)
+    now = datetime.datetime.now(datetime.UTC)
+    purged = retention.purge(store.engine, store.tables, retention.Retention.from_conf(conf.retention), now)
+    _print_json(purged)
+
+
+def _replay(conf: cfg.ConfigOpts) -> None:
+    store = assembly.open_store(conf)
+    events = read_events(conf.command.paths, conf.command.source)
+    result = replay(store, load_handlers(conf), events, batch_size=conf.engine.batch_size)
+    _print_result(conf, result)
+
+
+def _model_dump(conf: cfg.ConfigOpts) -> None:
+    kind = conf.command.kind
+    kinds = assembly.load_kinds()
+    if kind not in kinds:
+        raise ConfigError(f"--kind {kind}: no such kind; there are {', '.join(sorted(kinds))}")
+    _print_lines(assembly.open_store(conf, kinds).load().snapshot().dump(kind))
+
+
+def _journal_tail(conf: cfg.ConfigOpts) -> None:
+    store = assembly.open_store(conf)
+    since, limit = conf.command.since, conf.command.limit
+    if limit is not None and limit < 0:
+        raise ConfigError("--limit must not be negative")
+    with translated(), store.engine.connect() as connection:
+        if since is None:
+            since = max(journal.read_head(connection, store.tables) - (limit if limit is not None else 20), 0)
+        while limit is None or limit > 0:
+            rows = journal.read_since(connection, store.tables, since, min(limit or _PAGE, _PAGE))
+            if not rows:
+                return
+            _print_lines(row.document() for row in rows)
+            since = rows[-1].seq
+            limit = None if limit is None else limit - len(rows)
+
+
+def _quarantine(conf: cfg.ConfigOpts) -> None:
+    store = assembly.open_store(conf)
+    quarantine = Quarantine(store)
+    action, ids = conf.command.action, conf.command.ids
+    if action in ("replay", "drop") and bool(ids) == conf.command.all:
+        raise ConfigError(f"quarantine {action}: give the ids of events, or --all")
+    if action == "show" and not ids:
+        raise ConfigError("quarantine show: give the id of an event")
+    if action == "list":
+        _list_quarantine(quarantine, as_table=conf.command.format == "table")
+    elif action == "show":
+        for row_id in ids:
+            print(msgspec.json.format(msgspec.json.encode(quarantine.show(row_id))).decode())
+    elif action == "replay":
+        events = quarantine.events(None if conf.command.all else ids)
+        result = replay_quarantined(store, load_handlers(conf), events, batch_size=conf.engine.batch_size)
+        _print_result(conf, result)
+    else:
+        chosen = [row_id for row_id, _ in quarantine.events(None)] if conf.command.all else ids
+        for start in range(0, len(chosen), _PAGE):
+            quarantine.drop(chosen[start : start + _PAGE])
+        print(f"Dropped {len(chosen)}.")
+
+
+def _list_quarantine(quarantine: Quarantine, *, as_table: bool) -> None:
+    rows: list[dict[str, Any]] = []
+    after = 0
+    while page := quarantine.list(after=after, limit=_PAGE):
+        after = page[-1]["id"]
+        if as_table:
+            rows += page
+        else:
+            _print_lines(page)
+    if as_table:
+        columns = ("id", "received_at", "source", "event_type", "deliveries", "reason")
+        _print_table(columns, ([str(row[c]) for c in columns] for row in rows))
+
+
+def _handlers(conf: cfg.ConfigOpts) -> None:
+    dispatcher = load_handlers(conf)
+    columns = ("pattern", "handler", "plugin")
+    entries = [(e.pattern, e.handler, e.plugin) for e in dispatcher.table()]
+    if conf.command.format == "json":
+        _print_json([dict(zip(columns, entry, strict=True)) for entry in entries])
+    else:
+        _print_table(columns, entries)
+    for failure in dispatcher.failures:
+        print(f"failed to load: {failure.plugin}: {failure.reason}", file=sys.stderr)
+
+
+def _print_result(conf: cfg.ConfigOpts, result: dict[str, float]) -> None:
+    if conf.command.format == "table":
+        _print_table(("what", "count"), ((name, str(value)) for name, value in result.items()))
+    else:
+        _print_json(result)
+
+
+def _print_json(document: Any) -> None:
+    print(msgspec.json.encode(document).decode())
+
+
+def _print_lines(documents: Iterable[Any]) -> None:
+    write = sys.stdout.buffer.write
+    sys.stdout.flush()
+    for document in documents:
+        write(msgspec.json.encode(document) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def _print_table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
+    table = Table(*columns, box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
+    for row in rows:
+        table.add_row(*row)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=200)
+    console.print(table, highlight=False, markup=False)

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recorded or quarantined events through the commit cycle, outside a running engine.
+
+It is one more writer on the database: the compare-and-swap on the journal's head keeps it coherent with
+every engine that runs meanwhile.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+from watcher_sync.dispatch import Dispatcher
+from watcher_sync.engine.cycle import Batch, CommitCycle
+from watcher_sync.engine.housekeeping import SignsOfLife
+from watcher_sync.engine.tally import Tally
+from watcher_sync.events import Event
+from watcher_sync.storage.store import Store
+
+T = TypeVar("T")
+
+
+def replay(store: Store, dispatcher: Dispatcher, events: Iterable[Event], *, batch_size: int) -> dict[str, float]:
+    """Commit the events in order, in batches.
+
+    :returns: ``read``, each outcome, and ``seconds``.
+    :raises DatabaseUnavailable: when the database goes away; run it again, what was committed is known.
+    """
+    began = time.monotonic()
+    tally = Tally()
+    cycle = CommitCycle(store, store.load(), dispatcher, tally=tally)
+    for chunk in _chunks(events, batch_size):
+        cycle.run(Batch(events=chunk))
+    return _finish(store, cycle, tally, began)
+
+
+def replay_quarantined(
+    store: Store, dispatcher: Dispatcher, events: Iterable[tuple[int, Event]], *, batch_size: int
+) -> dict[str, float]:
+    """Try quarantined events again; those that are refused again stay, under a new id.
+
+    :param events: (row id, event), as :meth:`Quarantine.events` gives them.
+    """
+    began = time.monotonic()
+    tally = Tally()
+    cycle = CommitCycle(store, store.load(), dispatcher, tally=tally)
+    for chunk in _chunks(events, batch_size):
+        cycle.run(Batch(events=[event for _, event in chunk], released=[row_id for row_id, _ in chunk]))
+    return _finish(store, cycle, tally, began)
+
+
+def _finish(store: Store, cycle: CommitCycle, tally: Tally, began: float) -> dict[str, float]:
+    SignsOfLife(store, cycle.model, lambda: 0.0).persist()
+    store.close()
+    return {**tally.as_dict(), "seconds": round(time.monotonic() - began, 3)}
+
+
+def _chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    iterator = iter(items)
+    while chunk := list(itertools.islice(iterator, size)):
+        yield chunk
