@@ -13,7 +13,6 @@ copyright = author
 release = version = installed("watcher-sync")
 
 extensions = [
-    "oslo_config.sphinxconfiggen",
     "oslo_config.sphinxext",
     "sphinx.ext.autodoc",
     "watcher_sync_registry",
@@ -24,7 +23,3 @@ html_title = "watcher_sync"
 autodoc_typehints = "description"
 autodoc_member_order = "bysource"
 highlight_language = "none"
-
-config_generator_config_file = [
-    ("../../etc/watcher-sync/watcher-sync-config-generator.conf", "_generated/watcher-sync")
-]
