@@ -59,7 +59,7 @@ class HandlerMatrix(_Generated):
             yield from _heading(entry_point.name, "-")
             yield from inspect.cleandoc(handler.__doc__ or "").splitlines()[:1]
             yield ""
-            yield from _table(("Event type", "What is done with it"), _handler_rows(handler), widths="35 65")
+            yield from _table(("What is done", "Event types"), _handler_rows(handler), widths="40 60")
 
 
 def _kind_lines(kind: Kind) -> Iterator[str]:
@@ -91,7 +91,10 @@ def _facet(kind: Kind, field: Field) -> str:
 
 
 def _handler_rows(handler: type[Handler]) -> list[tuple[str, str]]:
-    return [(f"``{event_type}``", _effect(handler, method)) for event_type, method in sorted(handler.events.items())]
+    types: dict[str, list[str]] = {}
+    for event_type, method in sorted(handler.events.items()):
+        types.setdefault(_effect(handler, method), []).append(f"``{event_type}``")
+    return [(effect, ", ".join(of_effect)) for effect, of_effect in types.items()]
 
 
 def _effect(handler: type[Handler], method: str | None) -> str:
