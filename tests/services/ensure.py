@@ -117,7 +117,8 @@ def _install(service: str, *, because: str) -> None:
             f"(this needs root and apt-get) or set {VARIABLES[service]}"
         )
     _say(f"{service}: {because}; installing the package {package}")
-    # RUNLEVEL=1 keeps the package from starting a server of its own.
+    # RUNLEVEL=1 keeps the package from starting a server of its own where there is no systemd. Where it
+    # starts one all the same, that does no harm: ours gets a free port.
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
     install = ["apt-get", "install", "--yes", "--quiet", "--no-install-recommends", package]
     for command in (["apt-get", "update", "--quiet"], install):

@@ -9,12 +9,15 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from tests.services.ensure import without_credentials
+from tests.services import ensure as services
+from tests.services.ensure import CannotEnsure, ensure, without_credentials
 from tests.services.probes import why_unusable
+from tests.services.servers import Nats, program
 
 ROOT = Path(__file__).parents[3]
 
@@ -107,6 +110,29 @@ def test_the_exit_status_is_the_commands_own() -> None:
         thread.join(10)
     assert done.returncode == 7
     assert done.stdout.strip() == url
+
+
+class Absent(Nats):
+    """A server whose program is on no machine."""
+
+    def _command(self) -> list[str]:
+        return [program("watcher-sync-no-such-program")]
+
+
+def test_a_program_that_cannot_be_installed_is_named_with_its_package_and_nothing_is_left_behind(
+    monkeypatch: pytest.MonkeyPatch, closed_port: int, tmp_path: Path
+) -> None:
+    monkeypatch.delenv(services.VARIABLES["nats"], raising=False)
+    monkeypatch.setitem(services.DEFAULT_URLS, "nats", f"nats://127.0.0.1:{closed_port}")
+    monkeypatch.setitem(services.SERVERS, "nats", Absent)
+    monkeypatch.setenv("PATH", str(tmp_path))  # no apt-get there
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with (
+        pytest.raises(CannotEnsure, match=r"^nats is missing: watcher-sync-no-such-program .* package nats-server "),
+        ExitStack() as stack,
+    ):
+        ensure("nats", stack)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_no_password_is_printed() -> None:

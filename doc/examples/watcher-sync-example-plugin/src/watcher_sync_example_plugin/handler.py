@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The dialect of the power distribution units: one sequence number counts everything they say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar, TypeVar
+
+import msgspec
+
+from watcher_sync.events import Event
+from watcher_sync.exceptions import InvalidEvent
+from watcher_sync.handlers.base import Handler
+from watcher_sync.model.changes import Change, Delete, Upsert, Version
+from watcher_sync.model.view import View
+
+
+class Removed(msgspec.Struct):
+    """The fields of ``rack.removed`` that are used; others may come and go."""
+
+    rack: str
+    sequence: int
+
+
+class Power(Removed):
+    """The fields of ``rack.power.*`` that are used."""
+
+    room: str
+    watts: int
+
+
+P = TypeVar("P", bound=Removed)
+
+
+class RackHandler(Handler):
+    """Racks that were switched on or off, or taken away."""
+
+    events: ClassVar[dict[str, str | None]] = {
+        "rack.power.*": "power_changed",
+        "rack.power.test": None,  # an exact entry wins over a pattern
+        "rack.removed": "removed",
+    }
+
+    def power_changed(self, event: Event, view: View) -> Iterator[Change]:
+        """The rack's power and what it draws."""
+        power = decoded(event, Power)
+        state = event.type.rpartition(".")[2]
+        facet = {"room": power.room, "power": state, "watts": power.watts}
+        yield Upsert("rack", power.rack, version(event, power), {"power": facet})
+
+    def removed(self, event: Event, view: View) -> Iterator[Change]:
+        """The rack is gone."""
+        removed = decoded(event, Removed)
+        yield Delete("rack", removed.rack, version(event, removed))
+
+
+def decoded(event: Event, payload: type[P]) -> P:
+    """The event's data, checked. :raises InvalidEvent: naming the field; it goes to quarantine."""
+    try:
+        return msgspec.convert(event.data, payload)
+    except msgspec.ValidationError as exc:
+        raise InvalidEvent(f"data: {exc}") from None
+
+
+def version(event: Event, payload: Removed) -> Version:
+    """Text order is the order of the changes: the number padded with zeros, then the id as a tie-break."""
+    return Version(f"{payload.sequence:020d}.{event.id}")
