@@ -106,7 +106,9 @@ class Instance(Entity, frozen=True, kw_only=True, gc=False):
     locked_reason: Annotated[LongText | None, In("lock"), Doc("Why it was locked.")] = None
     vcpus: Annotated[Count | None, In("state"), Doc("Virtual CPUs.")] = None
     memory_mb: Annotated[Count | None, In("state"), Doc("Memory, MiB.")] = None
-    disk_gb: Annotated[Count | None, In("state"), Doc("Local disk: root (unless a volume) + ephemeral + swap, GiB.")] = None
+    disk_gb: Annotated[
+        Count | None, In("state"), Doc("Local disk: root (unless a volume) + ephemeral + swap, GiB.")
+    ] = None
     root_gb: Annotated[Count | None, In("state"), Doc("Root disk of the flavor, GiB.")] = None
     ephemeral_gb: Annotated[Count | None, In("state"), Doc("Ephemeral disk of the flavor, GiB.")] = None
     swap_mb: Annotated[Count | None, In("state"), Doc("Swap of the flavor, MiB.")] = None
