@@ -109,12 +109,7 @@ class NovaHandler(Handler):
         :raises InvalidEvent: naming the field that is wrong.
         """
         data = read(event.data, INSTANCE)
-        if data.state == "deleted":
-            return _with_heard(event, Delete("instance", data.id, _version_of(event, data)))
-        facets = _facets(data)
-        if data.task_state != "migrating" and (placement := _placement(data)):
-            facets["placement"] = placement
-        return _with_heard(event, Upsert("instance", data.id, _version_of(event, data), facets))
+        return _instance(event, data, "placement", {} if data.task_state == "migrating" else _placement(data))
 
     def instance_failed(self, event: Event, view: View) -> Iterable[Change]:
         """State and fault of an instance; where it is, its failure does not tell for sure.
@@ -122,12 +117,7 @@ class NovaHandler(Handler):
         :raises InvalidEvent: naming the field that is wrong.
         """
         data = read(event.data, INSTANCE)
-        if data.state == "deleted":
-            return _with_heard(event, Delete("instance", data.id, _version_of(event, data)))
-        facets = _facets(data)
-        if fault := _fault(data):
-            facets["fault"] = fault
-        return _with_heard(event, Upsert("instance", data.id, _version_of(event, data), facets))
+        return _instance(event, data, "fault", _fault(data))
 
     def instance_deleted(self, event: Event, view: View) -> Iterable[Change]:
         """The instance exists no more, known or not.
@@ -181,13 +171,29 @@ class NovaHandler(Handler):
         return _with_heard(event, Delete("aggregate", data.id, _version(event)))
 
 
-# Facets of an instance
+# Instances
+
 
 _STATES = {"soft-delete": "soft-deleted"}
 """Nova's vm_state -> the model's, where they differ."""
 
 _EMPTY: dict[str, str] = {}
 """The metadata of every instance that has none; entities are immutable, so one is enough."""
+
+
+def _instance(event: Event, data: InstanceData, facet: str, fields: dict[str, Any]) -> Iterable[Change]:
+    """The change of one instance.
+
+    :param facet: the facet that this kind of event writes beside those that every one writes.
+    :param fields: its fields; none: it is not written.
+    """
+    version = _version_of(event, data)
+    if data.state == "deleted":
+        return _with_heard(event, Delete("instance", data.id, version))
+    facets = _facets(data)
+    if fields:
+        facets[facet] = fields
+    return _with_heard(event, Upsert("instance", data.id, version, facets))
 
 
 def _facets(data: InstanceData) -> dict[str, dict[str, Any]]:
@@ -222,7 +228,7 @@ def _facets(data: InstanceData) -> dict[str, dict[str, Any]]:
     return facets
 
 
-def _add_flavor(state: dict[str, Any], wrapped: Flavor, image_id: str | None | UnsetType) -> None:
+def _add_flavor(state: dict[str, Any], wrapped: Flavor, image_id: str | UnsetType | None) -> None:
     if wrapped.version[:2] != "1.":
         refuse_nested(wrapped, "flavor")
     flavor = wrapped.data
@@ -272,13 +278,13 @@ def _host(data: ServiceData) -> str:
     return sys.intern(data.host)
 
 
-def _hosts(data: AggregateData) -> list[str] | None | UnsetType:
+def _hosts(data: AggregateData) -> list[str] | UnsetType | None:
     if data.hosts is None or data.hosts is UNSET:
         return data.hosts
     return sorted({sys.intern(host) for host in data.hosts})
 
 
-def _zone(data: AggregateData) -> str | None | UnsetType:
+def _zone(data: AggregateData) -> str | UnsetType | None:
     if data.metadata is None or data.metadata is UNSET:
         return data.metadata
     zone: str | None = _shared(data.metadata.availability_zone)
@@ -304,7 +310,7 @@ _UTC = datetime.UTC
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=_UTC)
 _NO_TIME = "0" * 17
 _LATEST_DAY = 10**17 // (86_400 * 10**6)
-"""The first day whose microseconds do not fit in a version any more: in the year 5138."""
+"""The first day whose microseconds do not all fit in a version: in the year 5138."""
 
 
 def _version_of(event: Event, data: InstanceData) -> Version:
@@ -319,7 +325,7 @@ def _version(event: Event, told: str = _NO_TIME) -> Version:
     """(the payload's time, the envelope's time, the message id) as text that sorts like the three."""
     published = _digits(event.time, "timestamp") if event.time is not None else _NO_TIME
     name = event.id
-    if len(name) > 64 or not name.isascii():
+    if len(name) > 64 or not name.isascii() or not name.isprintable():
         name = _short(name)
     return Version(f"{told}.{published}.{name}")
 
@@ -331,7 +337,7 @@ def _digits(time: datetime.datetime, name: str) -> str:
     """
     since = (time if time.tzinfo is _UTC else _utc(time, name)) - _EPOCH
     if not 0 <= since.days < _LATEST_DAY:
-        raise InvalidEvent(f"{_path(name)}: a time before 1970 or after 5137 cannot be put in order")
+        raise InvalidEvent(f"{_path(name)}: a time before 1970 or after 5138, which cannot be put in order")
     return str((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds).zfill(17)
 
 

@@ -53,9 +53,9 @@ class FlavorData(msgspec.Struct, gc=False):
     root_gb: Count | UnsetType = UNSET
     ephemeral_gb: Count | UnsetType = UNSET
     swap_mb: Count | UnsetType = field(default=UNSET, name="swap")
-    flavor_id: Text | None | UnsetType = field(default=UNSET, name="flavorid")
-    flavor_name: Text | None | UnsetType = field(default=UNSET, name="name")
-    extra_specs: dict[str, str] | None | UnsetType = UNSET
+    flavor_id: Text | UnsetType | None = field(default=UNSET, name="flavorid")
+    flavor_name: Text | UnsetType | None = field(default=UNSET, name="name")
+    extra_specs: dict[str, str] | UnsetType | None = UNSET
 
 
 class Flavor(NovaObject, gc=False, kw_only=True, rename={"data": "nova_object.data"}):
@@ -79,8 +79,8 @@ class Ip(NovaObject, gc=False, kw_only=True, rename={"data": "nova_object.data"}
 class FaultData(msgspec.Struct, gc=False):
     """ExceptionPayload 1.x."""
 
-    type: Text | None | UnsetType = field(default=UNSET, name="exception")
-    message: LongText | None | UnsetType = field(default=UNSET, name="exception_message")
+    type: Text | UnsetType | None = field(default=UNSET, name="exception")
+    message: LongText | UnsetType | None = field(default=UNSET, name="exception_message")
 
 
 class Fault(NovaObject, gc=False, kw_only=True, rename={"data": "nova_object.data"}):
@@ -93,27 +93,27 @@ class InstanceData(msgspec.Struct, gc=False, kw_only=True):
     """InstancePayload and all that extend it."""
 
     id: Id = field(name="uuid")
-    name: Text | None | UnsetType = field(default=UNSET, name="display_name")
-    host_name: Text | None | UnsetType = UNSET
-    project_id: Text | None | UnsetType = field(default=UNSET, name="tenant_id")
-    user_id: Text | None | UnsetType = UNSET
-    host: Id | None | UnsetType = UNSET
-    node: Text | None | UnsetType = UNSET
-    state: Text | None | UnsetType = UNSET
-    task_state: Text | None | UnsetType = UNSET
-    power_state: Text | None | UnsetType = UNSET
+    name: Text | UnsetType | None = field(default=UNSET, name="display_name")
+    host_name: Text | UnsetType | None = UNSET
+    project_id: Text | UnsetType | None = field(default=UNSET, name="tenant_id")
+    user_id: Text | UnsetType | None = UNSET
+    host: Id | UnsetType | None = UNSET
+    node: Text | UnsetType | None = UNSET
+    state: Text | UnsetType | None = UNSET
+    task_state: Text | UnsetType | None = UNSET
+    power_state: Text | UnsetType | None = UNSET
     locked: bool | UnsetType = UNSET
-    locked_reason: LongText | None | UnsetType = UNSET
-    flavor: Flavor | None | UnsetType = UNSET
-    image_id: Text | None | UnsetType = field(default=UNSET, name="image_uuid")
+    locked_reason: LongText | UnsetType | None = UNSET
+    flavor: Flavor | UnsetType | None = UNSET
+    image_id: Text | UnsetType | None = field(default=UNSET, name="image_uuid")
     metadata: dict[str, str] | UnsetType = UNSET
-    key_name: Text | None | UnsetType = UNSET
-    availability_zone: Text | None | UnsetType = UNSET
+    key_name: Text | UnsetType | None = UNSET
+    availability_zone: Text | UnsetType | None = UNSET
     ip_addresses: list[Ip] | UnsetType = UNSET
-    created_at: datetime.datetime | None | UnsetType = UNSET
-    updated_at: datetime.datetime | None | UnsetType = UNSET
-    launched_at: datetime.datetime | None | UnsetType = UNSET
-    fault: Fault | None | UnsetType = UNSET
+    created_at: datetime.datetime | UnsetType | None = UNSET
+    updated_at: datetime.datetime | UnsetType | None = UNSET
+    launched_at: datetime.datetime | UnsetType | None = UNSET
+    fault: Fault | UnsetType | None = UNSET
 
 
 class ServiceData(msgspec.Struct, gc=False, kw_only=True):
@@ -122,9 +122,9 @@ class ServiceData(msgspec.Struct, gc=False, kw_only=True):
     host: Id | None
     binary: Text | None
     disabled: bool | UnsetType = UNSET
-    disabled_reason: LongText | None | UnsetType = UNSET
+    disabled_reason: LongText | UnsetType | None = UNSET
     forced_down: bool | UnsetType = UNSET
-    availability_zone: Text | None | UnsetType = UNSET
+    availability_zone: Text | UnsetType | None = UNSET
 
 
 class AggregateMetadata(msgspec.Struct, gc=False):
@@ -138,8 +138,8 @@ class AggregateData(msgspec.Struct, gc=False, kw_only=True):
 
     id: Id = field(name="uuid")
     name: Text | UnsetType = UNSET
-    hosts: list[Id] | None | UnsetType = UNSET
-    metadata: AggregateMetadata | None | UnsetType = UNSET
+    hosts: list[Id] | UnsetType | None = UNSET
+    metadata: AggregateMetadata | UnsetType | None = UNSET
 
 
 class _Opened(msgspec.Struct, gc=False, rename=lambda name: f"nova_object.{name}"):
