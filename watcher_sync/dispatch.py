@@ -13,20 +13,19 @@ kept as a failure that operators can see.
 from __future__ import annotations
 
 import fnmatch
-import inspect
 import re
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Protocol
 
 import msgspec
+from oslo_config import cfg
 from oslo_log import log as logging
 from stevedore import ExtensionManager
 
+from watcher_sync.events import Event
 from watcher_sync.exceptions import PluginConflict
-from watcher_sync.handlers.base import Handler, HandlerMethod
-
-if TYPE_CHECKING:
-    from oslo_config import cfg
+from watcher_sync.model.changes import Change
+from watcher_sync.model.view import View
 
 LOG = logging.getLogger(__name__)
 
@@ -34,6 +33,17 @@ NAMESPACE = "watcher_sync.handlers"
 
 _REMEMBERED = 4096
 """Event types come from outside: remember so many answers at most."""
+
+
+HandlerMethod = Callable[[Event, View], Iterable[Change] | None]
+
+
+class Handles(Protocol):
+    """What the table needs to know of a handler; :class:`watcher_sync.handlers.base.Handler` is one."""
+
+    @property
+    def events(self) -> Mapping[str, str | None]:
+        """Event type or pattern -> name of the method."""
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -62,7 +72,7 @@ class Failure(msgspec.Struct, frozen=True):
 class Dispatcher:
     """The dispatch table. Immutable but for its memory of answers; one thread uses it."""
 
-    def __init__(self, handlers: Iterable[tuple[str, Handler]], failures: Iterable[Failure] = ()) -> None:
+    def __init__(self, handlers: Iterable[tuple[str, Handles]], failures: Iterable[Failure] = ()) -> None:
         """:param handlers: (plugin name, handler) pairs.
 
         :param failures: plugins that could not be loaded, to be shown.
@@ -114,13 +124,13 @@ def load_handlers(conf: cfg.ConfigOpts) -> Dispatcher:
     """
     failures: list[Failure] = []
 
-    def failed(_manager: ExtensionManager, entry_point: object, exc: BaseException) -> None:
+    def failed(_manager: object, entry_point: object, exc: BaseException) -> None:
         name = getattr(entry_point, "name", str(entry_point))
         LOG.error("The handler plugin %s cannot be loaded: %s", name, exc)
         failures.append(Failure(name, f"{type(exc).__name__}: {exc}"))
 
-    manager = ExtensionManager(NAMESPACE, on_load_failure_callback=failed)
-    handlers: dict[str, Handler] = {}
+    manager: ExtensionManager[Any] = ExtensionManager(NAMESPACE, on_load_failure_callback=failed)
+    handlers: dict[str, Handles] = {}
     for extension in manager:
         if extension.name in handlers:
             raise PluginConflict(
@@ -134,18 +144,22 @@ def load_handlers(conf: cfg.ConfigOpts) -> Dispatcher:
     return Dispatcher(handlers.items(), failures)
 
 
-def make_handler(name: str, plugin: object, conf: cfg.ConfigOpts) -> Handler:
+def make_handler(name: str, plugin: Any, conf: cfg.ConfigOpts) -> Handles:
     """One handler with its options registered in ``[handler_<name>]``.
 
-    :raises TypeError: when the plugin is not a Handler class.
+    :raises TypeError: when the plugin is not a handler class.
     """
-    if not (inspect.isclass(plugin) and issubclass(plugin, Handler)):
-        raise TypeError(f"{plugin!r} is not a subclass of Handler")
-    if not plugin.options:
-        return plugin()
+    if not (isinstance(plugin, type) and isinstance(getattr(plugin, "events", None), Mapping)):
+        raise TypeError(f"{plugin!r} is not a handler class")
+    handler: Handles
+    options = getattr(plugin, "options", [])
+    if not options:
+        handler = plugin()
+        return handler
     group = f"handler_{name}"
-    conf.register_opts(plugin.options, group=group)
-    return plugin(conf[group])
+    conf.register_opts(options, group=group)
+    handler = plugin(conf[group])
+    return handler
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:

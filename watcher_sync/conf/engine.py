@@ -7,7 +7,7 @@ from oslo_config import cfg
 
 GROUP = "engine"
 
-OPTS = [
+OPTS: list[cfg.Opt] = [
     cfg.ListOpt(
         "enabled_sources",
         default=[],

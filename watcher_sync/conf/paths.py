@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from oslo_config import cfg
 
-OPTS = [
+OPTS: list[cfg.Opt] = [
     cfg.StrOpt(
         "state_path",
         default="/var/lib/watcher-sync",

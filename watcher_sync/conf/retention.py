@@ -7,7 +7,7 @@ from oslo_config import cfg
 
 GROUP = "retention"
 
-OPTS = [
+OPTS: list[cfg.Opt] = [
     cfg.IntOpt(
         "journal_days",
         default=7,

@@ -166,6 +166,15 @@ class Model:
                 dropped += 1
         return dropped
 
+    def adopt(self, other: Model) -> None:
+        """Become what another model of the same kinds is; that one must not be used any more."""
+        with self._lock:
+            self.generation = other.generation
+            self._tables, self._tombstones, self._indexes = other._tables, other._tombstones, other._indexes
+            self._snapshot = None
+        for kind, heard in other._heard.items():
+            self.hear(kind, heard)
+
     def publish(self, transaction: Any) -> None:
         """What the transaction staged becomes the new generation.
 

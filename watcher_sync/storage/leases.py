@@ -107,6 +107,24 @@ class EngineLease:
         self._token = view.token + 1
         return True
 
+    def living_holder(self) -> LeaseView | None:
+        """The lease if another live process holds it, found out by watching it for at most a lease time.
+
+        :raises DatabaseUnavailable: when the database is away.
+        """
+        first = self.look()
+        if first is None or not first.holder or is_dead_here(first.holder):
+            return None
+        until = self._monotonic() + self.seconds
+        while self._monotonic() < until:
+            time.sleep(min(0.2, self.seconds / 10))
+            view = self.look()
+            if view is None or not view.holder:
+                return None
+            if (view.token, view.beat) != (first.token, first.beat):
+                return view
+        return None
+
     def beat(self) -> None:
         """Say that the holder lives.
 

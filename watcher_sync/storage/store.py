@@ -226,6 +226,10 @@ class Store:
 
     def _write(self, connection: sa.Connection, commit: Commit) -> None:
         now = self._now()
+        for table, ids in ((self.tables.parked, commit.unparked), (self.tables.quarantine, commit.released)):
+            if ids:
+                statement = sa.delete(table).where(table.c.id == sa.bindparam("b_id"))
+                connection.execute(statement, [{"b_id": i} for i in ids])
         if commit.staged:
             self._write_staged(connection, commit, now)
         for source, position in commit.cursors.items():
@@ -242,10 +246,6 @@ class Store:
                 for p in commit.parked
             ]
             _run(connection, self._park.sql, rows)
-        for table, ids in ((self.tables.parked, commit.unparked), (self.tables.quarantine, commit.released)):
-            if ids:
-                statement = sa.delete(table).where(table.c.id == sa.bindparam("b_id"))
-                connection.execute(statement, [{"b_id": i} for i in ids])
 
     def _write_staged(self, connection: sa.Connection, commit: Commit, now: datetime.datetime) -> None:
         upserts: dict[str, list[Row]] = {}
