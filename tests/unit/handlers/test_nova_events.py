@@ -8,6 +8,7 @@ import datetime
 import pytest
 
 from watcher_sync.dispatch import Dispatcher
+from watcher_sync.events import Event
 from watcher_sync.handlers.nova import NovaHandler
 from watcher_sync.model.changes import Delete, Heard, Outcome, Upsert
 
@@ -285,3 +286,14 @@ def test_a_publisher_is_split_once_and_without_a_host_nobody_is_heard(nova, chan
 def test_an_event_without_a_time_is_no_sign_of_life(nova, changes):
     (change,) = changes(nova.service("service.update", "host1", sent=None))
     assert isinstance(change, Upsert)
+
+
+@pytest.mark.parametrize("zone", [None, datetime.timezone(datetime.timedelta(hours=-7))], ids=["naive", "other"])
+def test_what_is_heard_is_in_utc_whatever_the_envelope_says(nova, changes, zone):
+    event = nova.instance("instance.update", sent=5)
+    time = event.time.replace(tzinfo=None) if zone is None else event.time.astimezone(zone)
+    _, heard = changes(
+        Event(id=event.id, type=event.type, source="nova", origin=event.origin, time=time, data=event.data)
+    )
+    assert heard.time == event.time
+    assert heard.time.tzinfo is datetime.UTC

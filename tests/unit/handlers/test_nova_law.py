@@ -123,10 +123,24 @@ HISTORIES = [
 
 
 def whole(snapshot):
-    """All that a snapshot shows, and the versions behind it; not the seq, which counts what came."""
+    """All that a snapshot shows, the versions behind it, and what its indexes find; not the seq, which
+    counts what came."""
     return {
-        kind: [(document, snapshot.get(kind, document["id"]).versions) for document in snapshot.dump(kind)]
-        for kind in snapshot.kinds
+        kind: [
+            (document, snapshot.get(kind, document["id"]).versions, found(snapshot, declared, document))
+            for document in snapshot.dump(kind)
+        ]
+        for kind, declared in snapshot.kinds.items()
+    }
+
+
+def found(snapshot, declared, document):
+    """Whether each index finds the entity by each of its values."""
+    return {
+        (index, value): document["id"] in {entity.id for entity in snapshot.by(declared.name, index, value)}
+        for index in declared.indexes
+        for value in (document[index] if isinstance(document[index], list) else [document[index]])
+        if value is not None
     }
 
 

@@ -88,6 +88,30 @@ def test_a_lone_surrogate_is_refused_and_the_reason_can_be_stored(nova, changes,
     assert refusal(changes, form(event)).encode()
 
 
+@pytest.mark.parametrize(
+    ("path", "value", "reason"),
+    [
+        ("nova_object.version", "2.0", "nova_object.version: Expected 1.x, got '2.0'"),
+        ("nova_object.namespace", "mars", "nova_object.namespace: Expected nova"),
+        ("nova_object.data/exception", 5, "nova_object.data.exception: Expected str | null, got int"),
+        (
+            "nova_object.data/exception_message",
+            "x" * 65_536,
+            "nova_object.data.exception_message: Expected str of length",
+        ),
+    ],
+)
+def test_a_bad_fault_is_refused_by_its_path(nova, changes, form, path, value, reason):
+    fault = {
+        "nova_object.name": "ExceptionPayload",
+        "nova_object.namespace": "nova",
+        "nova_object.version": "1.1",
+        "nova_object.data": {"exception": "Boom", "exception_message": "It went."},
+    }
+    event = nova.put(nova.instance("instance.create.error", fault=fault), f"nova_object.data/fault/{path}", value)
+    assert refusal(changes, form(event)).startswith(f"{D}.fault.{reason}")
+
+
 def test_a_missing_uuid_is_refused(nova, changes, form):
     event = nova.drop(nova.instance("instance.update"), "nova_object.data/uuid")
     assert refusal(changes, form(event)) == f"{D}.uuid: missing"
@@ -391,7 +415,7 @@ def test_times_are_utc_whether_they_say_so_or_not(nova, facets, form, told, expe
     assert launched.tzinfo is datetime.UTC
 
 
-@pytest.mark.parametrize("hosts", [None, [], ["b", "a", "b"]])
+@pytest.mark.parametrize("hosts", [None, [], [*"qwertyuiopasdfghjklzxcvbnm", "a"]])
 @pytest.mark.parametrize("zone", [None, {}, {"availability_zone": "z"}, {"availability_zone": None, "other": "x"}])
 def test_every_field_of_an_aggregate_is_read(nova, facets, form, hosts, zone):
     event = nova.put(
