@@ -24,6 +24,7 @@ says so. Pure; for any thread.
 from __future__ import annotations
 
 import datetime
+import functools
 import hashlib
 import sys
 from collections.abc import Iterable, Mapping
@@ -173,7 +174,6 @@ class NovaHandler(Handler):
 
 # Instances
 
-
 _STATES = {"soft-delete": "soft-deleted"}
 """Nova's vm_state -> the model's, where they differ."""
 
@@ -224,7 +224,8 @@ def _facets(data: InstanceData) -> dict[str, dict[str, Any]]:
         _add_flavor(state, data.flavor, data.image_id)
     facets = {"state": _told(state)}
     if data.locked is not UNSET:
-        facets["lock"] = _told({"locked": data.locked, "locked_reason": data.locked_reason})
+        lock = {"locked": data.locked, "locked_reason": data.locked_reason}
+        facets["lock"] = _told(lock) if data.locked_reason is UNSET else lock
     return facets
 
 
@@ -240,11 +241,18 @@ def _add_flavor(state: dict[str, Any], wrapped: Flavor, image_id: str | UnsetTyp
     state["swap_mb"] = swap
     state["flavor_id"] = sys.intern(text) if (text := flavor.flavor_id) else text
     state["flavor_name"] = sys.intern(text) if (text := flavor.flavor_name) else text
-    state["extra_specs"] = _EMPTY if flavor.extra_specs == _EMPTY else flavor.extra_specs
+    specs = flavor.extra_specs
+    state["extra_specs"] = _kept_once(tuple(specs.items())) if specs else specs
     if image_id is UNSET or root is UNSET or ephemeral is UNSET or swap is UNSET:
         return
     # Without an image the root disk is a volume, which is none of the host's disk.
     state["disk_gb"] = (root if image_id else 0) + ephemeral + (swap + 1023) // 1024
+
+
+@functools.lru_cache(maxsize=1024)
+def _kept_once(extra_specs: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    """One dictionary in memory for all instances of a flavor; entities are immutable."""
+    return dict(extra_specs)
 
 
 def _addresses(addresses: list[Ip]) -> list[str]:
@@ -256,7 +264,8 @@ def _addresses(addresses: list[Ip]) -> list[str]:
 
 def _placement(data: InstanceData) -> dict[str, Any]:
     host, node = data.host, data.node
-    return _told({"host": sys.intern(host) if host else host, "node": sys.intern(node) if node else node})
+    placement = {"host": sys.intern(host) if host else host, "node": sys.intern(node) if node else node}
+    return _told(placement) if host is UNSET or node is UNSET else placement
 
 
 def _fault(data: InstanceData) -> dict[str, Any]:
@@ -314,10 +323,10 @@ _LATEST_DAY = 10**17 // (86_400 * 10**6)
 
 
 def _version_of(event: Event, data: InstanceData) -> Version:
-    if data.updated_at:
-        return _version(event, _digits(data.updated_at, "updated_at"))
-    if data.created_at:
-        return _version(event, _digits(data.created_at, "created_at"))
+    if time := data.updated_at:
+        return _version(event, _digits(time, "updated_at"))
+    if time := data.created_at:
+        return _version(event, _digits(time, "created_at"))
     return _version(event)
 
 

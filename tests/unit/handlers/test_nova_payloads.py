@@ -430,11 +430,12 @@ def test_every_field_of_an_aggregate_is_read(nova, facets, form, hosts, zone):
     }
 
 
-def test_equal_strings_and_empty_metadata_are_kept_once(nova, facets):
+def test_equal_strings_equal_extra_specs_and_empty_metadata_are_kept_once(nova, facets):
     def texts():
         event = nova.as_json(nova.instance("instance.update", host="a host", node="a node", tenant_id="a project"))
         found = facets(event)
-        return [*found["placement"].values(), found["state"]["project_id"], found["state"]["metadata"]]
+        state = found["state"]
+        return [*found["placement"].values(), state["project_id"], state["metadata"], state["extra_specs"]]
 
     assert all(one is other for one, other in zip(texts(), texts(), strict=True))
 
