@@ -57,8 +57,8 @@ def notifier(url: str, exchange: str) -> oslo_messaging.Notifier:
 
 
 @pytest.fixture(params=["kombu+memory:////", "fake://"])
-def url(request: pytest.FixtureRequest) -> Iterator[str]:
-    yield request.param
+def url(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 def test_a_notifier_in_the_same_process_is_heard_and_a_released_event_comes_again(url: str) -> None:
