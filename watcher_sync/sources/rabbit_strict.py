@@ -35,7 +35,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 from oslo_config import cfg
@@ -291,7 +291,7 @@ class StrictRabbitDriver(impl_rabbit.RabbitDriver):  # type: ignore[misc]
         return base.PollStyleListenerAdapter(self.listener, batch_size, batch_timeout)
 
 
-def set_defaults(conf: cfg.ConfigOpts, *, prefetch: int, options: Sequence[tuple[str, Any]] = ()) -> None:
+def set_defaults(conf: cfg.ConfigOpts, *, prefetch: int) -> None:
     """Register the driver's options on this configuration with defaults that suit a listener.
 
     They are defaults: what the operator wrote in the file or in the URL wins.
@@ -306,6 +306,5 @@ def set_defaults(conf: cfg.ConfigOpts, *, prefetch: int, options: Sequence[tuple
         ("rabbit_retry_backoff", 1),
         ("rabbit_interval_max", 2),
         ("kombu_reconnect_delay", 0.2),
-        *options,
     ):
         conf.set_default(name, value, group=GROUP)
