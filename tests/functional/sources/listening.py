@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A publisher on a broker, a stand-in for the engine, and the source between them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import kombu
+from oslo_config import cfg
+
+from watcher_sync.events import Event
+from watcher_sync.sources.base import IntakeClosed, SourceState
+from watcher_sync.sources.oslo_messaging import OsloMessagingSource
+
+BROKER = "rabbit://guest:guest@127.0.0.1:5672/"
+
+
+def wait_until(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
+    """The condition's value once it is true; fails after so many seconds."""
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < deadline, "it did not come true in time"
+        time.sleep(0.002)
+    return value
+
+
+def envelope(number: int, **more: Any) -> dict[str, Any]:
+    return {
+        "message_id": f"m-{number}",
+        "publisher_id": "nova-compute:host1",
+        "event_type": "instance.update",
+        "priority": "INFO",
+        "payload": {"number": number},
+        "timestamp": "2026-01-02 03:04:05.000006",
+        "_unique_id": f"{number:032x}",
+        "_context_user": "u",
+    } | more
+
+
+def wrap(document: Any) -> bytes:
+    return json.dumps({"oslo.version": "2.0", "oslo.message": json.dumps(document)}).encode()
+
+
+class Publisher:
+    """Publishes what it is told to the exchange of this name, and reads the queue's depth."""
+
+    def __init__(self, name: str, url: str) -> None:
+        self.name = name
+        self.connection = kombu.Connection(url)
+        self.channel = self.connection.channel()
+        self.exchange = kombu.Exchange(name, type="topic", durable=False, channel=self.channel)
+
+    def publish(self, body: bytes, priority: str = "info", content_type: str = "application/json", **more: Any) -> None:
+        producer = kombu.Producer(self.channel, exchange=self.exchange, auto_declare=False)
+        producer.publish(
+            body, routing_key=f"versioned_notifications.{priority}", content_type=content_type,
+            content_encoding=more.pop("content_encoding", "utf-8"), **more,
+        )
+
+    def waiting(self) -> int:
+        """Messages that are in the queue and in nobody's hands."""
+        return int(self.channel.queue_declare(queue=self.name, passive=True).message_count)
+
+    def close(self) -> None:
+        with contextlib.suppress(Exception):
+            self.channel.queue_delete(self.name)
+            self.channel.exchange_delete(self.name)
+        self.connection.release()
+
+
+class Engine:
+    """Keeps what is emitted; acks at once if told so."""
+
+    def __init__(self, *, acks: bool) -> None:
+        self.acks = acks
+        self.closed = False
+        self.batches: list[list[Event]] = []
+        self.arrived: list[float] = []
+        self.source: OsloMessagingSource | None = None
+
+    def emit(self, events: Sequence[Event]) -> None:
+        if self.closed:
+            raise IntakeClosed
+        self.arrived.append(time.monotonic())
+        self.batches.append(list(events))
+        if self.acks:
+            assert self.source is not None
+            self.source.ack(events)
+
+    @property
+    def events(self) -> list[Event]:
+        return [event for batch in list(self.batches) for event in batch]
+
+
+def make_source(name: str, url: str = BROKER, **options: Any) -> OsloMessagingSource:
+    conf = cfg.ConfigOpts()
+    conf.register_opts([cfg.IntOpt("batch_size", default=500)], group="engine")
+    conf.register_opts(OsloMessagingSource.options, group="source_nova")
+    conf([], default_config_files=[])
+    for option, value in {"transport_url": url, "exchange": name, "pool": name, **options}.items():
+        conf.set_override(option, value, group="source_nova")
+    return OsloMessagingSource("nova", conf)
+
+
+@contextlib.contextmanager
+def listening(name: str, engine: Engine, url: str = BROKER, **options: Any) -> Iterator[OsloMessagingSource]:
+    source = make_source(name, url, **options)
+    engine.source = source
+    source.start(engine.emit)
+    try:
+        wait_until(lambda: source.status().state is SourceState.CONNECTED)
+        yield source
+    finally:
+        source.stop(time.monotonic() + 5)
+        assert not source._thread.is_alive()
+        assert not [thread for thread in threading.enumerate() if thread.name == "source-nova-close"]
+
+
+@contextlib.contextmanager
+def publishing(url: str = BROKER.replace("rabbit", "amqp")) -> Iterator[Publisher]:
+    publisher = Publisher(f"ws-test-{secrets.token_hex(6)}", url)
+    try:
+        yield publisher
+    finally:
+        publisher.close()

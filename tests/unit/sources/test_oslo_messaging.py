@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The oslo.messaging source without a broker: in process, with the broker down, without eventlet."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import oslo_messaging
+import pytest
+from oslo_config import cfg
+
+from watcher_sync.events import Event
+from watcher_sync.exceptions import ConfigError
+from watcher_sync.sources.base import SourceState
+from watcher_sync.sources.oslo_messaging import OsloMessagingSource
+
+ROOT = Path(__file__).parents[3]
+
+
+def wait_until(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < deadline, "it did not come true in time"
+        time.sleep(0.002)
+    return value
+
+
+def make_source(files: Sequence[Path] = (), **options: Any) -> OsloMessagingSource:
+    conf = cfg.ConfigOpts()
+    conf.register_opts([cfg.IntOpt("batch_size", default=500)], group="engine")
+    conf.register_opts(OsloMessagingSource.options, group="source_nova")
+    conf([], default_config_files=[str(file) for file in files])
+    for option, value in options.items():
+        conf.set_override(option, value, group="source_nova")
+    return OsloMessagingSource("nova", conf)
+
+
+def notifier(url: str, exchange: str) -> oslo_messaging.Notifier:
+    conf = cfg.ConfigOpts()
+    conf([], default_config_files=[])
+    transport = oslo_messaging.get_notification_transport(conf, url)
+    conf.set_override("control_exchange", exchange)
+    transport = oslo_messaging.get_notification_transport(conf, url)
+    return oslo_messaging.Notifier(
+        transport, publisher_id="nova-compute:h", driver="messagingv2", topics=["versioned_notifications"]
+    )
+
+
+@pytest.fixture(params=["kombu+memory:////", "fake://"])
+def url(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_a_notifier_in_the_same_process_is_heard_and_a_released_event_comes_again(url: str) -> None:
+    exchange = f"nova-{secrets.token_hex(4)}"
+    source = make_source(transport_url=url, exchange=exchange, pool=exchange)
+    seen: list[Event] = []
+
+    def emit(events: Sequence[Event]) -> None:
+        seen.extend(events)
+        if len(seen) == 1:
+            source.release(events, 0.0)
+        else:
+            source.ack(events)
+
+    source.start(emit)
+    wait_until(lambda: source.status().state is SourceState.CONNECTED)
+    sender = notifier(url, exchange)
+    sender.info({"user": "u"}, "instance.update", {"n": 1})
+    wait_until(lambda: len(seen) == 2)
+    sender.error({}, "instance.create.error", {"n": 2})
+    wait_until(lambda: len(seen) == 3)
+    begin = time.monotonic()
+    source.stop(begin + 5)
+    assert time.monotonic() - begin < 3
+    assert [event.data for event in seen] == [{"n": 1}, {"n": 1}, {"n": 2}]
+    assert [event.type for event in seen[1:]] == ["instance.update", "instance.create.error"]
+    assert seen[0].id == seen[1].id != seen[2].id
+    assert {event.origin for event in seen} == {"nova-compute:h"}
+    assert all(event.time is not None and event.undecodable is None for event in seen)
+    assert source.status().state is SourceState.STOPPED
+
+
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    with socket.socket() as taken:  # bound and not listening: a connection is refused
+        taken.bind(("127.0.0.1", 0))
+        yield taken.getsockname()[1]
+
+
+def test_with_the_broker_down_start_returns_at_once_and_the_status_says_why_without_the_password(
+    closed_port: int,
+) -> None:
+    source = make_source(transport_url=f"rabbit://someone:hush-hush@127.0.0.1:{closed_port}/")
+    begin = time.monotonic()
+    source.start(lambda events: None)
+    assert time.monotonic() - begin < 0.5
+    status = wait_until(lambda: source.status().state is SourceState.DISCONNECTED and source.status())
+    assert "refused" in status.detail
+    assert "hush-hush" not in status.detail
+    begin = time.monotonic()
+    source.stop(begin + 8)
+    assert time.monotonic() - begin < 5
+    assert source.status().state is SourceState.STOPPED
+    assert not source._thread.is_alive()
+
+
+@pytest.mark.parametrize("bad", [None, "", "no-scheme", "rabbit://guest:hush-hush@host:port/"])
+def test_a_url_that_is_missing_or_malformed_is_refused_naming_the_option_and_not_the_password(bad: str | None) -> None:
+    with pytest.raises(ConfigError, match=r"\[source_nova\] transport_url") as caught:
+        make_source(transport_url=bad)
+    assert "hush-hush" not in str(caught.value)
+
+
+def test_an_unknown_url_scheme_is_told_in_the_status() -> None:
+    source = make_source(transport_url="pigeon://host/")
+    source.start(lambda events: None)
+    status = wait_until(lambda: source.status().state is SourceState.DISCONNECTED and source.status())
+    assert "pigeon" in status.detail
+    source.stop(time.monotonic() + 5)
+
+
+def test_the_operators_options_of_the_driver_win_over_our_defaults(tmp_path: Path) -> None:
+    file = tmp_path / "a.conf"
+    file.write_text("[oslo_messaging_rabbit]\nrabbit_qos_prefetch_count = 7\namqp_durable_queues = true\n")
+    source = make_source([file], transport_url="kombu+memory:////")
+    other = make_source(transport_url="kombu+memory:////", batch_size=20)
+    for one, prefetch, durable in ((source, 7, True), (other, 40, False)):
+        one._make_server()
+        rabbit = one._private.oslo_messaging_rabbit
+        assert (rabbit.rabbit_qos_prefetch_count, rabbit.amqp_durable_queues) == (prefetch, durable)
+    assert "oslo_messaging_rabbit" not in source.conf
+
+
+def test_it_runs_with_eventlet_blocked_from_import() -> None:
+    code = textwrap.dedent("""
+        import sys
+
+        class Blocker:
+            def find_spec(self, name, path=None, target=None):
+                if name.partition(".")[0] in ("eventlet", "greenlet"):
+                    raise ModuleNotFoundError(name)
+
+        sys.meta_path.insert(0, Blocker())
+        from oslo_service import backend
+        backend.init_backend(backend.BackendType.THREADING)
+        from tests.unit.sources import test_oslo_messaging as tests
+        tests.test_a_notifier_in_the_same_process_is_heard_and_a_released_event_comes_again("kombu+memory:////")
+        assert "eventlet" not in sys.modules
+        print("it runs")
+    """)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, timeout=60, check=False,
+    )
+    assert done.stdout == "it runs\n", done.stderr
+
+
+def test_settling_what_is_not_in_hand_any_more_does_nothing() -> None:
+    source = make_source(transport_url="kombu+memory:////")
+    event = Event(id="a", type="t", source="nova", position=5, data=json.dumps({}))
+    source.ack([event])
+    source.release([event], 0.0)
+    assert source.status().state is SourceState.STARTING

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recorded events read from files, as if they came in now.
+
+The driver ``replay`` reads files and folders in order and ends by itself. A folder is read sorted by name,
+with the folders inside of it; in it only ``*.json`` (one envelope, or a list of them) and ``*.jsonl`` (one a
+line, blank lines skipped) count. Every document goes through the same decoding as a live one.
+
+Guaranteed: reading the same files again gives the same events with the same ids in the same order, because
+an envelope without an id is numbered by its place in the reading. A ``.jsonl`` is streamed, never loaded
+whole; a ``.json`` is loaded whole. A document that cannot be decoded is an undecodable event whose reason
+begins with file and line. The engine's back-pressure is the only brake.
+
+Not promised: a position that survives a restart. There is nothing to acknowledge to a file, so a replay that
+is started again begins at the beginning, and the model's ordering guard makes that harmless. For the
+same reason events that the engine releases come again only with the next replay, except that the thread
+still runs: it emits them once more behind the rest.
+
+One thread, ours, reads and emits. :func:`read_events` is the same reading without a thread.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import IO, Final
+
+import msgspec
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from watcher_sync.events import Event
+from watcher_sync.exceptions import ConfigError
+from watcher_sync.sources import envelopes
+from watcher_sync.sources.base import Emit, IntakeClosed, Source, SourceState, SourceStatus
+from watcher_sync.strictjson import MAX_SIZE
+
+LOG = logging.getLogger(__name__)
+
+CHUNK: Final = 500
+"""Events that are emitted in one call."""
+
+_LINES: Final = (".jsonl", ".ndjson")
+_RAWS: Final = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+def find_files(paths: Sequence[str]) -> list[str]:
+    """The files that a replay of these paths reads, in reading order.
+
+    :raises ConfigError: naming a path that does not exist, cannot be read or is of no known form.
+    """
+    files: list[str] = []
+    for path in paths:
+        if os.path.isdir(path):
+            files += _files_below(path)
+        elif not os.path.exists(path):
+            raise ConfigError(f"{path}: no such file or folder")
+        elif not path.endswith((".json", *_LINES)):
+            raise ConfigError(f"{path}: neither .json nor .jsonl")
+        else:
+            files.append(path)
+    for file in files:
+        if not os.access(file, os.R_OK):
+            raise ConfigError(f"{file}: cannot be read")
+    return files
+
+
+def read_events(paths: Sequence[str], source_name: str, max_event_size: int = MAX_SIZE) -> Iterator[Event]:
+    """Every event of these files and folders, in order; the paths are looked at before the first one.
+
+    :param paths: files and folders.
+    :param source_name: the source that the events shall be of.
+    :param max_event_size: bytes that one document may have; a larger one is undecodable.
+    :raises ConfigError: naming a path that does not exist, cannot be read or is of no known form.
+    """
+    return _read_files(find_files(paths), source_name, max_event_size)
+
+
+def _files_below(folder: str) -> Iterator[str]:
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError as exc:
+        raise ConfigError(f"{folder}: {exc.strerror}") from None
+    for entry in entries:
+        if entry.is_dir(follow_symlinks=False):
+            yield from _files_below(entry.path)
+        elif entry.name.endswith((".json", *_LINES)) and entry.is_file():
+            yield entry.path
+
+
+def _read_files(files: Sequence[str], source: str, max_size: int) -> Iterator[Event]:
+    number = 0
+    for path in files:
+        line = 0
+        try:
+            documents = _lines(path, max_size) if path.endswith(_LINES) else _documents(path)
+            for line, body in documents:
+                number += 1
+                event = envelopes.read_body(
+                    body, source=source, number=number, position=(path, line), max_size=max_size
+                )
+                if event.undecodable is not None:
+                    event = msgspec.structs.replace(event, undecodable=f"{path}:{line}: {event.undecodable}")
+                yield event
+        except OSError as exc:
+            number += 1
+            yield envelopes.undecodable(
+                b"", f"{path}:{line + 1}: {exc.strerror}", source=source, number=number, position=(path, line + 1)
+            )
+
+
+def _lines(path: str, max_size: int) -> Iterator[tuple[int, bytes]]:
+    """The lines that are not blank, numbered from 1.
+
+    Of a line that is too long only so much is read as shows that it is, and the rest is skipped.
+    """
+    with open(path, "rb") as file:
+        line = 0
+        while body := file.readline(max_size + 2):
+            line += 1
+            if len(body) > max_size + 1 and not body.endswith(b"\n"):
+                _skip_line(file)
+            if not body.isspace():
+                yield line, body.rstrip(b"\r\n")
+
+
+def _skip_line(file: IO[bytes]) -> None:
+    while (rest := file.readline(1 << 16)) and not rest.endswith(b"\n"):
+        pass
+
+
+def _documents(path: str) -> Iterator[tuple[int, bytes]]:
+    """The one envelope of the file, or those of its list; the number is that of the line it begins in."""
+    with open(path, "rb") as file:
+        text = file.read()
+    if not text.lstrip().startswith(b"["):
+        yield 1, text.strip()
+        return
+    try:
+        raws = _RAWS.decode(text)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        yield 1, text
+        return
+    line, offset = 1, 0
+    for raw in raws:
+        body = bytes(raw)
+        begin = text.index(body, offset)
+        line += text.count(b"\n", offset, begin)
+        yield line, body
+        line += body.count(b"\n")
+        offset = begin + len(body)
+
+
+class ReplaySource(Source):
+    """The driver ``replay``.
+
+    :ivar finished: set when all is emitted, or when the source was stopped before that.
+    """
+
+    options = [  # noqa: RUF012 - the base class declares it a ClassVar
+        cfg.MultiStrOpt(
+            "paths",
+            default=[],
+            help="Files and folders that are read, in this order; may stand several times. A folder is read sorted"
+            " by name, with the folders inside of it. Files end in .json (one envelope, or a list) or in .jsonl"
+            " (one envelope a line).",
+        ),
+        cfg.IntOpt(
+            "max_event_size",
+            default=MAX_SIZE,
+            min=1024,
+            help="Bytes that one event may have. A larger one goes to quarantine.",
+        ),
+    ]
+
+    def __init__(self, name: str, conf: cfg.ConfigOpts, *, cursor: str | None = None) -> None:
+        super().__init__(name, conf, cursor=cursor)
+        self.finished = threading.Event()
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._state = SourceState.STARTING
+        self._detail = ""
+        self._last_event_at: datetime.datetime | None = None
+        self._released_lock = threading.Lock()
+        self._released: list[Event] = []  # guarded by _released_lock: to be emitted once more
+
+    def start(self, emit: Emit) -> None:
+        """Begin to read.
+
+        :raises ConfigError: naming a path that does not exist, cannot be read or is of no known form.
+        """
+        if not self.group.paths:
+            raise ConfigError(f"[source_{self.name}] paths: nothing to read")
+        events = read_events(self.group.paths, self.name, self.group.max_event_size)
+        self._state = SourceState.CONNECTED
+        self._thread = threading.Thread(target=self._run, args=(events, emit), name=f"source-{self.name}", daemon=True)
+        self._thread.start()
+
+    def ack(self, events: Sequence[Event]) -> None:
+        """Nothing to do: a file does not forget."""
+
+    def release(self, events: Sequence[Event], delay: float) -> None:
+        """Emit them once more, behind the rest, if the thread still runs."""
+        with self._released_lock:
+            self._released += events
+
+    def stop(self, deadline: float) -> None:
+        """Read no further."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join(max(0.0, deadline - time.monotonic()))
+
+    def status(self) -> SourceStatus:
+        """The figures of this moment."""
+        return SourceStatus(state=self._state, detail=self._detail, last_event_at=self._last_event_at)
+
+    def _run(self, events: Iterator[Event], emit: Emit) -> None:
+        detail = "all is read"
+        state = SourceState.STOPPED
+        try:
+            while chunk := list(islice(events, CHUNK)) or self._take_released():
+                if self._stopping.is_set():
+                    detail = "stopped before the end"
+                    break
+                emit(chunk)
+                self._last_event_at = datetime.datetime.now(datetime.UTC)
+        except IntakeClosed:
+            detail = "stopped before the end"
+        except Exception as exc:  # the edge of our thread: reported, not swallowed
+            LOG.exception("source %s: the replay ended with an error", self.name)
+            state, detail = SourceState.FAILED, f"{type(exc).__name__}: {exc}"
+        finally:
+            self._state, self._detail = state, detail
+            self.finished.set()
+
+    def _take_released(self) -> list[Event]:
+        with self._released_lock:
+            released, self._released = self._released, []
+        return released
