@@ -8,17 +8,11 @@ version on every change, and the model's ordering guard does the rest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, ClassVar
-
-from watcher_sync.events import Event
-from watcher_sync.model.changes import Change
-from watcher_sync.model.view import View
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from oslo_config import cfg
-
-HandlerMethod = Callable[[Event, View], Iterable[Change]]
 
 
 class Handler:
@@ -39,6 +33,6 @@ class Handler:
     events: ClassVar[Mapping[str, str | None]] = {}
     options: ClassVar[list[cfg.Opt]] = []
 
-    def __init__(self, conf: cfg.GroupAttr | None = None) -> None:
+    def __init__(self, conf: Any = None) -> None:
         """:param conf: this handler's option group; None where it declares no options."""
         self.conf = conf

@@ -106,7 +106,9 @@ class Instance(Entity, frozen=True, kw_only=True, gc=False):
     locked_reason: Annotated[LongText | None, In("lock"), Doc("Why it was locked.")] = None
     vcpus: Annotated[Count | None, In("state"), Doc("Virtual CPUs.")] = None
     memory_mb: Annotated[Count | None, In("state"), Doc("Memory, MiB.")] = None
-    disk_gb: Annotated[Count | None, In("state"), Doc("Local disk: root unless booted from a volume, ephemeral, swap; GiB.")] = None
+    disk_gb: Annotated[
+        Count | None, In("state"), Doc("Local disk: root (unless a volume) + ephemeral + swap, GiB.")
+    ] = None
     root_gb: Annotated[Count | None, In("state"), Doc("Root disk of the flavor, GiB.")] = None
     ephemeral_gb: Annotated[Count | None, In("state"), Doc("Ephemeral disk of the flavor, GiB.")] = None
     swap_mb: Annotated[Count | None, In("state"), Doc("Swap of the flavor, MiB.")] = None
@@ -117,7 +119,7 @@ class Instance(Entity, frozen=True, kw_only=True, gc=False):
     metadata: Annotated[dict[str, Any] | None, In("state"), Doc("Key-value pairs of the owner.")] = None
     key_name: Annotated[Text | None, In("state"), Doc("Name of the key pair.")] = None
     availability_zone: Annotated[Text | None, In("state"), Doc("Availability zone that Nova gives.")] = None
-    ip_addresses: Annotated[list[str] | None, In("state"), Doc("Fixed addresses, in the order of the interfaces.")] = None
+    ip_addresses: Annotated[list[str] | None, In("state"), Doc("Fixed addresses, by interface.")] = None
     created_at: Annotated[datetime.datetime | None, In("state"), Doc("When it was created.")] = None
     updated_at: Annotated[datetime.datetime | None, In("state"), Doc("When Nova last wrote it.")] = None
     launched_at: Annotated[datetime.datetime | None, In("state"), Doc("When it first ran.")] = None

@@ -322,7 +322,7 @@ def _shape(hint: Any) -> tuple[type, bool, int | None]:
         return python, nullable or len(parts) < len(typing.get_args(hint)), length
     if origin is typing.Literal:
         values = typing.get_args(hint)
-        return str, False, max(len(value) for value in values)
+        return str, False, max(32, *(len(value) for value in values))
     if origin in (list, tuple):
         return list, False, None
     if origin is dict:

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every executable does first and last: configuration, logging, and errors in one line."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+
+from oslo_config import cfg
+from oslo_log import log as logging
+from oslo_service import backend
+
+from watcher_sync.conf import opts, strict
+from watcher_sync.exceptions import ConfigError, WatcherSyncError
+from watcher_sync.storage import database
+
+PROJECT = "watcher-sync"
+
+_QUIET = ("amqp=WARN", "amqplib=WARN", "sqlalchemy=WARN", "oslo.messaging=WARN", "oslo_messaging=WARN",
+          "stevedore=WARN", "alembic=WARN", "futurist=WARN", "cotyledon=WARN", "kombu=WARN")  # fmt: skip
+
+
+def native_threads() -> None:
+    """Tell the oslo libraries, before anything else, that threads are native ones."""
+    backend.init_backend(backend.BackendType.THREADING)
+
+
+def make_conf(
+    argv: Sequence[str],
+    *,
+    prog: str,
+    cli_opts: Sequence[cfg.Opt] = (),
+    log_to_stderr_only_warnings: bool = False,
+) -> cfg.ConfigOpts:
+    """The configuration of one process, read, checked, with logging set up.
+
+    :param argv: the command line without the program.
+    :param log_to_stderr_only_warnings: for commands whose output a person reads.
+    :raises ConfigError: when a file or an option is wrong; names it.
+    """
+    conf = cfg.ConfigOpts()
+    logging.register_options(conf)
+    logging.set_defaults(default_log_levels=[*_QUIET])
+    opts.register_opts(conf)
+    database.register_opts(conf)
+    conf.register_cli_opts(cli_opts)
+    try:
+        conf(list(argv), project=PROJECT, prog=prog)
+        strict.check(conf)
+        _read_all(conf)
+    except cfg.Error as exc:
+        raise ConfigError(" ".join(str(exc).split())) from None
+    except OSError as exc:
+        raise ConfigError(str(exc)) from None
+    if log_to_stderr_only_warnings and not conf.debug:
+        conf.set_default("default_log_levels", [*_QUIET, "watcher_sync=WARN"])
+    logging.setup(conf, PROJECT)
+    return conf
+
+
+def run(main: Callable[[list[str]], int | None], argv: Sequence[str] | None = None) -> int:
+    """Run an executable's main function and turn its errors into an exit status and one line on stderr.
+
+    :returns: 0 done, 1 the work failed, 2 wrong usage or configuration.
+    """
+    try:
+        return main(list(sys.argv[1:] if argv is None else argv)) or 0
+    except ConfigError as exc:
+        print(f"error: {exc}", file=sys.stderr)
+        return 2
+    except WatcherSyncError as exc:
+        print(f"error: {exc}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _read_all(conf: cfg.ConfigOpts) -> None:
+    """Read every option once, so that a wrong value is said now and not when it is first used."""
+    for group, options in opts.list_opts():
+        for option in options:
+            if group == "DEFAULT":
+                getattr(conf, option.dest, None)
+            elif group in conf:
+                getattr(conf[group], option.dest, None)

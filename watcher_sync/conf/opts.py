@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All options of the package in one place: to register them, and to generate the sample configuration.
+
+The groups of sources and handlers are named by the operator and the plugins; the sample shows one
+``[source_<driver>]`` group for each installed driver.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from oslo_config import cfg
+from stevedore import ExtensionManager
+
+from watcher_sync.conf import engine, paths, retention
+
+SOURCES = "watcher_sync.sources"
+HANDLERS = "watcher_sync.handlers"
+
+DRIVER = cfg.StrOpt(
+    "driver",
+    help="""
+The driver of this source: the name of an entry point in ``watcher_sync.sources``.
+""",
+)
+
+_MODULES = (paths, engine, retention)
+
+
+def register_opts(conf: cfg.ConfigOpts) -> None:
+    """Register every option of ours that does not depend on the configuration itself."""
+    for module in _MODULES:
+        module.register_opts(conf)
+
+
+def register_source(conf: cfg.ConfigOpts, name: str, options: list[cfg.Opt]) -> None:
+    """Register the driver's options for one source."""
+    conf.register_opts([DRIVER, *options], group=f"source_{name}")
+
+
+def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
+    """For oslo-config-generator and the documentation."""
+    ours = itertools.chain.from_iterable(module.list_opts() for module in _MODULES)
+    sources = [(f"source_{name}", [DRIVER, *options]) for name, options in plugin_options(SOURCES).items()]
+    handlers = [(f"handler_{name}", options) for name, options in plugin_options(HANDLERS).items() if options]
+    return [*ours, *sources, *handlers]
+
+
+def plugin_options(namespace: str) -> dict[str, list[cfg.Opt]]:
+    """Entry point name -> options of the plugin's class; plugins that do not load are left out."""
+    manager: ExtensionManager[Any] = ExtensionManager(namespace, on_load_failure_callback=lambda *_: None)
+    return {e.name: list(getattr(e.plugin, "options", [])) for e in sorted(manager, key=lambda e: e.name)}

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which handler method gets an event: one dictionary, built from what the handler plugins declare.
+
+An exact entry wins over every pattern; a longer pattern wins over a shorter one, and of two equally
+long ones the first in alphabetical order. In a pattern ``*`` stands for any characters, dots included.
+Nothing is decided twice: the answer for each event type is remembered.
+
+Two plugins that claim the same type or the same pattern would make the outcome depend on the order of
+installation, so the registry refuses to be built. A plugin that fails to load costs only itself: it is
+kept as a failure that operators can see.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Protocol
+
+import msgspec
+from oslo_config import cfg
+from oslo_log import log as logging
+from stevedore import ExtensionManager
+
+from watcher_sync.events import Event
+from watcher_sync.exceptions import PluginConflict
+from watcher_sync.model.changes import Change
+from watcher_sync.model.view import View
+
+LOG = logging.getLogger(__name__)
+
+NAMESPACE = "watcher_sync.handlers"
+
+_REMEMBERED = 4096
+"""Event types come from outside: remember so many answers at most."""
+
+
+HandlerMethod = Callable[[Event, View], Iterable[Change] | None]
+
+
+class Handles(Protocol):
+    """What the table needs to know of a handler; :class:`watcher_sync.handlers.base.Handler` is one."""
+
+    @property
+    def events(self) -> Mapping[str, str | None]:
+        """Event type or pattern -> name of the method."""
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One line of the dispatch table."""
+
+    pattern: str
+    method: str
+    """Name of the method; empty where the type is deliberately ignored."""
+    plugin: str
+    """Name of the entry point."""
+    call: HandlerMethod | None
+
+    @property
+    def handler(self) -> str:
+        """``plugin.method``, for people."""
+        return f"{self.plugin}.{self.method}" if self.method else f"{self.plugin} (ignored)"
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """A plugin that could not be loaded."""
+
+    plugin: str
+    reason: str
+
+
+class Dispatcher:
+    """The dispatch table. Immutable but for its memory of answers; one thread uses it."""
+
+    def __init__(self, handlers: Iterable[tuple[str, Handles]], failures: Iterable[Failure] = ()) -> None:
+        """:param handlers: (plugin name, handler) pairs.
+
+        :param failures: plugins that could not be loaded, to be shown.
+        :raises PluginConflict: when two plugins claim the same type or pattern; names both.
+        :raises TypeError: when a handler names a method that it does not have.
+        """
+        self.failures = tuple(failures)
+        self._exact: dict[str, Entry] = {}
+        patterns: dict[str, Entry] = {}
+        for plugin, handler in handlers:
+            for pattern, method in handler.events.items():
+                call = getattr(handler, method, None) if method is not None else None
+                if method is not None and not callable(call):
+                    raise TypeError(f"handler {plugin!r} has no method {method!r} for {pattern!r}")
+                table = patterns if "*" in pattern else self._exact
+                taken = table.get(pattern)
+                if taken is not None:
+                    raise PluginConflict(
+                        f"the handlers {taken.plugin!r} and {plugin!r} both claim the event type {pattern!r}"
+                    )
+                table[pattern] = Entry(pattern, method or "", plugin, call)
+        ordered = sorted(patterns.values(), key=lambda e: (-len(e.pattern), e.pattern))
+        self._patterns = [(_compiled(entry.pattern), entry) for entry in ordered]
+        self._answers: dict[str, Entry | None] = {}
+
+    def find(self, event_type: str) -> Entry | None:
+        """The entry that an event of this type goes to, or None where nobody wants it. O(1) once seen."""
+        try:
+            return self._answers[event_type]
+        except KeyError:
+            pass
+        entry = self._exact.get(event_type)
+        if entry is None:
+            entry = next((e for match, e in self._patterns if match.match(event_type)), None)
+        if len(self._answers) < _REMEMBERED:
+            self._answers[event_type] = entry
+        return entry
+
+    def table(self) -> Iterator[Entry]:
+        """All entries in the order in which they win: exact ones by name, then patterns."""
+        yield from (self._exact[name] for name in sorted(self._exact))
+        yield from (entry for _, entry in self._patterns)
+
+
+def load_handlers(conf: cfg.ConfigOpts) -> Dispatcher:
+    """The table of all installed handler plugins, with their options registered.
+
+    :raises PluginConflict: when two plugins claim the same event type, or have the same name.
+    """
+    failures: list[Failure] = []
+
+    def failed(_manager: object, entry_point: object, exc: BaseException) -> None:
+        name = getattr(entry_point, "name", str(entry_point))
+        LOG.error("The handler plugin %s cannot be loaded: %s", name, exc)
+        failures.append(Failure(name, f"{type(exc).__name__}: {exc}"))
+
+    manager: ExtensionManager[Any] = ExtensionManager(NAMESPACE, on_load_failure_callback=failed)
+    handlers: dict[str, Handles] = {}
+    for extension in manager:
+        if extension.name in handlers:
+            raise PluginConflict(
+                f"two packages install a handler named {extension.name!r}: "
+                f"{type(handlers[extension.name]).__module__} and {extension.plugin.__module__}"
+            )
+        try:
+            handlers[extension.name] = make_handler(extension.name, extension.plugin, conf)
+        except Exception as exc:  # noqa: BLE001 - a plugin's own failure, reported and shown
+            failed(manager, extension.entry_point, exc)
+    return Dispatcher(handlers.items(), failures)
+
+
+def make_handler(name: str, plugin: Any, conf: cfg.ConfigOpts) -> Handles:
+    """One handler with its options registered in ``[handler_<name>]``.
+
+    :raises TypeError: when the plugin is not a handler class.
+    """
+    if not (isinstance(plugin, type) and isinstance(getattr(plugin, "events", None), Mapping)):
+        raise TypeError(f"{plugin!r} is not a handler class")
+    handler: Handles
+    options = getattr(plugin, "options", [])
+    if not options:
+        handler = plugin()
+        return handler
+    group = f"handler_{name}"
+    conf.register_opts(options, group=group)
+    handler = plugin(conf[group])
+    return handler
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(fnmatch.translate(pattern.replace("[", "[[]").replace("?", "[?]")))

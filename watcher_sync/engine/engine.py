@@ -1,0 +1,366 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loop that drives everything: stand by, lead, take a batch, commit it, ack it.
+
+One thread runs :meth:`Engine.run`; it owns the model. The stop sequence, step by step:
+
+1. :meth:`Engine.stop` sets the deadline and tells every source to stop; sources take in nothing more.
+2. The loop goes on: what the sources emitted is committed and acked, until every source has stopped
+   (its acks are with the transport) or the deadline comes.
+3. The intake is closed; what is left in it is released, to be delivered again elsewhere.
+4. Signs of life are written, and the lease is given back, so that a standby leads at once.
+
+While the database is away nothing is acked and nothing more is taken in: the batch in hand is tried
+again with back-off, at less than one attempt a second, and the sources are held back by the intake.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Iterable, Sequence
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from watcher_sync.dispatch import Dispatcher
+from watcher_sync.engine.cycle import Batch, CommitCycle
+from watcher_sync.engine.housekeeping import Purger, SignsOfLife
+from watcher_sync.engine.intake import Intake
+from watcher_sync.engine.leadership import Heartbeat
+from watcher_sync.engine.supervision import MakeSource, Supervisor
+from watcher_sync.engine.tally import Tally
+from watcher_sync.events import Event
+from watcher_sync.exceptions import DatabaseUnavailable, LeaseHeld, LeaseLost
+from watcher_sync.model.model import Model
+from watcher_sync.sources.base import Source, SourceStatus
+from watcher_sync.storage.leases import EngineLease
+from watcher_sync.storage.store import Store
+
+LOG = logging.getLogger(__name__)
+
+_FIRST_RETRY = 1.2
+_LONGEST_RETRY = 4.0
+"""Seconds between two attempts at a database that is away: less than one a second, and soon back."""
+
+_REDELIVER = 1.0
+"""Seconds after which what was not committed may be delivered again."""
+
+
+class Engine:
+    """One engine process's work, from the first look at the lease to the last ack."""
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        store: Store,
+        dispatcher: Dispatcher,
+        lease: EngineLease,
+        sources: dict[str, MakeSource],
+    ) -> None:
+        """:param sources: name -> maker of a driver instance, for each enabled source."""
+        self.conf = conf
+        self.store = store
+        self.lease = lease
+        self.tally = Tally()
+        self.model = Model(store.kinds)
+        self.intake = Intake(limit=lambda: 4 * conf.engine.batch_size)
+        self._dispatcher = dispatcher
+        self._sources = sources
+        self._supervisors: dict[str, Supervisor] = {}
+        self._cycle: CommitCycle | None = None
+        self._database_away: str | None = None
+        self._leading = False
+        self._lost = threading.Event()
+        self._stopping = threading.Event()
+        self._ended = threading.Event()
+        self._deadline = 0.0
+        self._last_followed = 0.0
+
+    def run(self) -> None:
+        """Work until :meth:`stop`.
+
+        :raises LeaseHeld: another engine leads and this one is not to stand by.
+        """
+        try:
+            self._run()
+        finally:
+            self._ended.set()
+
+    def join(self, timeout: float) -> bool:
+        """Wait for the end of :meth:`run`; whether it came."""
+        return self._ended.wait(timeout)
+
+    def _run(self) -> None:
+        if not self._load():
+            return
+        while not self._stopping.is_set():
+            if not self._stand_by():
+                return
+            self._lead()
+            if self._lost.is_set() and not self.conf.engine.standby and not self._stopping.is_set():
+                raise LeaseHeld(f"engine group {self.lease.name!r}: another engine took the lease")
+
+    def stop(self, timeout: float | None = None) -> None:
+        """End within ``timeout`` seconds (default ``graceful_shutdown_timeout``); returns at once."""
+        if timeout is None:
+            timeout = self.conf.engine.graceful_shutdown_timeout
+        # What is left of the time after the drain is for the database and the lease.
+        self._deadline = time.monotonic() + timeout * 0.8
+        self._stopping.set()
+        self.intake.wake()
+
+    def reload(self, changed: Iterable[str]) -> None:
+        """Take over what changed in the mutable options; the model stays.
+
+        :param changed: ``group.option`` names. A source is made anew only if an option that it reads once
+            is among them.
+        """
+        names = set(changed)
+        for name, supervisor in self._supervisors.items():
+            if "engine.batch_size" in names or any(n.startswith(f"source_{name}.") for n in names):
+                supervisor.restart()
+
+    def is_ready(self) -> tuple[bool, str]:
+        """Whether this engine leads and can commit, and if not, why."""
+        if self._database_away is not None:
+            return False, f"the database is away: {self._database_away}"
+        if not self._leading:
+            return False, "this engine stands by"
+        return True, ""
+
+    def source_status(self) -> dict[str, SourceStatus]:
+        """name -> the figures of each enabled source."""
+        return {name: supervisor.status() for name, supervisor in self._supervisors.items()}
+
+    # Standing by
+
+    def _load(self) -> bool:
+        """Load the model and make the commit cycle; False when told to stop meanwhile."""
+        for pause in self._pauses():
+            try:
+                began = time.monotonic()
+                self.model.adopt(self.store.load())
+                self._cycle = CommitCycle(
+                    self.store,
+                    self.model,
+                    self._dispatcher,
+                    tally=self.tally,
+                    fence=lambda: self.lease.fence,
+                    parked_time=lambda: float(self.conf.engine.parked_time),
+                )
+            except DatabaseUnavailable as exc:
+                self._report_away(exc)
+                if self._stopping.wait(pause):
+                    return False
+                continue
+            self._report_back()
+            LOG.info("Loaded the model at seq %d in %.2f s", self.model.generation, time.monotonic() - began)
+            return True
+        return False
+
+    def _stand_by(self) -> bool:
+        """Follow the journal until the lease is ours; False when told to stop."""
+        assert self._cycle is not None
+        announced = False
+        began = time.monotonic()
+        while not self._stopping.is_set():
+            try:
+                if self.lease.try_take():
+                    self._cycle.follow()
+                    self._cycle.read_parked()
+                    return True
+                holder = self.lease.look()
+                if not announced and holder is not None and time.monotonic() - began > self.lease.seconds:
+                    if not self.conf.engine.standby:
+                        raise LeaseHeld(
+                            f"engine group {self.lease.name!r} is led by {holder.holder.split('/')[0]} "
+                            f"since {holder.since:%Y-%m-%d %H:%M:%S}Z; "
+                            "to have this engine stand by, set [engine] standby = true"
+                        )
+                    LOG.info("Standing by: the engine group %s is led by %s", self.lease.name, holder.holder)
+                    announced = True
+                self._cycle.follow()
+                self._report_back()
+                pause = float(self.conf.engine.follow_interval)
+            except DatabaseUnavailable as exc:
+                self._report_away(exc)
+                pause = _FIRST_RETRY
+            self._stopping.wait(pause)
+        return False
+
+    # Leading
+
+    def _lead(self) -> None:
+        assert self._cycle is not None
+        LOG.info("Leading the engine group %s at seq %d", self.lease.name, self.model.generation)
+        self._lost.clear()
+        self._leading = True
+        self.intake.open()
+        heartbeat = Heartbeat(self.lease, self._lose)
+        heartbeat.start()
+        purger = Purger(self.conf, self.store, self.tally)
+        purger.start()
+        signs = SignsOfLife(self.store, self.model, lambda: float(self.conf.engine.liveness_interval))
+        self._supervisors = {name: Supervisor(name, make, self.intake.emitter) for name, make in self._sources.items()}
+        for supervisor in self._supervisors.values():
+            supervisor.start()
+        try:
+            self._loop(signs)
+        finally:
+            self._drain()
+            self._leading = False
+            purger.stop()
+            heartbeat.stop()
+            self._leave(signs)
+
+    def _loop(self, signs: SignsOfLife) -> None:
+        """Take and commit until told to stop or the lease is lost."""
+        while not self._stopping.is_set() and not self._lost.is_set():
+            if not self._step(timeout=min(0.5, self.conf.engine.follow_interval)):
+                self._follow_if_idle()
+            signs.persist_if_due()
+
+    def _step(self, *, timeout: float) -> bool:
+        """One batch; False when there was none."""
+        taken = self.intake.take(self.conf.engine.batch_size, linger=self.conf.engine.batch_linger, timeout=timeout)
+        if not taken:
+            return False
+        committed = False
+        try:
+            committed = self._commit(taken)
+        finally:
+            for source, events in taken:
+                if committed:
+                    source.ack(events)
+                else:
+                    source.release(events, _REDELIVER)
+                self.intake.done(source, len(events))
+        return True
+
+    def _commit(self, taken: Sequence[tuple[Source, Sequence[Event]]]) -> bool:
+        """Commit, through any outage; False when it must be given up."""
+        assert self._cycle is not None
+        batch = Batch(events=[e for _, events in taken for e in events], cursors=_cursors(taken))
+        uncertain = False
+        for pause in self._pauses():
+            try:
+                if uncertain:
+                    self._cycle.catch_up()
+                self._cycle.run(batch)
+            except DatabaseUnavailable as exc:
+                uncertain = True
+                self._report_away(exc)
+                if self._lost.is_set() or self._wait_to_retry(pause):
+                    return False
+                continue
+            except LeaseLost:
+                self._lose()
+                return False
+            self._report_back()
+            return True
+        return False
+
+    def _wait_to_retry(self, pause: float) -> bool:
+        """Wait; True when the time to stop came meanwhile."""
+        if not self._stopping.wait(pause):
+            return False
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            return True
+        time.sleep(min(pause, left))
+        return time.monotonic() >= self._deadline
+
+    def _follow_if_idle(self) -> None:
+        assert self._cycle is not None
+        now = time.monotonic()
+        if now - self._last_followed < self.conf.engine.follow_interval:
+            return
+        self._last_followed = now
+        try:
+            self._cycle.catch_up()
+            self._report_back()
+        except DatabaseUnavailable as exc:
+            self._report_away(exc)
+            self._stopping.wait(_FIRST_RETRY)
+        except LeaseLost:
+            self._lose()
+
+    # Ending
+
+    def _drain(self) -> None:
+        if not self._stopping.is_set():
+            self._deadline = time.monotonic() + 5
+        for supervisor in self._supervisors.values():
+            supervisor.begin_stop(self._deadline)
+        while time.monotonic() < self._deadline and any(s.is_alive() for s in self._supervisors.values()):
+            if self._lost.is_set():
+                self._release(self.intake.close())
+                time.sleep(0.05)
+            else:
+                self._step(timeout=0.05)
+        while not self._lost.is_set() and time.monotonic() < self._deadline and self._step(timeout=0):
+            pass
+        self._release(self.intake.close())
+        for supervisor in self._supervisors.values():
+            supervisor.join(1.0)
+        self._supervisors = {}
+
+    def _release(self, left: Sequence[tuple[Source, Sequence[Event]]]) -> None:
+        for source, events in left:
+            source.release(events, _REDELIVER)
+            self.intake.done(source, len(events))
+
+    def _leave(self, signs: SignsOfLife) -> None:
+        try:
+            if not self._lost.is_set():
+                signs.persist()
+                self.lease.give_back()
+        except DatabaseUnavailable as exc:
+            LOG.warning("The lease %s cannot be given back: %s", self.lease.name, exc)
+        self.lease.forget()
+        self.store.close()
+
+    def _lose(self) -> None:
+        self._lost.set()
+        self.intake.wake()
+
+    # The database's comings and goings
+
+    def _pauses(self) -> _Pauses:
+        return _Pauses()
+
+    def _report_away(self, exc: DatabaseUnavailable) -> None:
+        if self._database_away is None:
+            LOG.error("The database is away, nothing is acknowledged until it is back: %s", exc)
+        self._database_away = str(exc)
+
+    def _report_back(self) -> None:
+        if self._database_away is not None:
+            LOG.info("The database is back")
+            self._database_away = None
+
+
+class _Pauses:
+    """Endless back-off: seconds, growing, jittered, never below what keeps us under one attempt a second."""
+
+    def __init__(self) -> None:
+        self._pause = _FIRST_RETRY
+
+    def __iter__(self) -> _Pauses:
+        return self
+
+    def __next__(self) -> float:
+        pause = self._pause
+        self._pause = min(pause * 1.5, _LONGEST_RETRY)
+        return pause + random.uniform(0, 0.3)  # noqa: S311 - jitter
+
+
+def _cursors(taken: Sequence[tuple[Source, Sequence[Event]]]) -> dict[str, str]:
+    """source -> the position after the last of its events in the batch."""
+    cursors: dict[str, str] = {}
+    for source, events in taken:
+        position = source.cursor(events)
+        if position is not None:
+            cursors[source.name] = position
+    return cursors

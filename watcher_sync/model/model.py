@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The model in memory: a replica of the tables at one journal seq, its *generation*.
+
+One thread writes: it publishes a committed :class:`~watcher_sync.model.transaction.Transaction`, or
+journal rows of another writer. Any thread reads, through :meth:`Model.snapshot`: a consistent state
+that never changes under the reader, made without copying the entities.
+
+Beside the entities the model remembers, for a while, those that are gone (:class:`Tombstone`), so that
+an event that was made before the deletion and comes after it cannot bring them back. And it keeps when
+each entity was last heard: too frequent to be journaled, so it is no part of a generation.
+"""
+
+from __future__ import annotations
+
+import datetime
+import threading
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from watcher_sync.model.changes import Version
+from watcher_sync.model.kinds import Entity, Kind, Kinds
+from watcher_sync.model.table import FrozenTable, Index, Table, index_values
+
+
+class Tombstone(msgspec.Struct, frozen=True, gc=False):
+    """What is remembered of an entity that does not exist."""
+
+    id: str
+    versions: tuple[Version, ...]
+    deleted_at: datetime.datetime
+    seq: int = 0
+
+
+class Written(msgspec.Struct, frozen=True, gc=False):
+    """One entity as a commit leaves it: alive, or deleted with a tombstone; never both."""
+
+    kind: str
+    id: str
+    entity: Entity | None
+    tombstone: Tombstone | None
+
+
+class Snapshot:
+    """A consistent state of the model. It implements :class:`~watcher_sync.model.view.View`."""
+
+    def __init__(
+        self,
+        kinds: Kinds,
+        generation: int,
+        tables: Mapping[str, FrozenTable[Entity]],
+        indexes: Mapping[tuple[str, str], FrozenTable[tuple[int, set[str]]]],
+        heard: Mapping[str, Mapping[str, datetime.datetime]],
+    ) -> None:
+        self.kinds = kinds
+        self.generation = generation
+        self._tables = tables
+        self._indexes = indexes
+        self._heard = heard
+
+    def get(self, kind: str, entity_id: str) -> Entity | None:
+        """The entity, or None where it does not exist. O(1)."""
+        return self._tables[kind].get(entity_id)
+
+    def by(self, kind: str, index: str, value: Any) -> Collection[Entity]:
+        """The entities whose indexed field has this value. O(number found)."""
+        bucket = self._indexes[kind, index].get(str(value))
+        if bucket is None:
+            return ()
+        table = self._tables[kind]
+        return [entity for i in bucket[1] if (entity := table.get(i)) is not None]
+
+    def all(self, kind: str) -> Iterator[Entity]:
+        """All entities of a kind, in no order."""
+        return self._tables[kind].values()
+
+    def ids(self, kind: str) -> list[str]:
+        """The ids of a kind, sorted by code point."""
+        return sorted(self._tables[kind].keys())
+
+    def count(self, kind: str) -> int:
+        """How many entities of the kind exist."""
+        return len(self._tables[kind])
+
+    def heard(self, kind: str, entity_id: str) -> datetime.datetime | None:
+        """When the entity was last heard. Liveness is no part of the generation: it is as of now."""
+        return self._heard[kind].get(entity_id)
+
+    def dump(self, kind: str) -> Iterator[dict[str, Any]]:
+        """The entities' public fields, sorted by id."""
+        declared = self.kinds[kind]
+        for entity_id in self.ids(kind):
+            entity = self.get(kind, entity_id)
+            assert entity is not None
+            yield declared.to_json(entity, self.heard(kind, entity_id))
+
+
+class Model:
+    """The writer's side of the replica."""
+
+    def __init__(self, kinds: Kinds) -> None:
+        self.kinds = kinds
+        self.generation = 0
+        # Guards the step from one generation to the next against the making of a snapshot.
+        self._lock = threading.Lock()
+        self._tables: dict[str, Table[Entity]] = {name: Table() for name in kinds}
+        self._tombstones: dict[str, dict[str, Tombstone]] = {name: {} for name in kinds}
+        self._indexes: dict[tuple[str, str], Index] = {
+            (name, field): Index() for name, declared in kinds.items() for field in declared.indexes
+        }
+        self._heard: dict[str, dict[str, datetime.datetime]] = {name: {} for name in kinds}
+        self._snapshot: Snapshot | None = None
+
+    def get(self, kind: str, entity_id: str) -> Entity | None:
+        """The entity, or None. For the writer's thread; O(1)."""
+        return self._tables[kind].get(entity_id)
+
+    def tombstone(self, kind: str, entity_id: str) -> Tombstone | None:
+        """What is remembered of a deleted entity. For the writer's thread; O(1)."""
+        return self._tombstones[kind].get(entity_id)
+
+    def indexed_ids(self, kind: str, index: str, value: str) -> set[str]:
+        """Ids by indexed value, not to be kept or changed. For the writer's thread; O(1)."""
+        return self._indexes[kind, index].ids(value)
+
+    def last_heard(self, kind: str) -> Mapping[str, datetime.datetime]:
+        """id -> when it was last heard, of this kind. For the writer's thread."""
+        return self._heard[kind]
+
+    def snapshot(self) -> Snapshot:
+        """The state of this moment, for any thread; readers of one generation share it."""
+        with self._lock:
+            if self._snapshot is None:
+                self._snapshot = Snapshot(
+                    self.kinds,
+                    self.generation,
+                    {name: table.frozen() for name, table in self._tables.items()},
+                    {name: index.frozen() for name, index in self._indexes.items()},
+                    self._heard,
+                )
+            return self._snapshot
+
+    def write(self, written: Iterable[Written], generation: int) -> None:
+        """Move to a new generation: everything that one commit wrote, at once."""
+        with self._lock:
+            for item in written:
+                self._put(self.kinds[item.kind], item)
+            self.generation = generation
+            self._snapshot = None
+
+    def hear(self, kind: str, heard: Mapping[str, datetime.datetime]) -> None:
+        """Keep the newest of each time; ids need not exist (yet)."""
+        known = self._heard[kind]
+        for entity_id, time in heard.items():
+            old = known.get(entity_id)
+            if old is None or old < time:
+                known[entity_id] = time
+
+    def forget_tombstones(self, before: datetime.datetime) -> int:
+        """Drop the tombstones of deletions before this time; how many there were."""
+        dropped = 0
+        for tombstones in self._tombstones.values():
+            for entity_id in [i for i, t in tombstones.items() if t.deleted_at < before]:
+                del tombstones[entity_id]
+                dropped += 1
+        return dropped
+
+    def adopt(self, other: Model) -> None:
+        """Become what another model of the same kinds is; that one must not be used any more."""
+        with self._lock:
+            self.generation = other.generation
+            self._tables, self._tombstones, self._indexes = other._tables, other._tombstones, other._indexes
+            self._snapshot = None
+        for kind, heard in other._heard.items():
+            self.hear(kind, heard)
+
+    def publish(self, transaction: Any) -> None:
+        """What the transaction staged becomes the new generation.
+
+        :param transaction: a :class:`~watcher_sync.model.transaction.Transaction` on this model.
+        """
+        self.write(transaction.written(), transaction.head)
+        for kind, heard in transaction.heard.items():
+            self.hear(kind, heard)
+
+    def _put(self, declared: Kind, item: Written) -> None:
+        table = self._tables[declared.name]
+        old = table.get(item.id)
+        for field in declared.indexes:
+            before = index_values(getattr(old, field)) if old is not None else ()
+            after = index_values(getattr(item.entity, field)) if item.entity is not None else ()
+            if before == after:
+                continue
+            index = self._indexes[declared.name, field]
+            for value in before:
+                index.discard(value, item.id)
+            for value in after:
+                index.add(value, item.id)
+        if item.entity is not None:
+            table.set(item.id, item.entity)
+        else:
+            table.discard(item.id)
+        if item.tombstone is not None:
+            self._tombstones[declared.name][item.id] = item.tombstone
+        else:
+            self._tombstones[declared.name].pop(item.id, None)

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dictionaries that can be handed to readers without being copied.
+
+A snapshot keeps references to what the writer has; the writer copies a piece only when it is about to
+change one that a snapshot still shares. A piece is a shard of a few hundred keys, or one bucket of an
+index, so a snapshot of a hundred thousand entities costs a hundred references and the first write
+after it some microseconds.
+
+Written by one thread; readers hold only what :meth:`Table.frozen` gave them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Generic, TypeVar
+
+V = TypeVar("V")
+
+_SHARDS = 256
+_MASK = _SHARDS - 1
+
+
+class FrozenTable(Generic[V]):
+    """What a reader holds: it never changes."""
+
+    __slots__ = ("_shards",)
+
+    def __init__(self, shards: tuple[dict[str, V], ...]) -> None:
+        self._shards = shards
+
+    def get(self, key: str) -> V | None:
+        """The value, or None. O(1)."""
+        return self._shards[hash(key) & _MASK].get(key)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._shards[hash(key) & _MASK]
+
+    def __len__(self) -> int:
+        return sum(map(len, self._shards))
+
+    def keys(self) -> Iterator[str]:
+        """All keys, in no order."""
+        for shard in self._shards:
+            yield from shard
+
+    def values(self) -> Iterator[V]:
+        """All values, in no order."""
+        for shard in self._shards:
+            yield from shard.values()
+
+
+class Table(Generic[V]):
+    """What the writer holds: key -> value."""
+
+    __slots__ = ("_epoch", "_epochs", "_shards")
+
+    def __init__(self) -> None:
+        self._shards: list[dict[str, V]] = [{} for _ in range(_SHARDS)]
+        # _epochs[i] == _epoch: shard i is the writer's own. Older: a snapshot may share it.
+        self._epochs = [0] * _SHARDS
+        self._epoch = 0
+
+    def get(self, key: str) -> V | None:
+        """The value, or None. O(1)."""
+        return self._shards[hash(key) & _MASK].get(key)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._shards))
+
+    def values(self) -> Iterator[V]:
+        """All values, in no order; do not write meanwhile."""
+        for shard in self._shards:
+            yield from shard.values()
+
+    def set(self, key: str, value: V) -> None:
+        """Insert or replace."""
+        self._own(hash(key) & _MASK)[key] = value
+
+    def discard(self, key: str) -> None:
+        """Remove the key if it is there."""
+        self._own(hash(key) & _MASK).pop(key, None)
+
+    def frozen(self) -> FrozenTable[V]:
+        """What the table is now, for ever. O(shards)."""
+        self._epoch += 1
+        return FrozenTable(tuple(self._shards))
+
+    def _own(self, i: int) -> dict[str, V]:
+        if self._epochs[i] != self._epoch:
+            self._shards[i] = self._shards[i].copy()
+            self._epochs[i] = self._epoch
+        return self._shards[i]
+
+
+class Index:
+    """value -> ids of the entities that have it. Buckets are shared with snapshots like shards are."""
+
+    __slots__ = ("_buckets", "_epoch")
+
+    def __init__(self) -> None:
+        self._buckets: Table[tuple[int, set[str]]] = Table()
+        self._epoch = 0
+
+    def ids(self, value: str) -> set[str]:
+        """The ids with this value; not to be kept or changed. O(1)."""
+        bucket = self._buckets.get(value)
+        return bucket[1] if bucket is not None else _NOBODY
+
+    def add(self, value: str, entity_id: str) -> None:
+        """The entity has the value from now on."""
+        self._own(value).add(entity_id)
+
+    def discard(self, value: str, entity_id: str) -> None:
+        """The entity has the value no more."""
+        ids = self._own(value)
+        ids.discard(entity_id)
+        if not ids:
+            self._buckets.discard(value)
+
+    def frozen(self) -> FrozenTable[tuple[int, set[str]]]:
+        """What the index is now, for ever."""
+        self._epoch += 1
+        return self._buckets.frozen()
+
+    def _own(self, value: str) -> set[str]:
+        bucket = self._buckets.get(value)
+        if bucket is not None and bucket[0] == self._epoch:
+            return bucket[1]
+        ids = set(bucket[1]) if bucket is not None else set()
+        self._buckets.set(value, (self._epoch, ids))
+        return ids
+
+
+_NOBODY: set[str] = set()
+
+
+def index_values(value: object) -> tuple[str, ...]:
+    """What an indexed field's value is found under: nothing for None, each element for a list."""
+    if value is None:
+        return ()
+    if isinstance(value, (list, tuple)):
+        return tuple(map(str, value))
+    return (str(value),)

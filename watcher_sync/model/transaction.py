@@ -1,0 +1,374 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one batch of events does to the model, before anything of it is committed.
+
+A transaction lies over the model as a thin layer: handlers read through it, changes are staged in it,
+and it is either committed and published or thrown away. The *ordering guard* is here: of two changes of
+one facet the newer wins, in whatever order they come, so a permutation or a repetition of a history
+ends in the same model.
+
+What is derived is settled after every event. A host that an instance refers to exists as long as it is
+referred to; a field that follows from other entities is computed again when one of them changes. So a
+view inside the batch is as whole as one between two batches.
+
+An event that fails leaves nothing behind: what it staged is put back step by step.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from watcher_sync.events import Event
+from watcher_sync.exceptions import InvalidEvent, NotYet
+from watcher_sync.model.changes import Change, Delete, Heard, Outcome, Upsert, Version
+from watcher_sync.model.kinds import Entity, Kind
+from watcher_sync.model.model import Model, Tombstone, Written
+from watcher_sync.model.table import index_values
+
+Key = tuple[str, str]
+"""(kind, id)."""
+
+
+class Staged(msgspec.Struct, gc=False):
+    """One entity that the batch touched, from what it was to what it is now."""
+
+    kind: Kind
+    id: str
+    seq: int
+    base: Entity | None
+    entity: Entity | None
+    tombstone: Tombstone | None
+    event: Event
+    """The last event that touched it."""
+    merged: int
+    """How many events touched it."""
+
+    def delta(self) -> dict[str, tuple[Any, Any]]:
+        """field -> (old, new) of the public fields that differ; empty when only versions moved."""
+        base, entity = self.base, self.entity
+        if base is entity:
+            return {}
+        names = self.kind.fields
+        if base is None:
+            return {n: (None, v) for n in names if (v := getattr(entity, n)) is not None}
+        if entity is None:
+            return {n: (v, None) for n in names if (v := getattr(base, n)) is not None}
+        return {n: (old, new) for n in names if (old := getattr(base, n)) != (new := getattr(entity, n))}
+
+    def change(self) -> str:
+        """created, updated or deleted."""
+        if self.entity is None:
+            return "deleted"
+        return "created" if self.base is None else "updated"
+
+
+class Transaction:
+    """The staged changes of one batch. It implements :class:`~watcher_sync.model.view.View`.
+
+    Belongs to the model's writer thread.
+    """
+
+    def __init__(self, model: Model, *, now: Callable[[], datetime.datetime] | None = None) -> None:
+        self.model = model
+        self.kinds = model.kinds
+        self.base_generation = model.generation
+        self.heard: dict[str, dict[str, datetime.datetime]] = {}
+        self._now = (now or _utcnow)()
+        self._staged: dict[Key, Staged] = {}
+        self._joined: dict[tuple[str, str, str], set[str]] = {}
+        self._left: dict[tuple[str, str, str], set[str]] = {}
+        self._undo: list[tuple[Key, Staged | None]] = []
+        self._unsettled: dict[Key, None] = {}
+
+    @property
+    def head(self) -> int:
+        """The journal seq that the model will be at when this is committed."""
+        return self.base_generation + len(self._staged)
+
+    def get(self, kind: str, entity_id: str) -> Entity | None:
+        """The entity as the batch has it so far, or None. O(1)."""
+        staged = self._staged.get((kind, entity_id))
+        return staged.entity if staged is not None else self.model.get(kind, entity_id)
+
+    def by(self, kind: str, index: str, value: Any) -> Collection[Entity]:
+        """The entities whose indexed field has this value, as the batch has them so far."""
+        return [entity for i in self._ids(kind, index, str(value)) if (entity := self.get(kind, i)) is not None]
+
+    def staged(self) -> Collection[Staged]:
+        """What was touched, in the order of seq, which is the order of the first touch."""
+        return self._staged.values()
+
+    def written(self) -> list[Written]:
+        """What the model must write when this is committed."""
+        return [Written(s.kind.name, s.id, s.entity, s.tombstone) for s in self._staged.values()]
+
+    def apply(self, event: Event, changes: Iterable[Change]) -> Outcome:
+        """Stage everything that one event does, or nothing of it.
+
+        :param event: what is recorded as the cause.
+        :param changes: what the handler yields; consumed here, so its exceptions come out here.
+        :raises InvalidEvent: a change names an unknown kind, field or a value of a wrong type.
+        :raises NotYet: a change writes facets of an entity that was never declared.
+        """
+        heard: list[Heard] = []
+        outcome: Outcome | None = None
+        self._undo.clear()
+        self._unsettled.clear()
+        try:
+            for change in changes:
+                if isinstance(change, Heard):
+                    heard.append(change)
+                    continue
+                result = self._upsert(event, change) if isinstance(change, Upsert) else self._delete(event, change)
+                if outcome is None or _RANK[result] < _RANK[outcome]:
+                    outcome = result
+            while self._unsettled:
+                self._settle(event, *self._unsettled.popitem()[0])
+        except BaseException:
+            self._put_back()
+            raise
+        for sign in heard:
+            known = self.heard.setdefault(self._kind(sign.kind).name, {})
+            if sign.id not in known or known[sign.id] < sign.time:
+                known[sign.id] = sign.time
+        return outcome if outcome is not None else Outcome.IGNORED
+
+    # The ordering guard
+
+    def _upsert(self, event: Event, change: Upsert) -> Outcome:
+        kind = self._kind(change.kind)
+        _check_key(change)
+        key = (kind.name, change.id)
+        entity, tombstone = self._current(key)
+        if tombstone is not None and not kind.ids_reused:
+            return Outcome.DUPLICATE if tombstone.versions[kind.anchor_position] == change.version else Outcome.STALE
+        if entity is not None:
+            versions = entity.versions
+        elif tombstone is not None:
+            versions = tombstone.versions
+        else:
+            versions = kind.no_versions
+        values: dict[str, Any] = {}
+        moved: list[int] = []
+        older = False
+        for facet, facet_values in change.facets.items():
+            kind.check(facet, facet_values)
+            position = kind.facet_position[facet]
+            if change.version > versions[position]:
+                moved.append(position)
+                values.update(facet_values)
+            elif change.version < versions[position]:
+                older = True
+        if not moved:
+            return Outcome.STALE if older else Outcome.DUPLICATE
+        if entity is None and kind.anchor not in change.facets:
+            if tombstone is None:
+                raise NotYet(kind.name, change.id)
+            return Outcome.STALE
+        if entity is None and kind.anchor_position not in moved:
+            return Outcome.STALE
+        if len(moved) == len(versions):
+            new_versions = (change.version,) * len(versions)
+        else:
+            fresh = list(versions)
+            for position in moved:
+                fresh[position] = change.version
+            new_versions = tuple(fresh)
+        if kind.implied and kind.anchor_position in moved:
+            values["discovered"] = values["gone"] = False
+        self._write(event, kind, change.id, entity, values, new_versions)
+        return Outcome.APPLIED
+
+    def _delete(self, event: Event, change: Delete) -> Outcome:
+        kind = self._kind(change.kind)
+        _check_key(change)
+        entity, tombstone = self._current((kind.name, change.id))
+        anchor = kind.anchor_position
+        if entity is not None:
+            versions = entity.versions
+        elif tombstone is not None:
+            versions = tombstone.versions
+        else:
+            versions = kind.no_versions
+        if kind.ids_reused or entity is None:
+            if change.version == versions[anchor]:
+                return Outcome.DUPLICATE
+            if change.version < versions[anchor] or (tombstone is not None and not kind.ids_reused):
+                return Outcome.STALE
+        new_versions = (*versions[:anchor], change.version, *versions[anchor + 1 :])
+        if kind.implied and entity is not None:
+            blank: dict[str, Any] = {name: kind.defaults[name] for name in kind.facet_fields[kind.anchor]}
+            self._write(event, kind, change.id, entity, {**blank, "discovered": False, "gone": True}, new_versions)
+        else:
+            self._bury(event, kind, change.id, new_versions)
+        return Outcome.APPLIED
+
+    # What follows from other entities
+
+    def _settle(self, event: Event, kind_name: str, entity_id: str) -> None:
+        """Make the existence and the derived fields of one entity what the others say."""
+        kind = self.kinds[kind_name]
+        entity, tombstone = self._current((kind_name, entity_id))
+        if kind.implied:
+            referred = self._is_referred_to(kind_name, entity_id)
+            if entity is None and referred:
+                versions = tombstone.versions if tombstone is not None else kind.no_versions
+                declared = bool(versions[kind.anchor_position])
+                self._write(event, kind, entity_id, None, {"discovered": not declared, "gone": declared}, versions)
+                entity = self.get(kind_name, entity_id)
+            elif entity is not None and not referred and (_flag(entity, "discovered") or _flag(entity, "gone")):
+                self._bury(event, kind, entity_id, entity.versions)
+                return
+        if entity is None:
+            return
+        values = {
+            derived.field: value
+            for derived in kind.derived
+            if (value := derived.compute(self, entity)) != getattr(entity, derived.field)
+        }
+        if values:
+            self._write(event, kind, entity_id, entity, values, entity.versions)
+
+    def _is_referred_to(self, kind_name: str, entity_id: str) -> bool:
+        for other in self.kinds.values():
+            for reference in other.references:
+                if (
+                    reference.implies
+                    and reference.kind == kind_name
+                    and self._ids(other.name, reference.field, entity_id)
+                ):
+                    return True
+        return False
+
+    # Staging and undo
+
+    def _kind(self, name: str) -> Kind:
+        try:
+            return self.kinds[name]
+        except KeyError:
+            raise InvalidEvent(f"{name!r} is no kind of entity") from None
+
+    def _current(self, key: Key) -> tuple[Entity | None, Tombstone | None]:
+        staged = self._staged.get(key)
+        if staged is not None:
+            return staged.entity, staged.tombstone
+        entity = self.model.get(*key)
+        return entity, None if entity is not None else self.model.tombstone(*key)
+
+    def _write(
+        self,
+        event: Event,
+        kind: Kind,
+        entity_id: str,
+        entity: Entity | None,
+        values: Mapping[str, Any],
+        versions: tuple[Version, ...],
+    ) -> None:
+        seq = self._seq_of((kind.name, entity_id))
+        if entity is None:
+            new: Entity = kind.cls(id=entity_id, seq=seq, versions=versions, **values)
+        else:
+            new = msgspec.structs.replace(entity, seq=seq, versions=versions, **values)
+        self._stage(event, kind, entity_id, new, None)
+
+    def _bury(self, event: Event, kind: Kind, entity_id: str, versions: tuple[Version, ...]) -> None:
+        seq = self._seq_of((kind.name, entity_id))
+        self._stage(event, kind, entity_id, None, Tombstone(entity_id, versions, self._now, seq))
+
+    def _seq_of(self, key: Key) -> int:
+        staged = self._staged.get(key)
+        return staged.seq if staged is not None else self.head + 1
+
+    def _stage(
+        self, event: Event, kind: Kind, entity_id: str, entity: Entity | None, tombstone: Tombstone | None
+    ) -> None:
+        key = (kind.name, entity_id)
+        old = self._staged.get(key)
+        if old is None:
+            base = self.model.get(kind.name, entity_id)
+            new = Staged(kind, entity_id, self.head + 1, base, entity, tombstone, event, 1)
+            before = base
+        else:
+            merged = old.merged if old.event is event else old.merged + 1
+            new = Staged(kind, entity_id, old.seq, old.base, entity, tombstone, event, merged)
+            before = old.entity
+        self._undo.append((key, old))
+        self._staged[key] = new
+        self._reindex(kind, entity_id, before, entity)
+        if kind.implied or kind.derived:
+            self._unsettled[key] = None
+
+    def _put_back(self) -> None:
+        while self._undo:
+            key, old = self._undo.pop()
+            new = self._staged[key]
+            if old is None:
+                del self._staged[key]
+                self._reindex(new.kind, new.id, new.entity, new.base)
+            else:
+                self._staged[key] = old
+                self._reindex(new.kind, new.id, new.entity, old.entity)
+        self._unsettled.clear()
+
+    def _reindex(self, kind: Kind, entity_id: str, before: Entity | None, after: Entity | None) -> None:
+        for field in kind.indexes:
+            old = index_values(getattr(before, field)) if before is not None else ()
+            new = index_values(getattr(after, field)) if after is not None else ()
+            if old == new:
+                continue
+            for value in old:
+                if value not in new:
+                    self._move(self._left, self._joined, (kind.name, field, value), entity_id)
+            for value in new:
+                if value not in old:
+                    self._move(self._joined, self._left, (kind.name, field, value), entity_id)
+        for reference in kind.references:
+            old = index_values(getattr(before, reference.field)) if before is not None else ()
+            new = index_values(getattr(after, reference.field)) if after is not None else ()
+            if old == new and reference.implies:
+                continue
+            for value in (*old, *new):
+                self._unsettled[reference.kind, value] = None
+
+    def _move(
+        self,
+        into: dict[tuple[str, str, str], set[str]],
+        out_of: dict[tuple[str, str, str], set[str]],
+        at: tuple[str, str, str],
+        entity_id: str,
+    ) -> None:
+        others = out_of.get(at)
+        if others is not None and entity_id in others:
+            others.discard(entity_id)
+        else:
+            into.setdefault(at, set()).add(entity_id)
+
+    def _ids(self, kind: str, index: str, value: str) -> set[str]:
+        ids = self.model.indexed_ids(kind, index, value)
+        at = (kind, index, value)
+        left = self._left.get(at)
+        joined = self._joined.get(at)
+        if left:
+            ids = ids - left
+        return ids | joined if joined else ids
+
+
+_RANK = {Outcome.APPLIED: 0, Outcome.STALE: 1, Outcome.DUPLICATE: 2}
+
+
+def _check_key(change: Upsert | Delete) -> None:
+    if not change.id or len(change.id) > 255:
+        raise InvalidEvent(f"{change.kind}: an id of {len(change.id)} characters; 1 to 255 are allowed")
+    if not change.version or len(change.version) > 200 or not change.version.isascii():
+        raise InvalidEvent(f"{change.kind} {change.id}: a version is 1 to 200 ASCII characters")
+
+
+def _flag(entity: Entity, name: str) -> bool:
+    return bool(getattr(entity, name))
+
+
+def _utcnow() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the database is reached, and what its errors mean to us.
+
+Three things can be wrong with a commit, and each calls for something else: the database is away
+(:class:`DatabaseUnavailable`: wait), it refuses a value (:class:`RowRefused`: find the event), or another
+writer was faster (the commit's own business). :func:`translated` sorts every driver's errors into them.
+What it does not know counts as "away": an event is never given up for an outage.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging as stdlib_logging
+from collections.abc import Iterator
+from typing import Any
+
+import sqlalchemy as sa
+from oslo_config import cfg
+from oslo_db import exception as db_exc
+from oslo_db import options as db_options
+from oslo_db.sqlalchemy import engines
+from sqlalchemy import event as sa_event
+from sqlalchemy import exc as sa_exc
+
+from watcher_sync.exceptions import ConfigError, DatabaseUnavailable, RowRefused, StorageError
+
+_SUPPORTED = ("sqlite", "postgresql", "mysql")
+
+_DRIVERS = {
+    "postgresql": "postgresql+psycopg",
+    "mysql": "mysql+pymysql",
+    "mariadb": "mysql+pymysql",
+}
+"""The drivers that this package installs, for URLs that name none."""
+
+_REFUSED = (
+    db_exc.DBDataError,
+    db_exc.DBConstraintError,
+    db_exc.DBReferenceError,
+    db_exc.DBDuplicateEntry,
+    db_exc.DBInvalidUnicodeParameter,
+    sa_exc.DataError,
+    sa_exc.IntegrityError,
+    UnicodeEncodeError,
+    OverflowError,
+)
+
+
+def make_engine(conf: cfg.ConfigOpts) -> sa.Engine:
+    """The engine of ``[database] connection``; does not connect yet.
+
+    SQLite is used with write-ahead logging and ``synchronous=FULL``, so that a commit survives a loss
+    of power, as it does on the others.
+
+    :raises ConfigError: when the URL is malformed or names a database that is not supported.
+    """
+    try:
+        url = sa.make_url(conf.database.connection)
+        url = url.set(drivername=_DRIVERS.get(url.drivername, url.drivername))
+        dialect = url.get_backend_name().replace("mariadb", "mysql")
+        if dialect not in _SUPPORTED:
+            raise ConfigError(f"[database] connection: {dialect} is not one of {', '.join(_SUPPORTED)}")
+        url.get_dialect().import_dbapi()
+    except (sa_exc.ArgumentError, sa_exc.NoSuchModuleError, ImportError, ValueError) as exc:
+        raise ConfigError(f"[database] connection: {exc}") from None
+    stdlib_logging.getLogger("oslo_db.sqlalchemy.exc_filters").setLevel(stdlib_logging.CRITICAL)
+    engine = engines.create_engine(
+        url,
+        sqlite_synchronous=True,
+        mysql_sql_mode=conf.database.mysql_sql_mode,
+        connection_recycle_time=conf.database.connection_recycle_time,
+        connection_debug=conf.database.connection_debug,
+        max_pool_size=conf.database.max_pool_size,
+        max_overflow=conf.database.max_overflow,
+        pool_timeout=conf.database.pool_timeout,
+        connection_parameters=conf.database.connection_parameters,
+        max_retries=0,
+    )
+    if dialect == "sqlite":
+        sa_event.listen(engine, "connect", _set_up_sqlite)
+    return engine  # type: ignore[no-any-return]
+
+
+def register_opts(conf: cfg.ConfigOpts) -> None:
+    """Register oslo.db's options in ``[database]``, with SQLite under ``state_path`` as the default."""
+    db_options.set_defaults(conf, connection="sqlite:///$state_path/watcher-sync.sqlite")
+
+
+def _set_up_sqlite(connection: Any, _record: Any) -> None:
+    for pragma in ("busy_timeout=10000", "journal_mode=WAL", "synchronous=FULL"):
+        connection.execute(f"PRAGMA {pragma}").close()
+
+
+@contextlib.contextmanager
+def translated() -> Iterator[None]:
+    """Turn every database error inside into one of ours.
+
+    :raises RowRefused: the database will never take a value of this statement.
+    :raises DatabaseUnavailable: everything else.
+    """
+    try:
+        yield
+    except StorageError:
+        raise
+    except _REFUSED as exc:
+        raise RowRefused(reason_of(exc)) from exc
+    except (sa_exc.SQLAlchemyError, db_exc.DBError, OSError) as exc:
+        raise DatabaseUnavailable(reason_of(exc)) from exc
+
+
+def reason_of(exc: BaseException) -> str:
+    """The driver's own message in one line, without the statement and its values."""
+    inner = getattr(exc, "inner_exception", None) or exc
+    message = str(getattr(inner, "orig", None) or inner) or type(inner).__name__
+    return " ".join(message.split())[:500]

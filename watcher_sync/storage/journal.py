@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The journal: an append-only log of applied changes with a gapless, commit-ordered ``seq``.
+
+A row says what changed (``delta``) and which versions the change left behind, so a replica that reads
+the rows in order becomes exactly what the writer was, ordering guard included. A row with an empty
+delta moved only versions: replicas need it, outlets skip it.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from watcher_sync.exceptions import JournalPurged
+from watcher_sync.model.kinds import Kind
+from watcher_sync.model.model import Model, Tombstone, Written
+from watcher_sync.storage.tables import Tables
+from watcher_sync.storage.types import json_text
+
+
+class JournalRow(msgspec.Struct, frozen=True):
+    """One applied change."""
+
+    seq: int
+    time: datetime.datetime
+    kind: str
+    entity_id: str
+    change: str
+    """created, updated or deleted."""
+    delta: dict[str, tuple[Any, Any]]
+    """field -> (old, new); empty where only versions moved."""
+    versions: dict[str, str]
+    """facet -> the version after the change."""
+    event_id: str
+    event_type: str
+    source: str
+    merged: int
+    """How many events of one batch this change sums up."""
+
+    def document(self) -> dict[str, Any]:
+        """As shown to users: the words of the design."""
+        return {
+            "seq": self.seq,
+            "time": self.time,
+            "kind": self.kind,
+            "id": self.entity_id,
+            "change": self.change,
+            "delta": self.delta,
+            "event_id": self.event_id,
+            "event_type": self.event_type,
+            "source": self.source,
+            "merged": self.merged,
+        }
+
+
+def read_head(connection: sa.Connection, tables: Tables) -> int:
+    """The seq of the last committed change."""
+    return int(connection.execute(sa.select(tables.journal_head.c.seq)).scalar_one())
+
+
+def read_since(connection: sa.Connection, tables: Tables, seq: int, limit: int) -> list[JournalRow]:
+    """The rows after ``seq``, in order.
+
+    :raises JournalPurged: when rows after ``seq`` are there no more.
+    """
+    table = tables.journal
+    query = sa.select(table).where(table.c.seq > seq).order_by(table.c.seq).limit(limit)
+    rows = [JournalRow(*row) for row in connection.execute(query)]
+    if (rows and rows[0].seq != seq + 1) or (not rows and read_head(connection, tables) > seq):
+        raise JournalPurged(f"the journal begins after seq {seq + 1}")
+    return rows
+
+
+def versions_text(kind: Kind, versions: Sequence[str]) -> str:
+    """facet -> version, as kept in rows; facets that nobody wrote are left out."""
+    return json_text({facet: version for facet, version in zip(kind.facets, versions, strict=True) if version})
+
+
+def versions_of(kind: Kind, document: dict[str, str]) -> tuple[Any, ...]:
+    """What :func:`versions_text` kept, with equal versions sharing one string."""
+    shared: dict[str, str] = {}
+    return tuple(shared.setdefault(v, v) if (v := document.get(facet)) else "" for facet in kind.facets)
+
+
+def follow(model: Model, rows: Sequence[JournalRow]) -> list[Written]:
+    """Move a replica forward by journal rows that another writer committed.
+
+    :param rows: gapless, the first one directly after the model's generation.
+    :returns: what was written.
+    :raises JournalPurged: when the rows do not join the model's generation.
+    """
+    if not rows:
+        return []
+    if rows[0].seq != model.generation + 1:
+        raise JournalPurged(f"the journal begins after seq {model.generation + 1}")
+    latest: dict[tuple[str, str], Written] = {}
+    for row in rows:
+        kind = model.kinds.get(row.kind)
+        if kind is None:  # a plugin's kind that this process does not know
+            continue
+        key = (row.kind, row.entity_id)
+        known = latest.get(key)
+        old = known.entity if known is not None else model.get(*key)
+        versions = versions_of(kind, row.versions)
+        if row.change == "deleted":
+            latest[key] = Written(row.kind, row.entity_id, None, Tombstone(row.entity_id, versions, row.time, row.seq))
+            continue
+        values = kind.from_json({field: new for field, (_, new) in row.delta.items()})
+        if old is None:
+            defaults = {n: v for n, v in values.items() if v is not None or kind.defaults[n] is None}
+            entity = kind.cls(id=row.entity_id, seq=row.seq, versions=versions, **defaults)
+        else:
+            entity = msgspec.structs.replace(old, seq=row.seq, versions=versions, **values)
+        latest[key] = Written(row.kind, row.entity_id, entity, None)
+    written = list(latest.values())
+    model.write(written, rows[-1].seq)
+    return written

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Events that are kept in the database for later: in quarantine, or parked.
+
+The same event delivered again is kept once: its digest (source, id, body) is unique, and a second
+delivery only counts up.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+from typing import Any
+
+import msgspec
+
+from watcher_sync.events import Event
+
+_MOST_BYTES = 16_000_000
+
+
+class Quarantined(msgspec.Struct, frozen=True):
+    """An event that cannot be applied, and why."""
+
+    event: Event
+    reason: str
+    detail: str = ""
+    """A traceback, where a handler failed."""
+
+
+class Parked(msgspec.Struct, frozen=True):
+    """An event that waits for an entity."""
+
+    event: Event
+    kind: str
+    entity_id: str
+    expires_at: datetime.datetime
+
+
+def columns_of(event: Event) -> dict[str, Any]:
+    """The event as a row of the tables that keep events."""
+    decoded = not isinstance(event.data, (bytes, bytearray, memoryview))
+    body = _encode(event.data) if decoded else bytes(event.data)
+    digest = hashlib.sha256(b"\0".join((event.source.encode(), event.id.encode("utf-8", "replace"), body)))
+    return {
+        "digest": digest.hexdigest(),
+        "event_id": _short(event.id),
+        "event_type": _short(event.type),
+        "source": _short(event.source),
+        "origin": _short(event.origin),
+        "subject": _short(event.subject),
+        "time": event.time,
+        "decoded": decoded,
+        "body": body[:_MOST_BYTES],
+        "deliveries": event.deliveries,
+    }
+
+
+def event_of(row: Any) -> Event:
+    """The event that was kept; an undecoded body comes back as bytes with ``undecodable`` set."""
+    return Event(
+        id=row.event_id,
+        type=row.event_type,
+        source=row.source,
+        origin=row.origin,
+        subject=row.subject,
+        time=row.time,
+        data=msgspec.json.decode(row.body) if row.decoded else bytes(row.body),
+        deliveries=row.deliveries,
+        undecodable=None if row.decoded else "not decoded",
+    )
+
+
+def _encode(data: Any) -> bytes:
+    try:
+        return msgspec.json.encode(data)
+    except (TypeError, ValueError, RecursionError):
+        return repr(data).encode("utf-8", "backslashreplace")
+
+
+def _short(text: str) -> str:
+    """Fit for a VARCHAR(255) of every database."""
+    return text.encode("utf-8", "replace").decode().replace("\0", "")[:255]

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lease of an engine group: one engine leads, the others stand by.
+
+A lease is a row with a holder, a token that grows with every change of hands, and a beat that the
+holder counts up. Clocks are not compared: a standby watches the beat, and when it has not moved for the
+lease's time *by the standby's own monotonic clock*, it takes the lease with a compare-and-swap on
+(token, beat). A leader that was asleep finds its token gone at its next commit, because the commit names
+the token; so two leaders never write, whatever the clocks do.
+
+A holder's name says on which machine and in which process it lives. A dead process of this very machine
+is recognised at once, without waiting.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import pathlib
+import socket
+import time
+from collections.abc import Callable
+
+import msgspec
+import sqlalchemy as sa
+
+from watcher_sync.exceptions import LeaseLost, RowRefused
+from watcher_sync.storage.database import translated
+from watcher_sync.storage.store import Fence
+from watcher_sync.storage.tables import Tables
+
+
+class LeaseView(msgspec.Struct, frozen=True):
+    """The lease as it stands in the database."""
+
+    holder: str
+    """Empty when nobody holds it."""
+    token: int
+    beat: int
+    since: datetime.datetime
+
+
+class EngineLease:
+    """One engine's view of the lease of its group. Used by one thread at a time.
+
+    :param seconds: how long a holder may be silent before it is taken for dead.
+    """
+
+    def __init__(
+        self,
+        engine: sa.Engine,
+        tables: Tables,
+        name: str,
+        *,
+        seconds: float,
+        holder: str | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.name = name
+        self.holder = holder or process_name()
+        self.seconds = seconds
+        self._engine = engine
+        self._table = tables.leases
+        self._monotonic = monotonic
+        self._seen: LeaseView | None = None
+        self._seen_at = 0.0
+        self._token: int | None = None
+
+    @property
+    def fence(self) -> Fence | None:
+        """What a commit must name while this engine leads; None while it does not."""
+        return Fence(self.name, self._token) if self._token is not None else None
+
+    def look(self) -> LeaseView | None:
+        """The lease now; None when nobody ever held it.
+
+        :raises DatabaseUnavailable: when the database is away.
+        """
+        table = self._table
+        query = sa.select(table.c.holder, table.c.token, table.c.beat, table.c.since).where(table.c.name == self.name)
+        with translated(), self._engine.connect() as connection:
+            row = connection.execute(query).one_or_none()
+        return LeaseView(*row) if row is not None else None
+
+    def try_take(self) -> bool:
+        """Take the lease if it is free or its holder is dead; whether this engine leads now.
+
+        :raises DatabaseUnavailable: when the database is away.
+        """
+        view = self.look()
+        if view is None:
+            return self._create()
+        if self._seen is None or (self._seen.token, self._seen.beat) != (view.token, view.beat):
+            self._seen, self._seen_at = view, self._monotonic()
+        silent = self._monotonic() - self._seen_at >= self.seconds
+        if view.holder and not silent and not is_dead_here(view.holder):
+            return False
+        table = self._table
+        now = _utcnow()
+        statement = (
+            sa.update(table)
+            .where(table.c.name == self.name, table.c.token == view.token, table.c.beat == view.beat)
+            .values(holder=self.holder, token=view.token + 1, beat=0, since=now, heartbeat_at=now)
+        )
+        with translated(), self._engine.begin() as connection:
+            if connection.execute(statement).rowcount != 1:
+                return False
+        self._token = view.token + 1
+        return True
+
+    def living_holder(self) -> LeaseView | None:
+        """The lease if another live process holds it, found out by watching it for at most a lease time.
+
+        :raises DatabaseUnavailable: when the database is away.
+        """
+        first = self.look()
+        if first is None or not first.holder or is_dead_here(first.holder):
+            return None
+        until = self._monotonic() + self.seconds
+        while self._monotonic() < until:
+            time.sleep(min(0.2, self.seconds / 10))
+            view = self.look()
+            if view is None or not view.holder:
+                return None
+            if (view.token, view.beat) != (first.token, first.beat):
+                return view
+        return None
+
+    def beat(self) -> None:
+        """Say that the holder lives.
+
+        :raises LeaseLost: when another engine took the lease.
+        :raises DatabaseUnavailable: when the database is away.
+        """
+        table = self._table
+        statement = (
+            sa.update(table)
+            .where(table.c.name == self.name, table.c.token == self._token)
+            .values(beat=table.c.beat + 1, heartbeat_at=_utcnow())
+        )
+        with translated(), self._engine.begin() as connection:
+            if connection.execute(statement).rowcount != 1:
+                self._token = None
+                raise LeaseLost(f"the lease {self.name!r} was taken over by another engine")
+
+    def give_back(self) -> None:
+        """Let a standby lead at once; does nothing if this engine does not lead.
+
+        :raises DatabaseUnavailable: when the database is away.
+        """
+        token, self._token = self._token, None
+        if token is None:
+            return
+        table = self._table
+        statement = sa.update(table).where(table.c.name == self.name, table.c.token == token).values(holder="")
+        with translated(), self._engine.begin() as connection:
+            connection.execute(statement)
+
+    def forget(self) -> None:
+        """This engine leads no more, whatever the row says."""
+        self._token = None
+
+    def _create(self) -> bool:
+        now = _utcnow()
+        statement = sa.insert(self._table).values(
+            name=self.name, holder=self.holder, token=1, beat=0, since=now, heartbeat_at=now
+        )
+        try:
+            with translated(), self._engine.begin() as connection:
+                connection.execute(statement)
+        except RowRefused:  # another engine created it first
+            return False
+        self._token = 1
+        return True
+
+
+def process_name() -> str:
+    """``host/boot/pid-namespace/pid/start-time``: names a process for ever."""
+    pid = os.getpid()
+    return "/".join((socket.gethostname(), *_here(), str(pid), _started(pid) or "0"))
+
+
+def is_dead_here(holder: str) -> bool:
+    """Whether the holder was a process of this machine, boot and pid namespace, and is no more."""
+    parts = holder.rsplit("/", 4)
+    if len(parts) != 5 or parts[:3] != [socket.gethostname(), *_here()] or not parts[3].isdigit():
+        return False
+    return _started(int(parts[3])) != parts[4]
+
+
+def _here() -> tuple[str, str]:
+    try:
+        boot = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return boot, os.readlink("/proc/self/ns/pid").strip("pid:[]")
+    except OSError:
+        return "unknown", "0"
+
+
+def _started(pid: int) -> str | None:
+    """When the process was started, in clock ticks since boot; None when there is no such process."""
+    try:
+        fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in "ZX" else fields[19]
+
+
+def _utcnow() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Warm restart: the model as the tables have it, without asking the live systems.
+
+Read inside one transaction with a stable view, so that rows and the journal's head belong together.
+Texts that many rows share (hosts, projects, states) become one object each, as the handlers make them.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import sqlalchemy as sa
+
+from watcher_sync.model.kinds import Kind, Kinds
+from watcher_sync.model.model import Model, Tombstone, Written
+from watcher_sync.storage.journal import read_head, versions_of
+from watcher_sync.storage.tables import Tables
+
+_CHUNK = 5000
+
+
+def load_rows(connection: sa.Connection, tables: Tables, kinds: Kinds) -> Model:
+    """:param connection: with a stable view of the database; its transaction begins here."""
+    model = Model(kinds)
+    head = read_head(connection, tables)
+    for name, kind in kinds.items():
+        _load_kind(connection, tables.entities[name], kind, model, head)
+    written = [
+        Written(
+            row.kind,
+            row.id,
+            None,
+            Tombstone(row.id, versions_of(kinds[row.kind], row.versions), row.deleted_at, row.seq),
+        )
+        for row in connection.execute(sa.select(tables.tombstones))
+        if row.kind in kinds
+    ]
+    model.write(written, head)
+    return model
+
+
+def _load_kind(connection: sa.Connection, table: sa.Table, kind: Kind, model: Model, head: int) -> None:
+    names = [c.name for c in table.columns]
+    shared = {n for n, f in kind.fields.items() if f.python is str and n != "name"}
+    documents: dict[str, Any] = {}
+    heard = {}
+    result = connection.execution_options(yield_per=_CHUNK).execute(sa.select(table))
+    for rows in result.partitions():
+        written = []
+        for row in rows:
+            values = dict(zip(names, row, strict=True))
+            values["versions"] = versions_of(kind, values["versions"])
+            for name in shared:
+                value = values[name]
+                if value is not None:
+                    values[name] = sys.intern(value)
+            for name, field in kind.fields.items():
+                if field.python in (dict, list) and values[name] is not None:
+                    values[name] = documents.setdefault(repr(values[name]), values[name])
+            if kind.volatile is not None:
+                time = values.pop(kind.volatile)
+                if time is not None:
+                    heard[values["id"]] = time
+            written.append(Written(kind.name, values["id"], kind.cls(**values), None))
+        model.write(written, head)
+    if heard:
+        model.hear(kind.name, heard)

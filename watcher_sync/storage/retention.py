@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Purging of what is old: journal rows, tombstones, quarantined events.
+
+Each table is purged in small transactions, oldest first, so that a purge of millions of rows neither
+locks out the engine nor fills the write-ahead log. The journal stays gapless: it is cut at its start.
+"""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from watcher_sync.storage.database import translated
+from watcher_sync.storage.journal import read_head
+from watcher_sync.storage.tables import Tables
+
+_CHUNK = 5000
+
+
+class Retention(msgspec.Struct, frozen=True):
+    """How long things are kept; None keeps them for ever."""
+
+    journal_age: datetime.timedelta | None
+    journal_rows: int | None
+    tombstone_age: datetime.timedelta
+    quarantine_age: datetime.timedelta | None
+
+    @classmethod
+    def from_conf(cls, group: Any) -> Retention:
+        """Of the options ``[retention]``."""
+        return cls(
+            datetime.timedelta(days=group.journal_days) if group.journal_days else None,
+            group.journal_rows or None,
+            datetime.timedelta(hours=group.tombstone_hours),
+            datetime.timedelta(days=group.quarantine_days) if group.quarantine_days else None,
+        )
+
+
+def purge(engine: sa.Engine, tables: Tables, retention: Retention, now: datetime.datetime) -> dict[str, int]:
+    """Purge everything that is past its time.
+
+    :returns: table -> rows deleted.
+    :raises DatabaseUnavailable: when the database goes away; what was purged stays purged.
+    """
+    with translated():
+        purged = {"journal": _purge_journal(engine, tables, retention, now)}
+        purged["tombstones"] = _purge_older(
+            engine,
+            tables.tombstones,
+            "deleted_at",
+            [tables.tombstones.c.kind, tables.tombstones.c.id],
+            now - retention.tombstone_age,
+        )
+        if retention.quarantine_age is not None:
+            table = tables.quarantine
+            purged["quarantine"] = _purge_older(
+                engine, table, "received_at", [table.c.id], now - retention.quarantine_age
+            )
+        else:
+            purged["quarantine"] = 0
+    return purged
+
+
+def _purge_journal(engine: sa.Engine, tables: Tables, retention: Retention, now: datetime.datetime) -> int:
+    table = tables.journal
+    with engine.connect() as connection:
+        keep_after = 0
+        if retention.journal_rows is not None:
+            keep_after = read_head(connection, tables) - retention.journal_rows
+        if retention.journal_age is not None:
+            old = sa.select(sa.func.max(table.c.seq)).where(table.c.time < now - retention.journal_age)
+            keep_after = max(keep_after, connection.execute(old).scalar() or 0)
+        first = connection.execute(sa.select(sa.func.min(table.c.seq))).scalar()
+    if first is None:
+        return 0
+    purged = 0
+    while first <= keep_after:
+        last = min(first + _CHUNK - 1, keep_after)
+        with engine.begin() as connection:
+            purged += connection.execute(sa.delete(table).where(table.c.seq <= last)).rowcount
+        first = last + 1
+    return purged
+
+
+def _purge_older(
+    engine: sa.Engine, table: sa.Table, time: str, keys: list[sa.Column[Any]], before: datetime.datetime
+) -> int:
+    purged = 0
+    while True:
+        with engine.begin() as connection:
+            rows = connection.execute(sa.select(*keys).where(table.c[time] < before).limit(_CHUNK)).all()
+            if rows:
+                matches = sa.and_(*(key == sa.bindparam(f"b_{key.name}") for key in keys))
+                names = [f"b_{key.name}" for key in keys]
+                connection.execute(
+                    sa.delete(table).where(matches), [dict(zip(names, row, strict=True)) for row in rows]
+                )
+        purged += len(rows)
+        if len(rows) < _CHUNK:
+            return purged

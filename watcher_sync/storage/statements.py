@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The statements of a commit, written once per engine in its own dialect, for ``exec_driver_sql``.
+
+An entity row is written by a *guarded* upsert: it replaces a row only if the journal seq that it
+carries is newer. The compare-and-swap on the journal head already keeps writers apart; the guard makes
+a statement that is run twice harmless on its own.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from watcher_sync.storage.types import converter
+
+Row = tuple[Any, ...]
+
+
+VERSIONS = "versions"
+"""The column of every table that keeps versions; its values come as JSON text already."""
+
+
+class RowWriter:
+    """One statement and how an object becomes its parameters."""
+
+    def __init__(self, sql: str, columns: Sequence[sa.Column[Any]], dialect: str) -> None:
+        self.sql = sql
+        self._converters: list[tuple[int, Callable[[Any], Any]]] = [
+            (i, convert)
+            for i, c in enumerate(columns)
+            if c.name != VERSIONS and (convert := converter(c.type, dialect)) is not None
+        ]
+        self._get = operator.attrgetter(*(c.name for c in columns if c.name != VERSIONS))
+
+    def row(self, record: Any, versions: str) -> Row:
+        """The parameters for an entity; its table ends with the versions."""
+        return self.values((*self._get(record), versions))
+
+    def values(self, values: Row) -> Row:
+        """The parameters for values in the order of the columns."""
+        row = list(values)
+        for i, convert in self._converters:
+            if row[i] is not None:
+                row[i] = convert(row[i])
+        return tuple(row)
+
+
+class Statements:
+    """Writes the statements in the dialect of one engine."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self.dialect = engine.dialect.name.replace("mariadb", "mysql")
+        self._mark = "?" if engine.dialect.paramstyle == "qmark" else "%s"
+        self._quote = engine.dialect.identifier_preparer.quote
+
+    def insert(self, table: sa.Table, *, skip: Sequence[str] = ()) -> RowWriter:
+        """A plain insert of all columns but the skipped."""
+        columns = [c for c in table.columns if c.name not in skip]
+        return RowWriter(self._insert(table, columns), columns, self.dialect)
+
+    def upsert(self, table: sa.Table, *, newer: str | None = None, skip: Sequence[str] = ()) -> RowWriter:
+        """Insert or replace by primary key.
+
+        :param newer: replace only if this column of the new row is greater.
+        :param skip: columns to leave alone.
+        """
+        columns = [c for c in table.columns if c.name not in skip]
+        names = [c.name for c in columns if not c.primary_key and c.name != newer]
+        q = self._quote
+        sql = self._insert(table, columns)
+        if self.dialect == "mysql":
+            if newer is None:
+                sets = [f"{q(n)} = VALUES({q(n)})" for n in names]
+            else:
+                guard = f"VALUES({q(newer)}) > {q(newer)}"
+                sets = [f"{q(n)} = IF({guard}, VALUES({q(n)}), {q(n)})" for n in names]
+                sets.append(f"{q(newer)} = GREATEST({q(newer)}, VALUES({q(newer)}))")
+            sql += f" ON DUPLICATE KEY UPDATE {', '.join(sets)}"
+        else:
+            if newer is not None:
+                names.append(newer)
+            keys = ", ".join(q(c.name) for c in table.primary_key.columns)
+            sql += f" ON CONFLICT ({keys}) DO UPDATE SET " + ", ".join(f"{q(n)} = excluded.{q(n)}" for n in names)
+            if newer is not None:
+                sql += f" WHERE {q(table.name)}.{q(newer)} < excluded.{q(newer)}"
+        return RowWriter(sql, columns, self.dialect)
+
+    def keep_event(self, table: sa.Table) -> RowWriter:
+        """Insert a kept event; the same digest again only counts the delivery."""
+        columns = [c for c in table.columns if c.name != "id"]
+        q = self._quote
+        sql = self._insert(table, columns)
+        count = q("deliveries")
+        if self.dialect == "mysql":
+            sql += f" ON DUPLICATE KEY UPDATE {count} = {count} + 1"
+        else:
+            sql += f" ON CONFLICT ({q('digest')}) DO UPDATE SET {count} = {q(table.name)}.{count} + 1"
+        return RowWriter(sql, columns, self.dialect)
+
+    def delete(self, table: sa.Table, *keys: str) -> str:
+        """Delete by these columns."""
+        where = " AND ".join(f"{self._quote(k)} = {self._mark}" for k in keys)
+        return f"DELETE FROM {self._quote(table.name)} WHERE {where}"
+
+    def _insert(self, table: sa.Table, columns: Sequence[sa.Column[Any]]) -> str:
+        names = ", ".join(self._quote(c.name) for c in columns)
+        marks = ", ".join([self._mark] * len(columns))
+        return f"INSERT INTO {self._quote(table.name)} ({names}) VALUES ({marks})"

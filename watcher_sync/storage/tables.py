@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables: one per entity kind, derived from its declaration, and the few that hold the rest.
+
+The migrations create the built-in ones, so that an upgrade is explicit; a test holds both against each
+other. Tables of plugins' kinds are created by ``db_sync`` from the declaration.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from watcher_sync.model.kinds import Kind, Kinds
+from watcher_sync.storage.types import Document, UtcDateTime, blob_type, column_type, text_type
+
+_OPTIONS: dict[str, Any] = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
+_AUTO = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+
+
+def _event_columns() -> list[Any]:
+    """An event as it is kept for later: quarantined or parked."""
+    return [
+        sa.Column("id", _AUTO, primary_key=True, autoincrement=True),
+        sa.Column("digest", sa.String(64), nullable=False, unique=True),
+        sa.Column("event_id", sa.String(255), nullable=False),
+        sa.Column("event_type", sa.String(255), nullable=False),
+        sa.Column("source", sa.String(255), nullable=False),
+        sa.Column("origin", sa.String(255), nullable=False),
+        sa.Column("subject", sa.String(255), nullable=False),
+        sa.Column("time", UtcDateTime()),
+        sa.Column("decoded", sa.Boolean, nullable=False),
+        sa.Column("body", blob_type(), nullable=False),
+        sa.Column("deliveries", sa.BigInteger, nullable=False),
+    ]
+
+
+class Tables:
+    """All tables of a set of kinds, in one metadata."""
+
+    def __init__(self, kinds: Kinds) -> None:
+        self.kinds = kinds
+        self.metadata = metadata = sa.MetaData()
+        self.entities = {name: self._entity(declared) for name, declared in kinds.items()}
+        self.tombstones = sa.Table(
+            "tombstones",
+            metadata,
+            sa.Column("kind", sa.String(64), primary_key=True),
+            sa.Column("id", sa.String(255), primary_key=True),
+            sa.Column("versions", Document(), nullable=False),
+            sa.Column("deleted_at", UtcDateTime(), nullable=False, index=True),
+            sa.Column("seq", sa.BigInteger, nullable=False),
+            **_OPTIONS,
+        )
+        self.journal_head = sa.Table(
+            "journal_head",
+            metadata,
+            sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
+            sa.Column("seq", sa.BigInteger, nullable=False),
+            **_OPTIONS,
+        )
+        self.journal = sa.Table(
+            "journal",
+            metadata,
+            sa.Column("seq", _AUTO, primary_key=True, autoincrement=False),
+            sa.Column("time", UtcDateTime(), nullable=False, index=True),
+            sa.Column("kind", sa.String(64), nullable=False),
+            sa.Column("entity_id", sa.String(255), nullable=False),
+            sa.Column("change", sa.String(16), nullable=False),
+            sa.Column("delta", Document(), nullable=False),
+            sa.Column("versions", Document(), nullable=False),
+            sa.Column("event_id", sa.String(255), nullable=False),
+            sa.Column("event_type", sa.String(255), nullable=False),
+            sa.Column("source", sa.String(255), nullable=False),
+            sa.Column("merged", sa.Integer, nullable=False),
+            sa.Index("ix_journal_entity", "entity_id", "seq"),
+            **_OPTIONS,
+        )
+        self.source_cursors = sa.Table(
+            "source_cursors",
+            metadata,
+            sa.Column("source", sa.String(255), primary_key=True),
+            sa.Column("position", text_type(None), nullable=False),
+            sa.Column("updated_at", UtcDateTime(), nullable=False),
+            **_OPTIONS,
+        )
+        self.quarantine = sa.Table(
+            "quarantine",
+            metadata,
+            *_event_columns(),
+            sa.Column("received_at", UtcDateTime(), nullable=False, index=True),
+            sa.Column("reason", text_type(None), nullable=False),
+            sa.Column("detail", text_type(None), nullable=False),
+            **_OPTIONS,
+        )
+        self.parked = sa.Table(
+            "parked",
+            metadata,
+            *_event_columns(),
+            sa.Column("kind", sa.String(64), nullable=False),
+            sa.Column("entity_id", sa.String(255), nullable=False),
+            sa.Column("parked_at", UtcDateTime(), nullable=False),
+            sa.Column("expires_at", UtcDateTime(), nullable=False, index=True),
+            sa.Index("ix_parked_entity", "kind", "entity_id"),
+            **_OPTIONS,
+        )
+        self.leases = sa.Table(
+            "leases",
+            metadata,
+            sa.Column("name", sa.String(255), primary_key=True),
+            sa.Column("holder", sa.String(255), nullable=False),
+            sa.Column("token", sa.BigInteger, nullable=False),
+            sa.Column("beat", sa.BigInteger, nullable=False),
+            sa.Column("since", UtcDateTime(), nullable=False),
+            sa.Column("heartbeat_at", UtcDateTime(), nullable=False),
+            **_OPTIONS,
+        )
+
+    def _entity(self, declared: Kind) -> sa.Table:
+        fields = declared.fields.values()
+        return sa.Table(
+            declared.plural,
+            self.metadata,
+            sa.Column("id", sa.String(255), primary_key=True),
+            *(sa.Column(f.name, column_type(f), nullable=f.nullable) for f in fields),
+            sa.Column("seq", sa.BigInteger, nullable=False),
+            sa.Column("versions", Document(), nullable=False),
+            *(
+                sa.Index(f"ix_{declared.plural}_{name}", name)
+                for name in declared.indexes
+                if declared.fields[name].python is str
+            ),
+            **_OPTIONS,
+        )

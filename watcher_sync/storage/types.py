@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Column types that mean the same on SQLite, PostgreSQL and MariaDB, and how raw values reach them.
+
+The commit writes through ``exec_driver_sql``, past SQLAlchemy's bind processing, because that costs as
+much as the rest of an event. So each type also says, per dialect, how a Python value is turned into
+what the driver takes (:func:`converter`); reading goes through SQLAlchemy as usual.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+from sqlalchemy.dialects import mysql
+
+from watcher_sync.model.kinds import Field
+
+_LONG = 1000
+"""Texts that may be longer than this are TEXT, not VARCHAR."""
+
+
+class UtcDateTime(sa.types.TypeDecorator[datetime.datetime]):
+    """An aware UTC time with microseconds. SQLite keeps it as ISO 8601 text, which sorts."""
+
+    impl = sa.DateTime
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: sa.Dialect) -> sa.types.TypeEngine[Any]:
+        """Native types where they keep microseconds."""
+        if dialect.name == "sqlite":
+            return dialect.type_descriptor(sa.String(32))
+        if dialect.name == "mysql":
+            return dialect.type_descriptor(mysql.DATETIME(fsp=6))
+        return dialect.type_descriptor(sa.DateTime(timezone=True))
+
+    def process_bind_param(self, value: datetime.datetime | None, dialect: sa.Dialect) -> Any:
+        """Text for SQLite, naive UTC for MariaDB."""
+        if value is None:
+            return None
+        if dialect.name == "sqlite":
+            return sqlite_time(value)
+        return value.replace(tzinfo=None) if dialect.name == "mysql" else value
+
+    def process_result_value(self, value: Any, dialect: sa.Dialect) -> datetime.datetime | None:
+        """Always aware UTC."""
+        if value is None:
+            return None
+        time = datetime.datetime.fromisoformat(value) if isinstance(value, str) else value
+        return time.replace(tzinfo=datetime.UTC) if time.tzinfo is None else time.astimezone(datetime.UTC)
+
+
+class Document(sa.types.TypeDecorator[Any]):
+    """A JSON document, kept as text on every database."""
+
+    impl = sa.Text
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: sa.Dialect) -> sa.types.TypeEngine[Any]:
+        """MariaDB's TEXT ends at 64 KiB."""
+        return dialect.type_descriptor(mysql.MEDIUMTEXT() if dialect.name == "mysql" else sa.Text())
+
+    def process_bind_param(self, value: Any, dialect: sa.Dialect) -> str | None:
+        """JSON text."""
+        return None if value is None else json_text(value)
+
+    def process_result_value(self, value: Any, dialect: sa.Dialect) -> Any:
+        """The decoded document."""
+        return None if value is None else msgspec.json.decode(value)
+
+
+def text_type(max_length: int | None = 255) -> sa.types.TypeEngine[Any]:
+    """VARCHAR for names, TEXT for what may be long."""
+    if max_length is not None and max_length <= _LONG:
+        return sa.String(max_length)
+    return sa.Text().with_variant(mysql.MEDIUMTEXT(), "mysql")
+
+
+def blob_type() -> sa.types.TypeEngine[Any]:
+    """Bytes up to 16 MiB."""
+    return sa.LargeBinary().with_variant(mysql.MEDIUMBLOB(), "mysql")
+
+
+def column_type(field: Field) -> sa.types.TypeEngine[Any]:
+    """The column type of a declared field."""
+    if field.python is str:
+        return text_type(field.max_length)
+    return _TYPES[field.python]()
+
+
+def converter(column: sa.types.TypeEngine[Any], dialect: str) -> Callable[[Any], Any] | None:
+    """How a value of this column is turned into what the driver takes; None: as it is."""
+    if isinstance(column, Document):
+        return json_text
+    if isinstance(column, UtcDateTime) and dialect == "sqlite":
+        return sqlite_time
+    return None
+
+
+_EMPTY: dict[str, Any] = {}
+_encode = msgspec.json.Encoder().encode
+
+
+def json_text(value: Any) -> str:
+    """JSON as text."""
+    return "{}" if value == _EMPTY else _encode(value).decode()
+
+
+def sqlite_time(value: datetime.datetime) -> str:
+    """``YYYY-mm-dd HH:MM:SS.ffffff``, UTC."""
+    text = value.isoformat(" ")
+    return text[:26] if value.microsecond else text[:19] + ".000000"
+
+
+_TYPES: dict[type, Callable[[], sa.types.TypeEngine[Any]]] = {
+    int: sa.BigInteger,
+    float: sa.Double,
+    bool: sa.Boolean,
+    datetime.datetime: UtcDateTime,
+    list: Document,
+    dict: Document,
+}
