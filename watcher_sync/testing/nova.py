@@ -26,11 +26,13 @@ from watcher_sync.testing.nova_registry import (
     AGGREGATE,
     CREATE,
     ERRORS,
+    EXISTS,
     INSTANCE,
     MORE,
     OTHER,
     PROJECT,
     SERVICE,
+    UPDATE,
     USER,
     UUID,
     VERSIONS,
@@ -123,8 +125,7 @@ def instance(
     given = dict(fields)
     if isinstance(changes := given.get("flavor"), Mapping) and DATA not in changes:
         given["flavor"] = flavor(**changes)
-    elif "flavor" not in given:
-        given["flavor"] = flavor()
+    given.setdefault("flavor", flavor())
     given["ip_addresses"] = _each(given.get("ip_addresses", ["192.168.10.24"]), address)
     given["block_devices"] = _each(given.get("block_devices", []), volume)
     if event_type in ERRORS:
@@ -218,8 +219,13 @@ def oslo_envelope(document: Document, *, context: bool = True) -> Document:
     :param context: add the request context (``_context_*``) and ``_unique_id`` that come with it there.
     """
     if context:
-        document = {**document, **_CONTEXT, "_unique_id": document.get("message_id", "").replace("-", "")}
+        document = {**document, **oslo_context(document)}
     return {"oslo.version": "2.0", "oslo.message": json.dumps(document)}
+
+
+def oslo_context(document: Document) -> Document:
+    """The request context and the unique id that a notification has on the wire besides its own fields."""
+    return {**_CONTEXT, "_unique_id": document.get("message_id", "").replace("-", "")}
 
 
 def event_types() -> tuple[str, ...]:
@@ -235,46 +241,79 @@ _CONTEXT = {
     "_context_user_name": "operator", "_context_project_name": "edge",
 }  # fmt: skip
 
-def _instance_data(shape: Shape) -> Document:
-    """Every field that this payload class has, with plain values; the caller adds the nested objects."""
-    data: Document = {
+def instance_record() -> Document:
+    """The fields that every instance payload has, as Nova's database holds them: flavor, ip_addresses and
+    block_devices are plain, to be wrapped by :func:`from_record`."""
+    return {
         "action_initiator_project": PROJECT, "action_initiator_user": USER, "architecture": "x86_64",
         "auto_disk_config": "MANUAL", "availability_zone": "nova", "block_devices": [],
-        "created_at": "2026-03-01T11:00:00Z", "deleted_at": None, "display_description": "a server of the edge cloud, made by its tests",
-        "display_name": "server-1", "flavor": None, "host": "compute-0", "host_name": "server-1",
-        "image_uuid": "6f1d3b5a-8a52-4b63-a7b3-2e5c90d1f7a8", "ip_addresses": [], "kernel_id": "", "key_name": "key",
-        "launched_at": "2026-03-01T11:00:20Z", "locked": False, "locked_reason": None,
-        "metadata": {"role": "worker", "site": "edge-17", "owner": "platform", "recovery": "evacuate"}, "node": "compute-0.edge.example.org", "os_type": "linux",
-        "power_state": shape.power_state, "progress": 0, "ramdisk_id": "",
-        "request_id": "req-6f2d0a1e-6a1f-4f53-9d3a-7a1c0a3d9c55", "reservation_id": "r-4k7x0q2m", "shares": [],
-        "state": shape.state, "task_state": shape.task_state, "tenant_id": PROJECT, "terminated_at": None,
+        "created_at": "2026-03-01T11:00:00Z", "deleted_at": None,
+        "display_description": "a server of the edge cloud, made by its tests", "display_name": "server-1",
+        "flavor": flavor()[DATA], "host": "compute-0", "host_name": "server-1",
+        "image_uuid": "6f1d3b5a-8a52-4b63-a7b3-2e5c90d1f7a8", "ip_addresses": ["192.168.10.24"], "kernel_id": "",
+        "key_name": "key", "launched_at": "2026-03-01T11:00:20Z", "locked": False, "locked_reason": None,
+        "metadata": {"role": "worker", "site": "edge-17", "owner": "platform", "recovery": "evacuate"},
+        "node": "compute-0.edge.example.org", "os_type": "linux", "power_state": "running", "progress": 0,
+        "ramdisk_id": "", "request_id": "req-6f2d0a1e-6a1f-4f53-9d3a-7a1c0a3d9c55", "reservation_id": "r-4k7x0q2m",
+        "shares": [], "state": "active", "task_state": None, "tenant_id": PROJECT, "terminated_at": None,
         "updated_at": "2026-03-01T12:00:00Z", "user_id": USER, "uuid": UUID,
     }  # fmt: skip
-    name = shape.payload
-    if name in ("InstanceUpdatePayload", "InstanceExistsPayload"):
-        data["audit_period"] = wrap("AuditPeriodPayload", {
-            "audit_period_beginning": "2026-03-01T00:00:00Z", "audit_period_ending": "2026-03-01T12:00:00Z",
-        })  # fmt: skip
-    else:
-        data["fault"] = None
-    if name == "InstanceUpdatePayload":
-        data["old_display_name"] = None
-        data["tags"] = []
-        data["state_update"] = wrap("InstanceStateUpdatePayload", {
-            "new_task_state": shape.task_state, "old_state": shape.state, "old_task_state": None, "state": shape.state,
-        })  # fmt: skip
-    elif name == CREATE:
-        data.update(
-            instance_name="instance-0000002a", keypairs=[], tags=["edge"], trusted_image_certificates=None
-        )
-    elif name != ACTION:
-        data.update(MORE.get(name, {}))
+
+
+def from_record(event_type: str, record: Document, more: Document, *, envelope: Document) -> Document:
+    """The notification of a whole record, without the checks and comforts of :func:`instance`: for histories
+    of hundreds of thousands of events. Nothing of the record is shared with the notification.
+
+    :param record: as :func:`instance_record` gives it.
+    :param more: fields that only this payload class has, ready for the wire; a fault as a pair.
+    """
+    shape = INSTANCE[event_type]
+    data = {**record, **_own_fields(shape), **more}
+    specs = record["flavor"]
+    data["flavor"] = wrap("FlavorPayload", {**specs, "extra_specs": dict(specs["extra_specs"])})
+    data["ip_addresses"] = [address(text) for text in record["ip_addresses"]]
+    data["block_devices"] = [volume(text) for text in record["block_devices"]]
+    data["metadata"] = dict(record["metadata"])
+    data["shares"] = []
+    if isinstance(pair := data.get("fault"), tuple):
+        data["fault"] = fault(*pair)
+    return _envelope(event_type, wrap(shape.payload, data), "", "", envelope)
+
+
+def _instance_data(shape: Shape) -> Document:
+    """Every field that this payload class has, with the values that go with the event."""
+    data = instance_record()
+    data.update(state=shape.state, task_state=shape.task_state, power_state=shape.power_state, **_own_fields(shape))
     if shape.state in ("deleted", "soft-delete"):
         data["deleted_at"] = data["updated_at"]
         data["terminated_at"] = data["updated_at"] if shape.state == "deleted" else None
     if shape.state == "shelved_offloaded":
         data["host"] = data["node"] = None
     return data
+
+
+def _own_fields(shape: Shape) -> Document:
+    """The fields of this payload class that not every instance payload has."""
+    name = shape.payload
+    if name == ACTION:
+        return {"fault": None}
+    if name in (UPDATE, EXISTS):
+        period = wrap("AuditPeriodPayload", {
+            "audit_period_beginning": "2026-03-01T00:00:00Z", "audit_period_ending": "2026-03-01T12:00:00Z",
+        })  # fmt: skip
+        if name == EXISTS:
+            return {"audit_period": period}
+        change = {
+            "new_task_state": shape.task_state, "old_state": shape.state, "old_task_state": None, "state": shape.state,
+        }  # fmt: skip
+        update = wrap("InstanceStateUpdatePayload", change)
+        return {"audit_period": period, "old_display_name": None, "tags": [], "state_update": update}
+    if name == CREATE:
+        return {
+            "fault": None, "instance_name": "instance-0000002a", "keypairs": [], "tags": ["edge"],
+            "trusted_image_certificates": None,
+        }  # fmt: skip
+    return {"fault": None, **MORE[name]}
 
 
 def _each(values: Any, build: Any) -> Any:

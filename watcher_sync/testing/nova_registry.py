@@ -57,11 +57,12 @@ VERSIONS = {
 CREATE, REBUILD, RESCUE = "InstanceCreatePayload", "InstanceActionRebuildPayload", "InstanceActionRescuePayload"
 PREP, SNAPSHOT, ACTION = "InstanceActionResizePrepPayload", "InstanceActionSnapshotPayload", "InstanceActionPayload"
 VOLUME, SWAP = "InstanceActionVolumePayload", "InstanceActionVolumeSwapPayload"
+UPDATE, EXISTS = "InstanceUpdatePayload", "InstanceExistsPayload"
 
 UPSERTS: dict[str, Shape] = {
     "instance.create.end": Shape(CREATE),
-    "instance.update": Shape("InstanceUpdatePayload", "building", "scheduling", "pending"),
-    "instance.exists": Shape("InstanceExistsPayload"),
+    "instance.update": Shape(UPDATE, "building", "scheduling", "pending"),
+    "instance.exists": Shape(EXISTS),
     "instance.lock": Shape(),
     "instance.unlock": Shape(),
     "instance.pause.end": Shape(state="paused", power_state="paused"),
