@@ -16,11 +16,11 @@ time is simulated, and pacing is the caller's. Not safe for two threads at once.
 from __future__ import annotations
 
 import datetime
+import functools
 import heapq
 import itertools
 import random
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from watcher_sync.testing import infrastructure, nova, servers
 from watcher_sync.testing.control_plane import ControlPlane, Host, Record, Server, Steps
@@ -30,11 +30,12 @@ from watcher_sync.testing.nova import Document
 from watcher_sync.testing.nova_registry import OTHER
 from watcher_sync.testing.recording import write_jsonl
 
-__all__ = ("CloudSimulator", "Truth", "dropped", "duplicated", "shuffled", "write_jsonl")
+__all__ = ("CloudSimulator", "Truth", "dropped", "duplicated", "pace", "shuffled", "write_jsonl")
 
 _FLAVORS = tuple(
     {
-        **nova.flavor()[nova.DATA], "name": name, "flavorid": f"{i}c9a{i}f0e-7d21-4b6f-9a40-5e8b1d2c3f4a", "vcpus": vcpus, "memory_mb": memory,
+        **nova.flavor()[nova.DATA],
+        "name": name, "flavorid": f"{i}c9a{i}f0e-7d21-4b6f-9a40-5e8b1d2c3f4a", "vcpus": vcpus, "memory_mb": memory,
         "root_gb": root, "ephemeral_gb": ephemeral, "swap": swap,
         "extra_specs": {"hw:cpu_policy": policy, "hw:mem_page_size": "large", "hw:watchdog_action": "disabled",
                         "hw_rng:allowed": "True", "quota:vif_inbound_average": "125000"} if policy else {},
@@ -212,7 +213,7 @@ class CloudSimulator:
     def _able(self, server: Server) -> list[Callable[[], Steps]]:
         plane, state = self._plane, server.state
         able: list[Callable[[], Steps]] = [
-            (lambda what=what: servers.act(plane, server, what)) for what in servers.ACTS if state in what.states
+            functools.partial(servers.act, plane, server, what) for what in servers.ACTS if state in what.states
         ]
         if state == "shelved_offloaded":
             able.append(lambda: servers.unshelve(plane, server))
@@ -241,13 +242,14 @@ class CloudSimulator:
         rng, plane = self._rng, self._plane
         name = f"vm-{next(self._names)}"
         return {
-            **nova.instance_record(), "uuid": plane.new_id(), "display_name": name, "host_name": name, "host": None, "node": None,
+            **nova.instance_record(),
+            "uuid": plane.new_id(), "display_name": name, "host_name": name, "host": None, "node": None,
             "display_description": f"{name}, made by the simulated cloud for its tests",
             "tenant_id": rng.choice(self._projects), "user_id": rng.choice(self._projects)[::-1],
             "key_name": rng.choice((None, "operators")), "availability_zone": None,
             "image_uuid": "" if rng.random() < 0.2 else plane.new_id(), "flavor": rng.choice(_FLAVORS),
-            "metadata": {"role": rng.choice(("vnf", "worker")), "owner": "platform", "site": f"edge-{rng.randrange(50)}",
-                         "recovery": "evacuate", "backup": "weekly"},
+            "metadata": {"role": rng.choice(("vnf", "worker")), "site": f"edge-{rng.randrange(50)}",
+                         "owner": "platform", "recovery": "evacuate", "backup": "weekly"},
             "state": "building", "task_state": "scheduling", "power_state": "pending", "locked": False,
             "locked_reason": None, "ip_addresses": [], "block_devices": [], "created_at": plane.second(),
             "updated_at": None, "launched_at": None, "deleted_at": None, "terminated_at": None,
@@ -280,7 +282,9 @@ def _nothing() -> Steps:
     yield from ()
 
 
-def pace(events: Iterator[Any], rate: float, clock: Callable[[], float], sleep: Callable[[float], Any]) -> Iterator[Any]:
+def pace(
+    events: Iterator[Document], rate: float, *, clock: Callable[[], float], sleep: Callable[[float], object]
+) -> Iterator[Document]:
     """The same events, no more than ``rate`` a second.
 
     :param clock: monotonic seconds, such as ``time.monotonic``.

@@ -192,20 +192,20 @@ class ControlPlane:
     def publish_service(self, event_type: str, host: Host, *, binary: str = "nova-compute") -> nova.Document:
         """A service's record was created, changed or deleted."""
         envelope = self._envelope(f"{binary}:{host.name}")
-        told = {
+        told: dict[str, Any] = {
             "availability_zone": host.service_zone,
             "disabled": host.disabled_reason is not None,
             "disabled_reason": host.disabled_reason,
             "forced_down": host.forced_down,
         }
-        topic = binary.removeprefix("nova-")
+        topic, seen_up = binary.removeprefix("nova-"), self.second()
         if binary == "nova-compute":
             version = ("", envelope["timestamp"], envelope["message_id"])
             self.ledger.service(version, host.name, None if event_type == "service.delete" else told)
         else:
             told |= {"disabled": True, "disabled_reason": f"{topic} moves", "forced_down": True}
         return nova.service(
-            event_type, envelope=envelope, binary=binary, topic=topic, host=host.name, last_seen_up=self.second(), **told
+            event_type, envelope=envelope, binary=binary, topic=topic, host=host.name, last_seen_up=seen_up, **told
         )
 
     def publish_aggregate(self, event_type: str, record: Record) -> nova.Document:

@@ -223,11 +223,9 @@ def delete(plane: ControlPlane, server: Server) -> Steps:
         yield plane.publish("instance.shutdown.start", server, publisher)
         yield rng.uniform(0.05, 1.5)
         yield plane.publish("instance.shutdown.end", server, publisher)
-    where = plane.place(server, None)
-    if not local:
-        where = {}
-    gone = plane.second()
-    plane.save(server, state="deleted", task_state=None, power_state="pending", deleted_at=gone, terminated_at=gone, **where)
+    where, gone = plane.place(server, None), plane.second()
+    final = {"state": "deleted", "power_state": "pending", "deleted_at": gone, "terminated_at": gone}
+    plane.save(server, task_state=None, **final, **(where if local else {}))
     yield plane.publish("instance.delete.end", server, publisher)
     late = rng.random()
     if late < 0.1:
