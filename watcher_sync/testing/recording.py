@@ -19,6 +19,12 @@ Form = Literal["bare", "oslo"]
 """bare: the notification itself; oslo: inside the messagingv2 envelope, with the request context."""
 
 
+def oslo_body(event: dict[str, Any]) -> bytes:
+    """The notification in the messagingv2 envelope, with the request context."""
+    message = msgspec.json.encode({**event, **oslo_context(event)}).decode()
+    return msgspec.json.encode({"oslo.version": "2.0", "oslo.message": message})
+
+
 def write_jsonl(path: str | os.PathLike[str], events: Iterable[dict[str, Any]], form: Form = "bare") -> int:
     """Write a recording and return the number of its lines; a file that is there is overwritten.
 
@@ -27,16 +33,11 @@ def write_jsonl(path: str | os.PathLike[str], events: Iterable[dict[str, Any]], 
     """
     if form not in ("bare", "oslo"):
         raise ValueError(f"form must be bare or oslo, not {form!r}")
-    encode = msgspec.json.encode
+    encode = oslo_body if form == "oslo" else msgspec.json.encode
     lines = 0
     with open(path, "wb", buffering=1 << 20) as out:
         for event in events:
-            if form == "oslo":
-                message = encode({**event, **oslo_context(event)}).decode()
-                line = encode({"oslo.version": "2.0", "oslo.message": message})
-            else:
-                line = encode(event)
-            out.write(line)
+            out.write(encode(event))
             out.write(b"\n")
             lines += 1
     return lines
