@@ -61,8 +61,7 @@ class Aggregates:
             host = rng.choice(self.plane.hosts)
             yield from self._join(passing, host)
             yield rng.uniform(1.0, 30.0)
-            if rng.random() < 0.5:  # Nova refuses to delete one with hosts, but its record may still name them
-                yield from self._leave(passing, host)
+            yield from self._leave(passing, host)  # Nova refuses to delete one that has hosts
             yield from self._tell("delete", passing)
 
     def _move(self, host: Host) -> Steps:

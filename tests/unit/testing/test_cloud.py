@@ -267,3 +267,15 @@ def test_paced_events_come_no_faster_than_the_rate() -> None:
     taken = list(pace(iter(ran()[0][:101]), 10.0, clock=lambda: now[0], sleep=sleep))
     assert len(taken) == 101
     assert now[0] == pytest.approx(10.0)
+
+
+def test_an_aggregate_is_empty_when_it_is_deleted_and_is_no_more_told_of() -> None:
+    gone: set[str] = set()
+    for event in ran(7, 60_000)[0]:
+        if event["event_type"].startswith("aggregate."):
+            data = event["payload"][DATA]
+            assert data["uuid"] not in gone
+            if event["event_type"] == "aggregate.delete.end":
+                assert data["hosts"] == []
+                gone.add(data["uuid"])
+    assert gone
