@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Against a real RabbitMQ on this machine; skipped where there is none."""
+
+from __future__ import annotations
+
+import json
+import socket
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from watcher_sync.testing import nova
+from watcher_sync.testing.cloud import CloudSimulator
+
+amqp = pytest.importorskip("amqp")
+
+from watcher_sync.testing.publish import Publisher  # noqa: E402
+
+
+@pytest.fixture
+def publisher() -> Iterator[Publisher]:
+    try:
+        socket.create_connection(("127.0.0.1", 5672), timeout=1).close()
+    except OSError:
+        pytest.skip("no RabbitMQ on this machine")
+    name = f"test-{uuid.uuid4().hex[:12]}"
+    with Publisher(exchange=name, topic=name) as made:
+        queues = made.declare_queues()
+        yield made
+        for queue in queues:
+            made._channel.queue_delete(queue)
+        made._channel.exchange_delete(name)
+
+
+def test_what_is_published_is_in_the_queue_of_its_priority_in_order(publisher: Publisher) -> None:
+    history = [*CloudSimulator(seed=1, hosts=3, instances=5).history(700), nova.event("instance.create.error")]
+    assert publisher.publish(history) == 701
+    for priority in ("info", "error"):
+        expected = [event for event in history if event["priority"].lower() == priority]
+        taken = []
+        while (message := publisher._channel.basic_get(f"{publisher.topic}.{priority}", no_ack=True)) is not None:
+            assert message.properties["content_type"] == "application/json"
+            envelope = json.loads(message.body)
+            assert envelope["oslo.version"] == "2.0"
+            taken.append(json.loads(envelope["oslo.message"])["message_id"])
+        assert taken == [event["message_id"] for event in expected]
+
+
+def test_raw_bytes_arrive_as_they_are(publisher: Publisher) -> None:
+    publisher.publish([b"\xff not json"])
+    message = publisher._channel.basic_get(f"{publisher.topic}.info", no_ack=True)
+    body = message.body
+    assert (body.encode(errors="surrogateescape") if isinstance(body, str) else bytes(body)) == b"\xff not json"
+
+
+def test_the_rate_is_kept(publisher: Publisher) -> None:
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    publisher.publish([b"{}"] * 51, rate=100.0, clock=lambda: now[0], sleep=sleep)
+    assert now[0] == pytest.approx(0.5)
