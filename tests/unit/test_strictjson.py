@@ -15,14 +15,19 @@ from watcher_sync import strictjson
 from watcher_sync.strictjson import BadJson
 
 SCALARS = (
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(st.characters(exclude_categories=["Cs"]))
     | st.sampled_from(['":', 'a":b', 'a" :b', '\\":', "10:20:30", '"'])
 )
 DOCUMENTS = st.recursive(
     SCALARS,
-    lambda inner: st.lists(inner, max_size=4)
-    | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"]), max_size=4), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"]), max_size=4), inner, max_size=4)
+    ),
     max_leaves=20,
 )
 SEPARATORS = st.sampled_from([(",", ":"), (", ", ": "), (" , ", " : "), ("\n,", "\t:\r\n")])
@@ -60,8 +65,33 @@ def test_what_the_standard_library_writes_is_read_back_the_same(
 
 
 TOKENS = st.sampled_from(
-    ["{", "}", "[", "]", ",", ":", '"a"', '"b"', '":"', '"\\":"', " ", "\n", "1", "-1.5", "1e999", "NaN", "Infinity",
-     "null", "true", '"\\ud800"', '"\\ud83d\\ude00"', "\ufeff", '"\u00e9"', "01", "'"]
+    [
+        "{",
+        "}",
+        "[",
+        "]",
+        ",",
+        ":",
+        '"a"',
+        '"b"',
+        '":"',
+        '"\\":"',
+        " ",
+        "\n",
+        "1",
+        "-1.5",
+        "1e999",
+        "NaN",
+        "Infinity",
+        "null",
+        "true",
+        '"\\ud800"',
+        '"\\ud83d\\ude00"',
+        "\ufeff",
+        '"\u00e9"',
+        "01",
+        "'",
+    ]
 )
 
 
@@ -115,8 +145,10 @@ def test_no_bytes_at_all_raise_anything_but_bad_json(body: bytes) -> None:
         (b'{"a": }', "not JSON at byte 6: Expecting value"),
         ('{"é": }'.encode(), "not JSON at byte 7: Expecting value"),
         (b'{"a": "\xff"}', "not UTF-8 at byte 7"),
-        (b'{"payload": {"nova_object.data": {"memory_mb": NaN}}}',
-         "payload.nova_object.data.memory_mb is NaN, which is no finite number"),
+        (
+            b'{"payload": {"nova_object.data": {"memory_mb": NaN}}}',
+            "payload.nova_object.data.memory_mb is NaN, which is no finite number",
+        ),
         (b'{"a": [1, {"b": -Infinity}]}', "a[1].b is -Infinity, which is no finite number"),
         (b'{"a": 1e999}', "a is 1e999, which is no finite number"),
         (b'{"a": {"b": 1, "c": [], "b": 2}}', "duplicate key a.b"),
@@ -128,7 +160,7 @@ def test_no_bytes_at_all_raise_anything_but_bad_json(body: bytes) -> None:
         (b'{"a":' * 50000 + b"1" + b"}" * 50000, "nested deeper than 100 levels"),
         (b"NaN", "the document is NaN, which is no finite number"),
         (b'{"a b": NaN}', '["a b"] is NaN, which is no finite number'),
-        (b'\xef\xbb\xbf{}', "not JSON at byte 0: Unexpected UTF-8 BOM (decode using utf-8-sig)"),
+        (b"\xef\xbb\xbf{}", "not JSON at byte 0: Unexpected UTF-8 BOM (decode using utf-8-sig)"),
         (b'{"a": 1} x', "not JSON at byte 9: Extra data"),
     ],
 )

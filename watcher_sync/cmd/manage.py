@@ -154,7 +154,7 @@ def _quarantine(conf: cfg.ConfigOpts) -> None:
 def _list_quarantine(quarantine: Quarantine, *, as_table: bool) -> None:
     rows: list[dict[str, Any]] = []
     after = 0
-    while page := quarantine.list(after=after, limit=_PAGE):
+    while page := quarantine.page(after=after, limit=_PAGE):
         after = page[-1]["id"]
         if as_table:
             rows += page

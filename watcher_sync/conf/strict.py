@@ -18,8 +18,18 @@ from oslo_config import cfg, iniparser
 from watcher_sync.conf import opts
 from watcher_sync.exceptions import ConfigError
 
-_NAMESPACES = ("watcher_sync", "oslo.log", "oslo.messaging", "oslo.db", "oslo.policy", "oslo.middleware",
-               "oslo.service.service", "oslo.service.wsgi", "oslo.reports", "keystonemiddleware.auth_token")  # fmt: skip
+_NAMESPACES = (
+    "oslo.log",
+    "oslo.messaging",
+    "oslo.db",
+    "oslo.policy",
+    "oslo.middleware",
+    "oslo.service.service",
+    "oslo.service.wsgi",
+    "oslo.reports",
+    "keystonemiddleware.auth_token",
+)
+"""Libraries whose options may stand in our files."""
 
 
 def check(conf: cfg.ConfigOpts) -> None:
@@ -76,7 +86,7 @@ def _known() -> dict[str, set[str]]:
     known: dict[str, set[str]] = {"DEFAULT": {"config_file", "config_dir"}}
     listed = list(opts.list_opts())
     for entry_point in importlib.metadata.entry_points(group="oslo.config.opts"):
-        if entry_point.name in _NAMESPACES and entry_point.name != "watcher_sync":
+        if entry_point.name in _NAMESPACES:
             listed += entry_point.load()()
     for group, options in listed:
         name = getattr(group, "name", group) or "DEFAULT"

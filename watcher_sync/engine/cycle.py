@@ -232,6 +232,8 @@ class CommitCycle:
                 work.quarantined.append(Quarantined(event, reason[:2000], traceback.format_exc()))
                 self._complain(entry.handler, reason)
                 outcome = Outcome.QUARANTINED
+            if outcome is Outcome.IGNORED:
+                self.tally.count_ignored(event.type)
             work.outcomes.append(outcome)
         return work
 

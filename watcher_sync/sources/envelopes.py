@@ -176,9 +176,7 @@ def _unwrap(document: dict[str, Any], max_size: int) -> Any:
         raise _BadEnvelope(f"oslo.message: {exc}") from None
 
 
-def _build(
-    document: Any, source: str, number: int | None, position: Any, deliveries: int, body: bytes | None
-) -> Event:
+def _build(document: Any, source: str, number: int | None, position: Any, deliveries: int, body: bytes | None) -> Event:
     if type(document) is not dict:
         raise _BadEnvelope(f"the document is {_show(document)}, not an envelope")
     if "event_type" not in document:

@@ -33,7 +33,7 @@ class Quarantine:
         with translated(), self._engine.connect() as connection:
             return int(connection.execute(sa.select(sa.func.count()).select_from(self._table)).scalar_one())
 
-    def list(self, *, after: int = 0, limit: int = 1000) -> list[dict[str, Any]]:
+    def page(self, *, after: int = 0, limit: int = 1000) -> list[dict[str, Any]]:
         """The events by id, without their bodies.
 
         :param after: the last id of the page before.

@@ -241,6 +241,7 @@ _CONTEXT = {
     "_context_user_name": "operator", "_context_project_name": "edge",
 }  # fmt: skip
 
+
 def instance_record() -> Document:
     """The fields that every instance payload has, as Nova's database holds them: flavor, ip_addresses and
     block_devices are plain, to be wrapped by :func:`from_record`."""

@@ -117,7 +117,11 @@ def _envelopes(wire: Wire, fresh: Fresh) -> Iterator[Poison]:
         del document[name]
         yield Poison(f"no {name}", wire(document), True, name)
     wrong: tuple[tuple[str, Any], ...] = (
-        ("event_type", 7), ("payload", None), ("payload", []), ("payload", "text"), ("timestamp", "noon"),
+        ("event_type", 7),
+        ("payload", None),
+        ("payload", []),
+        ("payload", "text"),
+        ("timestamp", "noon"),
     )
     for name, value in wrong:
         yield Poison(f"{name} is {value!r}", wire({**fresh(), name: value}), True, name)

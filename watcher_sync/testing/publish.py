@@ -76,9 +76,7 @@ class Publisher:
         """Make the queues that Nova's driver makes, one a priority, and return their names."""
         names = tuple(f"{self.topic}.{priority}" for priority in PRIORITIES)
         for name in names:
-            self._channel.queue_declare(
-                name, durable=self._durable, auto_delete=False, arguments=self._queue_arguments
-            )
+            self._channel.queue_declare(name, durable=self._durable, auto_delete=False, arguments=self._queue_arguments)
             self._channel.queue_bind(name, self.exchange, routing_key=name)
         return names
 

@@ -59,8 +59,11 @@ class Publisher:
     def publish(self, body: bytes, priority: str = "info", content_type: str = "application/json", **more: Any) -> None:
         producer = kombu.Producer(self.channel, exchange=self.exchange, auto_declare=False)
         producer.publish(
-            body, routing_key=f"versioned_notifications.{priority}", content_type=content_type,
-            content_encoding=more.pop("content_encoding", "utf-8"), **more,
+            body,
+            routing_key=f"versioned_notifications.{priority}",
+            content_type=content_type,
+            content_encoding=more.pop("content_encoding", "utf-8"),
+            **more,
         )
 
     def waiting(self) -> int:

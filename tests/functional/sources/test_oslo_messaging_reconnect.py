@@ -67,9 +67,10 @@ def proxy() -> Iterator[Proxy]:
 @pytest.mark.parametrize("down", [0.0, 3.0])
 def test_it_goes_on_within_five_seconds_of_the_brokers_return(proxy: Proxy, down: float) -> None:
     engine = Engine(acks=True)
-    with publishing() as publisher, listening(
-        publisher.name, engine, f"rabbit://guest:guest@127.0.0.1:{proxy.port}/"
-    ) as source:
+    with (
+        publishing() as publisher,
+        listening(publisher.name, engine, f"rabbit://guest:guest@127.0.0.1:{proxy.port}/") as source,
+    ):
         for number in range(20):
             publisher.publish(wrap(envelope(number)))
         wait_until(lambda: len(engine.events) == 20)

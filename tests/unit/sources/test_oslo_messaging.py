@@ -160,8 +160,13 @@ def test_it_runs_with_eventlet_blocked_from_import() -> None:
         print("it runs")
     """)
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True, text=True, timeout=60, check=False,
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert done.stdout == "it runs\n", done.stderr
 
