@@ -16,7 +16,7 @@ COMMANDS = "watcher_sync.cli"
 
 def main() -> None:
     """Entry point."""
-    process.native_threads()
+    process.prepare()
     argv = sys.argv[1:]
     if not argv:
         print("error: no command given; see watcher-sync --help", file=sys.stderr)
