@@ -34,6 +34,12 @@ _DRIVERS = {
 }
 """The drivers that this package installs, for URLs that name none."""
 
+_NETWORK = {
+    "postgresql": {"connect_timeout": "5", "keepalives_idle": "30", "tcp_user_timeout": "20000"},
+    "mysql": {"connect_timeout": "5"},
+}
+"""Nobody waits for ever for a server that is gone without a word; what the URL says itself wins."""
+
 _REFUSED = (
     db_exc.DBDataError,
     db_exc.DBConstraintError,
@@ -64,6 +70,7 @@ def make_engine(conf: cfg.ConfigOpts) -> sa.Engine:
         url.get_dialect().import_dbapi()
     except (sa_exc.ArgumentError, sa_exc.NoSuchModuleError, ImportError, ValueError) as exc:
         raise ConfigError(f"[database] connection: {exc}") from None
+    url = url.update_query_dict({k: v for k, v in _NETWORK.get(dialect, {}).items() if k not in url.query})
     stdlib_logging.getLogger("oslo_db.sqlalchemy.exc_filters").setLevel(stdlib_logging.CRITICAL)
     engine = engines.create_engine(
         url,
