@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 .PHONY: help demo test bench genconfig docs clean
 
 help:
-	@echo "make demo       see it work: a simulated cloud, the engine and the model, all on this machine"
+	@echo "make demo       see it work: a simulated cloud, the engine and the model; ARGS=\"--for 20\" ends it"
 	@echo "make test       every check: style, types, layers, documentation, unit and functional tests"
 	@echo "make bench      the benchmarks"
 	@echo "make docs       the documentation, into doc/build/html"

@@ -120,10 +120,16 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError(f"--hosts: {exc}") from None
     if options.instances < 0 or options.rate < 0:
         raise ConfigError("--instances and --rate must not be negative")
-    with _folder(options) as folder, _interruption() as interrupted:
+    with _folder(options) as (folder, keep), _interruption() as interrupted:
         demo = _Demo(options, folder, simulator)
-        truth = demo.play(interrupted)
-        return demo.judge(truth)
+        try:
+            status = demo.judge(demo.play(interrupted))
+        except WatcherSyncError:
+            keep.set()
+            raise
+        if status:
+            keep.set()
+        return status
 
 
 class _Demo:
@@ -131,8 +137,9 @@ class _Demo:
 
     def __init__(self, options: argparse.Namespace, folder: pathlib.Path, simulator: CloudSimulator) -> None:
         self._length: float | None = options.length
-        self._console = Console(highlight=False, soft_wrap=True)
-        self._plain = options.plain or not self._console.is_terminal
+        terminal = Console().is_terminal
+        self._console = Console(highlight=False, soft_wrap=not terminal)
+        self._plain = options.plain or not terminal
         self._folder = folder
         self._kept = bool(options.state_path or options.keep)
         self._config = folder / "demo.conf"
@@ -195,8 +202,10 @@ class _Demo:
         else:
             say(f"[bold green]Equal[/]      {sum(entities.values()):,} entities, {_values(truth):,} values: "
                 "the tables, loaded back, hold exactly what the cloud is")  # fmt: skip
-        if self._kept:
-            say(f"Kept       {self._folder}; look at it with {' '.join(self._manage())} --help")
+        if self._kept or differences:
+            self._console.print(
+                f"Kept       {self._folder}; look with {' '.join(self._manage())} --help", soft_wrap=True
+            )
         return 1 if differences else 0
 
     # Watching
@@ -215,7 +224,7 @@ class _Demo:
                 yield draw
             return
         for what in ("journal tail", "model dump --kind instance", "quarantine list"):
-            self._console.print(f"Look at it with: {' '.join(self._manage())} {what}")
+            self._console.print(f"Look at it with: {' '.join(self._manage())} {what}", soft_wrap=True)
         due = 0.0
 
         def tell(phase: str, *, last: bool = False) -> None:
@@ -239,7 +248,7 @@ class _Demo:
         while not condition():
             self._look_after()
             if time.monotonic() > deadline:
-                raise DemoFailed(f"{trouble} within {timeout:.0f} s; see {self._log()}")
+                raise DemoFailed(f"{trouble} within {timeout:.0f} s; see {self._folder / 'demo.log'}")
             show(phase)
             time.sleep(0.05)
 
@@ -263,10 +272,6 @@ class _Demo:
         on_path = shutil.which(beside.name)
         known = on_path is not None and pathlib.Path(on_path).resolve() == beside.resolve()
         return [beside.name if known else str(beside), "--config-file", str(self._config)]
-
-    def _log(self) -> pathlib.Path:
-        self._kept = True
-        return self._folder / "demo.log"
 
     # The engine
 
@@ -351,8 +356,9 @@ def _make_engine(conf: cfg.ConfigOpts) -> Engine:
 
 
 @contextlib.contextmanager
-def _folder(options: argparse.Namespace) -> Iterator[pathlib.Path]:
-    """Where the demo keeps its files, removed at the end unless it is to be kept."""
+def _folder(options: argparse.Namespace) -> Iterator[tuple[pathlib.Path, threading.Event]]:
+    """Where the demo keeps its files, removed at the end unless the event is set, as when something failed."""
+    keep = threading.Event()
     if options.state_path:
         folder = pathlib.Path(options.state_path).absolute()
         try:
@@ -361,13 +367,13 @@ def _folder(options: argparse.Namespace) -> Iterator[pathlib.Path]:
             raise ConfigError(f"--state-path {options.state_path}: {exc.strerror}") from None
         if (folder / "watcher-sync.sqlite").exists():
             raise ConfigError(f"--state-path {options.state_path}: there is a database already; the demo begins anew")
-        yield folder
+        yield folder, keep
         return
     folder = pathlib.Path(tempfile.mkdtemp(prefix="ws-demo-"))
     try:
-        yield folder
+        yield folder, keep
     finally:
-        if not options.keep:
+        if not (options.keep or keep.is_set()):
             shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -21,10 +21,12 @@ from watcher_sync.model.changes import Outcome
 from watcher_sync.sources.base import SourceState, SourceStatus
 from watcher_sync.storage.journal import JournalRow
 
-_FIXED_LINES: Final = 16
-"""Lines of the picture that are always there, frames included."""
+_FIXED_LINES: Final = 11
+"""Lines of the picture besides the changes, the quarantine and where to look."""
 
 _WIDE: Final = 118
+
+_UUID: Final = 36
 
 _COLOURS: Final = {"created": "green", "updated": "cyan", "deleted": "red"}
 
@@ -75,32 +77,30 @@ class Screen:
         if figures is None:
             yield Text("Starting ...")
             return
-        height = options.height or console.height
-        room = max(4, height - _FIXED_LINES - 1)
-        bad = max(2, room // 3)
         wide = options.max_width >= _WIDE
+        look = self._look(wide=wide)
+        room = max(4, (options.height or console.height) - _FIXED_LINES - len(look))
+        bad = max(2, room // 3)
         yield Group(
             _head(figures),
             _overview(figures),
-            _panel("Recent changes, from the journal", _changes(figures.changes, room - bad)),
+            _panel("Recent changes, from the journal", _changes(figures.changes, room - bad, wide=wide)),
             _panel(f"Quarantine: {figures.quarantined}", _quarantine(figures.quarantine, bad)),
-            self._look(wide=wide),
+            *look,
         )
 
-    def _look(self, *, wide: bool) -> RenderableType:
-        lines = [
-            f"[dim]look yourself, from another shell (the model is in {self._database}):[/]",
-            f"  {self._manage} journal tail",
-        ]
+    def _look(self, *, wide: bool) -> list[Text]:
+        subcommands = ("journal tail", "model dump --kind instance", "quarantine list -f table")
+        lines = [Text(f"look yourself, from another shell ({self._database})", style="dim")]
         if wide:
-            lines.append(f"  {self._manage} model dump --kind instance")
-            lines.append(f"  {self._manage} quarantine list -f table")
+            lines += [Text(f"  {self._manage} {subcommand}") for subcommand in subcommands]
         else:
-            lines[0] = f"[dim]look yourself, from another shell; {self._database}[/]"
-            lines.append("  ... model dump --kind instance    ... quarantine list -f table")
-        text = Text.from_markup("\n".join(lines), overflow="ellipsis")
-        text.no_wrap = True
-        return text
+            lines.append(Text(f"  {self._manage} {subcommands[0]}"))
+            lines.append(Text("  ... " + "    ... ".join(subcommands[1:])))
+        for line in lines:
+            line.no_wrap = True
+            line.overflow = "ellipsis"
+        return lines
 
 
 def plain_line(figures: Figures) -> str:
@@ -138,7 +138,9 @@ def _overview(figures: Figures) -> RenderableType:
     for name, status in list(figures.sources.items())[:4]:
         colour = "green" if status.state is SourceState.CONNECTED else "yellow"
         sources.add_row(name, f"[{colour}]{status.state.value}[/]")
-        sources.add_row("", Text(status.detail or "oslo.messaging", style="dim", overflow="ellipsis", no_wrap=True))
+        for line in (status.detail, f"{status.lag:,} waiting" if status.lag is not None else ""):
+            if line:
+                sources.add_row("", Text(line, style="dim", overflow="ellipsis", no_wrap=True))
     row = Table.grid(expand=True)
     for ratio in (44, 26, 24):
         row.add_column(ratio=ratio)
@@ -146,27 +148,30 @@ def _overview(figures: Figures) -> RenderableType:
     return row
 
 
-def _changes(changes: Sequence[JournalRow], lines: int) -> RenderableType:
-    table = _lines(lines)
+def _changes(changes: Sequence[JournalRow], lines: int, *, wide: bool) -> RenderableType:
+    table = _lines()
     table.add_column(width=7, justify="right", style="dim")
     table.add_column(width=7)
-    table.add_column(ratio=3, no_wrap=True, overflow="ellipsis")
-    table.add_column(ratio=4, no_wrap=True, overflow="ellipsis")
-    for row in changes[-lines:] if lines else ():
+    table.add_column(width=46 if wide else 24, no_wrap=True, overflow="ellipsis")
+    table.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
+    for row in changes[-lines:]:
+        entity_id = (
+            row.entity_id if wide or len(row.entity_id) != _UUID else f"{row.entity_id[:8]}\N{HORIZONTAL ELLIPSIS}"
+        )
         table.add_row(
             str(row.seq),
             Text(row.change, style=_COLOURS.get(row.change, "")),
-            Text(f"{row.kind} {row.entity_id}"),
+            Text(f"{row.kind} {entity_id}"),
             Text(_delta(row)),
         )
     return _filled(table, lines, len(changes))
 
 
 def _quarantine(rows: Sequence[Mapping[str, Any]], lines: int) -> RenderableType:
-    table = _lines(lines)
+    table = _lines()
     table.add_column(width=5, justify="right", style="dim")
     table.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
-    for row in rows[-lines:] if lines else ():
+    for row in rows[-lines:]:
         kind = f"{row['event_type']}: " if row["event_type"] else ""
         table.add_row(str(row["id"]), Text(" ".join(f"{kind}{row['reason']}".split()), style="yellow"))
     return _filled(table, lines, len(rows))
@@ -179,19 +184,16 @@ def _delta(row: JournalRow) -> str:
         return f"{row.event_type} {row.delta['name'][1]}" if "name" in row.delta else row.event_type
     if not row.delta:
         return f"{row.event_type}: newer, nothing else"
-    return ", ".join(f"{field}: {_short(old)} -> {_short(new)}" for field, (old, new) in row.delta.items())
+    telling = {field: values for field, values in row.delta.items() if field != "updated_at"} or row.delta
+    return ", ".join(f"{field}: {_short(old)} -> {_short(new)}" for field, (old, new) in telling.items())
 
 
 def _short(value: Any) -> str:
-    return (
-        "-"
-        if value is None
-        else "[...]"
-        if isinstance(value, list)
-        else "{...}"
-        if isinstance(value, dict)
-        else str(value)
-    )
+    if value is None:
+        return "-"
+    if isinstance(value, list | dict):
+        return "[...]" if isinstance(value, list) else "{...}"
+    return str(value)
 
 
 def _grid(columns: int = 4) -> Table:
@@ -201,16 +203,14 @@ def _grid(columns: int = 4) -> Table:
     return grid
 
 
-def _lines(lines: int) -> Table:
+def _lines() -> Table:
     return Table(box=None, show_header=False, expand=True, padding=(0, 1, 0, 0), pad_edge=False)
 
 
 def _filled(table: Table, lines: int, rows: int) -> RenderableType:
     """Always of the same height, so that the picture does not jump."""
     missing = lines - min(lines, rows)
-    return (
-        Group(table, Text("\n" * (missing - 1))) if missing and rows else Text("\n" * (lines - 1)) if missing else table
-    )
+    return Group(*([table] if rows else []), *(Text() for _ in range(missing)))
 
 
 def _panel(title: str, content: RenderableType, height: int | None = None) -> Panel:
