@@ -24,7 +24,7 @@ $(BIN)/tox: | $(BIN)/python
 
 demo: $(BIN)/python
 	$(BIN)/python -m pip install --quiet .
-	$(BIN)/watcher-sync demo
+	$(BIN)/watcher-sync demo $(ARGS)
 
 # The services are started around tox as a whole, so that what is missing is said before anything runs.
 test: $(BIN)/tox

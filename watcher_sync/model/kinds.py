@@ -200,6 +200,7 @@ class Kinds(Mapping[str, Kind]):
 
     def __init__(self, *classes: type[Entity]) -> None:
         self._kinds: dict[str, Kind] = {}
+        self._implying: dict[str, tuple[tuple[str, str], ...]] = {}
         for cls in classes:
             self.add(cls)
 
@@ -212,6 +213,14 @@ class Kinds(Mapping[str, Kind]):
                     f"entity kind {new.name!r} of {_qualified(cls)} is already declared by {_qualified(old.cls)}"
                 )
         self._kinds[new.name] = new
+        for reference in new.references:
+            if reference.implies:
+                others = self._implying.get(reference.kind, ())
+                self._implying[reference.kind] = (*others, (new.name, reference.field))
+
+    def implying(self, kind_name: str) -> tuple[tuple[str, str], ...]:
+        """(kind, indexed field) of the references that make entities of this kind exist."""
+        return self._implying.get(kind_name, ())
 
     def __getitem__(self, name: str) -> Kind:
         return self._kinds[name]

@@ -22,6 +22,7 @@ from oslo_db.sqlalchemy import engines
 from sqlalchemy import event as sa_event
 from sqlalchemy import exc as sa_exc
 
+from watcher_sync.conf.opts import SQLITE
 from watcher_sync.exceptions import ConfigError, DatabaseUnavailable, RowRefused, StorageError
 
 _SUPPORTED = ("sqlite", "postgresql", "mysql")
@@ -83,7 +84,7 @@ def make_engine(conf: cfg.ConfigOpts) -> sa.Engine:
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
     """Register oslo.db's options in ``[database]``, with SQLite under ``state_path`` as the default."""
-    db_options.set_defaults(conf, connection="sqlite:///$state_path/watcher-sync.sqlite")
+    db_options.set_defaults(conf, connection=SQLITE)
 
 
 def _set_up_sqlite(connection: Any, _record: Any) -> None:
