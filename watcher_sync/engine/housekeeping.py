@@ -37,8 +37,13 @@ class Purger:
         self._tally = tally
         self._parked = ParkedEvents(store)
         self._next = time.monotonic() + conf.retention.interval
-        task = periodics.periodic(spacing=1.0, run_immediately=False)(self._look)
-        self._worker = periodics.PeriodicWorker([(task, (), {})])
+
+        # The decorator marks what it is given, and a bound method cannot be marked.
+        @periodics.periodic(spacing=1.0, run_immediately=False)
+        def look() -> None:
+            self._look()
+
+        self._worker = periodics.PeriodicWorker([(look, (), {})])
         self._thread = threading.Thread(target=self._worker.start, name="retention", daemon=True)
 
     def start(self) -> None:
