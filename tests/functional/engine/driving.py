@@ -1,0 +1,424 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real engines as processes, a cloud that publishes to them, and the questions that every fault ends with.
+
+An :class:`Installation` is one database, one configuration and the executables beside the interpreter
+that runs the tests. An :class:`EngineProcess` is one ``watcher-sync-engine`` with its worker, in a session
+of its own, so that a signal to its group stays with it. :class:`Line` is one queue of the broker and what
+publishes to it: the queue is there before the engine is, so what is published while no engine runs waits.
+
+Whatever was done to the engine, :meth:`Installation.check` says what has to be true in the end: the tables
+hold what the simulated cloud says, the journal is gapless, tells each entity's story without a break, and
+leads a replica that starts from nothing to the very same model.
+
+``last_heard`` is left out of the comparison: it is kept in memory and written once a minute, by design.
+The amount of work is scaled by ``WATCHER_SYNC_TEST_SCALE`` (1 is what the sentences say).
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import itertools
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import amqp
+from oslo_config import cfg
+
+from watcher_sync.engine.assembly import load_kinds
+from watcher_sync.model.model import Model
+from watcher_sync.storage import database, journal
+from watcher_sync.storage.journal import JournalRow
+from watcher_sync.storage.store import Store
+from watcher_sync.testing.cloud import Truth
+from watcher_sync.testing.nova import Document
+from watcher_sync.testing.publish import Publisher
+
+SCALE = float(os.environ.get("WATCHER_SYNC_TEST_SCALE", "1"))
+
+_PRIORITIES = ("info", "warn", "error", "critical")
+_FRAMES = 200
+"""Messages of one lot: published whole, or once more."""
+
+
+def scaled(count: int) -> int:
+    """So many events, as far as this run's scale allows."""
+    return max(200, int(count * SCALE))
+
+
+def wait_until(condition: Callable[[], Any], seconds: float = 30.0, what: str = "it") -> float:
+    """Wait until the condition is true and return after how many seconds it was.
+
+    :raises AssertionError: when the time is over.
+    """
+    began = time.monotonic()
+    while not condition():
+        assert time.monotonic() - began < seconds, f"{what} did not come true within {seconds:.0f} s"
+        time.sleep(0.01)
+    return time.monotonic() - began
+
+
+class EngineProcess:
+    """One ``watcher-sync-engine``: the master, its worker, and what they log."""
+
+    def __init__(self, command: Sequence[str], log: Path, environment: Mapping[str, str]) -> None:
+        self._log = log
+        with log.open("ab") as out:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True, env=environment
+            )
+
+    @property
+    def pid(self) -> int:
+        """The master's."""
+        return self._process.pid
+
+    @property
+    def workers(self) -> list[int]:
+        """The pids of all processes below the master."""
+        return _descendants(self._process.pid)
+
+    @property
+    def log(self) -> str:
+        """What was logged so far."""
+        return self._log.read_text(errors="replace")
+
+    @property
+    def running(self) -> bool:
+        return self._process.poll() is None
+
+    def logged(self, text: str) -> int:
+        """How many lines of the log contain this text."""
+        return sum(text in line for line in self.log.splitlines())
+
+    def wait_for_log(self, text: str, seconds: float = 30.0) -> float:
+        """Wait until a line of the log contains this text; after how many seconds it did."""
+        try:
+            return wait_until(lambda: self.logged(text) or not self.running, seconds, f"{text!r} in the log")
+        finally:
+            assert self.logged(text), f"the engine's log has no {text!r}:\n{self.log[-4000:]}"
+
+    def wait_until_leading(self, seconds: float = 30.0) -> float:
+        return self.wait_for_log("Leading the engine group", seconds)
+
+    def signal(self, number: signal.Signals) -> None:
+        """To the master alone, as systemd or an operator sends it."""
+        self._process.send_signal(number)
+
+    def signal_all(self, number: signal.Signals) -> None:
+        """To the master and its worker."""
+        for pid in (self._process.pid, *self.workers):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    def kill(self) -> None:
+        """SIGKILL to all its processes: nothing is flushed, nobody is told."""
+        if self.running:
+            # Stopped first, so that the master cannot replace a dead worker meanwhile.
+            os.kill(self._process.pid, signal.SIGSTOP)
+            pids = [self._process.pid, *self.workers]
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            self._process.wait(10)
+            wait_until(lambda: not any(map(_alive, pids)), 10, "the end of the killed processes")
+
+    def terminate(self, seconds: float = 20.0) -> tuple[int, float]:
+        """SIGTERM; the exit status, and after how many seconds it came."""
+        began = time.monotonic()
+        self.signal(signal.SIGTERM)
+        return self._process.wait(seconds), time.monotonic() - began
+
+    def wait(self, seconds: float = 20.0) -> int:
+        """The exit status, once it comes."""
+        return self._process.wait(seconds)
+
+
+class Line:
+    """One exchange with one queue, what is published to it, and how much of it waits.
+
+    :param name: of the exchange, the queue and the engine's pool.
+    :param url: the broker's, as oslo.messaging has it.
+    :param durable: whether the queue and what is in it survive the broker's restart.
+    """
+
+    def __init__(self, name: str, url: str, *, durable: bool = False) -> None:
+        self.name = name
+        self.url = url
+        self.durable = durable
+        user_password, _, host = url.partition("://")[2].rpartition("@")
+        user, _, password = user_password.partition(":")
+        self._at = {"host": host.partition("/")[0], "user": user, "password": password}
+        self._publisher: Publisher | None = None
+        with self._channel() as channel:
+            channel.exchange_declare(name, "topic", durable=durable, auto_delete=False)
+            channel.queue_declare(name, durable=durable, auto_delete=False)
+            for priority in _PRIORITIES:
+                channel.queue_bind(name, name, routing_key=f"versioned_notifications.{priority}")
+
+    def source(self, name: str) -> dict[str, str]:
+        """The options of a source of this name that reads the line."""
+        options = {
+            "driver": "oslo_messaging", "transport_url": self.url, "exchange": self.name, "pool": self.name,
+        }  # fmt: skip
+        return {f"source_{name}.{option}": value for option, value in options.items()}
+
+    def publish(self, messages: Iterable[Document | bytes], *, rate: float | None = None) -> None:
+        """Publish in order, in lots; a lot that the broker's end interrupted is published again, whole."""
+        began = time.monotonic()
+        sent = 0
+        iterator = iter(messages)
+        while lot := list(itertools.islice(iterator, _FRAMES if rate is None else max(1, int(rate / 10)))):
+            if rate is not None:
+                wait_until(lambda: sent / rate <= time.monotonic() - began, 600)  # noqa: B023 - waits here and now
+            self._publish(lot)
+            sent += len(lot)
+
+    @contextlib.contextmanager
+    def publishing(self, messages: Iterable[Document | bytes], *, rate: float | None = None) -> Iterator[None]:
+        """Publish in a thread meanwhile; leaves when all is published."""
+        failures: list[Exception] = []
+
+        def run() -> None:
+            try:
+                self.publish(messages, rate=rate)
+            except Exception as exc:  # noqa: BLE001 - raised again in the test's thread
+                failures.append(exc)
+
+        thread = threading.Thread(target=run, name=f"publish-{self.name}", daemon=True)
+        thread.start()
+        yield
+        thread.join(120)
+        assert not thread.is_alive(), "publishing does not end"
+        if failures:
+            raise failures[0]
+
+    def waiting(self) -> int:
+        """Messages in the queue that are in nobody's hands."""
+        with self._channel() as channel:
+            return int(channel.queue_declare(self.name, passive=True).message_count)
+
+    def close(self) -> None:
+        if self._publisher is not None:
+            with contextlib.suppress(OSError, amqp.AMQPError):
+                self._publisher.close()
+            self._publisher = None
+
+    def _publish(self, lot: Sequence[Document | bytes]) -> None:
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                if self._publisher is None:
+                    self._publisher = Publisher(**self._at, exchange=self.name, durable=self.durable)
+                self._publisher.publish(lot)
+                return
+            except (OSError, amqp.AMQPError):
+                self.close()
+                assert time.monotonic() < deadline, "the broker does not come back"
+                time.sleep(0.1)
+
+    @contextlib.contextmanager
+    def _channel(self) -> Iterator[amqp.Channel]:
+        at = self._at
+        connection = amqp.Connection(at["host"], userid=at["user"], password=at["password"])
+        connection.connect()
+        try:
+            yield connection.channel()
+        finally:
+            connection.close()
+
+
+class Installation:
+    """One database with a schema, and the executables.
+
+    :param folder: for configurations and logs.
+    :param url: of the database, as SQLAlchemy has it.
+    :param options: ``group.option`` -> value, for all its engines.
+    """
+
+    def __init__(self, folder: Path, url: str, options: Mapping[str, object] | None = None) -> None:
+        self.folder = folder
+        self.url = url
+        self.options = dict(options or {})
+        self.environment = dict(os.environ)
+        self.engines: list[EngineProcess] = []
+        self._names = itertools.count(1)
+        conf = cfg.ConfigOpts()
+        database.register_opts(conf)
+        conf([], default_config_files=[])
+        conf.set_override("connection", url, group="database")
+        self.kinds = load_kinds()
+        self.store = Store(database.make_engine(conf), self.kinds)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for engine in self.engines:
+            engine.kill()
+        self.store.engine.dispose()
+
+    def config(self, **more: object) -> Path:
+        """A configuration file; ``more`` are options as ``group__option``."""
+        path = self.folder / f"engine-{next(self._names)}.conf"
+        self.write_config(path, {name.replace("__", "."): value for name, value in more.items()})
+        return path
+
+    def write_config(self, path: Path, more: Mapping[str, object]) -> None:
+        """Write the installation's options, and these, to a file."""
+        sections: dict[str, list[str]] = collections.defaultdict(list)
+        options = {"DEFAULT.state_path": self.folder, "database.connection": self.url, **self.options, **more}
+        for name, value in options.items():
+            section, _, option = name.partition(".")
+            sections[section].append(f"{option} = {value}")
+        path.write_text("".join(f"[{s}]\n" + "\n".join(lines) + "\n\n" for s, lines in sections.items()))
+
+    def manage(self, *arguments: object, config: Path | None = None) -> str:
+        """What ``watcher-sync-manage`` prints. :raises AssertionError: when it fails."""
+        done = self.run("watcher-sync-manage", *arguments, config=config)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def run(
+        self, name: str, *arguments: object, config: Path | None = None, seconds: float = 120
+    ) -> subprocess.CompletedProcess[str]:
+        """An executable, to its end."""
+        command = [*self.command(name, config or self.config()), *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, env=self.environment, timeout=seconds)
+
+    def command(self, name: str, config: Path) -> list[str]:
+        """An executable with its configuration: the one of the tested environment."""
+        beside = str(Path(sys.executable).parent)
+        program = shutil.which(name, path=beside) or shutil.which(name)
+        assert program is not None, f"{name} is not installed beside {sys.executable}: pip install -e ."
+        return [program, "--config-file", str(config)]
+
+    def engine(self, config: Path) -> EngineProcess:
+        """Start an engine and return at once."""
+        log = self.folder / f"engine-{len(self.engines) + 1}.log"
+        engine = EngineProcess(self.command("watcher-sync-engine", config), log, self.environment)
+        self.engines.append(engine)
+        return engine
+
+    # What is in the database
+
+    def head(self) -> int:
+        """The seq of the last committed change."""
+        with self.store.engine.connect() as connection:
+            return journal.read_head(connection, self.store.tables)
+
+    def rows(self, since: int = 0) -> list[JournalRow]:
+        """The journal after ``since``, as it stands."""
+        found: list[JournalRow] = []
+        with self.store.engine.connect() as connection:
+            while rows := journal.read_since(connection, self.store.tables, since, 5000):
+                found += rows
+                since = rows[-1].seq
+        return found
+
+    def drain(self, config: Path, *lines: Line, engine: EngineProcess | None = None, seconds: float = 90) -> None:
+        """Have an engine work off the lines, and stop it in good order.
+
+        Messages in its hands do not show in the queue; they are back in it once the engine has ended, and
+        then it has to begin again. So when this returns, the broker knows every message to be acked.
+        """
+        deadline = time.monotonic() + seconds
+        while True:
+            engine = engine or self.engine(config)
+            wait_until(lambda: not any(line.waiting() for line in lines), seconds, "the end of the queue")
+            head = -1
+            while (now := self.head()) != head:
+                head = now
+                time.sleep(0.3)  # not for anything to come true: a shorter or longer look is as good
+            status, _ = engine.terminate()
+            assert status == 0, engine.log[-4000:]
+            if not any(line.waiting() for line in lines):
+                return
+            assert time.monotonic() < deadline, "the queue is not worked off"
+            engine = None
+
+    def check(self, truth: Truth) -> None:
+        """The tables are the truth, and the journal leads to the tables."""
+        self.check_tables(truth)
+        self.check_journal()
+
+    def check_tables(self, truth: Truth) -> None:
+        """Every entity of the cloud is there, with every field, and no other."""
+        model = self.store.load().snapshot()
+        wrong: list[str] = []
+        for kind, entities in truth.items():
+            have = {entity["id"]: entity for entity in model.dump(kind)}
+            wrong += [f"{kind} {name} should not be there" for name in have.keys() - entities.keys()]
+            wrong += [f"{kind} {name} is missing" for name in entities.keys() - have.keys()]
+            for name in have.keys() & entities.keys():
+                for field, value in entities[name].items():
+                    if field != "last_heard" and have[name][field] != value:
+                        wrong.append(f"{kind} {name}: {field} is {have[name][field]!r}, should be {value!r}")
+        assert not wrong, f"{len(wrong)} differences:\n" + "\n".join(wrong[:20])
+
+    def check_journal(self) -> None:
+        """Gapless from 1 to the head, nothing applied twice, and a replica that reads it all is the tables."""
+        rows = self.rows()
+        assert [row.seq for row in rows] == list(range(1, self.head() + 1))
+        twice = [k for k, n in collections.Counter((r.event_id, r.kind, r.entity_id) for r in rows).items() if n > 1]
+        assert not twice, f"{len(twice)} events were applied twice to one entity, such as {twice[:3]}"
+        versions: dict[tuple[str, str], dict[str, str]] = {}
+        fields: dict[tuple[str, str], dict[str, Any]] = {}
+        for row in rows:
+            key = (row.kind, row.entity_id)
+            known = versions.setdefault(key, {})
+            for facet, version in row.versions.items():
+                assert version >= known.get(facet, ""), f"seq {row.seq}: {facet} of {key} went back"
+            known.update(row.versions)
+            if row.change == "updated":
+                story = fields.setdefault(key, {})
+                for field, (old, _) in row.delta.items():
+                    assert story.get(field) == old, f"seq {row.seq}: {key} had another {field} than the journal says"
+            if row.change == "deleted":
+                fields.pop(key, None)
+                continue
+            assert row.change != "created" or key not in fields, f"seq {row.seq}: {key} was created twice"
+            fields.setdefault(key, {}).update({field: new for field, (_, new) in row.delta.items()})
+        replica = Model(self.kinds)
+        self.store.catch_up(replica)
+        tables = self.store.load()
+        assert replica.generation == tables.generation
+        for kind in self.kinds:
+            assert _without_heard(replica, kind) == _without_heard(tables, kind)
+
+
+def _without_heard(model: Model, kind: str) -> list[dict[str, Any]]:
+    volatile = model.kinds[kind].volatile
+    return [{k: v for k, v in entity.items() if k != volatile} for entity in model.snapshot().dump(kind)]
+
+
+def _descendants(pid: int) -> list[int]:
+    found: list[int] = []
+    queue = [pid]
+    while queue:
+        one = queue.pop()
+        with contextlib.suppress(OSError):
+            for task in Path(f"/proc/{one}/task").iterdir():
+                children = [int(child) for child in (task / "children").read_text().split()]
+                found += children
+                queue += children
+    return found
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A broker that is restarted under load."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.functional.engine.driving import Installation, Line, scaled, wait_until
+from tests.services.servers import Server
+from watcher_sync.testing.cloud import CloudSimulator
+
+
+@pytest.mark.timeout(240)
+def test_a_broker_restart_loses_nothing_and_the_engine_goes_on_within_five_seconds(
+    install: Callable[..., Installation],
+    own_rabbitmq: Server,
+    sqlite_url: str,
+    figure: Callable[[str], None],
+) -> None:
+    # Queues and messages on disk; what the publisher was not sure of it sends again.
+    nova = Line("nova", own_rabbitmq.url, durable=True)
+    site = install(sqlite_url, engine__enabled_sources="nova", oslo_messaging_rabbit__amqp_durable_queues="true")
+    site.options |= nova.source("nova")
+    site.manage("db_sync")
+    config = site.config()
+    cloud = CloudSimulator(seed=40, hosts=20, instances=200)
+    engine = site.engine(config)
+    engine.wait_until_leading()
+    with nova.publishing(cloud.history(scaled(10_000)), rate=500):
+        wait_until(lambda: site.head() > 100, what="load")
+        own_rabbitmq.stop()
+        stopped = time.monotonic()
+        engine.wait_for_log("the connection is lost", 10)
+        own_rabbitmq.start()
+        returned = time.monotonic()
+        head = site.head()
+        wait_until(lambda: site.head() > head, 30, "a commit after the restart")
+        resumed = time.monotonic() - returned
+        figure(f"the broker was away for {returned - stopped:.1f} s, first commit {resumed:.1f} s after it")
+    assert resumed < 5
+    site.drain(config, nova, engine=engine)
+    nova.close()
+    assert engine.logged("Loaded the model") == 1
+    site.check(cloud.truth())

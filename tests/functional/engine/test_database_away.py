@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A database that is stopped under load and comes back."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+
+import pytest
+import sqlalchemy as sa
+
+from tests.functional.engine.driving import Installation, Line, wait_until
+from tests.functional.engine.proxy import CountingProxy
+from tests.services.servers import Server
+from watcher_sync.testing.cloud import CloudSimulator
+
+OUTAGE = float(os.environ.get("WATCHER_SYNC_TEST_OUTAGE", "30"))
+"""Seconds that the database is away."""
+
+
+@pytest.mark.timeout(240)
+def test_a_database_outage_loses_nothing_and_is_asked_less_than_once_a_second(
+    install: Callable[..., Installation],
+    line: Callable[[str], Line],
+    own_postgresql: Server,
+    figure: Callable[[str], None],
+) -> None:
+    nova = line("nova")
+    with CountingProxy(own_postgresql.port) as proxy:
+        site = install(own_postgresql.url, engine__enabled_sources="nova", engine__batch_size=100)
+        site.manage("db_sync")
+        site.options |= nova.source("nova")
+        site.options["database.connection"] = str(
+            sa.make_url(own_postgresql.url).set(port=proxy.port).render_as_string(hide_password=False)
+        )
+        config = site.config()
+        cloud = CloudSimulator(seed=30, hosts=20, instances=200)
+        engine = site.engine(config)
+        engine.wait_until_leading()
+        workers = engine.workers
+        rate = 200.0
+        with nova.publishing(cloud.history(int(rate * (OUTAGE + 6))), rate=rate):
+            wait_until(lambda: site.head() > 100, what="load")
+            own_postgresql.stop()
+            site.store.engine.dispose()
+            engine.wait_for_log("The database is away", 10)
+            began, before = time.monotonic(), proxy.attempts
+            wait_until(lambda: time.monotonic() - began >= OUTAGE, OUTAGE + 10)
+            away, attempts = time.monotonic() - began, proxy.attempts - before
+            assert engine.running
+            assert nova.waiting() > 0, "the engine takes in events that it cannot commit"
+            own_postgresql.start()
+            returned = time.monotonic()
+            head = site.head()
+            wait_until(lambda: site.head() > head, 10, "a commit after the outage")
+            figure(f"{attempts} attempts in {away:.1f} s, first commit {time.monotonic() - returned:.1f} s after it")
+        assert 1 <= attempts < away
+        assert engine.workers == workers, "the worker did not recover, it was replaced"
+        assert engine.logged("The database is away") == 1
+        assert engine.logged("The database is back") == 1
+        site.drain(config, nova, engine=engine)
+        site.check(cloud.truth())

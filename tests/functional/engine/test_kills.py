@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Power cuts, twenty of them, in the middle of a stream."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.functional.engine.driving import Installation, Line, scaled, wait_until
+from watcher_sync.testing.cloud import CloudSimulator
+
+KILLS = 20
+
+
+@pytest.mark.timeout(300)
+def test_twenty_kills_in_a_stream_lose_nothing_and_apply_nothing_twice(
+    install: Callable[..., Installation],
+    line: Callable[[str], Line],
+    postgresql_url: str,
+    figure: Callable[[str], None],
+) -> None:
+    nova = line("nova")
+    site = install(postgresql_url, engine__enabled_sources="nova", engine__batch_size=40)
+    site.options |= nova.source("nova")
+    site.manage("db_sync")
+    config = site.config()
+    cloud = CloudSimulator(seed=20, hosts=40, instances=300)
+    lot = scaled(20_000) // (KILLS + 1)
+    rng = random.Random(7)
+    in_the_middle = 0
+    began = time.monotonic()
+    for _ in range(KILLS):
+        engine = site.engine(config)
+        head = site.head()
+        with nova.publishing(cloud.history(lot)):
+            # Anywhere from the first commit on, in one of every commit's steps.
+            target = head + rng.randint(1, lot // 6)
+            wait_until(lambda target=target: site.head() >= target, 60, "a commit under load")
+            wait_until(lambda until=time.monotonic() + rng.uniform(0, 0.03): time.monotonic() >= until)
+            engine.kill()
+        in_the_middle += nova.waiting() > 0
+    figure(f"{in_the_middle} of {KILLS} kills hit the middle of the stream, {nova.waiting()} events were left")
+    assert in_the_middle >= KILLS * 3 // 4
+    nova.publish(cloud.history(lot))
+    site.drain(config, nova)
+    figure(f"{lot * (KILLS + 1)} events, {KILLS} kills and {site.head()} changes in {time.monotonic() - began:.1f} s")
+    site.check(cloud.truth())

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an operator's signals do to an engine under load."""
+
+from __future__ import annotations
+
+import collections
+import signal
+from collections.abc import Callable
+
+import pytest
+
+from tests.functional.engine.driving import Installation, Line, scaled, wait_until
+from watcher_sync.testing.cloud import CloudSimulator
+
+
+@pytest.mark.timeout(120)
+def test_sighup_changes_batch_size_and_debug_and_keeps_process_and_model(
+    install: Callable[..., Installation],
+    line: Callable[[str], Line],
+    sqlite_url: str,
+    figure: Callable[[str], None],
+) -> None:
+    nova = line("nova")
+    site = install(sqlite_url, engine__enabled_sources="nova", engine__batch_size=200, DEFAULT__debug="false")
+    site.options |= nova.source("nova")
+    site.manage("db_sync")
+    config = site.config()
+    cloud = CloudSimulator(seed=70, hosts=10, instances=100)
+    nova.publish(cloud.history(1000))
+    engine = site.engine(config)
+    engine.wait_until_leading()
+    wait_until(lambda: nova.waiting() == 0)
+    wait_until(lambda: _settled(site))
+    workers, head = engine.workers, site.head()
+    assert len(workers) == 1
+    assert not engine.logged(" DEBUG ")
+    assert _largest_batch(site, 0) > 7
+
+    site.write_config(config, {"engine.batch_size": 7, "DEFAULT.debug": "true"})
+    engine.signal(signal.SIGHUP)
+    took = engine.wait_for_log("Reloaded the configuration", 10)
+    assert engine.logged("engine.batch_size")
+    with nova.publishing(cloud.history(500)):
+        figure(f"{took:.2f} s from SIGHUP to the log line")
+    wait_until(lambda: site.head() > head and nova.waiting() == 0)
+    wait_until(lambda: _settled(site))
+    assert engine.workers == workers
+    assert engine.logged("Loaded the model") == 1
+    assert engine.logged("Leading the engine group") == 1
+    assert 1 < _largest_batch(site, head) <= 7
+    assert engine.logged(" DEBUG ")
+    site.drain(config, nova, engine=engine)
+    site.check(cloud.truth())
+
+
+@pytest.mark.timeout(120)
+def test_sigterm_under_load_ends_in_time_with_status_0_and_nothing_acked_uncommitted(
+    install: Callable[..., Installation],
+    line: Callable[[str], Line],
+    postgresql_url: str,
+    figure: Callable[[str], None],
+) -> None:
+    nova = line("nova")
+    site = install(postgresql_url, engine__enabled_sources="nova")
+    site.options |= nova.source("nova")
+    site.manage("db_sync")
+    config = site.config()
+    cloud = CloudSimulator(seed=71, hosts=20, instances=200)
+    with nova.publishing(cloud.history(scaled(10_000))):
+        for _ in range(3):
+            head = site.head()
+            engine = site.engine(config)
+            wait_until(lambda head=head: site.head() > head + 50, what="load")
+            assert nova.waiting() > 0, "there is no load"
+            status, seconds = engine.terminate()
+            figure(f"ended after {seconds:.2f} s with status {status}")
+            assert status == 0, engine.log[-4000:]
+            assert seconds < 10
+            assert not engine.logged(" ERROR "), engine.log[-4000:]
+    assert nova.waiting() > 0
+    site.drain(config, nova)
+    site.check(cloud.truth())
+
+
+def _settled(site: Installation) -> bool:
+    """Whether a tenth of a second goes by without a commit; all waits are bounded by the caller."""
+    head = site.head()
+    try:
+        wait_until(lambda: site.head() != head, 0.5)
+    except AssertionError:
+        return True
+    return False
+
+
+def _largest_batch(site: Installation, since: int) -> int:
+    """The most events that one commit after ``since`` wrote; its rows have one time."""
+    events: dict[object, set[str]] = collections.defaultdict(set)
+    for row in site.rows(since):
+        events[row.time].add(row.event_id)
+    return max(map(len, events.values()))

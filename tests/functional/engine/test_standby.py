@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A leader that dies, or only seems to, and the standby behind it."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.functional.engine.driving import Installation, Line, scaled, wait_until
+from watcher_sync.testing.cloud import CloudSimulator
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("fate", ["killed", "frozen"])
+def test_a_standby_takes_over_within_ten_seconds_with_the_model_that_it_has(
+    install: Callable[..., Installation],
+    line: Callable[[str], Line],
+    postgresql_url: str,
+    figure: Callable[[str], None],
+    fate: str,
+) -> None:
+    nova = line("nova")
+    site = install(
+        postgresql_url, engine__enabled_sources="nova", engine__standby="true", engine__batch_size=100,
+        engine__graceful_shutdown_timeout=10,
+    )  # fmt: skip
+    site.options |= nova.source("nova")
+    site.manage("db_sync")
+    config = site.config()
+    cloud = CloudSimulator(seed=60, hosts=20, instances=200)
+    leader = site.engine(config)
+    leader.wait_until_leading()
+    standby = site.engine(config)
+    standby.wait_for_log("Loaded the model")
+    with nova.publishing(cloud.history(scaled(8_000)), rate=400):
+        # So much that the standby follows, and has said so (it does after one lease time).
+        wait_until(lambda: site.head() > 500, what="load")
+        standby.wait_for_log("Standing by")
+        assert not standby.logged("Leading the engine group")
+        if fate == "killed":
+            leader.kill()
+        else:
+            leader.signal_all(signal.SIGSTOP)
+        gone = time.monotonic()
+        head = site.head()
+        standby.wait_until_leading(10)
+        leads = time.monotonic() - gone
+        wait_until(lambda: site.head() > head, 10 - leads, "a commit of the standby")
+        figure(f"leads after {leads:.1f} s, commits after {time.monotonic() - gone:.1f} s")
+        if fate == "frozen":
+            leader.signal_all(signal.SIGCONT)
+            leader.wait_for_log("was taken over by another engine", 10)
+    if fate == "frozen":
+        assert leader.logged("Leading the engine group") == 1
+        assert leader.terminate()[0] == 0
+    assert standby.logged("Loaded the model") == 1
+    site.drain(config, nova, engine=standby)
+    site.check(cloud.truth())
