@@ -120,6 +120,7 @@ class Transaction:
         try:
             for change in changes:
                 if isinstance(change, Heard):
+                    self._check_heard(change)
                     heard.append(change)
                     continue
                 result = self._upsert(event, change) if isinstance(change, Upsert) else self._delete(event, change)
@@ -131,7 +132,7 @@ class Transaction:
             self._put_back()
             raise
         for sign in heard:
-            known = self.heard.setdefault(self._kind(sign.kind).name, {})
+            known = self.heard.setdefault(sign.kind, {})
             if sign.id not in known or known[sign.id] < sign.time:
                 known[sign.id] = sign.time
         return outcome if outcome is not None else Outcome.IGNORED
@@ -250,6 +251,11 @@ class Transaction:
             return self.kinds[name]
         except KeyError:
             raise InvalidEvent(f"{name!r} is no kind of entity") from None
+
+    def _check_heard(self, sign: Heard) -> None:
+        self._kind(sign.kind)
+        if sign.time.tzinfo is None:
+            raise InvalidEvent(f"{sign.kind} {sign.id}: a sign of life needs a time with a zone")
 
     def _current(self, key: Key) -> tuple[Entity | None, Tombstone | None]:
         staged = self._staged.get(key)
