@@ -169,6 +169,7 @@ def test_a_field_that_is_left_out_of_its_facet_keeps_its_value():
         (Heard("nothing", "a", NOON), "'nothing' is no kind"),
         (Upsert("ticket", "", "1", {"state": {}}), "an id of 0 characters"),
         (Upsert("ticket", "a" * 256, "1", {"state": {}}), "an id of 256 characters"),
+        (Upsert("ticket", "a ", "1", {"state": {}}), "an id that ends with a space"),
         (Upsert("ticket", "a", "", {"state": {}}), "a version is 1 to 200 ASCII"),
         (Upsert("ticket", "a", "v" * 201, {"state": {}}), "a version is 1 to 200 ASCII"),
         (Upsert("ticket", "a", "é", {"state": {}}), "a version is 1 to 200 ASCII"),

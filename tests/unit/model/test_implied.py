@@ -142,3 +142,11 @@ def test_while_two_aggregates_disagree_the_later_change_wins_in_any_order(model,
     told_of = [aggregate("5", ["host1"], "az-late", "a"), aggregate("4", ["host1"], "az-early", "b")]
     apply(model, service("1"), *(told_of[i] for i in order))
     assert zone(model) == "az-late"
+
+
+@pytest.mark.parametrize("host", ["", "host1 "])
+def test_an_instance_on_a_host_that_can_have_no_row_is_refused_whole(model, host):
+    """MariaDB takes "host1 " and "host1" for the same key."""
+    assert apply(model, service("1"), instance("2", host)) == [Outcome.APPLIED, Outcome.QUARANTINED]
+    assert model.get("instance", "vm") is None
+    assert model.snapshot().ids("compute_node") == ["host1"]
