@@ -120,6 +120,7 @@ class Transaction:
         try:
             for change in changes:
                 if isinstance(change, Heard):
+                    self._check_heard(change)
                     heard.append(change)
                     continue
                 result = self._upsert(event, change) if isinstance(change, Upsert) else self._delete(event, change)
@@ -131,7 +132,7 @@ class Transaction:
             self._put_back()
             raise
         for sign in heard:
-            known = self.heard.setdefault(self._kind(sign.kind).name, {})
+            known = self.heard.setdefault(sign.kind, {})
             if sign.id not in known or known[sign.id] < sign.time:
                 known[sign.id] = sign.time
         return outcome if outcome is not None else Outcome.IGNORED
@@ -216,6 +217,7 @@ class Transaction:
         if kind.implied:
             referred = self._is_referred_to(kind_name, entity_id)
             if entity is None and referred:
+                _check_id(kind_name, entity_id)
                 versions = tombstone.versions if tombstone is not None else kind.no_versions
                 declared = bool(versions[kind.anchor_position])
                 self._write(event, kind, entity_id, None, {"discovered": not declared, "gone": declared}, versions)
@@ -243,6 +245,11 @@ class Transaction:
             return self.kinds[name]
         except KeyError:
             raise InvalidEvent(f"{name!r} is no kind of entity") from None
+
+    def _check_heard(self, sign: Heard) -> None:
+        self._kind(sign.kind)
+        if sign.time.tzinfo is None:
+            raise InvalidEvent(f"{sign.kind} {sign.id}: a sign of life needs a time with a zone")
 
     def _current(self, key: Key) -> tuple[Entity | None, Tombstone | None]:
         staged = self._staged.get(key)
@@ -357,9 +364,15 @@ class Transaction:
 _RANK = {Outcome.APPLIED: 0, Outcome.STALE: 1, Outcome.DUPLICATE: 2}
 
 
+def _check_id(kind: str, entity_id: str) -> None:
+    if not entity_id or len(entity_id) > 255:
+        raise InvalidEvent(f"{kind}: an id of {len(entity_id)} characters; 1 to 255 are allowed")
+    if entity_id[-1] == " ":  # some databases compare texts without the spaces at their ends
+        raise InvalidEvent(f"{kind}: an id that ends with a space")
+
+
 def _check_key(change: Upsert | Delete) -> None:
-    if not change.id or len(change.id) > 255:
-        raise InvalidEvent(f"{change.kind}: an id of {len(change.id)} characters; 1 to 255 are allowed")
+    _check_id(change.kind, change.id)
     if not change.version or len(change.version) > 200 or not change.version.isascii():
         raise InvalidEvent(f"{change.kind} {change.id}: a version is 1 to 200 ASCII characters")
 
