@@ -17,6 +17,7 @@ from watcher_sync.engine.cycle import Batch, CommitCycle
 from watcher_sync.engine.housekeeping import SignsOfLife
 from watcher_sync.engine.tally import Tally
 from watcher_sync.events import Event
+from watcher_sync.sources.envelopes import read_body
 from watcher_sync.storage.store import Store
 
 T = TypeVar("T")
@@ -41,14 +42,24 @@ def replay_quarantined(
 ) -> dict[str, float]:
     """Try quarantined events again; those that are refused again stay, under a new id.
 
+    A body that could not be decoded is decoded anew.
+
     :param events: (row id, event), as :meth:`Quarantine.events` gives them.
+    :returns: ``read``, each outcome, and ``seconds``.
+    :raises DatabaseUnavailable: when the database goes away; run it again, what was committed is known.
     """
     began = time.monotonic()
     tally = Tally()
     cycle = CommitCycle(store, store.load(), dispatcher, tally=tally)
     for chunk in _chunks(events, batch_size):
-        cycle.run(Batch(events=[event for _, event in chunk], released=[row_id for row_id, _ in chunk]))
+        cycle.run(Batch(events=[_decoded(row_id, event) for row_id, event in chunk], released=[row_id for row_id, _ in chunk]))
     return _finish(store, cycle, tally, began)
+
+
+def _decoded(row_id: int, event: Event) -> Event:
+    if event.undecodable is None:
+        return event
+    return read_body(event.data, source=event.source, number=row_id, deliveries=event.deliveries)
 
 
 def _finish(store: Store, cycle: CommitCycle, tally: Tally, began: float) -> dict[str, float]:

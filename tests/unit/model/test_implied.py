@@ -73,16 +73,21 @@ def test_a_host_exists_as_long_as_its_service_or_an_instance_says_so(model, chan
     assert flags(model) == expected
 
 
-def test_what_a_deleted_service_told_is_forgotten_and_the_capacity_stays(model):
+def test_all_that_was_known_of_a_deleted_service_is_forgotten(model):
     apply(model, service("1", zone="az1"), CAPACITY, instance("1", "host1"), Delete("compute_node", "host1", "3"))
     node = model.get("compute_node", "host1")
-    assert (node.gone, node.status, node.service_zone, node.availability_zone, node.vcpus) == (
-        True,
-        None,
-        None,
-        None,
-        8,
-    )
+    assert node.gone
+    assert (node.status, node.service_zone, node.availability_zone, node.vcpus) == (None, None, None, None)
+
+
+@pytest.mark.parametrize("occupied", [True, False])
+def test_capacity_that_is_told_again_after_a_host_came_back_is_taken(model, occupied):
+    if occupied:
+        apply(model, instance("1", "host1"))
+    apply(model, service("1"), CAPACITY, Delete("compute_node", "host1", "3"), service("4"))
+    assert model.get("compute_node", "host1").vcpus is None
+    assert apply(model, CAPACITY) == [Outcome.APPLIED]
+    assert model.get("compute_node", "host1").vcpus == 8
 
 
 def test_capacity_of_a_host_that_is_only_discovered_is_taken_and_it_stays_discovered(model):
