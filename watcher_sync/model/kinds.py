@@ -17,6 +17,7 @@ likes, and a snapshot is a matter of keeping references.
 from __future__ import annotations
 
 import datetime
+import operator
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
@@ -149,14 +150,14 @@ class Kind:
             f.name: f.default for f in msgspec.structs.fields(cls) if f.name in self.fields
         }
         self._times = [f.name for f in self.fields.values() if f.python is datetime.datetime]
-        self._facet_patch = {
-            facet: msgspec.defstruct(
-                f"{cls.__name__}{facet.title()}",
-                [(n, self.fields[n].type, None) for n in names],
-                forbid_unknown_fields=True,
-            )
-            for facet, names in self.facet_fields.items()
-        }
+        self._facet_names = {facet: frozenset(names) for facet, names in self.facet_fields.items()}
+        self._patch = msgspec.defstruct(
+            f"{cls.__name__}Patch", [(f.name, f.type, None) for f in self.fields.values()], forbid_unknown_fields=True
+        )
+        self.indexed = operator.attrgetter(*indexes) if indexes else None
+        """The values of all indexed fields of an entity at once."""
+        self.refers_loosely = any(not r.implies for r in references)
+        """Whether a change of any field concerns entities that it refers to."""
         for field in (*indexes, *(r.field for r in references), *(d.field for d in derived)):
             if field not in self.fields:
                 raise TypeError(f"kind {name}: {field} is not a field")
@@ -167,18 +168,27 @@ class Kind:
     def __repr__(self) -> str:
         return f"<Kind {self.name}>"
 
-    def check(self, facet: str, values: Mapping[str, Any]) -> None:
-        """Hold the values of one facet against the declaration.
+    def check_facet(self, facet: str, values: Mapping[str, Any]) -> None:
+        """Hold the names of one facet's fields against the declaration.
+
+        :raises InvalidEvent: naming what is not declared.
+        """
+        names = self._facet_names.get(facet)
+        if names is None:
+            raise InvalidEvent(f"{self.name} has no facet {facet!r}; it has {', '.join(self.facets)}")
+        if not names >= values.keys():
+            unknown = min(values.keys() - names)
+            raise InvalidEvent(f"{self.name}: the facet {facet} has no field {unknown!r}")
+
+    def check_values(self, values: Mapping[str, Any]) -> None:
+        """Hold field values against their declared types.
 
         :raises InvalidEvent: naming the field and what is wrong with it.
         """
-        patch = self._facet_patch.get(facet)
-        if patch is None:
-            raise InvalidEvent(f"{self.name} has no facet {facet!r}; it has {', '.join(self.facets)}")
         try:
-            msgspec.convert(values, patch)
+            msgspec.convert(values, self._patch)
         except msgspec.ValidationError as exc:
-            raise InvalidEvent(f"{self.name} {facet}: {exc}") from None
+            raise InvalidEvent(f"{self.name}: {exc}") from None
 
     def from_json(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Field values as JSON gave them (times as text) -> as the model holds them. They are trusted."""

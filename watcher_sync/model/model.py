@@ -187,7 +187,10 @@ class Model:
     def _put(self, declared: Kind, item: Written) -> None:
         table = self._tables[declared.name]
         old = table.get(item.id)
-        for field in declared.indexes:
+        new = item.entity
+        indexed = declared.indexed
+        same = indexed is None or (old is not None and new is not None and indexed(old) == indexed(new))
+        for field in () if same else declared.indexes:
             before = index_values(getattr(old, field)) if old is not None else ()
             after = index_values(getattr(item.entity, field)) if item.entity is not None else ()
             if before == after:

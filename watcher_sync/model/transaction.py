@@ -156,7 +156,7 @@ class Transaction:
         moved: list[int] = []
         older = False
         for facet, facet_values in change.facets.items():
-            kind.check(facet, facet_values)
+            kind.check_facet(facet, facet_values)
             position = kind.facet_position[facet]
             if change.version > versions[position]:
                 moved.append(position)
@@ -171,6 +171,7 @@ class Transaction:
             return Outcome.STALE
         if entity is None and kind.anchor_position not in moved:
             return Outcome.STALE
+        kind.check_values(values)
         if len(moved) == len(versions):
             new_versions = (change.version,) * len(versions)
         else:
@@ -315,6 +316,11 @@ class Transaction:
 
     def _reindex(self, kind: Kind, entity_id: str, before: Entity | None, after: Entity | None) -> None:
         """Keep the layer's indexes, and note which other entities the change concerns."""
+        if kind.indexed is None:
+            return
+        if before is not None and after is not None and not kind.refers_loosely:
+            if kind.indexed(before) == kind.indexed(after):
+                return
         for field in kind.indexes:
             was = getattr(before, field) if before is not None else None
             now = getattr(after, field) if after is not None else None

@@ -293,7 +293,7 @@ def test_the_facets_name_exactly_the_fields_that_the_kind_declares(nova, facets)
         facet: set(fields) for facet, fields in kind.facet_fields.items()
     }
     for facet, fields in written.items():
-        kind.check(facet, fields)
+        kind.check_facet(facet, fields)
 
 
 NULLABLE = {
