@@ -65,12 +65,19 @@ topics = versioned_notifications
 """
 
 _FRAME: Final = 0.25
+"""Seconds between two pictures."""
 _LINE: Final = 2.0
+"""Seconds between two lines."""
+_RATE_OVER: Final = 1.5
+"""Seconds of which the rate is the mean, or those between two lines."""
+
 _START_TIMEOUT: Final = 30.0
 _STOP_TIMEOUT: Final = 10.0
 _MOST_AHEAD: Final = 2000
+"""Events that the cloud may be ahead of the commits before it waits."""
 _SHOWN: Final = 40
 _DIFFERENCES: Final = 10
+"""How many differences are printed."""
 
 _NOT_COMPARED: Final = ("last_heard",)
 """Written at most once a minute, and not for events that no handler asks for."""
@@ -299,8 +306,7 @@ class _Watch:
         self._quarantine = Quarantine(reader)
         self._last_quarantined = 0
         self._quarantined: collections.deque[dict[str, Any]] = collections.deque(maxlen=_SHOWN)
-        self._count = 0
-        self._samples: collections.deque[tuple[float, int]] = collections.deque(maxlen=8)
+        self._samples: collections.deque[tuple[float, int]] = collections.deque()
 
     def committed(self) -> int:
         """Events that are through; one that is parked counts when it is taken up."""
@@ -311,6 +317,8 @@ class _Watch:
         """All that is to be seen now."""
         committed = self.committed()
         self._samples.append((elapsed, committed))
+        while len(self._samples) > 2 and elapsed - self._samples[1][0] >= _RATE_OVER:
+            self._samples.popleft()
         (then, before), (now, _) = self._samples[0], self._samples[-1]
         snapshot = self._engine.model.snapshot()
         return Figures(
@@ -379,7 +387,7 @@ def _folder(options: argparse.Namespace) -> Iterator[tuple[pathlib.Path, threadi
 
 @contextlib.contextmanager
 def _interruption() -> Iterator[threading.Event]:
-    """Set by the first Ctrl-C or SIGTERM; the second one is a KeyboardInterrupt."""
+    """Set by the first Ctrl-C, SIGTERM or closed terminal; the second one is a KeyboardInterrupt."""
     interrupted = threading.Event()
 
     def handle(_number: int, _frame: FrameType | None) -> None:
@@ -387,7 +395,8 @@ def _interruption() -> Iterator[threading.Event]:
             raise KeyboardInterrupt
         interrupted.set()
 
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    wanted = [n for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, handle) for number in wanted}
     try:
         yield interrupted
     finally:
