@@ -95,7 +95,7 @@ class Screen:
         if wide:
             lines += [Text(f"  {self._manage} {subcommand}") for subcommand in subcommands]
         else:
-            lines.append(Text(f"  {self._manage} ..."))
+            lines.append(Text(f"  {self._manage}"))
             lines.append(Text("  ... " + " ... ".join(subcommands)))
         for line in lines:
             line.no_wrap = True
