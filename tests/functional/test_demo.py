@@ -147,3 +147,9 @@ def test_without_a_command_the_client_ends_with_2() -> None:
     done = subprocess.run([BIN / "watcher-sync"], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
+
+
+def test_the_help_of_a_command_names_its_options() -> None:
+    done = demo("--help")
+    assert done.returncode == 0
+    assert "--state-path DIR" in done.stdout

@@ -25,5 +25,6 @@ def main() -> None:
         description="watcher_sync: one live, ordered, persisted model of a cloud",
         version=importlib.metadata.version("watcher-sync"),
         command_manager=CommandManager(COMMANDS),
+        deferred_help=True,
     )
     sys.exit(app.run(argv))

@@ -15,7 +15,6 @@ Threads: the cloud's, the engine's and those of its source; this one only looks,
 from __future__ import annotations
 
 import argparse
-import collections
 import contextlib
 import pathlib
 import shutil
@@ -26,7 +25,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import Any, Final
+from typing import Final
 
 from cliff.command import Command
 from oslo_config import cfg
@@ -35,15 +34,13 @@ from rich.live import Live
 
 from watcher_sync.cmd import process
 from watcher_sync.cmd.demo_screen import Figures, Screen, plain_line
+from watcher_sync.cmd.demo_watch import Watch
 from watcher_sync.engine import assembly
 from watcher_sync.engine.engine import Engine
 from watcher_sync.exceptions import ConfigError, WatcherSyncError
-from watcher_sync.model.changes import Outcome
 from watcher_sync.sources.base import SourceState
-from watcher_sync.storage import journal, schema
-from watcher_sync.storage.database import translated
+from watcher_sync.storage import schema
 from watcher_sync.storage.quarantine import Quarantine
-from watcher_sync.storage.store import Store
 from watcher_sync.testing import live
 from watcher_sync.testing.cloud import CloudSimulator
 from watcher_sync.testing.comparison import compare
@@ -65,12 +62,15 @@ topics = versioned_notifications
 """
 
 _FRAME: Final = 0.25
+"""Seconds between two pictures."""
 _LINE: Final = 2.0
+"""Seconds between two lines."""
 _START_TIMEOUT: Final = 30.0
 _STOP_TIMEOUT: Final = 10.0
 _MOST_AHEAD: Final = 2000
-_SHOWN: Final = 40
+"""Events that the cloud may be ahead of the commits before it waits."""
 _DIFFERENCES: Final = 10
+"""How many differences are printed."""
 
 _NOT_COMPARED: Final = ("last_heard",)
 """Written at most once a minute, and not for events that no handler asks for."""
@@ -146,7 +146,7 @@ class _Demo:
         self._conf = _configure(folder, self._config)
         self._engine = _make_engine(self._conf)
         self._reader = assembly.open_store(self._conf)
-        self._watch = _Watch(self._engine, self._reader)
+        self._watch = Watch(self._engine, self._reader)
         self._cloud = live.LiveCloud(
             simulator,
             rate=options.rate or None,
@@ -290,57 +290,6 @@ class _Demo:
             raise DemoFailed(f"the engine has ended: {self._engine_failure}")
 
 
-class _Watch:
-    """Looks at the engine and its database, as anybody beside it may."""
-
-    def __init__(self, engine: Engine, reader: Store) -> None:
-        self._engine = engine
-        self._reader = reader
-        self._quarantine = Quarantine(reader)
-        self._last_quarantined = 0
-        self._quarantined: collections.deque[dict[str, Any]] = collections.deque(maxlen=_SHOWN)
-        self._count = 0
-        self._samples: collections.deque[tuple[float, int]] = collections.deque(maxlen=8)
-
-    def committed(self) -> int:
-        """Events that are through; one that is parked counts when it is taken up."""
-        tally = self._engine.tally
-        return tally.as_dict()["read"] - tally.total(Outcome.PARKED)
-
-    def figures(self, *, elapsed: float, length: float | None, phase: str, published: int) -> Figures:
-        """All that is to be seen now."""
-        committed = self.committed()
-        self._samples.append((elapsed, committed))
-        (then, before), (now, _) = self._samples[0], self._samples[-1]
-        snapshot = self._engine.model.snapshot()
-        return Figures(
-            elapsed=elapsed,
-            length=length,
-            phase=phase,
-            rate=(committed - before) / (now - then) if now > then else 0.0,
-            published=published,
-            committed=committed,
-            outcomes=self._engine.tally.as_dict(),
-            counts={kind: snapshot.count(kind) for kind in sorted(snapshot.kinds)},
-            seq=snapshot.generation,
-            sources=self._engine.source_status(),
-            changes=self._changes(),
-            quarantined=self._look_into_quarantine(),
-            quarantine=list(self._quarantined),
-        )
-
-    def _changes(self) -> list[journal.JournalRow]:
-        with translated(), self._reader.engine.connect() as connection:
-            head = journal.read_head(connection, self._reader.tables)
-            return journal.read_since(connection, self._reader.tables, max(0, head - _SHOWN), _SHOWN)
-
-    def _look_into_quarantine(self) -> int:
-        while page := self._quarantine.page(after=self._last_quarantined):
-            self._last_quarantined = page[-1]["id"]
-            self._quarantined.extend(page)
-        return self._quarantine.count()
-
-
 def _configure(folder: pathlib.Path, file: pathlib.Path) -> cfg.ConfigOpts:
     text = _CONFIG.format(state_path=str(folder).replace("$", "$$"), transport_url=live.TRANSPORT_URL)
     file.write_text(text, encoding="utf-8")
@@ -379,7 +328,7 @@ def _folder(options: argparse.Namespace) -> Iterator[tuple[pathlib.Path, threadi
 
 @contextlib.contextmanager
 def _interruption() -> Iterator[threading.Event]:
-    """Set by the first Ctrl-C or SIGTERM; the second one is a KeyboardInterrupt."""
+    """Set by the first Ctrl-C, SIGTERM or closed terminal; the second one is a KeyboardInterrupt."""
     interrupted = threading.Event()
 
     def handle(_number: int, _frame: FrameType | None) -> None:
@@ -387,7 +336,8 @@ def _interruption() -> Iterator[threading.Event]:
             raise KeyboardInterrupt
         interrupted.set()
 
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    wanted = [n for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, handle) for number in wanted}
     try:
         yield interrupted
     finally:

@@ -90,13 +90,13 @@ class Screen:
         )
 
     def _look(self, *, wide: bool) -> list[Text]:
-        subcommands = ("journal tail", "model dump --kind instance", "quarantine list -f table")
+        subcommands = ("journal tail", "model dump --kind instance", "quarantine list")
         lines = [Text(f"look yourself, from another shell ({self._database})", style="dim")]
         if wide:
             lines += [Text(f"  {self._manage} {subcommand}") for subcommand in subcommands]
         else:
-            lines.append(Text(f"  {self._manage} {subcommands[0]}"))
-            lines.append(Text("  ... " + "    ... ".join(subcommands[1:])))
+            lines.append(Text(f"  {self._manage}"))
+            lines.append(Text("  ... " + " ... ".join(subcommands)))
         for line in lines:
             line.no_wrap = True
             line.overflow = "ellipsis"

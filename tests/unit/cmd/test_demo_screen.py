@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The demo's picture on terminals of several sizes."""
+
+from __future__ import annotations
+
+import datetime
+import io
+from typing import Any
+
+import msgspec
+import pytest
+from rich.console import Console
+
+from watcher_sync.cmd.demo_screen import Figures, Screen, plain_line
+from watcher_sync.model.changes import Outcome
+from watcher_sync.sources.base import SourceState, SourceStatus
+from watcher_sync.storage.journal import JournalRow
+
+UUID = "6f1d3b5a-8a52-4b63-a7b3-2e5c90d1f7a8"
+SIZES = [(80, 24), (120, 40), (200, 60)]
+
+
+def row(seq: int, **values: Any) -> JournalRow:
+    known: dict[str, Any] = {
+        "time": datetime.datetime(2026, 3, 1, tzinfo=datetime.UTC),
+        "kind": "instance",
+        "entity_id": UUID,
+        "change": "updated",
+        "delta": {"state": ("active", "stopped"), "updated_at": (None, "2026-03-01T08:00:00Z")},
+        "versions": {},
+        "event_id": "e",
+        "event_type": "instance.power_off.end",
+        "source": "nova",
+        "merged": 1,
+    }
+    return JournalRow(seq=seq, **known | values)
+
+
+FIGURES = Figures(
+    elapsed=12.3,
+    length=20.0,
+    phase="the cloud lives",
+    rate=1234.5,
+    published=100,
+    committed=90,
+    outcomes={outcome.value: 0 for outcome in Outcome},
+    counts={"aggregate": 4, "compute_node": 40, "instance": 12_345},
+    seq=100,
+    sources={"nova": SourceStatus(state=SourceState.CONNECTED, lag=3)},
+    changes=[row(seq) for seq in range(61, 101)],
+    quarantined=40,
+    quarantine=[{"id": i, "event_type": "x.y", "reason": "a [red]reason[/red] " * 30} for i in range(1, 41)],
+)
+
+
+def drawn(figures: Figures, width: int, height: int) -> list[str]:
+    screen = Screen(manage=["watcher-sync-manage", "--config-file", "/tmp/d/demo.conf"], database="/tmp/d/db.sqlite")
+    screen.figures = figures
+    console = Console(file=io.StringIO(), width=width, height=height, force_terminal=True, color_system=None)
+    with console.capture() as capture:
+        console.print(screen, highlight=False)
+    return capture.get().splitlines()
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_it_fills_the_terminal_and_no_more(width: int, height: int) -> None:
+    lines = drawn(FIGURES, width, height)
+    assert len(lines) == height
+    assert max(len(line) for line in lines) <= width
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_it_is_as_high_while_there_is_nothing_to_show(width: int, height: int) -> None:
+    empty = msgspec.structs.replace(FIGURES, changes=[], quarantine=[], quarantined=0, sources={})
+    few = msgspec.structs.replace(FIGURES, changes=FIGURES.changes[:1], quarantine=FIGURES.quarantine[:1])
+    assert len(drawn(empty, width, height)) == len(drawn(few, width, height)) == height
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_it_shows_the_latest_change_and_the_latest_reason(width: int, height: int) -> None:
+    text = "\n".join(drawn(FIGURES, width, height))
+    assert " 100 updated instance 6f1d3b5a" in text
+    assert "state: active -> stopped" in text
+    assert "updated_at" not in text
+    assert " 40 x.y: a [red]reason[/red]" in text
+    assert "3 waiting" in text
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_the_command_to_look_with_is_whole(width: int, height: int) -> None:
+    text = "\n".join(drawn(FIGURES, width, height))
+    for part in ("watcher-sync-manage --config-file /tmp/d/demo.conf", "journal tail", "quarantine list"):
+        assert part in text
+
+
+def test_a_plain_line_has_the_lag_and_every_kind() -> None:
+    line = plain_line(FIGURES)
+    assert "lag 10" in line
+    assert "aggregate 4, compute_node 40, instance 12,345" in line
+    assert "\n" not in line
