@@ -72,9 +72,6 @@ _MOST_AHEAD: Final = 2000
 _DIFFERENCES: Final = 10
 """How many differences are printed."""
 
-_NOT_COMPARED: Final = ("last_heard",)
-"""Written at most once a minute, and not for events that no handler asks for."""
-
 
 class DemoFailed(WatcherSyncError):
     """The demo could not be brought to its end."""
@@ -186,7 +183,7 @@ class _Demo:
         """Load the tables, compare, say what came out; the exit status."""
         say = self._console.print
         snapshot = self._reader.load().snapshot()
-        differences = list(compare(truth, snapshot, ignored=_NOT_COMPARED))
+        differences = list(compare(truth, snapshot))
         entities = {kind: snapshot.count(kind) for kind in snapshot.kinds if snapshot.count(kind)}
         outcomes = self._engine.tally.as_dict()
         quarantined = Quarantine(self._reader).count()
@@ -346,7 +343,7 @@ def _interruption() -> Iterator[threading.Event]:
 
 
 def _values(truth: Truth) -> int:
-    return sum(len(row) - len(row.keys() & set(_NOT_COMPARED)) for rows in truth.values() for row in rows.values())
+    return sum(len(row) for rows in truth.values() for row in rows.values())
 
 
 def _positive(text: str) -> float:
