@@ -20,7 +20,7 @@ from collections.abc import Callable
 
 from watcher_sync.cmd import process
 
-process.native_threads()
+process.prepare()
 
 from rich.console import Console  # noqa: E402 - threads first
 
