@@ -199,9 +199,6 @@ class NovaHandler(Handler):
 _STATES = {"soft-delete": "soft-deleted"}
 """Nova's vm_state -> the model's, where they differ."""
 
-_EMPTY: dict[str, str] = {}
-"""The metadata of every instance that has none; entities are immutable, so one is enough."""
-
 
 def _instance(event: Event, data: InstanceData, facet: str, fields: dict[str, Any]) -> Iterable[Change]:
     """The change of one instance.
@@ -227,14 +224,14 @@ def _facets(data: InstanceData) -> dict[str, dict[str, Any]]:
     intern = sys.intern
     state = {
         "name": data.name,
-        "host_name": data.host_name,
+        "host_name": data.name if data.host_name == data.name else data.host_name,
         "project_id": intern(text) if (text := data.project_id) else text,
         "user_id": intern(text) if (text := data.user_id) else text,
         "state": intern(_STATES.get(text, text)) if (text := data.state) else text,
         "task_state": intern(text) if (text := data.task_state) else text,
         "power_state": intern(text) if (text := data.power_state) else text,
         "image_id": intern(text) if (text := data.image_id) else None if text == "" else text,
-        "metadata": data.metadata or (_EMPTY if data.metadata is not UNSET else UNSET),
+        "metadata": UNSET if (pairs := data.metadata) is UNSET else _kept_once(tuple(pairs.items())),
         "key_name": intern(text) if (text := data.key_name) else text,
         "availability_zone": intern(text) if (text := data.availability_zone) else text,
         "ip_addresses": _addresses(data.ip_addresses) if data.ip_addresses else data.ip_addresses,
@@ -272,9 +269,9 @@ def _add_flavor(state: dict[str, Any], wrapped: Flavor, image_id: str | UnsetTyp
 
 
 @functools.lru_cache(maxsize=1024)
-def _kept_once(extra_specs: tuple[tuple[str, str], ...]) -> dict[str, str]:
-    """One dictionary in memory for all instances of a flavor; entities are immutable."""
-    return dict(extra_specs)
+def _kept_once(pairs: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    """One dictionary in memory for all instances that have the same; entities are immutable."""
+    return dict(pairs)
 
 
 def _addresses(addresses: list[Ip]) -> list[str]:
