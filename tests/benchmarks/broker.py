@@ -78,7 +78,7 @@ def rabbitmq(bench: Bench) -> list[Figure]:
         for _ in range(bench.scale.pairs):
             publisher.publish(documents)
             with _engine(names.place(bench)) as engine:
-                subject = _rate(lambda: sum(list(engine.tally.outcomes.values())), len(documents))  # noqa: B023
+                subject = _rate(lambda: sum(list(engine.tally.outcomes.values())), len(documents))
             with _plain(names) as count:
                 reference = _rate(count, len(documents))
             pairs.append((subject, reference))

@@ -52,7 +52,7 @@ class Scale(msgspec.Struct, frozen=True):
     """Instances of the large snapshot."""
 
 
-FULL = Scale(hosts=1000, instances=20_000, changes=5_000, pairs=3, messages=15_000, naive=2_000, lone=100,
+FULL = Scale(hosts=1000, instances=20_000, changes=5_000, pairs=3, messages=10_000, naive=2_000, lone=100,
              slice=15_000, many=100_000)  # fmt: skip
 QUICK = Scale(hosts=100, instances=2_000, changes=500, pairs=1, messages=4_000, naive=300, lone=20,
               slice=4_000, many=100_000)  # fmt: skip

@@ -117,7 +117,7 @@ def _lines(path: str, max_size: int) -> Iterator[tuple[int, bytes]]:
 
     Of a line that is too long only so much is read as shows that it is, and the rest is skipped.
     """
-    with open(path, "rb") as file:
+    with open(path, "rb", buffering=1 << 18) as file:
         line = 0
         while body := file.readline(max_size + 2):
             line += 1

@@ -454,3 +454,14 @@ def test_the_event_is_not_changed(nova, changes):
     before = json.dumps(event.data)
     changes(event)
     assert json.dumps(event.data) == before
+
+
+def test_equal_metadata_and_equal_names_are_kept_in_memory_once(nova, facets):
+    """JSON text on purpose: the decoder makes fresh objects of it each time."""
+    first, second = (
+        facets(nova.as_json(nova.instance("instance.update", uuid=f"vm-{n}", metadata={"a": "b"})))["state"]
+        for n in range(2)
+    )
+    assert first["metadata"] == {"a": "b"}
+    assert first["metadata"] is second["metadata"]
+    assert first["host_name"] is first["name"]
