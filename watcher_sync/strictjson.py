@@ -65,7 +65,7 @@ def decode(body: bytes, *, max_size: int = MAX_SIZE, max_depth: int = MAX_DEPTH)
         # ASCII is JSON.
     except (msgspec.MsgspecError, ValueError, RecursionError) as exc:
         _explain(body, max_depth, exc)
-    if body.count(b"{") + body.count(b"[") > max_depth or b"\\u003" in body:
+    if b"\\" in body or body.count(b"{") + body.count(b"[") > max_depth:
         # Possibly too deep, or colons may be hidden in escapes: look closely.
         if _count_keys(tree, max_depth) != body.translate(None, b" \t\r\n").count(b'":'):
             _refuse_duplicates(body)

@@ -52,7 +52,8 @@ def replay_quarantined(
     tally = Tally()
     cycle = CommitCycle(store, store.load(), dispatcher, tally=tally)
     for chunk in _chunks(events, batch_size):
-        cycle.run(Batch(events=[_decoded(row_id, event) for row_id, event in chunk], released=[row_id for row_id, _ in chunk]))
+        released = [row_id for row_id, _ in chunk]
+        cycle.run(Batch(events=[_decoded(row_id, event) for row_id, event in chunk], released=released))
     return _finish(store, cycle, tally, began)
 
 

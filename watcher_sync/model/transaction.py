@@ -318,9 +318,9 @@ class Transaction:
         """Keep the layer's indexes, and note which other entities the change concerns."""
         if kind.indexed is None:
             return
-        if before is not None and after is not None and not kind.refers_loosely:
-            if kind.indexed(before) == kind.indexed(after):
-                return
+        both = before is not None and after is not None
+        if both and not kind.refers_loosely and kind.indexed(before) == kind.indexed(after):
+            return
         for field in kind.indexes:
             was = getattr(before, field) if before is not None else None
             now = getattr(after, field) if after is not None else None
