@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 .PHONY: help demo test bench genconfig docs clean
 
 help:
-	@echo "make demo       see it work: a simulated cloud, the engine and the model, all on this machine"
+	@echo "make demo       see it work: a simulated cloud, the engine and the model; ARGS=\"--for 20\" ends it"
 	@echo "make test       every check: style, types, layers, documentation, unit and functional tests"
 	@echo "make bench      the benchmarks"
 	@echo "make docs       the documentation, into doc/build/html"
@@ -24,7 +24,7 @@ $(BIN)/tox: | $(BIN)/python
 
 demo: $(BIN)/python
 	$(BIN)/python -m pip install --quiet .
-	$(BIN)/watcher-sync demo
+	$(BIN)/watcher-sync demo $(ARGS)
 
 # The services are started around tox as a whole, so that what is missing is said before anything runs.
 test: $(BIN)/tox

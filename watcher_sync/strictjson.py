@@ -35,6 +35,7 @@ MAX_SIZE: Final = 524288
 MAX_DEPTH: Final = 100
 """How many objects and lists may be nested in each other."""
 
+_encode: Final = msgspec.json.Encoder().encode
 _DECODER: Final = msgspec.json.Decoder()
 _PLAIN: Final = re.compile(r"[A-Za-z_][\w.\-]*")
 _CONSTANTS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|(-?Infinity|NaN)', re.DOTALL)
@@ -64,7 +65,13 @@ def decode(body: bytes, *, max_size: int = MAX_SIZE, max_depth: int = MAX_DEPTH)
         # ASCII is JSON.
     except (msgspec.MsgspecError, ValueError, RecursionError) as exc:
         _explain(body, max_depth, exc)
-    if _count_keys(tree, max_depth) != body.translate(None, b" \t\r\n").count(b'":'):
+    if body.count(b"{") + body.count(b"[") > max_depth or b"\\u003" in body:
+        # Possibly too deep, or colons may be hidden in escapes: look closely.
+        if _count_keys(tree, max_depth) != body.translate(None, b" \t\r\n").count(b'":'):
+            _refuse_duplicates(body)
+    elif body.count(b":") != _encode(tree).count(b":"):
+        # A colon follows every key and all others stand in texts, so one that is missing after the round
+        # trip was a repeated key's.
         _refuse_duplicates(body)
     return tree
 

@@ -57,7 +57,7 @@ class EngineService(cotyledon.Service):
 
 def main() -> None:
     """Entry point."""
-    process.native_threads()
+    process.prepare()
     sys.exit(process.run(_main))
 
 

@@ -30,7 +30,7 @@ _PAGE = 1000
 
 def main() -> None:
     """Entry point."""
-    process.native_threads()
+    process.prepare()
     sys.exit(process.run(_main))
 
 

@@ -11,12 +11,16 @@ import itertools
 from typing import Any
 
 from oslo_config import cfg
+from oslo_db.options import database_opts
 from stevedore import ExtensionManager
 
 from watcher_sync.conf import engine, paths, retention
 
 SOURCES = "watcher_sync.sources"
 HANDLERS = "watcher_sync.handlers"
+
+SQLITE = "sqlite:///$state_path/watcher-sync.sqlite"
+"""The database of an installation that configures none."""
 
 DRIVER = cfg.StrOpt(
     "driver",
@@ -45,6 +49,11 @@ def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     sources = [(f"source_{name}", [DRIVER, *options]) for name, options in plugin_options(SOURCES).items()]
     handlers = [(f"handler_{name}", options) for name, options in plugin_options(HANDLERS).items() if options]
     return [*ours, *sources, *handlers]
+
+
+def set_defaults() -> None:
+    """For oslo-config-generator: the defaults that we give to options of the libraries."""
+    cfg.set_defaults(database_opts, connection=SQLITE)
 
 
 def plugin_options(namespace: str) -> dict[str, list[cfg.Opt]]:

@@ -194,6 +194,8 @@ class CommitCycle:
         self.model.publish(work.transaction)
         for event, outcome in zip(batch.events, work.outcomes, strict=True):
             self.tally.count(event.source, outcome)
+            if outcome is Outcome.IGNORED:
+                self.tally.count_ignored(event.type)
         for parked in work.parked:
             self._awaited[parked.kind, parked.entity_id] += 1
         self._notice(written)
@@ -215,7 +217,6 @@ class CommitCycle:
                 continue
             entry = find(event.type)
             if entry is None or entry.call is None:
-                self.tally.count_ignored(event.type)
                 work.outcomes.append(Outcome.IGNORED)
                 continue
             try:
@@ -232,8 +233,6 @@ class CommitCycle:
                 work.quarantined.append(Quarantined(event, reason[:2000], traceback.format_exc()))
                 self._complain(entry.handler, reason)
                 outcome = Outcome.QUARANTINED
-            if outcome is Outcome.IGNORED:
-                self.tally.count_ignored(event.type)
             work.outcomes.append(outcome)
         return work
 

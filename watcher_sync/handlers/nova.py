@@ -90,6 +90,23 @@ _UPDATED = (
 _AGGREGATE_UPDATED = ("create", "add_host", "remove_host", "update_prop", "update_metadata")
 
 
+_ONLY_HEARD = (
+    "aggregate.*",
+    "compute.exception",
+    "compute_task.*",
+    "flavor.*",
+    "instance.*",
+    "keypair.*",
+    "libvirt.connect.error",
+    "metrics.update",
+    "scheduler.select_destinations.*",
+    "server_group.*",
+    "service.*",
+    "volume.usage",
+)
+"""What else Nova publishes: ignored and counted by type, but for the sign of life."""
+
+
 class NovaHandler(Handler):
     """The handler of ``nova``."""
 
@@ -102,7 +119,12 @@ class NovaHandler(Handler):
         "service.delete": "service_deleted",
         **{f"aggregate.{action}.end": "aggregate_updated" for action in _AGGREGATE_UPDATED},
         "aggregate.delete.end": "aggregate_deleted",
+        **dict.fromkeys(_ONLY_HEARD, "heard"),
     }
+
+    def heard(self, event: Event, view: View) -> Iterable[Change]:
+        """A notification whose payload tells nothing new; but its publisher lives."""
+        return _with_heard(event)
 
     def instance_updated(self, event: Event, view: View) -> Iterable[Change]:
         """The instance as the payload tells; deleted, when its state says so.
@@ -177,9 +199,6 @@ class NovaHandler(Handler):
 _STATES = {"soft-delete": "soft-deleted"}
 """Nova's vm_state -> the model's, where they differ."""
 
-_EMPTY: dict[str, str] = {}
-"""The metadata of every instance that has none; entities are immutable, so one is enough."""
-
 
 def _instance(event: Event, data: InstanceData, facet: str, fields: dict[str, Any]) -> Iterable[Change]:
     """The change of one instance.
@@ -205,14 +224,14 @@ def _facets(data: InstanceData) -> dict[str, dict[str, Any]]:
     intern = sys.intern
     state = {
         "name": data.name,
-        "host_name": data.host_name,
+        "host_name": data.name if data.host_name == data.name else data.host_name,
         "project_id": intern(text) if (text := data.project_id) else text,
         "user_id": intern(text) if (text := data.user_id) else text,
         "state": intern(_STATES.get(text, text)) if (text := data.state) else text,
         "task_state": intern(text) if (text := data.task_state) else text,
         "power_state": intern(text) if (text := data.power_state) else text,
         "image_id": intern(text) if (text := data.image_id) else None if text == "" else text,
-        "metadata": data.metadata or (_EMPTY if data.metadata is not UNSET else UNSET),
+        "metadata": pairs if (pairs := data.metadata) is UNSET else _kept_once(tuple(pairs.items())),
         "key_name": intern(text) if (text := data.key_name) else text,
         "availability_zone": intern(text) if (text := data.availability_zone) else text,
         "ip_addresses": _addresses(data.ip_addresses) if data.ip_addresses else data.ip_addresses,
@@ -249,10 +268,13 @@ def _add_flavor(state: dict[str, Any], wrapped: Flavor, image_id: str | UnsetTyp
     state["disk_gb"] = (root if image_id else 0) + ephemeral + (swap + 1023) // 1024
 
 
-@functools.lru_cache(maxsize=1024)
-def _kept_once(extra_specs: tuple[tuple[str, str], ...]) -> dict[str, str]:
-    """One dictionary in memory for all instances of a flavor; entities are immutable."""
-    return dict(extra_specs)
+@functools.lru_cache(maxsize=4096)
+def _kept_once(pairs: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    """One dictionary in memory for all instances with the same extra specs or metadata.
+
+    Entities are immutable, and what is kept here is bounded: it is a saving, no state.
+    """
+    return {sys.intern(key): sys.intern(value) for key, value in pairs}
 
 
 def _addresses(addresses: list[Ip]) -> list[str]:

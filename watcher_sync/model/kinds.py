@@ -148,6 +148,7 @@ class Kind:
         self.defaults: dict[str, Any] = {
             f.name: f.default for f in msgspec.structs.fields(cls) if f.name in self.fields
         }
+        self._times = [f.name for f in self.fields.values() if f.python is datetime.datetime]
         self._facet_patch = {
             facet: msgspec.defstruct(
                 f"{cls.__name__}{facet.title()}",
@@ -180,12 +181,13 @@ class Kind:
             raise InvalidEvent(f"{self.name} {facet}: {exc}") from None
 
     def from_json(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Field values as JSON gave them (times as text) -> as the model holds them."""
-        return {
-            name: msgspec.convert(value, self.fields[name].type) if value is not None else None
-            for name, value in values.items()
-            if name in self.fields
-        }
+        """Field values as JSON gave them (times as text) -> as the model holds them. They are trusted."""
+        known = {name: value for name, value in values.items() if name in self.fields}
+        for name in self._times:
+            text = known.get(name)
+            if text is not None:
+                known[name] = msgspec.convert(text, datetime.datetime)
+        return known
 
     def to_json(self, entity: Entity, heard: datetime.datetime | None = None) -> dict[str, Any]:
         """The entity's public fields, in declared order, ready to be encoded."""
@@ -200,6 +202,7 @@ class Kinds(Mapping[str, Kind]):
 
     def __init__(self, *classes: type[Entity]) -> None:
         self._kinds: dict[str, Kind] = {}
+        self._implying: dict[str, tuple[tuple[str, str], ...]] = {}
         for cls in classes:
             self.add(cls)
 
@@ -212,6 +215,14 @@ class Kinds(Mapping[str, Kind]):
                     f"entity kind {new.name!r} of {_qualified(cls)} is already declared by {_qualified(old.cls)}"
                 )
         self._kinds[new.name] = new
+        for reference in new.references:
+            if reference.implies:
+                others = self._implying.get(reference.kind, ())
+                self._implying[reference.kind] = (*others, (new.name, reference.field))
+
+    def implying(self, kind_name: str) -> tuple[tuple[str, str], ...]:
+        """(kind, indexed field) of the references that make entities of this kind exist."""
+        return self._implying.get(kind_name, ())
 
     def __getitem__(self, name: str) -> Kind:
         return self._kinds[name]

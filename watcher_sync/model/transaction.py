@@ -120,6 +120,7 @@ class Transaction:
         try:
             for change in changes:
                 if isinstance(change, Heard):
+                    self._check_heard(change)
                     heard.append(change)
                     continue
                 result = self._upsert(event, change) if isinstance(change, Upsert) else self._delete(event, change)
@@ -131,7 +132,7 @@ class Transaction:
             self._put_back()
             raise
         for sign in heard:
-            known = self.heard.setdefault(self._kind(sign.kind).name, {})
+            known = self.heard.setdefault(sign.kind, {})
             if sign.id not in known or known[sign.id] < sign.time:
                 known[sign.id] = sign.time
         return outcome if outcome is not None else Outcome.IGNORED
@@ -198,9 +199,10 @@ class Transaction:
                 return Outcome.DUPLICATE
             if change.version < versions[anchor] or (tombstone is not None and not kind.ids_reused):
                 return Outcome.STALE
-        new_versions = (*versions[:anchor], change.version, *versions[anchor + 1 :])
+        # What else was known of it goes with it: should the id come back, it begins anew.
+        new_versions = (*kind.no_versions[:anchor], change.version, *kind.no_versions[anchor + 1 :])
         if kind.implied and entity is not None:
-            blank: dict[str, Any] = {name: kind.defaults[name] for name in kind.facet_fields[kind.anchor]}
+            blank = {name: kind.defaults[name] for names in kind.facet_fields.values() for name in names}
             self._write(event, kind, change.id, entity, {**blank, "discovered": False, "gone": True}, new_versions)
         else:
             self._bury(event, kind, change.id, new_versions)
@@ -215,6 +217,7 @@ class Transaction:
         if kind.implied:
             referred = self._is_referred_to(kind_name, entity_id)
             if entity is None and referred:
+                _check_id(kind_name, entity_id)
                 versions = tombstone.versions if tombstone is not None else kind.no_versions
                 declared = bool(versions[kind.anchor_position])
                 self._write(event, kind, entity_id, None, {"discovered": not declared, "gone": declared}, versions)
@@ -233,15 +236,7 @@ class Transaction:
             self._write(event, kind, entity_id, entity, values, entity.versions)
 
     def _is_referred_to(self, kind_name: str, entity_id: str) -> bool:
-        for other in self.kinds.values():
-            for reference in other.references:
-                if (
-                    reference.implies
-                    and reference.kind == kind_name
-                    and self._ids(other.name, reference.field, entity_id)
-                ):
-                    return True
-        return False
+        return any(self._ids(other, field, entity_id) for other, field in self.kinds.implying(kind_name))
 
     # Staging and undo
 
@@ -250,6 +245,11 @@ class Transaction:
             return self.kinds[name]
         except KeyError:
             raise InvalidEvent(f"{name!r} is no kind of entity") from None
+
+    def _check_heard(self, sign: Heard) -> None:
+        self._kind(sign.kind)
+        if sign.time.tzinfo is None:
+            raise InvalidEvent(f"{sign.kind} {sign.id}: a sign of life needs a time with a zone")
 
     def _current(self, key: Key) -> tuple[Entity | None, Tombstone | None]:
         staged = self._staged.get(key)
@@ -314,11 +314,13 @@ class Transaction:
         self._unsettled.clear()
 
     def _reindex(self, kind: Kind, entity_id: str, before: Entity | None, after: Entity | None) -> None:
+        """Keep the layer's indexes, and note which other entities the change concerns."""
         for field in kind.indexes:
-            old = index_values(getattr(before, field)) if before is not None else ()
-            new = index_values(getattr(after, field)) if after is not None else ()
-            if old == new:
+            was = getattr(before, field) if before is not None else None
+            now = getattr(after, field) if after is not None else None
+            if was is now or was == now:
                 continue
+            old, new = index_values(was), index_values(now)
             for value in old:
                 if value not in new:
                     self._move(self._left, self._joined, (kind.name, field, value), entity_id)
@@ -326,11 +328,14 @@ class Transaction:
                 if value not in old:
                     self._move(self._joined, self._left, (kind.name, field, value), entity_id)
         for reference in kind.references:
-            old = index_values(getattr(before, reference.field)) if before is not None else ()
-            new = index_values(getattr(after, reference.field)) if after is not None else ()
-            if old == new and reference.implies:
+            was = getattr(before, reference.field) if before is not None else None
+            now = getattr(after, reference.field) if after is not None else None
+            if reference.implies and (was is now or was == now):
                 continue
-            for value in (*old, *new):
+            concerned = set(index_values(was)) ^ set(index_values(now))
+            if not reference.implies and not _alike(kind, before, after, reference.field):
+                concerned.update(index_values(now))
+            for value in concerned:
                 self._unsettled[reference.kind, value] = None
 
     def _move(
@@ -359,11 +364,24 @@ class Transaction:
 _RANK = {Outcome.APPLIED: 0, Outcome.STALE: 1, Outcome.DUPLICATE: 2}
 
 
+def _check_id(kind: str, entity_id: str) -> None:
+    if not entity_id or len(entity_id) > 255:
+        raise InvalidEvent(f"{kind}: an id of {len(entity_id)} characters; 1 to 255 are allowed")
+    if entity_id[-1] == " ":  # some databases compare texts without the spaces at their ends
+        raise InvalidEvent(f"{kind}: an id that ends with a space")
+
+
 def _check_key(change: Upsert | Delete) -> None:
-    if not change.id or len(change.id) > 255:
-        raise InvalidEvent(f"{change.kind}: an id of {len(change.id)} characters; 1 to 255 are allowed")
+    _check_id(change.kind, change.id)
     if not change.version or len(change.version) > 200 or not change.version.isascii():
         raise InvalidEvent(f"{change.kind} {change.id}: a version is 1 to 200 ASCII characters")
+
+
+def _alike(kind: Kind, before: Entity | None, after: Entity | None, but: str) -> bool:
+    """Whether two states of an entity differ in nothing but this field."""
+    if before is None or after is None:
+        return False
+    return all(name == but or getattr(before, name) == getattr(after, name) for name in kind.fields)
 
 
 def _flag(entity: Entity, name: str) -> bool:

@@ -22,6 +22,7 @@ from oslo_db.sqlalchemy import engines
 from sqlalchemy import event as sa_event
 from sqlalchemy import exc as sa_exc
 
+from watcher_sync.conf.opts import SQLITE
 from watcher_sync.exceptions import ConfigError, DatabaseUnavailable, RowRefused, StorageError
 
 _SUPPORTED = ("sqlite", "postgresql", "mysql")
@@ -32,6 +33,12 @@ _DRIVERS = {
     "mariadb": "mysql+pymysql",
 }
 """The drivers that this package installs, for URLs that name none."""
+
+_NETWORK = {
+    "postgresql": {"connect_timeout": "5", "keepalives_idle": "30", "tcp_user_timeout": "20000"},
+    "mysql": {"connect_timeout": "5"},
+}
+"""Nobody waits for ever for a server that is gone without a word; what the URL says itself wins."""
 
 _REFUSED = (
     db_exc.DBDataError,
@@ -63,6 +70,7 @@ def make_engine(conf: cfg.ConfigOpts) -> sa.Engine:
         url.get_dialect().import_dbapi()
     except (sa_exc.ArgumentError, sa_exc.NoSuchModuleError, ImportError, ValueError) as exc:
         raise ConfigError(f"[database] connection: {exc}") from None
+    url = url.update_query_dict({k: v for k, v in _NETWORK.get(dialect, {}).items() if k not in url.query})
     stdlib_logging.getLogger("oslo_db.sqlalchemy.exc_filters").setLevel(stdlib_logging.CRITICAL)
     engine = engines.create_engine(
         url,
@@ -83,7 +91,7 @@ def make_engine(conf: cfg.ConfigOpts) -> sa.Engine:
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
     """Register oslo.db's options in ``[database]``, with SQLite under ``state_path`` as the default."""
-    db_options.set_defaults(conf, connection="sqlite:///$state_path/watcher-sync.sqlite")
+    db_options.set_defaults(conf, connection=SQLITE)
 
 
 def _set_up_sqlite(connection: Any, _record: Any) -> None:

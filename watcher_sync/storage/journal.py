@@ -70,7 +70,12 @@ def read_since(connection: sa.Connection, tables: Tables, seq: int, limit: int) 
     table = tables.journal
     query = sa.select(table).where(table.c.seq > seq).order_by(table.c.seq).limit(limit)
     rows = [JournalRow(*row) for row in connection.execute(query)]
-    if (rows and rows[0].seq != seq + 1) or (not rows and read_head(connection, tables) > seq):
+    if not rows and read_head(connection, tables) > seq:
+        # Purged, or committed since the first look: what is up to the head that was read is there now.
+        rows = [JournalRow(*row) for row in connection.execute(query)]
+        if not rows:
+            raise JournalPurged(f"the journal begins after seq {seq + 1}")
+    if rows and rows[0].seq != seq + 1:
         raise JournalPurged(f"the journal begins after seq {seq + 1}")
     return rows
 

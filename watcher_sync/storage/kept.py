@@ -38,8 +38,7 @@ class Parked(msgspec.Struct, frozen=True):
 
 def columns_of(event: Event) -> dict[str, Any]:
     """The event as a row of the tables that keep events."""
-    decoded = not isinstance(event.data, (bytes, bytearray, memoryview))
-    body = _encode(event.data) if decoded else bytes(event.data)
+    body, decoded = _body_of(event.data)
     digest = hashlib.sha256(b"\0".join((event.source.encode(), event.id.encode("utf-8", "replace"), body)))
     return {
         "digest": digest.hexdigest(),
@@ -70,11 +69,15 @@ def event_of(row: Any) -> Event:
     )
 
 
-def _encode(data: Any) -> bytes:
+def _body_of(data: Any) -> tuple[bytes, bool]:
+    """The data as bytes, and whether they are JSON; what JSON cannot say is kept as Python shows it."""
+    if isinstance(data, (bytes, bytearray, memoryview)):
+        return bytes(data), False
     try:
-        return msgspec.json.encode(data)
+        body = msgspec.json.encode(data)
     except (TypeError, ValueError, RecursionError):
-        return repr(data).encode("utf-8", "backslashreplace")
+        return repr(data).encode("utf-8", "backslashreplace"), False
+    return body, len(body) <= _MOST_BYTES
 
 
 def _short(text: str) -> str:

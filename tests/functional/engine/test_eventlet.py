@@ -50,7 +50,7 @@ def test_an_engine_that_has_run_leaves_the_standard_library_as_it_was(
         import importlib.util, json, sys, threading, time
         from watcher_sync.cmd import process
 
-        process.native_threads()
+        process.prepare()
         from watcher_sync.engine import assembly
         from watcher_sync.sources.base import SourceState
 

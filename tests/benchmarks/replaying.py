@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The replay of recorded Nova notifications into SQLite, held against the database alone, a naive
+pipeline, and itself with bad input. One thread."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+
+from tests.benchmarks.figures import Budget, Figure, against
+from tests.benchmarks.places import Bench
+from tests.benchmarks.references import bare_upsert, naive_pipeline
+
+
+def replay(bench: Bench) -> list[Figure]:
+    """Rate of the whole cloud's history, and its ratio to both references."""
+    history = bench.history()
+    rates: list[float] = []
+    bare: list[tuple[float, float]] = []
+    naive: list[tuple[float, float]] = []
+    events = 0
+    for _ in range(bench.scale.pairs):
+        gc.collect()
+        place = bench.place()
+        events, rate = place.replay(history)
+        rates.append(rate)
+        target = place.database.with_name("bare.sqlite")
+        bare.append((rate, bare_upsert(place.database, target, rows=events)))
+        target = place.database.with_name("naive.sqlite")
+        naive.append((rate, naive_pipeline(history, target, events=bench.scale.naive)))
+    size = f"{bench.scale.hosts:,} hosts, {bench.scale.instances:,} instances, {events:,} events"
+    return [
+        Figure(
+            benchmark="replay",
+            what="replay of Nova notifications into SQLite",
+            measured=statistics.median(rates),
+            unit="events/s",
+            budget=Budget(">=", 15_000, "events/s"),
+            samples=rates,
+            note=size,
+        ),
+        against(
+            bare,
+            benchmark="replay",
+            what="... against a bare sqlite3 upsert of the same rows",
+            unit="events/s",
+            reference_unit="rows/s",
+            budget=Budget(">=", 0.15),
+        ),
+        against(
+            naive,
+            benchmark="replay",
+            what="... against the naive pipeline",
+            unit="events/s",
+            reference_unit="events/s",
+            budget=Budget(">=", 20),
+            note=f"json.loads, ORM session, commit per event; {bench.scale.naive:,} events",
+        ),
+    ]
+
+
+def poison(bench: Bench) -> list[Figure]:
+    """The rate with one bad event in a hundred, held against the same without."""
+    clean, poisoned = bench.part(), bench.poisoned()
+    pairs: list[tuple[float, float]] = []
+    for _ in range(bench.scale.pairs):
+        gc.collect()
+        _, good = bench.place().replay(clean)
+        gc.collect()
+        _, bad = bench.place().replay(poisoned)
+        pairs.append((bad, good))
+    return [
+        against(
+            pairs,
+            benchmark="poison",
+            what="replay with 1 % of the events poisoned",
+            unit="events/s",
+            reference_unit="events/s",
+            budget=Budget(">=", 0.9),
+            note=f"{bench.scale.slice:,} events; bad bodies of up to 64 KiB",
+        )
+    ]

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A store over each kind of database, with the schema in place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from oslo_config import cfg
+
+from tests.functional.storage.writing import kinds
+from watcher_sync.model.kinds import Kinds
+from watcher_sync.storage import database, schema
+from watcher_sync.storage.store import Store
+
+
+def opened(url: str, declared: Kinds | None = None) -> Store:
+    """A store on this database, as a process of its own would open it."""
+    conf = cfg.ConfigOpts()
+    database.register_opts(conf)
+    conf([], default_config_files=[], default_config_dirs=[])
+    conf.set_override("connection", url, group="database")
+    return Store(database.make_engine(conf), declared or kinds())
+
+
+@pytest.fixture
+def new_store(any_database_url: str) -> Iterator[Callable[[], Store]]:
+    """Opens stores on one database, each with connections of its own; the schema is there."""
+    stores: list[Store] = []
+
+    def open_one() -> Store:
+        store = opened(any_database_url)
+        stores.append(store)
+        return store
+
+    first = open_one()
+    schema.upgrade(first.engine, first.tables)
+    yield open_one
+    for store in stores:
+        store.close()
+        store.engine.dispose()
+
+
+@pytest.fixture
+def store(new_store: Callable[[], Store]) -> Store:
+    """A store on a database with an empty schema."""
+    return new_store()

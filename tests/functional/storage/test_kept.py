@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Events that are kept: parked until their entity is there, or in quarantine until somebody looks."""
+
+from __future__ import annotations
+
+import datetime
+import logging
+
+import pytest
+from oslo_config import cfg
+
+from tests.functional.storage.writing import commit, cycle_on, meter, rows
+from tests.simulated import event, telling, told, whole
+from watcher_sync.conf import retention as retention_conf
+from watcher_sync.dispatch import Dispatcher
+from watcher_sync.engine.housekeeping import Purger
+from watcher_sync.engine.replay import replay_quarantined
+from watcher_sync.engine.tally import Tally
+from watcher_sync.events import Event
+from watcher_sync.exceptions import HeadMoved, NotYet
+from watcher_sync.model.changes import Delete, Outcome, Upsert
+from watcher_sync.storage.parking import ParkedEvents
+from watcher_sync.storage.quarantine import NoSuchEvent, Quarantine
+
+DATABASES = ["sqlite", "postgresql", "mariadb"]
+
+
+class Naming:
+    """A handler whose events rename a meter that has to exist, or make one. Decoded data only."""
+
+    events = {"rename": "rename", "make": "make", "drop": "drop"}  # noqa: RUF012
+
+    def rename(self, event, view):
+        entity_id, version, owner = event.data
+        if view.get("meter", entity_id) is None:
+            raise NotYet("meter", entity_id)
+        yield meter(entity_id, version, owner=owner)
+
+    def make(self, event, view):
+        yield meter(event.data, "1", owner="made")
+
+    def drop(self, event, view):
+        yield Delete("meter", event.data, "9")
+
+
+def naming():
+    return Dispatcher([("naming", Naming())])
+
+
+def rename(number, entity_id="a", version="2", owner="renamed"):
+    return event(number, "rename", data=[entity_id, version, owner])
+
+
+def make(number, entity_id="a"):
+    return event(number, "make", data=entity_id)
+
+
+def test_an_event_that_is_delivered_again_is_parked_once(store):
+    cycle = cycle_on(store, naming())
+    commit(cycle, rename(1), rename(1), rename(2, version="3"))
+    commit(cycle, rename(1))
+    assert [(r.event_id, r.kind, r.entity_id, r.deliveries) for r in rows(store, "parked")] == [
+        ("event-1", "meter", "a", 3),
+        ("event-2", "meter", "a", 1),
+    ]
+    assert cycle.tally.total(Outcome.PARKED) == 4
+
+
+def test_parked_events_are_taken_up_in_order_as_soon_as_their_entity_is_there(store):
+    cycle = cycle_on(store, naming())
+    commit(cycle, rename(1, version="2", owner="first"), rename(2, version="3", owner="second"), rename(3, "b"))
+    commit(cycle, make(4))
+    assert cycle.model.get("meter", "a").owner == "second"
+    assert [r.entity_id for r in rows(store, "parked")] == ["b"]
+    assert whole(store.load()) == whole(cycle.model)
+
+
+def test_parked_events_are_taken_up_when_another_writer_makes_their_entity(new_store):
+    cycle, other = cycle_on(new_store(), naming()), cycle_on(new_store(), naming())
+    commit(cycle, rename(1))
+    commit(other, make(2))
+    cycle.catch_up()
+    assert cycle.model.get("meter", "a").owner == "renamed"
+    assert rows(cycle.store, "parked") == []
+    other.catch_up()
+    assert whole(other.model) == whole(cycle.model) == whole(cycle.store.load())
+
+
+def test_parked_events_are_taken_up_by_the_process_that_is_started_next(new_store):
+    commit(cycle_on(new_store(), naming()), rename(1))
+    commit(cycle_on(new_store(), telling()), told(2, meter("a", owner="made")))
+    cycle = cycle_on(new_store(), naming())
+    cycle.catch_up()
+    assert cycle.model.get("meter", "a").owner == "renamed"
+    assert rows(cycle.store, "parked") == []
+
+
+@pytest.mark.parametrize("any_database_url", ["sqlite"], indirect=True)
+def test_an_event_that_is_parked_again_is_still_waited_for(new_store):
+    """Its entity was there when it was taken up, and another writer had it deleted before the commit."""
+    store, other = new_store(), cycle_on(new_store(), telling())
+    cycle = cycle_on(store, naming())
+    commit(cycle, rename(1, version="8"))
+    commit(other, told(2, Upsert("compute_node", "h", "1", {"service": {}})))
+    slot = {"n": 0}
+    plain = store.commit
+
+    def overtaken(work):
+        if work.unparked and not slot["n"]:
+            slot["n"] += 1
+            commit(other, told(3, Delete("meter", "a", "5")))
+            raise HeadMoved("overtaken")
+        plain(work)
+
+    store.commit = overtaken
+    commit(cycle, make(4))
+    assert slot["n"] == 1
+    assert [r.event_id for r in rows(store, "parked")] == ["event-1"]
+    assert cycle._awaited["meter", "a"] == 1
+
+
+def test_parked_events_whose_time_is_over_expire_once_with_one_warning(store, caplog):
+    conf = cfg.ConfigOpts()
+    retention_conf.register_opts(conf)
+    conf([], default_config_files=[], default_config_dirs=[])
+    tally = Tally()
+    cycle = cycle_on(store, naming(), parked_time=lambda: -1.0)
+    commit(cycle, rename(1), rename(2, "b"))
+    commit(cycle_on(store, naming(), parked_time=lambda: 3600.0), rename(3, "c"))
+    purger = Purger(conf, store, tally)
+    with caplog.at_level(logging.WARNING):
+        purger.run_now()
+        purger.run_now()
+    warnings = [r.getMessage() for r in caplog.records if "expired" in r.getMessage()]
+    assert warnings == ["2 parked events expired because their entity never came, such as rename for meter a"]
+    assert tally.expired == 2
+    assert [r.entity_id for r in rows(store, "parked")] == ["c"]
+    assert ParkedEvents(store).awaited() == {("meter", "c"): 1}
+
+
+def bad(number, text="bad"):
+    return Event(id=f"event-{number}", type="told", source="test", data=text.encode(), undecodable="no JSON")
+
+
+def test_a_bad_event_that_is_delivered_again_is_in_quarantine_once_and_counted(store):
+    cycle = cycle_on(store)
+    commit(cycle, bad(1), bad(1), bad(2))
+    commit(cycle, bad(1))
+    assert [(r["event_id"], r["deliveries"], r["reason"]) for r in Quarantine(store).page()] == [
+        ("event-1", 3, "no JSON"),
+        ("event-2", 1, "no JSON"),
+    ]
+
+
+def test_the_quarantine_is_paged_shown_and_dropped_by_id(store):
+    commit(cycle_on(store), *(bad(i, f"text {i}") for i in range(5)))
+    quarantine = Quarantine(store)
+    ids = [row["id"] for row in quarantine.page()]
+    assert [r["id"] for r in quarantine.page(after=ids[1], limit=2)] == ids[2:4]
+    assert quarantine.show(ids[3])["text"] == "text 3"
+    with pytest.raises(NoSuchEvent, match="id 999999"):
+        quarantine.drop([ids[0], 999999])
+    assert quarantine.count() == 5
+    quarantine.drop(ids[:2])
+    assert [row["id"] for row in quarantine.page()] == ids[2:]
+
+
+def test_quarantined_events_that_are_replayed_are_applied_or_refused_again_under_a_new_id(store):
+    class Broken:
+        events = {"rename": "rename"}  # noqa: RUF012
+
+        def rename(self, event, view):
+            raise ZeroDivisionError("a bug")
+
+    commit(cycle_on(store, Dispatcher([("broken", Broken())])), rename(1), bad(2))
+    first = [row["id"] for row in Quarantine(store).page()]
+    assert Quarantine(store).show(first[0])["detail"].rstrip().endswith("ZeroDivisionError: a bug")
+    commit(cycle_on(store, naming()), make(3))
+    result = replay_quarantined(store, naming(), list(Quarantine(store).events()), batch_size=10)
+    assert (result["applied"], result["quarantined"], result["read"]) == (1, 1, 2)
+    (left,) = Quarantine(store).page()
+    assert (left["event_id"], left["id"] in first) == ("event-2", False)
+    assert store.load().get("meter", "a").owner == "renamed"
+
+
+def test_cursors_move_with_the_commit_that_names_them(store):
+    cycle = cycle_on(store)
+    commit(cycle, told(1, meter("a")), cursors={"one": "1", "two": "x" * 5000})
+    commit(cycle, cursors={"one": "2"})
+    assert store.cursors() == {"one": "2", "two": "x" * 5000}
+
+
+def test_the_time_of_a_kept_event_comes_back_to_the_microsecond(store):
+    time = datetime.datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=datetime.UTC)
+    commit(cycle_on(store), Event(id="e", type="told", source="test", time=time, data=b"x", undecodable="no"))
+    ((_, kept),) = Quarantine(store).events()
+    assert (kept.time, kept.data, kept.undecodable is not None) == (time, b"x", True)

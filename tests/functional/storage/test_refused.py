@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A row that the database refuses costs its own event; everything else of the batch is applied."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.functional.storage.writing import cycle_on, head, meter, rows, seqs
+from tests.simulated import told, whole
+from watcher_sync.engine.cycle import Batch
+from watcher_sync.model.changes import Outcome, Upsert
+from watcher_sync.storage.quarantine import Quarantine
+
+TOO_LARGE = 2**63
+
+
+@pytest.mark.parametrize("bad", [(0,), (7,), (12,), (3, 4, 9), tuple(range(13))])
+def test_the_culprits_are_quarantined_alone_and_in_order_and_the_rest_is_applied(store, bad):
+    cycle = cycle_on(store)
+    events = [told(i, meter(f"m{i}", reading=TOO_LARGE if i in bad else i)) for i in range(13)]
+    cycle.run(Batch(events=events, cursors={"test": "13"}))
+    assert [row.event_id for row in rows(store, "quarantine")] == [f"event-{i}" for i in bad]
+    assert all(row.reason.startswith("the database refuses it: ") for row in rows(store, "quarantine"))
+    assert {row.id for row in rows(store, "meters")} == {f"m{i}" for i in range(13) if i not in bad}
+    assert whole(store.load()) == whole(cycle.model)
+    assert seqs(store) == list(range(1, head(store) + 1))
+    assert store.cursors() == {"test": "13"}
+    assert cycle.tally.total(Outcome.QUARANTINED) == len(bad)
+    assert cycle.tally.total(Outcome.APPLIED) == 13 - len(bad)
+
+
+def test_two_events_of_one_entity_are_applied_in_order_around_the_culprit(store):
+    cycle = cycle_on(store)
+    events = [
+        told(1, meter("a", "1", owner="first", reading=1)),
+        told(2, meter("b", "1", reading=TOO_LARGE)),
+        told(3, meter("a", "2", owner="second")),
+    ]
+    cycle.run(Batch(events=events))
+    assert [(r.id, r.owner, r.reading) for r in rows(store, "meters")] == [("a", "second", 1)]
+
+
+def test_a_nul_in_a_name_is_kept_or_quarantined_and_never_stops_the_engine(store):
+    cycle = cycle_on(store)
+    events = [told(1, Upsert("instance", "good", "1", {"state": {"name": "x"}}))]
+    events.append(told(2, Upsert("instance", "nul", "1", {"state": {"name": "a\0b"}})))
+    cycle.run(Batch(events=events))
+    refuses = store.engine.dialect.name == "postgresql"
+    assert [row.event_id for row in rows(store, "quarantine")] == (["event-2"] if refuses else [])
+    assert whole(store.load()) == whole(cycle.model)
+    assert cycle.model.get("instance", "good").name == "x"
+    assert refuses or cycle.model.get("instance", "nul").name == "a\0b"
+
+
+@pytest.mark.parametrize("data", ["\ud800", {("a", "b"): 1}, object, 2**70, float("nan"), b"\xff\0", "x\0y", None])
+def test_whatever_an_events_data_is_it_can_be_quarantined_and_read_again(store, data):
+    """No handler knows the type of these, and none is asked: the source could not decode them."""
+    cycle = cycle_on(store)
+    from watcher_sync.events import Event
+
+    cycle.run(Batch(events=[Event(id="a\0\ud800", type="t" * 300, source="test", data=data, undecodable="no\nJSON")]))
+    quarantine = Quarantine(store)
+    (row,) = quarantine.page()
+    assert row["event_id"] == "a?"
+    assert quarantine.show(row["id"])["reason"] == "no\nJSON"
+    assert [i for i, _ in quarantine.events()] == [row["id"]]

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is old is purged, the journal from its start only, and a reader that is too far behind is told."""
+
+from __future__ import annotations
+
+import datetime
+
+import pytest
+
+from tests.functional.storage.writing import commit, cycle_on, head, meter, rows, seqs
+from tests.simulated import NOON, told, whole
+from watcher_sync.engine.cycle import CommitCycle
+from watcher_sync.events import Event
+from watcher_sync.exceptions import JournalPurged
+from watcher_sync.model.changes import Delete
+from watcher_sync.model.model import Model
+from watcher_sync.storage.retention import Retention, purge
+
+DAY = datetime.timedelta(days=1)
+
+
+def history(store, days=6):
+    """One batch a day of two changes; returns the writer, which is at the last day."""
+    today = NOON
+    store._now = lambda: today
+    cycle = cycle_on(store, now=lambda: today)
+    for day in range(days):
+        today = NOON + day * DAY
+        bad = Event(id=f"bad{day}", type="told", source="test", data=b"x", undecodable="no")
+        commit(cycle, told(day, meter(f"m{day}")), told(day, Delete("meter", f"gone{day}", "1")), bad)
+    return cycle
+
+
+def keep(**given):
+    ages = {"journal_age": None, "journal_rows": None, "tombstone_age": 99 * DAY, "quarantine_age": None}
+    return Retention(**{**ages, **given})
+
+
+@pytest.mark.parametrize(
+    ("given", "left"),
+    [
+        ({}, range(1, 13)),
+        ({"journal_age": 2.5 * DAY}, range(7, 13)),
+        ({"journal_rows": 5}, range(8, 13)),
+        ({"journal_rows": 5, "journal_age": 1.5 * DAY}, range(9, 13)),
+        ({"journal_rows": 1, "journal_age": 99 * DAY}, range(12, 13)),
+        ({"journal_age": datetime.timedelta(0)}, range(11, 13)),
+    ],
+)
+def test_the_journal_is_cut_at_its_start_and_stays_gapless(store, given, left):
+    history(store)
+    purged = purge(store.engine, store.tables, keep(**given), NOON + 5 * DAY)
+    assert seqs(store) == list(left)
+    assert purged["journal"] == 12 - len(left)
+    assert head(store) == 12
+
+
+def test_tombstones_and_quarantined_events_go_by_their_age(store):
+    history(store)
+    retention = keep(tombstone_age=1.5 * DAY, quarantine_age=2.5 * DAY)
+    purged = purge(store.engine, store.tables, retention, NOON + 5 * DAY)
+    assert purged == {"journal": 0, "tombstones": 4, "quarantine": 3}
+    assert sorted(r.id for r in rows(store, "tombstones")) == ["gone4", "gone5"]
+    assert sorted(r.event_id for r in rows(store, "quarantine")) == ["bad3", "bad4", "bad5"]
+
+
+def test_a_replica_that_is_too_far_behind_is_told_and_loads_the_tables(new_store):
+    store, reader = new_store(), new_store()
+    behind, follower = Model(reader.kinds), CommitCycle(reader, Model(reader.kinds), cycle_on(reader).dispatcher)
+    cycle = history(store)
+    purge(store.engine, store.tables, keep(journal_rows=5), NOON + 5 * DAY)
+    with pytest.raises(JournalPurged, match="begins after seq 1"):
+        reader.catch_up(behind)
+    follower.follow()
+    assert whole(follower.model) == whole(cycle.model)
+    commit(cycle, told(99, meter("later")))
+    follower.follow()
+    assert whole(follower.model) == whole(cycle.model)
+
+
+def test_a_replica_behind_a_journal_of_which_nothing_is_left_is_told_too(store):
+    history(store)
+    purge(store.engine, store.tables, keep(journal_age=datetime.timedelta(0)), NOON + 9 * DAY)
+    assert seqs(store) == []
+    with pytest.raises(JournalPurged):
+        store.catch_up(Model(store.kinds))
+    model = store.load()
+    assert store.catch_up(model) == []
+    assert model.generation == 12

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The migrations make what the declarations say, on every database."""
+
+from __future__ import annotations
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+
+from tests.functional.storage.conftest import opened
+from tests.functional.storage.writing import kinds
+from watcher_sync.exceptions import SchemaMissing
+from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.storage import schema
+from watcher_sync.storage.tables import Tables
+
+
+def differences(engine, tables):
+    with engine.connect() as connection:
+        options = {
+            "compare_type": True,
+            "include_name": lambda name, type_, _: type_ != "table" or name != "alembic_version",
+        }
+        context = MigrationContext.configure(connection, opts=options)
+        return compare_metadata(context, tables.metadata)
+
+
+def test_the_migrations_make_the_tables_that_are_declared(any_database_url):
+    store = opened(any_database_url, builtin_kinds())
+    schema.upgrade(store.engine, store.tables)
+    assert differences(store.engine, store.tables) == []
+    store.engine.dispose()
+
+
+def test_the_comparison_sees_a_missing_column_and_another_type(any_database_url):
+    """A test that compares nothing would pass too."""
+    store = opened(any_database_url, builtin_kinds())
+    schema.upgrade(store.engine, store.tables)
+    declared = Tables(builtin_kinds())
+    declared.entities["instance"].append_column(sa.Column("colour", sa.String(10)))
+    declared.journal.c.seq.type = sa.String(20)
+    found = [d[0] if isinstance(d, tuple) else d[0][0] for d in differences(store.engine, declared)]
+    assert sorted(found) == ["add_column", "modify_type"]
+    store.engine.dispose()
+
+
+def test_a_database_without_schema_or_without_a_plugins_table_is_refused_with_what_to_do(any_database_url):
+    ours, plugins = opened(any_database_url, builtin_kinds()), opened(any_database_url, kinds())
+    with pytest.raises(SchemaMissing, match="has no schema: run watcher-sync-manage db_sync"):
+        schema.check(ours.engine, ours.tables)
+    schema.upgrade(ours.engine, ours.tables)
+    schema.check(ours.engine, ours.tables)
+    with pytest.raises(SchemaMissing, match="lacks the table meters: run watcher-sync-manage db_sync"):
+        schema.check(plugins.engine, plugins.tables)
+    schema.upgrade(plugins.engine, plugins.tables)
+    schema.check(plugins.engine, plugins.tables)
+    for store in (ours, plugins):
+        store.engine.dispose()
+
+
+def test_a_database_of_another_release_is_refused(store):
+    with store.engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+    with pytest.raises(SchemaMissing, match=r"at revision 9999, this release needs \d+"):
+        schema.check(store.engine, store.tables)
+
+
+def test_an_upgrade_that_is_run_again_keeps_what_is_there(store):
+    with store.engine.begin() as connection:
+        connection.execute(sa.update(store.tables.journal_head).values(seq=17))
+    assert schema.upgrade(store.engine, store.tables) == "0001"
+    with store.engine.connect() as connection:
+        assert connection.execute(sa.select(store.tables.journal_head)).all() == [(1, 17)]

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``watcher-sync demo`` as a person runs it, and what its exit status is worth."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from watcher_sync.testing import nova
+
+BIN = pathlib.Path(sys.executable).parent
+SMALL = ("--plain", "--hosts", "10", "--instances", "40")
+
+
+def demo(*options: str, timeout: float = 90) -> subprocess.CompletedProcess[str]:
+    """The demo, run to its end, at a width that wraps nothing."""
+    return subprocess.run(
+        [BIN / "watcher-sync", "demo", *options], capture_output=True, text=True, timeout=timeout, check=False
+    )
+
+
+def manage(config: pathlib.Path, *command: str) -> str:
+    return subprocess.run(
+        [BIN / "watcher-sync-manage", "--config-file", config, *command],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    ).stdout
+
+
+@pytest.fixture
+def running(tmp_path: pathlib.Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts a demo that goes on; what is left of it is killed after the test."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*options: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [BIN / "watcher-sync", "demo", *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        started.append(process)
+        assert process.stdout is not None
+        for line in process.stdout:
+            if "the cloud lives" in line:
+                return process
+        raise AssertionError(f"the demo ended with {process.wait()}")
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def test_it_ends_in_time_with_a_model_equal_to_the_cloud_and_leaves_nothing_behind(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    began = time.monotonic()
+    done = demo("--for", "5", "--plain")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert time.monotonic() - began < 30
+    assert re.search(r"^Equal +\d", done.stdout, re.MULTILINE)
+    assert re.search(r"came twice, [1-9]\d* were broken", done.stdout)
+    assert done.stderr == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_other_seed_ends_equal_too_as_fast_as_it_goes() -> None:
+    done = demo("--for", "4", "--seed", "4711", "--rate", "0", "--poison", "5", *SMALL)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_without_poison_and_disorder_nothing_is_stale_or_quarantined() -> None:
+    done = demo("--for", "3", "--poison", "0", "--no-disorder", *SMALL)
+    assert done.returncode == 0, done.stdout + done.stderr
+    committed = next(line for line in done.stdout.splitlines() if line.startswith("Committed"))
+    assert "duplicate" not in committed
+    assert "quarantined" not in committed
+
+
+def test_an_instance_that_the_cloud_never_had_is_found_and_fails_the_demo(
+    running: Callable[..., subprocess.Popen[str]], tmp_path: pathlib.Path
+) -> None:
+    state = tmp_path / "state"
+    process = running("--state-path", str(state), *SMALL)
+    intruder = "5f1e7c2a-93b0-4d4e-8f6a-0b6a2d9c4e11"
+    file = tmp_path / "foreign.json"
+    file.write_text(json.dumps(nova.event("instance.create.end", uuid=intruder)))
+    assert json.loads(manage(state / "demo.conf", "replay", "-f", "json", str(file)))["applied"] == 1
+    process.send_signal(signal.SIGINT)
+    output = process.communicate(timeout=60)[0]
+    assert process.returncode == 1, output
+    assert "Not equal" in output
+    assert f"instance {intruder} is in the model and was never there" in output
+
+
+def test_the_commands_that_it_names_show_the_model_while_it_runs_and_afterwards(
+    running: Callable[..., subprocess.Popen[str]], tmp_path: pathlib.Path
+) -> None:
+    state = tmp_path / "state"
+    process = running("--state-path", str(state), *SMALL)
+    config = state / "demo.conf"
+    assert len(manage(config, "journal", "tail").splitlines()) == 20
+    process.send_signal(signal.SIGTERM)
+    output = process.communicate(timeout=60)[0]
+    assert process.returncode == 0, output
+    count = re.search(r"instance (\d+)", output[output.index("\nModel") :])
+    assert count is not None
+    assert len(manage(config, "model", "dump", "--kind", "instance").splitlines()) == int(count[1])
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        (("--hosts", "1"), "--hosts"),
+        (("--for", "-1"), "--for"),
+        (("--poison", "101"), "--poison"),
+        (("--rate", "-1"), "--rate"),
+        (("--state-path", os.devnull), "--state-path"),
+    ],
+)
+def test_wrong_options_end_with_2_and_are_named(options: tuple[str, ...], names: str) -> None:
+    done = demo(*options)
+    assert done.returncode == 2
+    assert names in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_it_does_not_begin_in_a_folder_with_a_database(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "watcher-sync.sqlite").touch()
+    done = demo("--for", "1", "--state-path", str(tmp_path))
+    assert done.returncode == 2
+    assert str(tmp_path) in done.stderr
+
+
+def test_without_a_command_the_client_ends_with_2() -> None:
+    done = subprocess.run([BIN / "watcher-sync"], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1

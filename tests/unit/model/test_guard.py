@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ordering guard, held against what a set of changes means regardless of the order they come in."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.simulated import NOON, play, telling, told
+from tests.unit.model.kinds import kinds
+from watcher_sync.exceptions import InvalidEvent, NotYet
+from watcher_sync.model.changes import Delete, Heard, Outcome, Upsert
+from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.model.model import Model
+from watcher_sync.model.transaction import Transaction
+
+FACETS = {"state": "owner", "placement": "place", "size": "size"}
+
+
+def upsert(kind, entity_id, version, **facets):
+    return Upsert(kind, entity_id, version, {f: {FACETS[f]: value} for f, value in facets.items()})
+
+
+def apply(model, *changes):
+    return play(model, telling(), [told(i, change) for i, change in enumerate(changes)])
+
+
+@pytest.fixture
+def model():
+    return Model(kinds())
+
+
+@st.composite
+def ticket_changes(draw):
+    """Upserts of any facets beside the anchor, and deletions; no two of one version."""
+    changes = []
+    for version in range(draw(st.integers(1, 12))):
+        entity_id = draw(st.sampled_from("ab"))
+        if draw(st.integers(0, 9)) == 0:
+            changes.append(Delete("ticket", entity_id, f"{version:03}"))
+            continue
+        facets = {"state": f"owner-{version}"}
+        if draw(st.booleans()):
+            facets["placement"] = f"place-{version}"
+        if draw(st.booleans()):
+            facets["size"] = version
+        changes.append(upsert("ticket", entity_id, f"{version:03}", **facets))
+    return changes
+
+
+def meaning(changes, *, final):
+    """id -> fields: per facet the newest, and nothing of what was deleted."""
+    found = {}
+    for entity_id in {c.id for c in changes}:
+        mine = sorted((c for c in changes if c.id == entity_id), key=lambda c: c.version)
+        if isinstance(mine[-1], Delete) or (final and any(isinstance(c, Delete) for c in mine)):
+            continue
+        fields = {}
+        for change in mine:
+            if isinstance(change, Upsert):
+                for values in change.facets.values():
+                    fields.update(values)
+        found[entity_id] = fields
+    return found
+
+
+@settings(max_examples=300, deadline=None)
+@given(changes=ticket_changes(), data=st.data())
+def test_per_facet_the_newest_version_wins_and_a_deletion_is_final_in_any_order(changes, data):
+    order = data.draw(st.permutations(changes + data.draw(st.lists(st.sampled_from(changes), max_size=4))))
+    model, size = Model(kinds()), data.draw(st.integers(1, len(order)))
+    for start in range(0, len(order), size):
+        apply(model, *order[start : start + size])
+    expected = meaning(changes, final=True)
+    blank = {"owner": None, "place": None, "size": None}
+    assert list(model.snapshot().dump("ticket")) == [{"id": i, **blank, **expected[i]} for i in sorted(expected)]
+
+
+@settings(max_examples=200, deadline=None)
+@given(kinds_of=st.lists(st.tuples(st.sampled_from("ab"), st.booleans()), min_size=1, max_size=8), data=st.data())
+def test_where_ids_are_used_again_the_newest_of_upserts_and_deletions_wins_in_any_order(kinds_of, data):
+    changes = [
+        upsert("slot", i, f"{v:03}", state=f"owner-{v}") if lives else Delete("slot", i, f"{v:03}")
+        for v, (i, lives) in enumerate(kinds_of)
+    ]
+    model = Model(kinds())
+    for change in data.draw(st.permutations(changes)):
+        apply(model, change)
+    expected = meaning(changes, final=False)
+    assert list(model.snapshot().dump("slot")) == [{"id": i, **expected[i]} for i in sorted(expected)]
+
+
+def test_an_older_change_of_one_facet_does_not_hide_a_newer_one_of_another(model):
+    apply(model, upsert("ticket", "a", "5", state="new", size=5))
+    assert apply(model, upsert("ticket", "a", "3", state="old", placement="there")) == [Outcome.APPLIED]
+    entity = model.get("ticket", "a")
+    assert (entity.owner, entity.place, entity.size) == ("new", "there", 5)
+    assert entity.versions == ("5", "3", "5")
+
+
+def test_the_same_version_is_a_duplicate_and_an_older_one_is_stale(model):
+    apply(model, upsert("ticket", "a", "5", state="x"))
+    assert apply(model, upsert("ticket", "a", "5", state="y")) == [Outcome.DUPLICATE]
+    assert apply(model, upsert("ticket", "a", "4", state="y")) == [Outcome.STALE]
+    assert model.get("ticket", "a").owner == "x"
+
+
+def test_versions_are_compared_as_text(model):
+    apply(model, upsert("ticket", "a", "9", state="nine"))
+    assert apply(model, upsert("ticket", "a", "10", state="ten")) == [Outcome.STALE]
+
+
+def test_a_facet_of_an_entity_that_was_never_declared_waits_for_it(model):
+    with pytest.raises(NotYet, match="ticket a does not exist yet"):
+        Transaction(model).apply(told(1), [upsert("ticket", "a", "1", size=3)])
+
+
+@pytest.mark.parametrize("version", ["3", "5", "7"])
+def test_nothing_brings_back_an_entity_whose_id_is_used_once(model, version):
+    apply(model, Delete("ticket", "a", "5"))
+    expected = Outcome.DUPLICATE if version == "5" else Outcome.STALE
+    assert apply(model, upsert("ticket", "a", version, state="again")) == [expected]
+    assert model.get("ticket", "a") is None
+
+
+def test_a_deletion_of_an_id_that_is_used_once_wins_even_when_it_is_older(model):
+    apply(model, upsert("ticket", "a", "5", state="x"))
+    assert apply(model, Delete("ticket", "a", "3")) == [Outcome.APPLIED]
+    assert model.get("ticket", "a") is None
+
+
+def test_a_late_event_does_not_resurrect_and_a_newer_one_does_where_ids_are_used_again(model):
+    apply(model, upsert("slot", "a", "4", state="x"), Delete("slot", "a", "5"))
+    assert apply(model, upsert("slot", "a", "4", state="late")) == [Outcome.STALE]
+    assert apply(model, Delete("slot", "a", "5")) == [Outcome.DUPLICATE]
+    assert apply(model, Delete("slot", "a", "4")) == [Outcome.STALE]
+    assert model.tombstone("slot", "a").versions == ("5",)
+    assert apply(model, upsert("slot", "a", "6", state="new")) == [Outcome.APPLIED]
+    assert model.get("slot", "a").owner == "new"
+    assert model.tombstone("slot", "a") is None
+
+
+def test_a_deletion_of_what_nobody_knew_is_remembered(model):
+    assert apply(model, Delete("slot", "a", "5")) == [Outcome.APPLIED]
+    assert apply(model, upsert("slot", "a", "4", state="late")) == [Outcome.STALE]
+
+
+def test_forgotten_tombstones_let_an_old_event_in_again(model):
+    apply(model, Delete("slot", "a", "5"), Delete("ticket", "a", "5"))
+    when = model.tombstone("slot", "a").deleted_at
+    assert model.forget_tombstones(when) == 0
+    assert model.forget_tombstones(when.max.replace(tzinfo=when.tzinfo)) == 2
+    assert apply(model, upsert("slot", "a", "4", state="late")) == [Outcome.APPLIED]
+
+
+def test_a_field_that_is_left_out_of_its_facet_keeps_its_value():
+    model = Model(builtin_kinds())
+    first = Upsert("aggregate", "a", "1", {"state": {"name": "rack", "availability_zone": "az1"}})
+    apply(model, first, Upsert("aggregate", "a", "2", {"state": {"name": "row"}}))
+    assert model.get("aggregate", "a").availability_zone == "az1"
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (Upsert("nothing", "a", "1", {}), "'nothing' is no kind"),
+        (Delete("nothing", "a", "1"), "'nothing' is no kind"),
+        (Heard("nothing", "a", NOON), "'nothing' is no kind"),
+        (Upsert("ticket", "", "1", {"state": {}}), "an id of 0 characters"),
+        (Upsert("ticket", "a" * 256, "1", {"state": {}}), "an id of 256 characters"),
+        (Upsert("ticket", "a ", "1", {"state": {}}), "an id that ends with a space"),
+        (Upsert("ticket", "a", "", {"state": {}}), "a version is 1 to 200 ASCII"),
+        (Upsert("ticket", "a", "v" * 201, {"state": {}}), "a version is 1 to 200 ASCII"),
+        (Upsert("ticket", "a", "é", {"state": {}}), "a version is 1 to 200 ASCII"),
+        (Upsert("ticket", "a", "1", {"colour": {}}), "no facet 'colour'; it has state, placement, size"),
+        (Upsert("ticket", "a", "1", {"state": {"colour": "red"}}), "colour"),
+        (Upsert("ticket", "a", "1", {"state": {"place": "of another facet"}}), "place"),
+        (Upsert("ticket", "a", "1", {"state": {}, "size": {"size": -1}}), "size"),
+        (Upsert("ticket", "a", "1", {"state": {"owner": 5}}), "owner"),
+        (Upsert("ticket", "a", "1", {"state": {"owner": "x" * 256}}), "owner"),
+    ],
+)
+def test_a_change_that_does_not_fit_the_declaration_is_invalid_and_says_why(model, change, reason):
+    transaction = Transaction(model)
+    with pytest.raises(InvalidEvent, match=reason):
+        transaction.apply(told(1), [change])
+    assert list(transaction.staged()) == []
+
+
+def test_the_best_outcome_of_an_events_changes_is_the_events(model):
+    apply(model, upsert("ticket", "a", "5", state="x"), upsert("ticket", "b", "5", state="x"))
+    events = [
+        told(1, upsert("ticket", "a", "5", state="x"), upsert("ticket", "b", "4", state="x")),
+        told(2, upsert("ticket", "a", "4", state="x"), upsert("ticket", "b", "6", state="x")),
+        told(3),
+        told(4, Heard("ticket", "a", NOON)),
+    ]
+    assert play(model, telling(), events) == [Outcome.STALE, Outcome.APPLIED, Outcome.IGNORED, Outcome.IGNORED]

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts that exist because something refers to them, and the zone that follows from aggregates."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulated import new_model, play, telling, told
+from watcher_sync.model.changes import Delete, Outcome, Upsert
+
+
+def instance(version, host, entity_id="vm"):
+    return Upsert("instance", entity_id, version, {"state": {"name": "x"}, "placement": {"host": host}})
+
+
+def service(version, zone=None, host="host1"):
+    return Upsert("compute_node", host, version, {"service": {"status": "enabled", "service_zone": zone}})
+
+
+def aggregate(version, hosts, zone, entity_id="agg"):
+    return Upsert("aggregate", entity_id, version, {"state": {"hosts": hosts, "availability_zone": zone}})
+
+
+CAPACITY = Upsert("compute_node", "host1", "2", {"capacity": {"vcpus": 8}})
+
+
+@pytest.fixture
+def model():
+    return new_model()
+
+
+def apply(model, *changes):
+    return play(model, telling(), [told(i, change) for i, change in enumerate(changes)])
+
+
+def flags(model, host="host1"):
+    node = model.get("compute_node", host)
+    return None if node is None else (node.discovered, node.gone)
+
+
+def zone(model, host="host1"):
+    return model.get("compute_node", host).availability_zone
+
+
+@pytest.mark.parametrize("batch", [1, 10])
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ([service("1")], (False, False)),
+        ([instance("1", "host1")], (True, False)),
+        ([instance("1", "host1"), service("2")], (False, False)),
+        ([service("2"), instance("1", "host1")], (False, False)),
+        ([instance("1", "host1"), instance("2", "host2")], None),
+        ([instance("1", "host1"), instance("2", None)], None),
+        ([instance("1", "host1"), Delete("instance", "vm", "2")], None),
+        ([instance("1", "host1"), instance("1", "host1", "vm2"), Delete("instance", "vm", "2")], (True, False)),
+        ([service("1"), instance("1", "host1"), Delete("instance", "vm", "2")], (False, False)),
+        ([service("1"), Delete("compute_node", "host1", "2")], None),
+        ([service("1"), instance("1", "host1"), Delete("compute_node", "host1", "2")], (False, True)),
+        ([Delete("compute_node", "host1", "2"), instance("1", "host1")], (False, True)),
+        ([service("1"), instance("1", "host1"), Delete("compute_node", "host1", "2"), service("3")], (False, False)),
+        ([service("3"), instance("1", "host1"), Delete("compute_node", "host1", "2")], (False, False)),
+        (
+            [service("1"), instance("1", "host1"), Delete("compute_node", "host1", "2"), instance("2", None)],
+            None,
+        ),
+        ([aggregate("1", ["host1"], "az1")], None),
+    ],
+)
+def test_a_host_exists_as_long_as_its_service_or_an_instance_says_so(model, changes, expected, batch):
+    for start in range(0, len(changes), batch):
+        apply(model, *changes[start : start + batch])
+    assert flags(model) == expected
+
+
+def test_what_a_deleted_service_told_is_forgotten_and_the_capacity_stays(model):
+    apply(model, service("1", zone="az1"), CAPACITY, instance("1", "host1"), Delete("compute_node", "host1", "3"))
+    node = model.get("compute_node", "host1")
+    assert (node.gone, node.status, node.service_zone, node.availability_zone, node.vcpus) == (
+        True,
+        None,
+        None,
+        None,
+        8,
+    )
+
+
+def test_capacity_of_a_host_that_is_only_discovered_is_taken_and_it_stays_discovered(model):
+    apply(model, instance("1", "host1"))
+    assert apply(model, CAPACITY) == [Outcome.APPLIED]
+    assert flags(model) == (True, False)
+
+
+def test_a_service_event_that_comes_after_the_deletion_does_not_bring_a_gone_host_back(model):
+    apply(model, instance("1", "host1"), service("1"), Delete("compute_node", "host1", "3"))
+    assert apply(model, service("2")) == [Outcome.STALE]
+    assert flags(model) == (False, True)
+
+
+def test_an_implied_host_is_a_change_of_its_own_with_the_instances_event_as_cause(model):
+    from watcher_sync.model.transaction import Transaction
+
+    transaction = Transaction(model)
+    event = told(1)
+    transaction.apply(event, [instance("1", "host1")])
+    assert [(s.kind.name, s.change(), s.seq, s.event) for s in transaction.staged()] == [
+        ("instance", "created", 1, event),
+        ("compute_node", "created", 2, event),
+    ]
+
+
+def test_the_zone_is_the_aggregates_and_without_one_the_services(model):
+    apply(model, service("1", zone="own"))
+    assert zone(model) == "own"
+    apply(model, aggregate("2", ["host1"], "az1"))
+    assert zone(model) == "az1"
+    apply(model, service("3", zone="other"))
+    assert zone(model) == "az1"
+    apply(model, aggregate("4", ["host1"], None))
+    assert zone(model) == "other"
+    apply(model, aggregate("5", ["host1"], "az2"))
+    apply(model, Delete("aggregate", "agg", "6"))
+    assert zone(model) == "other"
+
+
+def test_a_host_that_leaves_an_aggregate_loses_its_zone_and_the_one_that_joins_gets_it(model):
+    apply(model, service("1"), service("1", host="host2"), aggregate("2", ["host1"], "az1"))
+    apply(model, aggregate("3", ["host2"], "az1"))
+    assert (zone(model), zone(model, "host2")) == (None, "az1")
+    assert [n.id for n in model.snapshot().by("compute_node", "availability_zone", "az1")] == ["host2"]
+
+
+def test_a_discovered_host_has_the_zone_of_its_aggregate_whichever_came_first(model):
+    apply(model, aggregate("1", ["host1", "host2"], "az1"), instance("1", "host1"))
+    assert zone(model) == "az1"
+    apply(model, instance("2", "host3"), aggregate("2", ["host1", "host3"], "az1"))
+    assert zone(model, "host3") == "az1"
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_while_two_aggregates_disagree_the_later_change_wins_in_any_order(model, order):
+    told_of = [aggregate("5", ["host1"], "az-late", "a"), aggregate("4", ["host1"], "az-early", "b")]
+    apply(model, service("1"), *(told_of[i] for i in order))
+    assert zone(model) == "az-late"
+
+
+@pytest.mark.parametrize("host", ["", "host1 "])
+def test_an_instance_on_a_host_that_can_have_no_row_is_refused_whole(model, host):
+    """MariaDB takes "host1 " and "host1" for the same key."""
+    assert apply(model, service("1"), instance("2", host)) == [Outcome.APPLIED, Outcome.QUARANTINED]
+    assert model.get("instance", "vm") is None
+    assert model.snapshot().ids("compute_node") == ["host1"]

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can be wrong with a declaration is said when it is made, and what follows from it is derived."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Annotated, Literal
+
+import pytest
+
+from tests.simulated import NOON
+from watcher_sync.exceptions import PluginConflict
+from watcher_sync.model.entities import Instance, builtin_kinds
+from watcher_sync.model.kinds import Derived, Entity, In, Kinds, Reference, Text, kind, kind_of
+
+
+def declare(name="thing", plural="things", fields=None, **options):
+    """A new kind with these fields: name -> annotation."""
+    annotations = fields if fields is not None else {"owner": Annotated[Text | None, In("state")]}
+    body = {"__annotations__": annotations, "__module__": __name__, **dict.fromkeys(annotations)}
+    cls = type(Entity)("Thing", (Entity,), body, frozen=True, kw_only=True, gc=False)
+    return kind(name, plural=plural, **options)(cls)
+
+
+def test_a_second_kind_of_the_same_name_is_refused_naming_both():
+    kinds = Kinds(declare())
+    with pytest.raises(PluginConflict, match=r"'thing' of .*Thing is already declared by .*Thing"):
+        kinds.add(declare(plural="others"))
+
+
+def test_a_second_kind_with_the_same_table_is_refused_and_so_is_one_of_ours():
+    with pytest.raises(PluginConflict, match=r"'item' .* already declared"):
+        Kinds(declare(), declare(name="item"))
+    with pytest.raises(PluginConflict, match=r"is already declared by watcher_sync\.model\.entities\.Instance"):
+        builtin_kinds().add(declare(name="instance", plural="servers"))
+
+
+def test_the_same_class_may_be_added_twice():
+    kinds = Kinds(Instance, Instance)
+    assert list(kinds) == ["instance"]
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"indexes": ("colour",)}, "kind thing: colour is not a field"),
+        ({"references": (Reference("colour", "instance"),)}, "kind thing: colour is not a field"),
+        ({"references": (Reference("owner", "instance"),)}, "kind thing: the reference owner needs an index"),
+        ({"derived": (Derived("colour", lambda view, entity: None),)}, "kind thing: colour is not a field"),
+        ({"fields": {"owner": Annotated[int | str, In("state")]}}, "one type, or one type and None"),
+        ({"fields": {"owner": Annotated[object, In("state")]}}, "cannot be a field of an entity"),
+    ],
+)
+def test_a_declaration_that_cannot_work_is_refused_and_says_why(options, reason):
+    with pytest.raises(TypeError, match=reason):
+        declare(**options)
+
+
+def test_a_class_without_a_declaration_is_no_kind():
+    class Bare(Entity, frozen=True, kw_only=True, gc=False):
+        pass
+
+    with pytest.raises(TypeError, match="Bare is not declared with @kind"):
+        kind_of(Bare)
+
+
+def test_the_anchor_facet_is_the_first_and_the_others_follow_in_declared_order():
+    declared = builtin_kinds()["compute_node"]
+    assert declared.facets == ("service", "capacity")
+    assert declared.anchor_position == 0
+    assert builtin_kinds()["instance"].facets == ("state", "placement", "lock", "fault")
+
+
+def test_every_field_of_ours_is_documented_and_belongs_to_a_facet_or_is_kept_by_the_model():
+    for declared in builtin_kinds().values():
+        derived = {d.field for d in declared.derived}
+        for field in declared.fields.values():
+            assert field.doc, f"{declared.name}.{field.name}"
+            kept = derived | {declared.volatile, "discovered", "gone"}
+            assert (field.facet is None) == (field.name in kept), f"{declared.name}.{field.name}"
+
+
+def test_the_shape_of_a_field_is_read_from_its_annotation():
+    fields = {
+        "text": Annotated[Text | None, In("state")],
+        "choice": Annotated[Literal["a", "b"] | None, In("state")],
+        "many": Annotated[list[str] | None, In("state")],
+        "pairs": Annotated[dict[str, int] | None, In("state")],
+        "at": Annotated[datetime.datetime | None, In("state")],
+    }
+    found = {f.name: (f.python, f.nullable, f.max_length) for f in kind_of(declare(fields=fields)).fields.values()}
+    assert found == {
+        "text": (str, True, 255),
+        "choice": (str, True, 32),
+        "many": (list, True, None),
+        "pairs": (dict, True, None),
+        "at": (datetime.datetime, True, None),
+    }
+
+
+def test_json_gives_back_what_it_was_made_of():
+    declared = builtin_kinds()["instance"]
+    entity = Instance(id="vm", name="é", created_at=NOON, metadata={"a": "b"}, ip_addresses=["10.0.0.1"], vcpus=2)
+    document = declared.to_json(entity)
+    assert list(document) == ["id", *declared.fields]
+    import msgspec
+
+    values = declared.from_json(msgspec.json.decode(msgspec.json.encode(document)))
+    assert Instance(id="vm", **values) == entity

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables and indexes that are shared with readers behave like dictionaries that are copied for each."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from watcher_sync.model.table import Index, Table
+
+KEYS = st.integers(0, 400).map(str)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("set"), KEYS, st.integers()),
+        st.tuples(st.just("discard"), KEYS, st.none()),
+        st.tuples(st.just("freeze"), st.none(), st.none()),
+    ),
+    max_size=80,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(steps=STEPS)
+def test_a_frozen_table_is_for_ever_what_a_copied_dictionary_would_be(steps):
+    table, plain, frozen = Table(), {}, []
+    for step, key, value in steps:
+        if step == "set":
+            table.set(key, value)
+            plain[key] = value
+        elif step == "discard":
+            table.discard(key)
+            plain.pop(key, None)
+        else:
+            frozen.append((table.frozen(), dict(plain)))
+        assert table.get(key or "0") == plain.get(key or "0")
+    for view, copy in [*frozen, (table.frozen(), plain)]:
+        assert sorted(view.keys()) == sorted(copy)
+        assert sorted(view.values()) == sorted(copy.values())
+        assert len(view) == len(copy)
+        assert all(view.get(key) == value and key in view for key, value in copy.items())
+        assert view.get("absent") is None
+        assert "absent" not in view
+    assert len(table) == len(plain)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    steps=st.lists(
+        st.tuples(
+            st.sampled_from(["add", "discard", "freeze"]),
+            st.sampled_from(["a", "b", "c"]),
+            st.sampled_from(["1", "2", "3"]),
+        ),
+        max_size=60,
+    )
+)
+def test_a_frozen_index_is_for_ever_what_copied_sets_would_be(steps):
+    index, plain, frozen = Index(), {"a": set(), "b": set(), "c": set()}, []
+    for step, value, entity_id in steps:
+        if step == "add":
+            index.add(value, entity_id)
+            plain[value].add(entity_id)
+        elif step == "discard":
+            index.discard(value, entity_id)
+            plain[value].discard(entity_id)
+        else:
+            frozen.append((index.frozen(), {v: set(ids) for v, ids in plain.items()}))
+        assert index.ids(value) == plain[value]
+    for view, copy in frozen:
+        for value, ids in copy.items():
+            bucket = view.get(value)
+            assert (bucket[1] if bucket is not None else set()) == ids
+
+
+def test_an_empty_bucket_is_not_kept():
+    index = Index()
+    index.add("host", "vm")
+    index.discard("host", "vm")
+    assert len(index.frozen()) == 0
