@@ -50,7 +50,7 @@ class EngineService(cotyledon.Service):
     def reload(self) -> None:
         """Read the mutable options again, in the same process, with the same model."""
         changed = self._conf.mutate_config_files()
-        names = [f"{group}.{option}" for group, option in changed]
+        names = [f"{group or 'DEFAULT'}.{option}" for group, option in changed]
         LOG.info("Reloaded the configuration: %s", ", ".join(names) or "nothing changed")
         self._engine.reload(names)
 

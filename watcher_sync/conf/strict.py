@@ -25,7 +25,6 @@ _NAMESPACES = (
     "oslo.policy",
     "oslo.middleware",
     "oslo.service.service",
-    "oslo.service.wsgi",
     "oslo.reports",
     "keystonemiddleware.auth_token",
 )

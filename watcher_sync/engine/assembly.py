@@ -96,8 +96,11 @@ def assemble(conf: cfg.ConfigOpts) -> Engine:
     :raises DatabaseUnavailable: when the database cannot be reached now.
     """
     dispatcher: Dispatcher = load_handlers(conf)
-    store = open_store(conf)
-    return Engine(conf, store, dispatcher, make_lease(conf, store), source_makers(conf, store))
+    # The configuration first: a database that is not ready must not hide what is wrong with it.
+    store = open_store(conf, checked=False)
+    makers = source_makers(conf, store)
+    schema.check(store.engine, store.tables)
+    return Engine(conf, store, dispatcher, make_lease(conf, store), makers)
 
 
 def _maker(conf: cfg.ConfigOpts, store: Store, name: str, drivers: dict[str, type[Source]]) -> MakeSource:
@@ -109,6 +112,7 @@ def _maker(conf: cfg.ConfigOpts, store: Store, name: str, drivers: dict[str, typ
         raise ConfigError(f"[source_{name}] driver = {driver} is not installed; there are {', '.join(sorted(drivers))}")
     cls = drivers[driver]
     opts.register_source(conf, name, cls.options)
+    cls(name, conf)  # thrown away: whether it can be made as configured
 
     def make() -> Source:
         return cls(name, conf, cursor=store.cursors().get(name))

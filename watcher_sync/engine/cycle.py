@@ -189,6 +189,7 @@ class CommitCycle:
                 continue
             self.tally.commits += 1
             self.tally.changes += len(commit.staged)
+            LOG.debug("Committed %d events as %d changes", len(batch.events), len(commit.staged))
             break
         written = work.transaction.written()
         self.model.publish(work.transaction)

@@ -79,6 +79,10 @@ class Source(abc.ABC):
         :param conf: the whole configuration.
         :param cursor: the durable position of the last committed event, as :meth:`cursor` returned it;
             None at the first start or where the driver keeps none.
+
+        Checks the options, and does nothing else: an instance may be made only to see whether it can be.
+
+        :raises ConfigError: naming the option that is wrong.
         """
         self.name = name
         self.conf = conf

@@ -32,6 +32,10 @@ from watcher_sync.storage.loading import load_rows
 from watcher_sync.storage.statements import Row, RowWriter, Statements
 from watcher_sync.storage.tables import Tables
 
+_FROZEN = 4
+"""Seconds between two statements of one commit after which its writer is taken for frozen. Commits compute
+nothing in between, and it is less than the usual lease time."""
+
 
 class Fence(msgspec.Struct, frozen=True):
     """The lease under which an engine writes."""
@@ -190,7 +194,21 @@ class Store:
         if self._connection is None or self._connection.invalidated:
             self.close()
             self._connection = self.engine.connect()
+            self._free_head_of_the_frozen(self._connection)
         return self._connection
+
+    def _free_head_of_the_frozen(self, connection: sa.Connection) -> None:
+        """Have the server end a transaction whose client froze in the middle of it.
+
+        A commit holds the journal's head. A process that is stopped there, or whose machine lost power, would
+        keep every other writer waiting, the standby that takes over from it too.
+        """
+        dialect = connection.dialect
+        if dialect.name == "postgresql":
+            connection.exec_driver_sql(f"SET idle_in_transaction_session_timeout = {_FROZEN * 1000}")
+        elif getattr(dialect, "is_mariadb", False):
+            connection.exec_driver_sql(f"SET SESSION idle_write_transaction_timeout = {_FROZEN}")
+        connection.commit()
 
     def _snapshot(self) -> sa.Connection:
         connection = self.engine.connect()

@@ -39,7 +39,8 @@ def test_twenty_kills_in_a_stream_lose_nothing_and_apply_nothing_twice(
             # Anywhere from the first commit on, in one of every commit's steps.
             target = head + rng.randint(1, lot // 6)
             wait_until(lambda target=target: site.head() >= target, 60, "a commit under load")
-            wait_until(lambda until=time.monotonic() + rng.uniform(0, 0.03): time.monotonic() >= until)
+            moment = time.monotonic() + rng.uniform(0, 0.03)
+            wait_until(lambda moment=moment: time.monotonic() >= moment)
             engine.kill()
         in_the_middle += nova.waiting() > 0
     figure(f"{in_the_middle} of {KILLS} kills hit the middle of the stream, {nova.waiting()} events were left")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import time
 from collections.abc import Callable
@@ -54,7 +55,7 @@ def test_three_writers_of_one_cloud_keep_one_gapless_journal_and_agree_on_the_mo
     figure(f"{len(history)} events of three writers in {time.monotonic() - began:.1f} s, {site.head()} changes")
     rows = site.rows()
     assert {row.source for row in rows} == {"first", "second", "replay"}
-    turns = sum(one.source != other.source for one, other in zip(rows, rows[1:], strict=False))
+    turns = sum(one.source != other.source for one, other in itertools.pairwise(rows))
     figure(f"the writer changed {turns} times in the journal")
     assert turns > 20, "they did not write at the same time"
     site.check(cloud.truth())

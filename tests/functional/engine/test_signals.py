@@ -48,7 +48,7 @@ def test_sighup_changes_batch_size_and_debug_and_keeps_process_and_model(
     assert engine.logged("Loaded the model") == 1
     assert engine.logged("Leading the engine group") == 1
     assert 1 < _largest_batch(site, head) <= 7
-    assert engine.logged(" DEBUG ")
+    assert engine.logged(" DEBUG watcher_sync.")
     site.drain(config, nova, engine=engine)
     site.check(cloud.truth())
 

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A writer that freezes in the middle of its commit, holding the head of the journal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+import sqlalchemy as sa
+
+from tests.functional.engine.driving import Installation
+from watcher_sync.exceptions import StorageError
+from watcher_sync.storage.store import Commit, Fence, Store
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("database", ["postgresql_url", "mariadb_url"])
+def test_a_writer_frozen_in_its_commit_does_not_keep_others_waiting_past_the_lease_time(
+    install: Callable[..., Installation],
+    request: pytest.FixtureRequest,
+    database: str,
+    figure: Callable[[str], None],
+) -> None:
+    site = install(request.getfixturevalue(database))
+    site.manage("db_sync")
+    head = site.store.tables.journal_head
+    frozen = Store(site.store.engine, site.kinds)
+    with pytest.raises(StorageError):  # there is no such lease, so nothing is written; but it is connected now
+        frozen.commit(Commit(generation=0, cursors={"nova": "1"}, fence=Fence("nobody's", 1)))
+    connection = frozen._writer()
+    connection.begin()
+    connection.execute(sa.update(head).values(seq=head.c.seq + 1))
+    began = time.monotonic()
+    with site.store.engine.begin() as other:
+        other.execute(sa.update(head).values(seq=head.c.seq + 1))
+    waited = time.monotonic() - began
+    figure(f"the head was free after {waited:.1f} s")
+    assert 1 < waited < 6
+    frozen.close()
