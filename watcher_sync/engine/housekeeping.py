@@ -37,7 +37,11 @@ class Purger:
         self._tally = tally
         self._parked = ParkedEvents(store)
         self._next = time.monotonic() + conf.retention.interval
-        task = periodics.periodic(spacing=1.0, run_immediately=False)(self._look)
+
+        @periodics.periodic(spacing=1.0, run_immediately=False)
+        def task() -> None:
+            self._look()
+
         self._worker = periodics.PeriodicWorker([(task, (), {})])
         self._thread = threading.Thread(target=self._worker.start, name="retention", daemon=True)
 
