@@ -37,6 +37,7 @@ def check(conf: cfg.ConfigOpts) -> None:
     :raises ConfigError: naming the file, the section and the option, and what may have been meant.
     """
     known = _known()
+    parsed: dict[str, dict[str, dict[str, str]]] = {}
     for name in _files(conf):
         parser = _Reader()
         with open(name, encoding="utf-8") as lines:
@@ -44,11 +45,14 @@ def check(conf: cfg.ConfigOpts) -> None:
                 parser.parse(lines)
             except iniparser.ParseError as exc:
                 raise ConfigError(f"{name}: {exc}") from None
-        drivers = {s: v["driver"] for s, v in parser.found.items() if s.startswith("source_") and "driver" in v}
-        for section, values in parser.found.items():
+        parsed[name] = parser.found
+    # A section may be told in several files, and its driver in any of them.
+    drivers = {s: v["driver"] for found in parsed.values() for s, v in found.items() if "driver" in v}
+    for name, found in parsed.items():
+        for section, values in found.items():
             allowed = known.get(section)
             if section.startswith("source_"):
-                driver = drivers.get(section) or getattr(conf.get(section, None), "driver", None)
+                driver = drivers.get(section)
                 allowed = known.get(f"source_{driver}") if driver else None
                 if allowed is None:
                     continue  # the driver is missing or unknown: said where the source is made

@@ -140,13 +140,17 @@ class CommitCycle:
     def _take_up(self) -> None:
         """Commit the parked events whose entity is there, and those that they set free in turn."""
         while self._due:
-            due = list(self._due)
-            events, rows = self._parked.take(due)
-            if rows:
-                self._run(Batch(events=events, unparked=rows))
-            for key in due:
-                del self._due[key]
-                self._awaited.pop(key, None)
+            due = {key: self._awaited.pop(key, 0) for key in self._due}
+            self._due.clear()
+            try:
+                events, rows = self._parked.take(list(due))
+                if rows:
+                    self._run(Batch(events=events, unparked=rows))
+            except BaseException:
+                # They are still in the table. An event that was parked again has been counted meanwhile.
+                self._awaited.update(due)
+                self._due.update(dict.fromkeys(due))
+                raise
 
     def _run(self, batch: Batch) -> None:
         """Commit the batch, bisecting it where the database refuses."""

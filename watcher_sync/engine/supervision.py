@@ -110,9 +110,8 @@ class Supervisor:
             self._trouble = ""
         trouble: str | None = None
         while not self._restarting.wait(_LOOK):
-            status = source.status()
-            if status.state is SourceState.FAILED:
-                trouble = status.detail or "it gave up"
+            trouble = _trouble_of(source)
+            if trouble is not None:
                 break
         deadline = self._deadline if self._stopping.is_set() else time.monotonic() + 10
         try:
@@ -122,3 +121,12 @@ class Supervisor:
             LOG.warning("The source %s: %s", self.name, trouble)
         self._source = None
         return trouble
+
+
+def _trouble_of(source: Source) -> str | None:
+    """Why the source has to be made anew; None while it works."""
+    try:
+        status = source.status()
+    except Exception as exc:  # noqa: BLE001 - the supervised edge
+        return f"it does not tell its status: {type(exc).__name__}: {exc}"
+    return (status.detail or "it gave up") if status.state is SourceState.FAILED else None

@@ -113,6 +113,9 @@ def translated() -> Iterator[None]:
     except _REFUSED as exc:
         raise RowRefused(reason_of(exc)) from exc
     except (sa_exc.SQLAlchemyError, db_exc.DBError, OSError) as exc:
+        # oslo.db has no class of its own for every refusal: what it does not know it wraps as it is.
+        if isinstance(getattr(exc, "inner_exception", None), _REFUSED):
+            raise RowRefused(reason_of(exc)) from exc
         raise DatabaseUnavailable(reason_of(exc)) from exc
 
 

@@ -275,7 +275,7 @@ class Store:
             if s.entity is not None:
                 versions = journal.versions_text(s.kind, s.entity.versions)
                 upserts.setdefault(name, []).append(self._upsert[name].row(s.entity, versions))
-                if s.base is None and s.kind.ids_reused:
+                if s.base is None and (s.kind.ids_reused or s.kind.implied):
                     unburied.append((name, s.id))
             elif s.tombstone is not None:
                 versions = journal.versions_text(s.kind, s.tombstone.versions)

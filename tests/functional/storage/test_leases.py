@@ -128,7 +128,9 @@ def test_of_twenty_that_take_it_at_once_exactly_one_wins(new_store, held):
 
 @pytest.mark.parametrize("any_database_url", ["sqlite"], indirect=True)
 def test_a_dead_process_of_this_machine_loses_the_lease_at_once_and_a_living_one_keeps_it(store):
-    code = "import sys; from watcher_sync.storage.leases import process_name as n; print(n(), flush=True); sys.stdin.read()"
+    code = (
+        "import sys; from watcher_sync.storage.leases import process_name as n; print(n(), flush=1); sys.stdin.read()"
+    )
     child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         name = child.stdout.readline().strip()

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An engine over an SQLite file, and a source that the test speaks through."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from oslo_config import cfg
+
+from tests.simulated import telling
+from watcher_sync.conf import opts
+from watcher_sync.engine.engine import Engine
+from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.sources.base import IntakeClosed, Source, SourceState, SourceStatus
+from watcher_sync.storage import database, schema
+from watcher_sync.storage.leases import EngineLease
+from watcher_sync.storage.store import Store
+
+
+def until(condition, seconds=15.0):
+    """Wait for the condition; whether it came true in time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+class Spoken(Source):
+    """A source whose events are what the test says."""
+
+    def __init__(self, name="spoken"):
+        self.name = name
+        self.acked, self.released = [], []
+        self.started, self.stopped = 0, 0
+        self.state = SourceState.CONNECTED
+        self._emit = None
+
+    def start(self, emit):
+        self._emit = emit
+        self.started += 1
+
+    def say(self, *events):
+        """Emit from a thread of its own, as sources do."""
+        assert until(lambda: self._emit is not None)
+
+        def emit():
+            try:
+                self._emit(events)
+            except IntakeClosed:
+                self.released += events
+
+        threading.Thread(target=emit, daemon=True).start()
+
+    def ack(self, events):
+        self.acked += [e.id for e in events]
+
+    def release(self, events, delay):
+        self.released += [e.id for e in events]
+
+    def stop(self, deadline):
+        self.stopped += 1
+
+    def status(self):
+        return SourceStatus(state=self.state)
+
+    def cursor(self, events):
+        return events[-1].id
+
+
+@pytest.fixture
+def conf(tmp_path):
+    conf = cfg.ConfigOpts()
+    opts.register_opts(conf)
+    database.register_opts(conf)
+    conf([], default_config_files=[], default_config_dirs=[])
+    conf.set_override("connection", f"sqlite:///{tmp_path / 'ws.sqlite'}", group="database")
+    conf.set_override("lease_time", 2.0, group="engine")
+    conf.set_override("follow_interval", 0.05, group="engine")
+    return conf
+
+
+@pytest.fixture
+def store(conf):
+    store = Store(database.make_engine(conf), builtin_kinds())
+    schema.upgrade(store.engine, store.tables)
+    yield store
+    store.close()
+    store.engine.dispose()
+
+
+class Running:
+    """An engine in a thread."""
+
+    def __init__(self, conf, store, source, dispatcher=None):
+        self.lease = EngineLease(store.engine, store.tables, "engine:default", seconds=2.0)
+        self.engine = Engine(conf, store, dispatcher or telling(), self.lease, {"spoken": lambda: source})
+        self.error = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self):
+        try:
+            self.engine.run()
+        except BaseException as exc:  # noqa: BLE001 - looked at by the test
+            self.error = exc
+
+    def stop(self, timeout=5.0):
+        """Stop; whether it ended in time."""
+        self.engine.stop(timeout)
+        self._thread.join(timeout + 10)
+        return not self._thread.is_alive()
+
+
+@pytest.fixture
+def run(conf, store):
+    """Starts an engine over the store; stops it at the end."""
+    started = []
+
+    def start(source, dispatcher=None):
+        started.append(Running(conf, store, source, dispatcher))
+        return started[-1]
+
+    yield start
+    for running in started:
+        assert running.stop()

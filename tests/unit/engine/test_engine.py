@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The engine acks what is committed and nothing else, through outages, lost leases and its own end."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from tests.simulated import NOON, told
+from tests.unit.engine.conftest import Spoken, until
+from watcher_sync.exceptions import DatabaseUnavailable, LeaseHeld
+from watcher_sync.model.changes import Heard, Upsert
+
+
+def instance(entity_id, version="1"):
+    return Upsert("instance", entity_id, version, {"state": {"name": entity_id}})
+
+
+def test_what_is_acked_is_in_the_database_with_its_cursor_and_a_stop_gives_the_lease_back(run, store):
+    source = Spoken()
+    running = run(source)
+    source.say(told(1, instance("a")), told(2, instance("b")))
+    assert until(lambda: source.acked == ["event-1", "event-2"])
+    assert store.load().snapshot().ids("instance") == ["a", "b"]
+    assert store.cursors() == {"spoken": "event-2"}
+    assert running.engine.is_ready() == (True, "")
+    assert running.stop()
+    assert (source.stopped, running.lease.look().holder, running.error) == (1, "", None)
+
+
+def test_a_bug_of_a_handler_and_an_event_too_early_are_acked_because_they_are_kept(run, store):
+    source = Spoken()
+    run(source)
+    early = Upsert("instance", "a", "1", {"lock": {"locked": True}})
+    source.say(told(1, lambda view: ZeroDivisionError("a bug")), told(2, early), told(3, instance("b")))
+    assert until(lambda: len(source.acked) == 3)
+    with store.engine.connect() as connection:
+        (kept,) = connection.execute(sa.select(store.tables.quarantine)).all()
+        (parked,) = connection.execute(sa.select(store.tables.parked)).all()
+    assert kept.reason == "the handler told.told failed: ZeroDivisionError: a bug"
+    assert "Traceback" in kept.detail
+    assert (parked.event_id, parked.entity_id) == ("event-2", "a")
+    assert store.load().snapshot().ids("instance") == ["b"]
+
+
+def test_while_the_database_is_away_nothing_is_acked_and_all_is_when_it_is_back(run, store):
+    source = Spoken()
+    running = run(source)
+    assert until(lambda: running.engine.is_ready()[0])
+    plain, attempts = store.commit, []
+
+    def away(commit):
+        attempts.append(1)
+        raise DatabaseUnavailable("gone fishing")
+
+    store.commit = away
+    source.say(told(1, instance("a")))
+    assert until(lambda: len(attempts) >= 2)
+    assert source.acked == []
+    ready, why = running.engine.is_ready()
+    assert (ready, "gone fishing" in why) == (False, True)
+    store.commit = plain
+    assert until(lambda: source.acked == ["event-1"])
+    assert until(lambda: running.engine.is_ready()[0])
+    assert store.load().snapshot().ids("instance") == ["a"]
+
+
+def test_a_commit_of_which_the_answer_was_lost_is_not_made_twice(run, store):
+    source = Spoken()
+    running = run(source)
+    assert until(lambda: running.engine.is_ready()[0])
+    plain, lost = store.commit, []
+
+    def answer_lost(commit):
+        plain(commit)
+        if commit.staged and not lost:
+            lost.append(1)
+            raise DatabaseUnavailable("the answer was lost")
+
+    store.commit = answer_lost
+    source.say(told(1, instance("a")))
+    assert until(lambda: source.acked == ["event-1"])
+    assert lost
+    model = store.load()
+    assert (model.generation, running.engine.model.generation) == (1, 1)
+
+
+def test_an_engine_that_lost_its_lease_writes_nothing_gives_its_events_back_and_ends(run, store):
+    source = Spoken()
+    running = run(source)
+    assert until(lambda: running.engine.is_ready()[0])
+    with store.engine.begin() as connection:
+        connection.execute(sa.update(store.tables.leases).values(token=99, holder="other/1"))
+    source.say(told(1, instance("a")))
+    assert until(lambda: source.released == ["event-1"])
+    assert until(lambda: running.error is not None)
+    assert isinstance(running.error, LeaseHeld)
+    assert source.acked == []
+    assert store.load().generation == 0
+    assert running.lease.look().holder == "other/1"
+
+
+def test_a_stop_drains_what_the_source_still_says(run, store):
+    class Late(Spoken):
+        def stop(self, deadline):
+            self.say(told(9, instance("late")))
+            assert until(lambda: "event-9" in self.acked, 3)
+            super().stop(deadline)
+
+    source = Late()
+    running = run(source)
+    assert until(lambda: running.engine.is_ready()[0])
+    assert running.stop()
+    assert (source.acked, source.stopped) == (["event-9"], 1)
+    assert store.load().snapshot().ids("instance") == ["late"]
+
+
+def test_signs_of_life_are_written_at_the_end_and_not_with_every_event(run, store):
+    source = Spoken()
+    running = run(source)
+    node = Upsert("compute_node", "h", "1", {"service": {}})
+    source.say(told(1, node, Heard("compute_node", "h", NOON)))
+    for number in range(2, 5):
+        source.say(told(number, Heard("compute_node", "h", NOON.replace(minute=number))))
+    assert until(lambda: len(source.acked) == 4)
+    assert store.read_heard() == {"compute_node": {}}
+    assert running.stop()
+    assert store.read_heard() == {"compute_node": {"h": NOON.replace(minute=4)}}

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The intake keeps each source's order, holds back only the source that is ahead, and delays nobody alone."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from tests.simulated import event
+from watcher_sync.engine.intake import Intake
+from watcher_sync.sources.base import IntakeClosed
+
+
+class Named:
+    """As much of a source as the intake sees."""
+
+    def __init__(self, name, *, waits_for_ack=False):
+        self.name = name
+        self.waits_for_ack = waits_for_ack
+
+
+def events(*numbers):
+    return [event(n) for n in numbers]
+
+
+def ids(taken):
+    return [(s.name, [e.id for e in found]) for s, found in taken]
+
+
+def take(intake, most=100, linger=0.0, timeout=5.0):
+    return intake.take(most, linger=linger, timeout=timeout)
+
+
+def test_events_come_out_in_order_in_batches_of_at_most_the_asked_size():
+    intake, a = Intake(limit=lambda: 100), Named("a")
+    emit = intake.emitter(a)
+    emit(events(1, 2, 3))
+    emit(events(4, 5))
+    assert ids(take(intake, 2)) == [("a", ["event-1", "event-2"])]
+    assert ids(take(intake, 2)) == [("a", ["event-3"]), ("a", ["event-4"])]
+    assert intake.waiting() == 1
+
+
+def test_a_source_that_is_ahead_waits_and_another_does_not():
+    intake, fast, slow = Intake(limit=lambda: 2), Named("fast"), Named("slow")
+    emit = intake.emitter(fast)
+    emit(events(1, 2))
+    emitted = threading.Event()
+    thread = threading.Thread(target=lambda: (emit(events(3)), emitted.set()), daemon=True)
+    thread.start()
+    intake.emitter(slow)(events(9))
+    assert not emitted.wait(0.1)
+    taken = take(intake)
+    assert [name for name, _ in ids(taken)] == ["fast", "slow"]
+    assert not emitted.wait(0.1)  # taken is still in hand
+    intake.done(fast, 2)
+    assert emitted.wait(5)
+    thread.join(5)
+
+
+def test_an_event_that_comes_alone_is_not_delayed():
+    intake = Intake(limit=lambda: 100)
+    intake.emitter(Named("a"))(events(1))
+    began = time.monotonic()
+    assert take(intake, linger=5.0)
+    assert time.monotonic() - began < 2
+
+
+@pytest.mark.parametrize(("waits", "found"), [(False, 2), (True, 1)])
+def test_while_events_flow_it_lingers_for_more_unless_the_source_waits_for_the_ack(waits, found):
+    intake, a = Intake(limit=lambda: 100), Named("a", waits_for_ack=waits)
+    emit = intake.emitter(a)
+    emit(events(1))
+    take(intake)
+    intake.done(a, 1)
+    emit(events(2))
+    timer = threading.Timer(0.1, lambda: emit(events(3)))
+    timer.start()
+    assert sum(len(e) for _, e in take(intake, 2, linger=5.0)) == found
+    timer.join(5)
+
+
+def test_closing_gives_back_what_was_not_taken_and_refuses_the_rest_until_it_is_opened():
+    intake, a = Intake(limit=lambda: 1), Named("a")
+    emit = intake.emitter(a)
+    emit(events(1))
+    refused = []
+
+    def blocked():
+        try:
+            emit(events(2))
+        except IntakeClosed:
+            refused.append(True)
+
+    thread = threading.Thread(target=blocked, daemon=True)
+    thread.start()
+    assert ids(intake.close()) == [("a", ["event-1"])]
+    thread.join(5)
+    assert refused == [True]
+    with pytest.raises(IntakeClosed):
+        emit(events(3))
+    assert take(intake, timeout=0) == []
+    intake.done(a, 1)
+    intake.open()
+    emit(events(4))
+    assert ids(take(intake)) == [("a", ["event-4"])]
