@@ -12,6 +12,8 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
+import msgspec
+
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.engine.cycle import Batch, CommitCycle
 from watcher_sync.engine.housekeeping import SignsOfLife
@@ -60,7 +62,10 @@ def replay_quarantined(
 def _decoded(row_id: int, event: Event) -> Event:
     if event.undecodable is None:
         return event
-    return read_body(event.data, source=event.source, number=row_id, deliveries=event.deliveries)
+    decoded = read_body(event.data, source=event.source, number=row_id, deliveries=event.deliveries)
+    if decoded.undecodable is not None:
+        return msgspec.structs.replace(event, undecodable=decoded.undecodable)
+    return decoded
 
 
 def _finish(store: Store, cycle: CommitCycle, tally: Tally, began: float) -> dict[str, float]:
