@@ -1,31 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Against a real RabbitMQ on this machine; skipped where there is none."""
+"""The publisher of the tests and the demo, against a real RabbitMQ."""
 
 from __future__ import annotations
 
 import json
-import socket
+import urllib.parse
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from watcher_sync.testing import nova
 from watcher_sync.testing.cloud import CloudSimulator
-
-amqp = pytest.importorskip("amqp")
-
-from watcher_sync.testing.publish import Publisher  # noqa: E402
+from watcher_sync.testing.publish import Publisher
 
 
 @pytest.fixture
-def publisher() -> Iterator[Publisher]:
-    try:
-        socket.create_connection(("127.0.0.1", 5672), timeout=1).close()
-    except OSError:
-        pytest.skip("no RabbitMQ on this machine")
+def publisher(broker: Any) -> Iterator[Publisher]:
+    at = urllib.parse.urlsplit(broker.amqp_url)
     name = f"test-{uuid.uuid4().hex[:12]}"
-    with Publisher(exchange=name, topic=name) as made:
+    login = {"user": at.username or "guest", "password": at.password or "guest"}
+    with Publisher(host=f"{at.hostname}:{at.port or 5672}", exchange=name, topic=name, **login) as made:
         queues = made.declare_queues()
         yield made
         for queue in queues:
