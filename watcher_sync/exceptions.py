@@ -8,6 +8,8 @@ with the message as the one line on stderr.
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class WatcherSyncError(Exception):
     """The root of this project's errors; its message is fit to be shown to an operator."""
@@ -72,3 +74,25 @@ class LeaseHeld(StorageError):
 
 class SourceError(WatcherSyncError):
     """A source cannot run now; its supervisor starts it again."""
+
+
+class OperationRunning(WatcherSyncError):
+    """Another operation holds the entity's lease now.
+
+    :ivar lease: who, what, since when and until when.
+    """
+
+    def __init__(self, lease: Any) -> None:
+        super().__init__(f"{lease.holder} holds it for {lease.operation} since {lease.since:%Y-%m-%dT%H:%M:%SZ}")
+        self.lease = lease
+
+
+class StaleToken(WatcherSyncError):
+    """The lease that the token stands for was ended, or another has taken it over: nothing may be written with it.
+
+    :ivar lease: whose it is now; None: nobody's.
+    """
+
+    def __init__(self, lease: Any) -> None:
+        super().__init__("the operation's lease is not held any more")
+        self.lease = lease

@@ -7,7 +7,10 @@
 ``.. handler-matrix::``
     The event types that the installed handlers declare, with what each handler does.
 
-Both read the package that is installed where Sphinx runs.
+``.. service-types::``
+    The built-in service types of DCM: statuses and what publishers call them instead.
+
+All read the package that is installed where Sphinx runs.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from watcher_sync.handlers.base import Handler
+from watcher_sync.handlers.dcm_services import BUILTIN
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.kinds import Field, Kind
 
@@ -60,6 +64,21 @@ class HandlerMatrix(_Generated):
             yield from inspect.cleandoc(handler.__doc__ or "").splitlines()[:1]
             yield ""
             yield from _table(("What is done", "Event types"), _handler_rows(handler), widths="40 60")
+
+
+class ServiceTypes(_Generated):
+    """``.. service-types::``"""
+
+    def lines(self) -> Iterator[str]:
+        rows = [
+            (
+                f"``{service.name}``",
+                ", ".join(f"``{status}``" for status in sorted(service.statuses)),
+                ", ".join(f"``{word}``: ``{status}``" for word, status in sorted(service.aliases.items())),
+            )
+            for service in sorted(BUILTIN, key=lambda s: s.name)
+        ]
+        yield from _table(("Service type", "Statuses", "What also means one of them"), rows, widths="15 50 35")
 
 
 def _kind_lines(kind: Kind) -> Iterator[str]:
@@ -120,4 +139,5 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
     app.add_directive("entity-kinds", EntityKinds)
     app.add_directive("handler-matrix", HandlerMatrix)
+    app.add_directive("service-types", ServiceTypes)
     return {"version": "1", "parallel_read_safe": True}

@@ -13,6 +13,7 @@ copyright = author
 release = version = installed("watcher-sync")
 
 extensions = [
+    "cliff.sphinxext",
     "oslo_config.sphinxext",
     "sphinx.ext.autodoc",
     "watcher_sync_registry",

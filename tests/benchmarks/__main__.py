@@ -24,7 +24,7 @@ process.prepare()
 
 from rich.console import Console  # noqa: E402 - threads first
 
-from tests.benchmarks import broker, memory, replaying  # noqa: E402 - threads first
+from tests.benchmarks import broker, committed, jetstream, memory, pods, replaying  # noqa: E402 - threads first
 from tests.benchmarks.figures import Figure, document, print_table  # noqa: E402 - threads first
 from tests.benchmarks.places import FULL, QUICK, Bench  # noqa: E402 - threads first
 
@@ -32,7 +32,11 @@ BENCHMARKS: dict[str, Callable[[Bench], list[Figure]]] = {
     "replay": replaying.replay,
     "poison": replaying.poison,
     "rabbitmq": broker.rabbitmq,
+    "rabbitmq-poison": broker.poisoned,
     "latency": broker.latency,
+    "jetstream-pull": jetstream.pulling,
+    "jetstream": committed.jetstream,
+    "pods": pods.pods,
     "snapshots": memory.snapshots,
     "memory": memory.memory,
 }

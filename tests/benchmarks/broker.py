@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From RabbitMQ to a committed model: the rate against a listener that does nothing, and a lone event's way.
+"""From RabbitMQ to a committed model: the rate against a listener that does nothing, the rate with bad input
+against the rate without, and a lone event's way.
 
-Both listeners have a queue of their own on one exchange, so that each message comes to both. The clock runs
-from the end of the first batch to the end of the last, so neither side's connecting is counted. The engine
-runs in a thread of this process, and so does the plain listener's worker.
+Each listener has a queue of its own on one exchange, so that each message comes to both where there are two.
+All of it waits in the queue before the listener is there, and the clock runs from the end of the first batch to
+the end of the last, so neither publishing nor connecting is counted. The engine runs in a thread of this
+process, and so does the plain listener's worker.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gc
+import random
 import secrets
 import sqlite3
 import statistics
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -22,20 +25,17 @@ import oslo_messaging
 from oslo_config import cfg
 
 from tests.benchmarks.figures import Budget, Figure, against
-from tests.benchmarks.places import Bench, Place
-from watcher_sync.engine import assembly
-from watcher_sync.engine.engine import Engine
-from watcher_sync.sources.base import SourceState
+from tests.benchmarks.places import Bench, Place, among
+from tests.benchmarks.running import Broken, counted, rate_of, running_engine, until
 from watcher_sync.testing import nova
+from watcher_sync.testing.nova import Document
+from watcher_sync.testing.poison import poison
 from watcher_sync.testing.publish import Publisher
 from watcher_sync.testing.recording import oslo_body
 
-_PATIENCE = 60.0
 _TOPIC = "versioned_notifications"
-
-
-class Broken(Exception):
-    """The measurement did not come to its end."""
+_POISON_PAIRS = 3
+"""Times the usual number of pairs: what poison costs is less than what one pair differs from the next."""
 
 
 class Names:
@@ -74,13 +74,13 @@ def rabbitmq(bench: Bench) -> list[Figure]:
     names = Names(bench.broker)
     pairs: list[tuple[float, float]] = []
     with names.publisher() as publisher:
-        _bind(publisher, names)
+        _bind(publisher, names.exchange, names.ours, names.plain)
         for _ in range(bench.scale.pairs):
             publisher.publish(documents)
-            with _engine(names.place(bench)) as engine:
-                subject = _rate(lambda: sum(list(engine.tally.outcomes.values())), len(documents))
+            with running_engine(names.place(bench)) as engine:
+                subject = rate_of(lambda: counted(engine)[0], len(documents))
             with _plain(names) as count:
-                reference = _rate(count, len(documents))
+                reference = rate_of(count, len(documents))
             pairs.append((subject, reference))
     return [
         against(
@@ -95,14 +95,61 @@ def rabbitmq(bench: Bench) -> list[Figure]:
     ]
 
 
+def poisoned(bench: Bench) -> list[Figure]:
+    """Good events a second when one in a hundred of what comes is bad, held against the same without.
+
+    The good events are the same in both, and every kind of bad input is among the bad, those of a mebibyte too.
+    """
+    good = bench.part_events(bench.scale.messages)
+    bad = [item.raw for item in poison(random.Random(3), form="oslo") if item.quarantine]
+    random.Random(4).shuffle(bad)  # so that a short run has some of every sort
+    mixed: list[Document | bytes] = list(among(good, bad))
+    names = Names(bench.broker)
+    pairs: list[tuple[float, float]] = []
+    with names.publisher() as publisher:
+        _bind(publisher, names.exchange, names.ours)
+        for turn in range(bench.scale.pairs * _POISON_PAIRS):
+            # Each comes first in every second pair: what warms up or wears out does not count for one side.
+            first, second = (good, mixed) if turn % 2 else (mixed, good)
+            rates = [_good_rate(bench, names, publisher, each, good=len(good)) for each in (first, second)]
+            pairs.append((rates[1], rates[0]) if turn % 2 else (rates[0], rates[1]))
+    spoiled = [message for message in mixed if isinstance(message, bytes)]
+    share = sum(map(len, spoiled)) / sum(len(oslo_body(event)) for event in good)
+    kinds = f"{min(len(bad), len(spoiled))} of {len(bad)} kinds"
+    return [
+        against(
+            pairs,
+            benchmark="rabbitmq-poison",
+            what="RabbitMQ to a committed model with 1 % of the messages poisoned",
+            unit="good events/s",
+            reference_unit="events/s",
+            budget=Budget(">=", 0.9),
+            note=f"{len(good):,} good messages, {len(spoiled)} bad of {kinds} with {share:.0%} of the good ones' bytes",
+        )
+    ]
+
+
+def _good_rate(
+    bench: Bench, names: Names, publisher: Publisher, messages: Sequence[Document | bytes], *, good: int
+) -> float:
+    """Good events a second of one engine on one full queue."""
+    gc.collect()
+    publisher.publish(messages)
+    with running_engine(names.place(bench)) as engine:
+        rate = rate_of(lambda: counted(engine)[0], good)
+        if counted(engine) != (good, len(messages) - good):
+            raise Broken("not everything bad, or something good, is in quarantine")
+    return rate
+
+
 def latency(bench: Bench) -> list[Figure]:
     """From the publication of an event that comes alone to its row in SQLite."""
     names = Names(bench.broker)
     taken: list[float] = []
     with names.publisher() as publisher:
-        _bind(publisher, names)
+        _bind(publisher, names.exchange, names.ours)
         place = names.place(bench)
-        with _engine(place), sqlite3.connect(place.database) as reader:
+        with running_engine(place), sqlite3.connect(place.database) as reader:
             for turn in range(bench.scale.lone + 5):
                 key = f"00000000-0000-4000-a000-{turn:012d}"
                 document = nova.event("instance.update", uuid=key, envelope={"message_id": f"lone-{turn}"})
@@ -110,7 +157,7 @@ def latency(bench: Bench) -> list[Figure]:
                 time.sleep(0.03)  # so that it comes alone
                 began = time.perf_counter()
                 publisher.publish([body])
-                _until(lambda: _is_there(reader, key), pause=0.0003)  # noqa: B023
+                until(lambda: _is_there(reader, key), pause=0.0003)  # noqa: B023
                 taken.append((time.perf_counter() - began) * 1000)
     taken = sorted(taken[5:])
     return [
@@ -135,28 +182,13 @@ def _is_there(reader: sqlite3.Connection, key: str) -> bool:
     return reader.execute("SELECT 1 FROM instances WHERE id = ?", (key,)).fetchone() is not None
 
 
-def _bind(publisher: Publisher, names: Names) -> None:
-    """Make both queues as the listeners will, so that messages wait there before they listen."""
+def _bind(publisher: Publisher, exchange: str, *queues: str) -> None:
+    """Make the queues as their listeners will, so that messages wait there before they listen."""
     channel: Any = publisher._channel
-    for queue in (names.ours, names.plain):
+    for queue in queues:
         channel.queue_declare(queue, durable=False, auto_delete=False)
         for priority in ("info", "warn", "error", "critical"):
-            channel.queue_bind(queue, names.exchange, routing_key=f"{_TOPIC}.{priority}")
-
-
-@contextlib.contextmanager
-def _engine(place: Place) -> Iterator[Engine]:
-    """The real engine, leading, in a thread."""
-    engine = assembly.assemble(place.conf)
-    thread = threading.Thread(target=engine.run, name="engine", daemon=True)
-    thread.start()
-    try:
-        _until(lambda: any(s.state is SourceState.CONNECTED for s in list(engine.source_status().values())))
-        yield engine
-    finally:
-        engine.stop()
-        thread.join(_PATIENCE)
-        place.store.engine.dispose()
+            channel.queue_bind(queue, exchange, routing_key=f"{_TOPIC}.{priority}")
 
 
 class _Endpoint:
@@ -194,20 +226,3 @@ def _plain(names: Names) -> Iterator[Callable[[], int]]:
         listener.stop()
         listener.wait()
         transport.cleanup()
-
-
-def _rate(count: Callable[[], int], wanted: int) -> float:
-    """Events a second between the end of the first batch and the end of the last."""
-    _until(lambda: count() > 0)
-    first, began = count(), time.perf_counter()
-    _until(lambda: count() >= wanted)
-    return (wanted - first) / (time.perf_counter() - began)
-
-
-def _until(condition: Callable[[], bool], *, pause: float = 0.002) -> None:
-    """:raises Broken: when the condition does not come true."""
-    deadline = time.monotonic() + _PATIENCE
-    while not condition():
-        if time.monotonic() > deadline:
-            raise Broken("not done in time")
-        time.sleep(pause)

@@ -8,13 +8,17 @@ One thread.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import pathlib
 import random
+import secrets
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
 import msgspec
+import sqlalchemy as sa
 from oslo_config import cfg
 
 from tests.services.ensure import url_of
@@ -22,6 +26,7 @@ from watcher_sync.cmd import process
 from watcher_sync.dispatch import Dispatcher, load_handlers
 from watcher_sync.engine import assembly
 from watcher_sync.engine.replay import replay
+from watcher_sync.sources.ahead import read_ahead
 from watcher_sync.sources.replay import read_events
 from watcher_sync.storage import schema
 from watcher_sync.storage.store import Store
@@ -30,6 +35,9 @@ from watcher_sync.testing.poison import poison
 from watcher_sync.testing.recording import write_jsonl
 
 _SMALL = 65_536
+
+Good = TypeVar("Good")
+Bad = TypeVar("Bad")
 
 
 class Scale(msgspec.Struct, frozen=True):
@@ -47,7 +55,7 @@ class Scale(msgspec.Struct, frozen=True):
     lone: int
     """Lone events whose latency is taken."""
     slice: int
-    """Events of the replay with and without poison."""
+    """Good events of the replay with and without poison."""
     many: int
     """Instances of the large snapshot."""
 
@@ -59,12 +67,16 @@ QUICK = Scale(hosts=100, instances=2_000, changes=500, pairs=1, messages=4_000, 
 
 
 class Place:
-    """One measurement's database and configuration."""
+    """One measurement's database and configuration.
 
-    def __init__(self, folder: pathlib.Path, **sections: dict[str, object]) -> None:
+    :param connection: the database's URL; None for a new SQLite file, :attr:`database`.
+    """
+
+    def __init__(self, folder: pathlib.Path, *, connection: str | None = None, **sections: dict[str, object]) -> None:
         folder.mkdir()
         self.database = folder / "watcher-sync.sqlite"
-        lines = ["[DEFAULT]", f"state_path = {folder}", "[database]", f"connection = sqlite:///{self.database}"]
+        connection = connection or f"sqlite:///{self.database}"
+        lines = ["[DEFAULT]", f"state_path = {folder}", "[database]", f"connection = {connection}"]
         for section, options in sections.items():
             lines += [f"[{section}]", *(f"{name} = {value}" for name, value in options.items())]
         file = folder / "watcher-sync.conf"
@@ -78,8 +90,8 @@ class Place:
 
     def replay(self, path: pathlib.Path) -> tuple[int, float]:
         """Replay a recording as ``watcher-sync-manage replay`` does; (events, events a second)."""
-        events = read_events([str(path)], "nova")
         began = time.perf_counter()
+        events = read_ahead(lambda: read_events([str(path)], "nova"))
         result = replay(self.store, self.dispatcher, events, batch_size=self.conf.engine.batch_size)
         return int(result["read"]), result["read"] / (time.perf_counter() - began)
 
@@ -93,12 +105,33 @@ class Bench:
         self._made: dict[str, pathlib.Path] = {}
         self._numbers = itertools.count()
 
-    def place(self, **sections: dict[str, object]) -> Place:
+    def place(self, *, connection: str | None = None, **sections: dict[str, object]) -> Place:
         """A fresh one.
 
+        :param connection: as :class:`Place` takes it.
         :param sections: configuration: group -> option -> value.
         """
-        return Place(self.folder / f"place-{next(self._numbers)}", **sections)
+        return Place(self.folder / f"place-{next(self._numbers)}", connection=connection, **sections)
+
+    @contextlib.contextmanager
+    def database(self, service: str) -> Iterator[str]:
+        """The URL of an empty database, which is gone afterwards.
+
+        :param service: ``sqlite`` or ``postgresql``.
+        """
+        if service == "sqlite":
+            yield f"sqlite:///{self.folder / f'database-{next(self._numbers)}.sqlite'}"
+            return
+        server = sa.make_url(url_of(service))
+        name = f"watcher_sync_bench_{secrets.token_hex(6)}"
+        engine = sa.create_engine(server, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
+        with engine.connect() as connection:
+            connection.exec_driver_sql(f"CREATE DATABASE {name}")
+        try:
+            yield server.set(database=name).render_as_string(hide_password=False)
+        finally:
+            with engine.connect() as connection:
+                connection.exec_driver_sql(f"DROP DATABASE {name} WITH (FORCE)")
 
     @property
     def broker(self) -> str:
@@ -125,14 +158,12 @@ class Bench:
         return CloudSimulator(seed=2, hosts=100, instances=2_000).history(count)
 
     def poisoned(self) -> pathlib.Path:
-        """The same as :meth:`part`, one event in a hundred replaced by one that belongs into quarantine."""
+        """The same as :meth:`part`, and among its events one in a hundred that belongs into quarantine."""
         if "poisoned" not in self._made:
             bodies = [item.raw for item in poison(random.Random(3)) if item.quarantine and _fits_a_line(item.raw)]
-            venom = itertools.cycle(bodies)
             path = self.folder / "poisoned.jsonl"
             with self.part().open("rb") as clean, path.open("wb") as out:
-                for number, line in enumerate(clean):
-                    out.write(next(venom) + b"\n" if number % 100 == 50 else line)
+                out.writelines(among(clean, [body + b"\n" for body in bodies]))
             self._made["poisoned"] = path
         return self._made["poisoned"]
 
@@ -140,6 +171,23 @@ class Bench:
         path = self.folder / f"{name}.jsonl"
         write_jsonl(path, events)
         return path
+
+
+def among(good: Iterable[Good], bad: Iterable[Bad]) -> Iterator[Good | Bad]:
+    """All that is good, in its order, and one in a hundred of what comes is bad; never the first, never the last.
+
+    :param bad: in turn, and again from the first after the last.
+    """
+    venom = itertools.cycle(bad)
+    held: list[Good] = []
+    for item in good:
+        held.append(item)
+        if len(held) == 99:
+            yield from held[:49]
+            yield next(venom)
+            yield from held[49:]
+            held.clear()
+    yield from held
 
 
 def _fits_a_line(body: bytes) -> bool:

@@ -134,7 +134,7 @@ def naive_pipeline(recording: pathlib.Path, target: pathlib.Path, *, events: int
         file.seek(0)
         lines = list(itertools.islice(file, 0, None, step))[:events]
     engine = sa.create_engine(f"sqlite:///{target}")
-    sa.event.listen(engine, "connect", _set_pragmas)
+    sa.event.listen(engine, "connect", set_pragmas)
     Base.metadata.create_all(engine)
     began = time.perf_counter()
     for line in lines:
@@ -152,6 +152,7 @@ def naive_pipeline(recording: pathlib.Path, target: pathlib.Path, *, events: int
     return len(lines) / seconds
 
 
-def _set_pragmas(connection: Any, _record: Any) -> None:
+def set_pragmas(connection: Any, _record: Any) -> None:
+    """For every new connection of an SQLAlchemy engine on SQLite: what our own engine sets."""
     for pragma in _PRAGMAS:
         connection.execute(f"PRAGMA {pragma}").close()

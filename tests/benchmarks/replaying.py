@@ -60,23 +60,26 @@ def replay(bench: Bench) -> list[Figure]:
 
 
 def poison(bench: Bench) -> list[Figure]:
-    """The rate with one bad event in a hundred, held against the same without."""
+    """Good events a second when one in a hundred of what comes is bad, held against the same without."""
     clean, poisoned = bench.part(), bench.poisoned()
     pairs: list[tuple[float, float]] = []
-    for _ in range(bench.scale.pairs):
-        gc.collect()
-        _, good = bench.place().replay(clean)
-        gc.collect()
-        _, bad = bench.place().replay(poisoned)
-        pairs.append((bad, good))
+    for turn in range(bench.scale.pairs):
+        # Each comes first in every second pair: what warms up or wears out does not count for one side.
+        first, second = (clean, poisoned) if turn % 2 else (poisoned, clean)
+        rates: list[float] = []
+        for recording in (first, second):
+            gc.collect()
+            read, rate = bench.place().replay(recording)
+            rates.append(rate * bench.scale.slice / read)
+        pairs.append((rates[1], rates[0]) if turn % 2 else (rates[0], rates[1]))
     return [
         against(
             pairs,
             benchmark="poison",
             what="replay with 1 % of the events poisoned",
-            unit="events/s",
+            unit="good events/s",
             reference_unit="events/s",
             budget=Budget(">=", 0.9),
-            note=f"{bench.scale.slice:,} events; bad bodies of up to 64 KiB",
+            note=f"{bench.scale.slice:,} good events; bad bodies of up to 64 KiB",
         )
     ]

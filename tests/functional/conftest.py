@@ -5,14 +5,17 @@ Databases are made for one test and dropped after it. On the broker a test uses 
 default virtual host, handed out by ``broker.name``, and what it made under these names is deleted after
 it. A service that is missing fails the test and says so; it never skips it.
 
+What a test measures it hands to ``figure``, and the run shows it at its end.
+
 Tests that break servers take ``own_postgresql`` or ``own_rabbitmq``: real processes of their own, to be
 stopped, killed and started again (see tests/services/servers.py).
 """
 
 from __future__ import annotations
 
+import itertools
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,16 +23,50 @@ import kombu
 import pytest
 import sqlalchemy
 
-from tests.services.ensure import CannotEnsure, url_of
-from tests.services.servers import Server, private_postgresql, private_rabbitmq
+from tests.services.ensure import CannotEnsure, tool, url_of
+from tests.services.servers import Server, private_nats, private_postgresql, private_rabbitmq
 
 PRIORITIES = ("audit", "debug", "info", "warn", "error", "critical", "sample")
 """oslo.messaging's: without a pool it binds a queue "topic.priority" for each."""
 
 
+_FIGURE = "figure"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    reports = itertools.chain.from_iterable(terminalreporter.stats.values())
+    # A report carries its properties from the process that ran the test to the one that prints.
+    figures = [
+        f"{report.nodeid.rpartition('::')[2]}: {text}"
+        for report in reports
+        if getattr(report, "when", None) == "teardown"
+        for name, text in report.user_properties
+        if name == _FIGURE
+    ]
+    if figures:
+        terminalreporter.section("what was measured")
+        for figure in figures:
+            terminalreporter.line(figure)
+
+
+@pytest.fixture
+def figure(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Show a measured figure at the end of the run."""
+    return lambda text: request.node.user_properties.append((_FIGURE, text))
+
+
 def _service_url(service: str) -> str:
     try:
         return url_of(service)
+    except CannotEnsure as exc:
+        pytest.fail(str(exc), pytrace=False)
+
+
+@pytest.fixture(scope="session")
+def kubectl_path() -> str:
+    """kubectl, whichever version is at hand."""
+    try:
+        return tool("kubectl")
     except CannotEnsure as exc:
         pytest.fail(str(exc), pytrace=False)
 
@@ -123,4 +160,11 @@ def own_postgresql() -> Iterator[Server]:
 def own_rabbitmq() -> Iterator[Server]:
     """A RabbitMQ process of this test's own, to be stopped and killed."""
     with private_rabbitmq() as server:
+        yield server
+
+
+@pytest.fixture
+def own_nats() -> Iterator[Server]:
+    """A NATS with JetStream of this test's own, to be stopped and killed."""
+    with private_nats() as server:
         yield server

@@ -11,14 +11,16 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from watcher_sync.testing import nova
+from tests.functional.api.conftest import free_port
+from watcher_sync.testing import dcm, nats_server, nova
 
 BIN = pathlib.Path(sys.executable).parent
-SMALL = ("--plain", "--hosts", "10", "--instances", "40")
+SMALL = ("--plain", "--hosts", "10", "--instances", "40", "--service-instances", "20")
 
 
 def demo(*options: str, timeout: float = 90) -> subprocess.CompletedProcess[str]:
@@ -70,7 +72,7 @@ def test_it_ends_in_time_with_a_model_equal_to_the_cloud_and_leaves_nothing_behi
     assert done.returncode == 0, done.stdout + done.stderr
     assert time.monotonic() - began < 30
     assert re.search(r"^Equal +\d", done.stdout, re.MULTILINE)
-    assert re.search(r"came twice, [1-9]\d* were broken", done.stdout)
+    assert re.search(r"came twice, [1-9]\d* were broken; DCM's came through NATS JetStream", done.stdout)
     assert done.stderr == ""
     assert list(tmp_path.iterdir()) == []
 
@@ -104,6 +106,40 @@ def test_an_instance_that_the_cloud_never_had_is_found_and_fails_the_demo(
     assert f"instance {intruder} is in the model and was never there" in output
 
 
+def test_without_nats_dcms_events_stay_in_the_process_and_disorder_does_no_harm() -> None:
+    done = demo("--for", "4", "--seed", "12", "--rate", "0", "--poison", "5", "--no-nats", *SMALL)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "DCM's came within this process" in done.stdout
+    assert re.search(r"^Model .*service_type_instance 20;", done.stdout, re.MULTILINE)
+
+
+def test_without_a_nats_server_on_the_machine_the_demo_does_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is beside the interpreter and on the path cannot be taken away, so this asks the finder itself."""
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    assert nats_server.find_server() is None
+
+
+def test_without_service_instances_there_is_no_dcm() -> None:
+    done = demo("--for", "2", *SMALL[:-1], "0")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "service_type_instance" not in done.stdout[done.stdout.index("\nModel") :]
+
+
+def test_a_provider_that_dcm_never_had_is_found_and_fails_the_demo(
+    running: Callable[..., subprocess.Popen[str]], tmp_path: pathlib.Path
+) -> None:
+    state = tmp_path / "state"
+    process = running("--state-path", str(state), *SMALL)
+    file = tmp_path / "foreign.json"
+    file.write_text(json.dumps(dcm.health(provider="intruder")))
+    assert json.loads(manage(state / "demo.conf", "replay", "-f", "json", str(file)))["applied"] == 1
+    process.send_signal(signal.SIGINT)
+    output = process.communicate(timeout=60)[0]
+    assert process.returncode == 1, output
+    assert "provider intruder/vm is in the model and was never there" in output
+
+
 def test_the_commands_that_it_names_show_the_model_while_it_runs_and_afterwards(
     running: Callable[..., subprocess.Popen[str]], tmp_path: pathlib.Path
 ) -> None:
@@ -119,6 +155,20 @@ def test_the_commands_that_it_names_show_the_model_while_it_runs_and_afterwards(
     assert len(manage(config, "model", "dump", "--kind", "instance").splitlines()) == int(count[1])
 
 
+def test_its_page_and_the_command_line_answer_while_it_runs(running: Callable[..., subprocess.Popen[str]]) -> None:
+    port = free_port()
+    process = running("--port", str(port), *SMALL)
+    url = f"http://127.0.0.1:{port}"
+    with urllib.request.urlopen(f"{url}/", timeout=10) as page:
+        assert "watcher_sync" in page.read().decode()
+    command = [BIN / "watcher-sync", "--endpoint", url, "entity", "list", "compute_node", "-f", "json"]
+    listed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert "compute-0" in {node["id"] for node in json.loads(listed.stdout)}
+    process.send_signal(signal.SIGTERM)
+    output = process.communicate(timeout=60)[0]
+    assert process.returncode == 0, output
+
+
 @pytest.mark.parametrize(
     ("options", "names"),
     [
@@ -126,6 +176,7 @@ def test_the_commands_that_it_names_show_the_model_while_it_runs_and_afterwards(
         (("--for", "-1"), "--for"),
         (("--poison", "101"), "--poison"),
         (("--rate", "-1"), "--rate"),
+        (("--service-instances", "-1"), "--service-instances"),
         (("--state-path", os.devnull), "--state-path"),
     ],
 )

@@ -5,9 +5,10 @@
 
 For each of RabbitMQ, PostgreSQL, MariaDB and NATS, in this order: an address given in the environment
 must work, or the run ends here; a server on the usual loopback port is taken when it lets us log in;
-otherwise a private one is started on a free port and stopped when the command has ended. A program that
-is missing is installed from the distribution's packages, when we are root and there is apt-get. What
-cannot be had is said in one line, and the exit status is 1: nothing is ever skipped silently.
+otherwise a private one is started on a free port and stopped when the command has ended. Programs that
+tests run themselves (:data:`TOOLS`, and Chromium for the page) come from the environment or from PATH. A
+program that is missing is installed from the distribution's packages, when we are root and there is
+apt-get. What cannot be had is said in one line, and the exit status is 1: nothing is ever skipped silently.
 
 The addresses reach the command in the environment, under the names of :data:`VARIABLES`. Standard
 library only, so that it runs before anything is installed. With no command it only says what it found.
@@ -25,6 +26,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from types import FrameType
 
+from tests.services import browser
 from tests.services.probes import why_unusable
 from tests.services.servers import MariaDB, Nats, PostgreSQL, RabbitMQ, Server, ServiceBroken, ServiceMissing
 
@@ -33,6 +35,8 @@ VARIABLES = {
     "postgresql": "WATCHER_SYNC_TEST_POSTGRESQL_URL",
     "mariadb": "WATCHER_SYNC_TEST_MARIADB_URL",
     "nats": "WATCHER_SYNC_TEST_NATS_URL",
+    browser.NAME: browser.VARIABLE,
+    "kubectl": "WATCHER_SYNC_TEST_KUBECTL",
 }
 
 DEFAULT_URLS = {
@@ -54,7 +58,12 @@ PACKAGES = {
     "postgresql": "postgresql",
     "mariadb": "mariadb-server",
     "nats": "nats-server",
+    browser.NAME: browser.PACKAGE,
+    "kubectl": "kubernetes-client",
 }
+
+TOOLS = ("kubectl",)
+"""Programs that are no servers; their variables hold paths."""
 
 
 class CannotEnsure(Exception):
@@ -76,11 +85,39 @@ def url_of(service: str) -> str:
     return url
 
 
+def tool(name: str) -> str:
+    """The path of a program of :data:`TOOLS`: the one that the environment names, else the one in PATH.
+
+    :raises CannotEnsure: when there is none.
+    """
+    given = os.environ.get(VARIABLES[name], name)
+    found = shutil.which(given)
+    if found is None:
+        raise CannotEnsure(
+            f"{name} is missing: {given} is no program; install the package {PACKAGES[name]}, "
+            f"set {VARIABLES[name]}, or run the tests through `python -m tests.services.ensure -- COMMAND`, "
+            "which installs it"
+        )
+    return found
+
+
+def ensure_tool(name: str) -> str:
+    """The path of the program, which is installed where it is missing.
+
+    :raises CannotEnsure: saying what is missing.
+    """
+    if VARIABLES[name] not in os.environ and shutil.which(name) is None:
+        _install(name, because=f"{name} is not installed")
+    return tool(name)
+
+
 def ensure(service: str, stack: ExitStack) -> str:
     """The address of a usable server; one that is started here goes when the stack is closed.
 
     :raises CannotEnsure: saying what is missing.
     """
+    if service == browser.NAME:
+        return _ensure_browser()
     if VARIABLES[service] in os.environ:
         given = os.environ[VARIABLES[service]]
         reason = why_unusable(service, given)
@@ -101,6 +138,20 @@ def ensure(service: str, stack: ExitStack) -> str:
         return _started(service, stack).url
     except (ServiceMissing, ServiceBroken) as exc:
         raise CannotEnsure(f"{service} is missing even after {PACKAGES[service]} was installed: {exc}") from exc
+
+
+def _ensure_browser() -> str:
+    """The path of a Chromium that can be driven."""
+    try:
+        return browser.find().chromium
+    except ServiceMissing as exc:
+        if VARIABLES[browser.NAME] in os.environ:
+            raise CannotEnsure(f"{browser.NAME} is missing: {exc}") from exc
+        _install(browser.NAME, because=str(exc))
+    try:
+        return browser.find().chromium
+    except ServiceMissing as exc:
+        raise CannotEnsure(f"{browser.NAME} is missing even after {browser.PACKAGE} was installed: {exc}") from exc
 
 
 def _started(service: str, stack: ExitStack) -> Server:
@@ -138,16 +189,19 @@ def _interrupted(number: int, frame: FrameType | None) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """:returns: the command's exit status; 1 when a service is missing."""
     parser = argparse.ArgumentParser(prog="python -m tests.services.ensure", description="Run with all services.")
-    parser.add_argument("--only", action="append", choices=list(SERVERS), help="not all of them; may be repeated")
+    parser.add_argument(
+        "--only", action="append", choices=[*SERVERS, browser.NAME, *TOOLS], help="not all of them; may be repeated"
+    )
     parser.add_argument("command", nargs=argparse.REMAINDER, help="after --")
     arguments = parser.parse_args(argv)
     command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
     # A stopped run must stop its servers too.
     signal.signal(signal.SIGTERM, _interrupted)
     with ExitStack() as stack:
-        for service in arguments.only or SERVERS:
+        for service in arguments.only or [*SERVERS, browser.NAME, *TOOLS]:
             try:
-                os.environ[VARIABLES[service]] = ensure(service, stack)
+                found = ensure_tool(service) if service in TOOLS else ensure(service, stack)
+                os.environ[VARIABLES[service]] = found
             except CannotEnsure as exc:
                 _say(str(exc))
                 return 1
@@ -165,8 +219,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def without_credentials(url: str) -> str:
-    """The address without its credentials, fit to be printed."""
-    scheme, _, rest = url.partition("://")
+    """The address without its credentials, fit to be printed; a path as it is."""
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        return url
     return f"{scheme}://{rest.rpartition('@')[2]}"
 
 

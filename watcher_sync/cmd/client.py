@@ -1,30 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``watcher-sync``: what a user runs; each command is an entry point in ``watcher_sync.cli``."""
+"""``watcher-sync``: what a user runs; each command is an entry point in ``watcher_sync.cli``.
+
+Most commands speak to an API and need nothing of the rest of this package, so nothing of it is imported here:
+a listing does not wait for the engine's libraries to load.
+"""
 
 from __future__ import annotations
 
-import importlib.metadata
 import sys
 
-from cliff.app import App
-from cliff.commandmanager import CommandManager
-
-from watcher_sync.cmd import process
-
-COMMANDS = "watcher_sync.cli"
+from watcher_sync.client import shell
 
 
 def main() -> None:
     """Entry point."""
-    process.prepare()
     argv = sys.argv[1:]
     if not argv:
         print("error: no command given; see watcher-sync --help", file=sys.stderr)
         sys.exit(2)
-    app = App(
-        description="watcher_sync: one live, ordered, persisted model of a cloud",
-        version=importlib.metadata.version("watcher-sync"),
-        command_manager=CommandManager(COMMANDS),
-        deferred_help=True,
-    )
-    sys.exit(app.run(argv))
+    sys.exit(shell.run(argv))

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """``watcher-sync demo``: everything at work in one process, and the proof that the model is right.
 
-A simulated cloud publishes what Nova would, on a bus in memory. The engine, the real one, listens
-through oslo.messaging and commits to SQLite. Some of the notifications come late, twice or broken. At
-the end the tables are loaded back and compared with the cloud's own account, entity by entity and field
-by field; the exit status is 0 only if there is no difference.
+A simulated cloud publishes what Nova would, on a bus in memory, and simulated DCM providers publish status events
+(:mod:`watcher_sync.cmd.demo_dcm`). The engine, the real one, listens to both and commits to SQLite. Some of the
+messages come late, twice or broken. At the end the tables are loaded back and compared with what the cloud and the
+providers know of themselves, entity by entity and field by field; the exit status is 0 only if there is no difference.
 
-How it ends, step by step: the cloud begins nothing more and publishes what it has in hand; what is on
-the bus is committed; the engine drains and stops; the tables are loaded; they are compared.
+How it ends, step by step: cloud and providers begin nothing more and publish what they have in hand; what is on
+the way is committed; the engine drains and stops; the tables are loaded; they are compared.
 
-Threads: the cloud's, the engine's and those of its source; this one only looks, draws and waits.
+Meanwhile the API and its page are served (:mod:`watcher_sync.cmd.demo_api`).
+
+Threads: the cloud's, the providers', the API's, the engine's and those of its sources; this one only looks, draws and
+waits.
 """
 
 from __future__ import annotations
@@ -27,12 +30,13 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Final
 
-from cliff.command import Command
 from oslo_config import cfg
 from rich.console import Console
 from rich.live import Live
 
 from watcher_sync.cmd import process
+from watcher_sync.cmd.demo_api import ServedApi
+from watcher_sync.cmd.demo_dcm import UNTOLD, Dcm
 from watcher_sync.cmd.demo_screen import Figures, Screen, plain_line
 from watcher_sync.cmd.demo_watch import Watch
 from watcher_sync.engine import assembly
@@ -52,14 +56,18 @@ _CONFIG: Final = """\
 state_path = {state_path}
 
 [engine]
-enabled_sources = nova
+enabled_sources = {sources}
+
+[api]
+auth_strategy = noauth
+port = {port}
 
 [source_nova]
 driver = oslo_messaging
 transport_url = {transport_url}
 exchange = nova
 topics = versioned_notifications
-"""
+{more}"""
 
 _FRAME: Final = 0.25
 """Seconds between two pictures."""
@@ -77,33 +85,6 @@ class DemoFailed(WatcherSyncError):
     """The demo could not be brought to its end."""
 
 
-class Demo(Command):
-    """See it work: a simulated cloud, the engine and the model, all in this process."""
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """The options."""
-        parser = super().get_parser(prog_name)
-        add = parser.add_argument
-        add("--for", dest="length", type=_positive, metavar="SECONDS", help="end after so long; else with Ctrl-C")
-        add("--hosts", type=int, default=40, metavar="N", help="compute hosts of the cloud (default %(default)s)")
-        add("--instances", type=int, default=300, metavar="N", help="instances of the cloud (default %(default)s)")
-        add("--rate", type=float, default=150.0, metavar="N",
-            help="notifications a second once booted, 0 = as many as possible (default %(default)g)")  # fmt: skip
-        add("--seed", type=int, default=7, metavar="N", help="another seed is another history (default %(default)s)")
-        add("--poison", type=_percent, default=1.0, metavar="PERCENT",
-            help="broken messages that belong into quarantine (default %(default)g)")  # fmt: skip
-        add("--disorder", action=argparse.BooleanOptionalAction, default=True,
-            help="deliver some notifications late and some twice (default: yes)")  # fmt: skip
-        add("--plain", action="store_true", help="lines instead of the live picture, as when stdout is no terminal")
-        add("--state-path", metavar="DIR", help="keep database, configuration and log in this folder")
-        add("--keep", action="store_true", help="do not remove the temporary folder")
-        return parser
-
-    def take_action(self, parsed_args: argparse.Namespace) -> int:
-        """Run it; the exit status."""
-        return process.run(lambda _: run(parsed_args), [])
-
-
 def run(options: argparse.Namespace) -> int:
     """The whole demo.
 
@@ -115,10 +96,14 @@ def run(options: argparse.Namespace) -> int:
         simulator = CloudSimulator(seed=options.seed, hosts=options.hosts, instances=options.instances)
     except ValueError as exc:
         raise ConfigError(f"--hosts: {exc}") from None
-    if options.instances < 0 or options.rate < 0:
-        raise ConfigError("--instances and --rate must not be negative")
-    with _folder(options) as (folder, keep), _interruption() as interrupted:
-        demo = _Demo(options, folder, simulator)
+    if options.instances < 0 or options.rate < 0 or options.service_instances < 0:
+        raise ConfigError("--instances, --service-instances and --rate must not be negative")
+    with (
+        _folder(options) as (folder, keep),
+        _interruption() as interrupted,
+        Dcm.begun(options, folder / "nats") as dcm,
+    ):
+        demo = _Demo(options, folder, simulator, dcm)
         try:
             status = demo.judge(demo.play(interrupted))
         except WatcherSyncError:
@@ -132,7 +117,7 @@ def run(options: argparse.Namespace) -> int:
 class _Demo:
     """One run: what is started, watched, ended and judged."""
 
-    def __init__(self, options: argparse.Namespace, folder: pathlib.Path, simulator: CloudSimulator) -> None:
+    def __init__(self, options: argparse.Namespace, folder: pathlib.Path, simulator: CloudSimulator, dcm: Dcm) -> None:
         self._length: float | None = options.length
         terminal = Console().is_terminal
         self._console = Console(highlight=False, soft_wrap=not terminal)
@@ -140,8 +125,10 @@ class _Demo:
         self._folder = folder
         self._kept = bool(options.state_path or options.keep)
         self._config = folder / "demo.conf"
-        self._conf = _configure(folder, self._config)
-        self._engine = _make_engine(self._conf)
+        self._dcm = dcm
+        self._conf = _configure(folder, self._config, dcm, options.port)
+        self._engine = _make_engine(self._conf, dcm)
+        self._api = ServedApi(self._conf)
         self._reader = assembly.open_store(self._conf)
         self._watch = Watch(self._engine, self._reader)
         self._cloud = live.LiveCloud(
@@ -149,8 +136,13 @@ class _Demo:
             rate=options.rate or None,
             poison_percent=options.poison,
             disorder=options.disorder,
-            held_back=lambda: self._cloud.published - self._watch.committed() > _MOST_AHEAD,
+            held_back=lambda: self._cloud.published - self._watch.committed("nova") > _MOST_AHEAD,
             seed=options.seed,
+        )
+        self._dcm.prepare(
+            self._conf,
+            assembly.open_store(self._conf),
+            held_back=lambda: self._dcm.published - self._watch.committed("dcm") > _MOST_AHEAD,
         )
         self._engine_failure: Exception | None = None
         self._thread = threading.Thread(target=self._run_engine, name="engine", daemon=True)
@@ -158,17 +150,19 @@ class _Demo:
 
     def play(self, interrupted: threading.Event) -> Truth:
         """Run engine and cloud until it is time, then bring both to their end."""
-        with self._shown() as show:
+        with self._api, self._shown() as show:
             self._thread.start()
             self._wait(self._listening, show, "starting", _START_TIMEOUT, "the source does not connect")
             self._cloud.start()
+            self._dcm.start()
             while not interrupted.wait(_FRAME) and not self._is_over():
                 show("the cloud boots" if not self._cloud.booted else "the cloud lives")
                 self._look_after()
             self._cloud.stop(_STOP_TIMEOUT)
+            self._dcm.stop(_STOP_TIMEOUT)
             self._look_after()
             self._wait(
-                lambda: self._watch.committed() >= self._cloud.published,
+                lambda: self._watch.committed("nova") >= self._cloud.published and self._dcm.settled(),
                 show,
                 "draining",
                 _STOP_TIMEOUT,
@@ -177,32 +171,32 @@ class _Demo:
             show("drained", last=True)
         self._seconds = time.monotonic() - self._began
         self._stop_engine()
-        return self._cloud.truth()
+        return self._cloud.truth() | self._dcm.truth()
 
     def judge(self, truth: Truth) -> int:
         """Load the tables, compare, say what came out; the exit status."""
         say = self._console.print
         snapshot = self._reader.load().snapshot()
-        differences = list(compare(truth, snapshot))
+        differences = list(compare(truth, snapshot, ignored=UNTOLD))
         entities = {kind: snapshot.count(kind) for kind in snapshot.kinds if snapshot.count(kind)}
         outcomes = self._engine.tally.as_dict()
         quarantined = Quarantine(self._reader).count()
-        say(f"Published  {self._cloud.published:,} messages in {self._seconds:.0f} s; {self._cloud.repeated:,} of them "
-            f"came twice, {self._cloud.poisoned:,} were broken")  # fmt: skip
+        published = self._cloud.published + self._dcm.published
+        repeated, poisoned = self._cloud.repeated + self._dcm.repeated, self._cloud.poisoned + self._dcm.poisoned
+        say(f"Published  {published:,} messages in {self._seconds:.0f} s; {repeated:,} of them "
+            f"came twice, {poisoned:,} were broken; DCM's came {self._dcm.way}")  # fmt: skip
         say("Committed  " + ", ".join(f"{name} {n:,}" for name, n in outcomes.items() if name != "read" and n))
         say(f"Model      {', '.join(f'{kind} {n:,}' for kind, n in entities.items())}; journal at seq "
             f"{snapshot.generation:,}; {quarantined:,} different messages in quarantine")  # fmt: skip
         if differences:
-            say(f"[bold red]Not equal[/]  {len(differences):,} differences between the model and the cloud:")
+            say(f"[bold red]Not equal[/]  {len(differences):,} differences between the model and the truth:")
             for difference in differences[:_DIFFERENCES]:
                 self._console.print(f"  {difference}", markup=False)
         else:
             say(f"[bold green]Equal[/]      {sum(entities.values()):,} entities, {_values(truth):,} values: "
-                "the tables, loaded back, hold exactly what the cloud is")  # fmt: skip
+                "the tables, loaded back, hold exactly what cloud and providers are")  # fmt: skip
         if self._kept or differences:
-            self._console.print(
-                f"Kept       {self._folder}; look with {' '.join(self._manage())} --help", soft_wrap=True
-            )
+            self._console.print(f"Kept       {self._folder}; look with {self._manage()} --help", soft_wrap=True)
         return 1 if differences else 0
 
     # Watching
@@ -211,7 +205,7 @@ class _Demo:
     def _shown(self) -> Iterator[Callable[..., None]]:
         """The function that shows the figures in a phase, as often as it is worth it."""
         if not self._plain:
-            screen = Screen(manage=self._manage(), database=str(self._folder / "watcher-sync.sqlite"))
+            screen = Screen(look=self._look(), page=self._api.url)
             with Live(screen, console=Console(highlight=False), auto_refresh=False, screen=True) as picture:
 
                 def draw(phase: str, *, last: bool = False) -> None:
@@ -220,8 +214,9 @@ class _Demo:
 
                 yield draw
             return
-        for what in ("journal tail", "model dump --kind instance", "quarantine list"):
-            self._console.print(f"Look at it with: {' '.join(self._manage())} {what}", soft_wrap=True)
+        self._console.print(f"Look at it in a browser: {self._api.url}/", soft_wrap=True)
+        for command in self._look():
+            self._console.print(f"Look at it with: {command}", soft_wrap=True)
         due = 0.0
 
         def tell(phase: str, *, last: bool = False) -> None:
@@ -235,7 +230,10 @@ class _Demo:
 
     def _figures(self, phase: str) -> Figures:
         return self._watch.figures(
-            elapsed=time.monotonic() - self._began, length=self._length, phase=phase, published=self._cloud.published
+            elapsed=time.monotonic() - self._began,
+            length=self._length,
+            phase=phase,
+            published=self._cloud.published + self._dcm.published,
         )
 
     def _wait(
@@ -255,6 +253,8 @@ class _Demo:
             raise DemoFailed(f"the engine has ended: {self._engine_failure or 'without an error'}")
         if self._cloud.failure is not None:
             raise DemoFailed(f"the simulated cloud has ended: {self._cloud.failure!r}")
+        if self._dcm.failure is not None:
+            raise DemoFailed(f"the simulated providers have ended: {self._dcm.failure!r}")
 
     def _listening(self) -> bool:
         states = [status.state for status in self._engine.source_status().values()]
@@ -263,12 +263,13 @@ class _Demo:
     def _is_over(self) -> bool:
         return self._length is not None and time.monotonic() - self._began >= self._length
 
-    def _manage(self) -> list[str]:
-        """The command to look with, as it can be typed here."""
-        beside = pathlib.Path(sys.argv[0]).with_name("watcher-sync-manage")
-        on_path = shutil.which(beside.name)
-        known = on_path is not None and pathlib.Path(on_path).resolve() == beside.resolve()
-        return [beside.name if known else str(beside), "--config-file", str(self._config)]
+    def _look(self) -> list[str]:
+        """The commands to look with."""
+        client = f"{_typed('watcher-sync')} --endpoint {self._api.url}"
+        return [f"{client} top", f"{client} entity list instance", f"{client} events tail --follow"]
+
+    def _manage(self) -> str:
+        return f"{_typed('watcher-sync-manage')} --config-file {self._config}"
 
     # The engine
 
@@ -287,18 +288,32 @@ class _Demo:
             raise DemoFailed(f"the engine has ended: {self._engine_failure}")
 
 
-def _configure(folder: pathlib.Path, file: pathlib.Path) -> cfg.ConfigOpts:
-    text = _CONFIG.format(state_path=str(folder).replace("$", "$$"), transport_url=live.TRANSPORT_URL)
+def _typed(name: str) -> str:
+    """One of our executables, as it can be typed here."""
+    beside = pathlib.Path(sys.argv[0]).with_name(name)
+    on_path = shutil.which(name)
+    known = on_path is not None and pathlib.Path(on_path).resolve() == beside.resolve()
+    return name if known else str(beside)
+
+
+def _configure(folder: pathlib.Path, file: pathlib.Path, dcm: Dcm, port: int) -> cfg.ConfigOpts:
+    text = _CONFIG.format(
+        state_path=str(folder).replace("$", "$$"),
+        transport_url=live.TRANSPORT_URL,
+        sources="nova, dcm" if dcm.config else "nova",
+        port=port,
+        more=dcm.config,
+    )
     file.write_text(text, encoding="utf-8")
     argv = ["--config-file", str(file), "--log-file", str(folder / "demo.log")]
     return process.make_conf(argv, prog="watcher-sync demo")
 
 
-def _make_engine(conf: cfg.ConfigOpts) -> Engine:
+def _make_engine(conf: cfg.ConfigOpts, dcm: Dcm) -> Engine:
     store = assembly.open_store(conf, checked=False)
     schema.upgrade(store.engine, store.tables)
     store.engine.dispose()
-    return assembly.assemble(conf)
+    return assembly.assemble(conf, dcm.sources)
 
 
 @contextlib.contextmanager
@@ -344,17 +359,3 @@ def _interruption() -> Iterator[threading.Event]:
 
 def _values(truth: Truth) -> int:
     return sum(len(row) for rows in truth.values() for row in rows.values())
-
-
-def _positive(text: str) -> float:
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not above 0")
-    return value
-
-
-def _percent(text: str) -> float:
-    value = float(text)
-    if not 0 <= value <= 100:
-        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 100")
-    return value

@@ -63,14 +63,14 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 class Screen:
     """The live picture; draws the figures that it was given last."""
 
-    def __init__(self, *, manage: Sequence[str], database: str) -> None:
-        """:param manage: the command that looks into the demo, without its subcommand.
+    def __init__(self, *, look: Sequence[str], page: str) -> None:
+        """:param look: commands that look into the demo.
 
-        :param database: path of the SQLite file.
+        :param page: where the page is.
         """
         self.figures: Figures | None = None
-        self._manage = " ".join(manage)
-        self._database = database
+        self._commands = look
+        self._page = page
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         figures = self.figures
@@ -78,7 +78,7 @@ class Screen:
             yield Text("Starting ...")
             return
         wide = options.max_width >= _WIDE
-        look = self._look(wide=wide)
+        look = self._look()
         room = max(4, (options.height or console.height) - _FIXED_LINES - len(look))
         bad = max(2, room // 3)
         yield Group(
@@ -89,14 +89,9 @@ class Screen:
             *look,
         )
 
-    def _look(self, *, wide: bool) -> list[Text]:
-        subcommands = ("journal tail", "model dump --kind instance", "quarantine list")
-        lines = [Text(f"look yourself, from another shell ({self._database})", style="dim")]
-        if wide:
-            lines += [Text(f"  {self._manage} {subcommand}") for subcommand in subcommands]
-        else:
-            lines.append(Text(f"  {self._manage}"))
-            lines.append(Text("  ... " + " ... ".join(subcommands)))
+    def _look(self) -> list[Text]:
+        lines = [Text.assemble(("look yourself: ", "dim"), f"{self._page}/", (" or, from another shell:", "dim"))]
+        lines += [Text(f"  {command}") for command in self._commands]
         for line in lines:
             line.no_wrap = True
             line.overflow = "ellipsis"

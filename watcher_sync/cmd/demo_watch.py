@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from watcher_sync.cmd.demo_screen import Figures
 from watcher_sync.engine.engine import Engine
-from watcher_sync.model.changes import Outcome
 from watcher_sync.storage import journal
 from watcher_sync.storage.database import translated
 from watcher_sync.storage.quarantine import Quarantine
@@ -35,10 +34,13 @@ class Watch:
         self._quarantined: collections.deque[dict[str, Any]] = collections.deque(maxlen=_SHOWN)
         self._samples: collections.deque[tuple[float, int]] = collections.deque()
 
-    def committed(self) -> int:
-        """Events that are through; one that is parked counts when it is taken up."""
-        tally = self._engine.tally
-        return tally.as_dict()["read"] - tally.total(Outcome.PARKED)
+    def committed(self, source: str | None = None) -> int:
+        """Events that are through, of one source or of all: applied, parked, in quarantine, or known before.
+
+        One that is parked may be taken up by this engine, which counts it again, or by the API's process.
+        """
+        outcomes = self._engine.tally.outcomes
+        return sum(n for (name, _), n in list(outcomes.items()) if source is None or name == source)
 
     def figures(self, *, elapsed: float, length: float | None, phase: str, published: int) -> Figures:
         """All that is to be seen now."""

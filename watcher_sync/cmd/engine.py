@@ -3,7 +3,8 @@
 
 What can be wrong is found before anything is forked: configuration, plugins, schema, and another live
 engine of the same group where this one is not to stand by. Then one worker process does the work.
-SIGTERM drains it, SIGHUP has it read the mutable options again and keep everything else.
+SIGTERM drains it, SIGHUP has it read the mutable options again and keep everything else, SIGUSR2 has it
+report on itself (see ``engine/meditation``); all three may be sent to the master, which passes them on.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from watcher_sync.cmd import process
-from watcher_sync.engine import assembly
+from watcher_sync.engine import assembly, meditation
+from watcher_sync.engine.port import MonitoringPort, check_port, make_application
 from watcher_sync.exceptions import LeaseHeld
 
 LOG = logging.getLogger(__name__)
@@ -33,6 +35,9 @@ class EngineService(cotyledon.Service):
         super().__init__(worker_id)
         self._conf = conf
         self._engine = assembly.assemble(conf)
+        meditation.set_up(conf, self._engine)
+        self._port = MonitoringPort(conf, make_application(self._engine))
+        self._port.start()
 
     def run(self) -> None:
         """Work until terminated."""
@@ -46,6 +51,7 @@ class EngineService(cotyledon.Service):
         """Drain; the caller waits for it."""
         self._engine.stop()
         self._engine.join(self._conf.engine.graceful_shutdown_timeout)
+        self._port.stop()
 
     def reload(self) -> None:
         """Read the mutable options again, in the same process, with the same model."""
@@ -73,7 +79,9 @@ def _main(argv: list[str]) -> int:
                 f"engine group {conf.engine.group!r} is led by {holder.holder.split('/')[0]} "
                 f"since {holder.since:%Y-%m-%d %H:%M:%S}Z; to have this engine stand by, set [engine] standby = true"
             )
+    check_port(conf)
     engine.store.engine.dispose()
+    meditation.pass_on()
     manager = cotyledon.ServiceManager(graceful_shutdown_timeout=conf.engine.graceful_shutdown_timeout + 5)
     manager.add(EngineService, workers=1, args=(conf,))
     manager.run()

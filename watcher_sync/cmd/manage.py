@@ -20,7 +20,8 @@ from watcher_sync.dispatch import load_handlers
 from watcher_sync.engine import assembly
 from watcher_sync.engine.replay import replay, replay_quarantined
 from watcher_sync.exceptions import ConfigError
-from watcher_sync.sources.replay import read_events
+from watcher_sync.sources.ahead import read_ahead
+from watcher_sync.sources.replay import find_files, read_events
 from watcher_sync.storage import journal, retention, schema
 from watcher_sync.storage.database import translated
 from watcher_sync.storage.quarantine import Quarantine
@@ -96,9 +97,13 @@ def _db_purge(conf: cfg.ConfigOpts) -> None:
 
 
 def _replay(conf: cfg.ConfigOpts) -> None:
+    paths, source = find_files(conf.command.paths), conf.command.source
     store = assembly.open_store(conf)
-    events = read_events(conf.command.paths, conf.command.source)
-    result = replay(store, load_handlers(conf), events, batch_size=conf.engine.batch_size)
+    events = read_ahead(lambda: read_events(paths, source))
+    settings = conf.engine
+    result = replay(
+        store, load_handlers(conf), events, batch_size=settings.batch_size, parked_time=settings.parked_time
+    )
     _print_result(conf, result)
 
 
@@ -142,7 +147,10 @@ def _quarantine(conf: cfg.ConfigOpts) -> None:
             print(msgspec.json.format(msgspec.json.encode(quarantine.show(row_id))).decode())
     elif action == "replay":
         events = quarantine.events(None if conf.command.all else ids)
-        result = replay_quarantined(store, load_handlers(conf), events, batch_size=conf.engine.batch_size)
+        settings = conf.engine
+        result = replay_quarantined(
+            store, load_handlers(conf), events, batch_size=settings.batch_size, parked_time=settings.parked_time
+        )
         _print_result(conf, result)
     else:
         chosen = [row_id for row_id, _ in quarantine.events(None)] if conf.command.all else ids

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 from oslo_config import cfg
 from oslo_log import log as logging
+from oslo_reports import opts as reports
 from oslo_service import backend
 
 from watcher_sync.conf import opts, strict
@@ -49,6 +50,7 @@ def make_conf(
     logging.set_defaults(default_log_levels=[*_QUIET])
     opts.register_opts(conf)
     database.register_opts(conf)
+    reports.set_defaults(conf)
     conf.register_cli_opts(cli_opts)
     try:
         conf(list(argv), project=PROJECT, prog=prog)

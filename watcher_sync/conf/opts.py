@@ -14,13 +14,16 @@ from oslo_config import cfg
 from oslo_db.options import database_opts
 from stevedore import ExtensionManager
 
-from watcher_sync.conf import engine, paths, retention
+from watcher_sync.conf import api, engine, monitoring, operations, paths, retention
 
 SOURCES = "watcher_sync.sources"
 HANDLERS = "watcher_sync.handlers"
 
 SQLITE = "sqlite:///$state_path/watcher-sync.sqlite"
 """The database of an installation that configures none."""
+
+HEALTH_BACKENDS = ["watcher_sync_database", "watcher_sync_sources"]
+"""What the API's ``/healthcheck`` asks where ``[healthcheck] backends`` does not say."""
 
 DRIVER = cfg.StrOpt(
     "driver",
@@ -29,7 +32,7 @@ The driver of this source: the name of an entry point in ``watcher_sync.sources`
 """,
 )
 
-_MODULES = (paths, engine, retention)
+_MODULES = (paths, engine, monitoring, operations, retention, api)
 
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
@@ -53,7 +56,11 @@ def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
 
 def set_defaults() -> None:
     """For oslo-config-generator: the defaults that we give to options of the libraries."""
+    # Not at the top: it brings a web framework, which an engine has no use for.
+    from oslo_middleware.healthcheck.opts import HEALTHCHECK_OPTS
+
     cfg.set_defaults(database_opts, connection=SQLITE)
+    cfg.set_defaults(HEALTHCHECK_OPTS, backends=HEALTH_BACKENDS)
 
 
 def plugin_options(namespace: str) -> dict[str, list[cfg.Opt]]:

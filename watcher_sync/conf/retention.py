@@ -44,6 +44,13 @@ Must be longer than the longest delay of any transport.
         mutable=True,
         help="Days after which quarantined events are purged; 0 keeps them for ever.",
     ),
+    cfg.IntOpt(
+        "operations_days",
+        default=90,
+        min=0,
+        mutable=True,
+        help="Days after which operations that ended are purged; 0 keeps them for ever.",
+    ),
     cfg.FloatOpt(
         "interval",
         default=300.0,

@@ -8,6 +8,7 @@ the option, before a process goes to work.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from typing import Any
 
 from oslo_config import cfg
@@ -65,9 +66,10 @@ def open_store(conf: cfg.ConfigOpts, kinds: Kinds | None = None, *, checked: boo
     return store
 
 
-def source_makers(conf: cfg.ConfigOpts, store: Store) -> dict[str, MakeSource]:
+def source_makers(conf: cfg.ConfigOpts, store: Store | None) -> dict[str, MakeSource]:
     """name -> maker, for each of ``[engine] enabled_sources``.
 
+    :param store: where they find their cursors; None for sources that are never started.
     :raises ConfigError: when a source has no driver, or one that is not installed.
     """
     manager: ExtensionManager[Any] = ExtensionManager(
@@ -88,9 +90,10 @@ def make_lease(conf: cfg.ConfigOpts, store: Store) -> EngineLease:
     return EngineLease(store.engine, store.tables, f"engine:{conf.engine.group}", seconds=conf.engine.lease_time)
 
 
-def assemble(conf: cfg.ConfigOpts) -> Engine:
+def assemble(conf: cfg.ConfigOpts, more_sources: Mapping[str, MakeSource] | None = None) -> Engine:
     """A whole engine, ready to run.
 
+    :param more_sources: name -> maker of sources beside those of ``[engine] enabled_sources``.
     :raises ConfigError: when the configuration cannot work.
     :raises SchemaMissing: when db_sync has not been run.
     :raises DatabaseUnavailable: when the database cannot be reached now.
@@ -98,12 +101,12 @@ def assemble(conf: cfg.ConfigOpts) -> Engine:
     dispatcher: Dispatcher = load_handlers(conf)
     # The configuration first: a database that is not ready must not hide what is wrong with it.
     store = open_store(conf, checked=False)
-    makers = source_makers(conf, store)
+    makers = source_makers(conf, store) | dict(more_sources or {})
     schema.check(store.engine, store.tables)
     return Engine(conf, store, dispatcher, make_lease(conf, store), makers)
 
 
-def _maker(conf: cfg.ConfigOpts, store: Store, name: str, drivers: dict[str, type[Source]]) -> MakeSource:
+def _maker(conf: cfg.ConfigOpts, store: Store | None, name: str, drivers: dict[str, type[Source]]) -> MakeSource:
     opts.register_source(conf, name, [])
     driver = conf[f"source_{name}"].driver
     if not driver:
@@ -115,6 +118,6 @@ def _maker(conf: cfg.ConfigOpts, store: Store, name: str, drivers: dict[str, typ
     cls(name, conf)  # thrown away: whether it can be made as configured
 
     def make() -> Source:
-        return cls(name, conf, cursor=store.cursors().get(name))
+        return cls(name, conf, cursor=store.cursors().get(name) if store is not None else None)
 
     return make

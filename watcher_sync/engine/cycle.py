@@ -54,7 +54,7 @@ class Batch(msgspec.Struct, kw_only=True):
     """Rows of the quarantined events among them."""
 
 
-class _Dispatched(msgspec.Struct):
+class Dispatched(msgspec.Struct):
     """What dispatching made of a batch, before the commit."""
 
     transaction: Transaction
@@ -102,8 +102,11 @@ class CommitCycle:
         :raises DatabaseUnavailable: nothing can be committed now; call :meth:`catch_up` and run it again.
         :raises LeaseLost: this process does not lead any more.
         """
+        began = self._monotonic()
         self._run(batch)
         self._take_up()
+        self.tally.batch_events.observe(len(batch.events))
+        self.tally.batch_seconds.observe(self._monotonic() - began)
 
     def catch_up(self) -> None:
         """Move the replica to the head of the journal, and take up parked events that this sets free.
@@ -170,7 +173,7 @@ class CommitCycle:
                     self.store.ping()
                     self._commit(part, _refusing(f"the database refuses it: {exc}"))
 
-    def _commit(self, batch: Batch, dispatch: Callable[[Transaction, Sequence[Event]], _Dispatched]) -> None:
+    def _commit(self, batch: Batch, dispatch: Callable[[Transaction, Sequence[Event]], Dispatched]) -> None:
         while True:
             work = dispatch(Transaction(self.model, now=self._now), batch.events)
             commit = Commit(
@@ -185,22 +188,21 @@ class CommitCycle:
             )
             if commit.is_empty():
                 break
+            began = self._monotonic()
             try:
                 self.store.commit(commit)
             except HeadMoved:
                 self.tally.conflicts += 1
                 self.follow()
                 continue
+            self.tally.commit_seconds.observe(self._monotonic() - began)
             self.tally.commits += 1
             self.tally.changes += len(commit.staged)
             LOG.debug("Committed %d events as %d changes", len(batch.events), len(commit.staged))
             break
         written = work.transaction.written()
         self.model.publish(work.transaction)
-        for event, outcome in zip(batch.events, work.outcomes, strict=True):
-            self.tally.count(event.source, outcome)
-            if outcome is Outcome.IGNORED:
-                self.tally.count_ignored(event.type)
+        self.tally.count(batch.events, work.outcomes)
         for parked in work.parked:
             self._awaited[parked.kind, parked.entity_id] += 1
         self._notice(written)
@@ -212,8 +214,8 @@ class CommitCycle:
                 if item.entity is not None and (item.kind, item.id) in self._awaited:
                     self._due[item.kind, item.id] = None
 
-    def _dispatch(self, transaction: Transaction, events: Sequence[Event]) -> _Dispatched:
-        work = _Dispatched(transaction, [], [], [])
+    def _dispatch(self, transaction: Transaction, events: Sequence[Event]) -> Dispatched:
+        work = Dispatched(transaction, [], [], [])
         find = self.dispatcher.find
         for event in events:
             if event.undecodable is not None:
@@ -248,11 +250,11 @@ class CommitCycle:
             LOG.error("%s (the event is in quarantine, with the traceback)", reason)
 
 
-def _refusing(reason: str) -> Callable[[Transaction, Sequence[Event]], _Dispatched]:
+def _refusing(reason: str) -> Callable[[Transaction, Sequence[Event]], Dispatched]:
     """A dispatch that puts everything into quarantine."""
 
-    def dispatch(transaction: Transaction, events: Sequence[Event]) -> _Dispatched:
+    def dispatch(transaction: Transaction, events: Sequence[Event]) -> Dispatched:
         kept = [Quarantined(event, reason) for event in events]
-        return _Dispatched(transaction, [Outcome.QUARANTINED] * len(kept), kept, [])
+        return Dispatched(transaction, [Outcome.QUARANTINED] * len(kept), kept, [])
 
     return dispatch

@@ -25,7 +25,7 @@ from oslo_log import log as logging
 
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.engine.cycle import Batch, CommitCycle
-from watcher_sync.engine.housekeeping import Purger, SignsOfLife
+from watcher_sync.engine.housekeeping import Kept, Purger, SignsOfLife, SourceReporter
 from watcher_sync.engine.intake import Intake
 from watcher_sync.engine.leadership import Heartbeat
 from watcher_sync.engine.supervision import MakeSource, Supervisor
@@ -35,6 +35,7 @@ from watcher_sync.exceptions import DatabaseUnavailable, LeaseHeld, LeaseLost
 from watcher_sync.model.model import Model
 from watcher_sync.sources.base import Source, SourceStatus
 from watcher_sync.storage.leases import EngineLease
+from watcher_sync.storage.source_status import SourceRow
 from watcher_sync.storage.store import Store
 
 LOG = logging.getLogger(__name__)
@@ -68,6 +69,8 @@ class Engine:
         self._dispatcher = dispatcher
         self._sources = sources
         self._supervisors: dict[str, Supervisor] = {}
+        self._reporter: SourceReporter | None = None
+        self._purger: Purger | None = None
         self._cycle: CommitCycle | None = None
         self._database_away: str | None = None
         self._leading = False
@@ -128,6 +131,36 @@ class Engine:
         if not self._leading:
             return False, "this engine stands by"
         return True, ""
+
+    @property
+    def ended(self) -> bool:
+        """Whether :meth:`run` is over."""
+        return self._ended.is_set()
+
+    @property
+    def leading(self) -> bool:
+        """Whether the lease of the group is this engine's."""
+        return self._leading and not self._lost.is_set()
+
+    @property
+    def database_trouble(self) -> str | None:
+        """Why the database cannot be used; None while it can."""
+        return self._database_away
+
+    @property
+    def source_names(self) -> list[str]:
+        """The enabled sources, running or not."""
+        return list(self._sources)
+
+    def source_rows(self) -> list[SourceRow]:
+        """What the sources are doing, as other processes read it; empty while this engine does not lead."""
+        reporter = self._reporter
+        return reporter.rows() if reporter is not None else []
+
+    def kept(self) -> Kept | None:
+        """How much is kept beside the model, as of the last count; None while this engine does not lead."""
+        purger = self._purger
+        return purger.kept if purger is not None else None
 
     def source_status(self) -> dict[str, SourceStatus]:
         """name -> the figures of each enabled source."""
@@ -195,21 +228,26 @@ class Engine:
         assert self._cycle is not None
         LOG.info("Leading the engine group %s at seq %d", self.lease.name, self.model.generation)
         self._lost.clear()
-        self._leading = True
         self.intake.open()
         heartbeat = Heartbeat(self.lease, self._lose)
         heartbeat.start()
-        purger = Purger(self.conf, self.store, self.tally)
+        away = self._is_away
+        self._purger = purger = Purger(self.conf, self.store, self.tally, away=away)
         purger.start()
         signs = SignsOfLife(self.store, self.model, lambda: float(self.conf.engine.liveness_interval))
         self._supervisors = {name: Supervisor(name, make, self.intake.emitter) for name, make in self._sources.items()}
         for supervisor in self._supervisors.values():
             supervisor.start()
+        self._reporter = reporter = SourceReporter(self.conf, self.store, self._supervisors, away=away)
+        reporter.start()
+        self._leading = True
         try:
             self._loop(signs)
         finally:
             self._drain()
             self._leading = False
+            self._reporter = self._purger = None
+            reporter.stop(told=not self._lost.is_set())
             purger.stop()
             heartbeat.stop()
             self._leave(signs)
@@ -329,6 +367,9 @@ class Engine:
 
     def _pauses(self) -> _Pauses:
         return _Pauses()
+
+    def _is_away(self) -> bool:
+        return self._database_away is not None
 
     def _report_away(self, exc: DatabaseUnavailable) -> None:
         if self._database_away is None:

@@ -8,7 +8,7 @@ version on every change, and the model's ordering guard does the rest.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
@@ -32,6 +32,9 @@ class Handler:
 
     events: ClassVar[Mapping[str, str | None]] = {}
     options: ClassVar[list[cfg.Opt]] = []
+    failures: Sequence[tuple[str, str]] = ()
+    """(name, reason) of plugins of its own that a handler could not load: shown with the handlers that could not
+    be loaded themselves."""
 
     def __init__(self, conf: Any = None) -> None:
         """:param conf: this handler's option group; None where it declares no options."""

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import datetime
 import functools
-import hashlib
 import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
@@ -34,6 +33,7 @@ from msgspec import UNSET, UnsetType
 
 from watcher_sync.events import Event
 from watcher_sync.exceptions import InvalidEvent
+from watcher_sync.handlers import sortable
 from watcher_sync.handlers.base import Handler
 from watcher_sync.handlers.nova_payloads import (
     AGGREGATE,
@@ -338,58 +338,25 @@ def _shared(value: Any) -> Any:
 # Versions and times
 
 _UTC = datetime.UTC
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=_UTC)
-_NO_TIME = "0" * 17
-_LATEST_DAY = 10**17 // (86_400 * 10**6)
-"""The first day whose microseconds do not all fit in a version: in the year 5138."""
 
 
 def _version_of(event: Event, data: InstanceData) -> Version:
     if time := data.updated_at:
-        return _version(event, _digits(time, "updated_at"))
+        return _version(event, sortable.digits(time, f"{DATA}.updated_at"))
     if time := data.created_at:
-        return _version(event, _digits(time, "created_at"))
+        return _version(event, sortable.digits(time, f"{DATA}.created_at"))
     return _version(event)
 
 
-def _version(event: Event, told: str = _NO_TIME) -> Version:
+def _version(event: Event, told: str = sortable.NO_TIME) -> Version:
     """(the payload's time, the envelope's time, the message id) as text that sorts like the three."""
-    published = _digits(event.time, "timestamp") if event.time is not None else _NO_TIME
-    name = event.id
-    if len(name) > 64 or not name.isascii() or not name.isprintable():
-        name = _short(name)
-    return Version(f"{told}.{published}.{name}")
-
-
-def _digits(time: datetime.datetime, name: str) -> str:
-    """Microseconds since 1970, with zeros in front.
-
-    :raises InvalidEvent: a time that such text cannot put in order.
-    """
-    since = (time if time.tzinfo is _UTC else _utc(time, name)) - _EPOCH
-    if not 0 <= since.days < _LATEST_DAY:
-        raise InvalidEvent(f"{_path(name)}: a time before 1970 or after 5138, which cannot be put in order")
-    return str((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds).zfill(17)
-
-
-def _short(message_id: str) -> str:
-    """An id that fits into a version, and is another for another message id."""
-    digest = hashlib.blake2b(message_id.encode(errors="surrogatepass"), digest_size=8).hexdigest()
-    return f"{ascii(message_id)[1:48]}~{digest}"
+    published = sortable.digits(event.time, "timestamp") if event.time is not None else sortable.NO_TIME
+    return Version(f"{told}.{published}.{sortable.name(event.id)}")
 
 
 def _utc(time: datetime.datetime, name: str) -> datetime.datetime:
     """Nova's times are UTC, whether they say so or not."""
-    if time.tzinfo is None:
-        return time.replace(tzinfo=_UTC)
-    try:
-        return time.astimezone(_UTC)
-    except OverflowError:
-        raise InvalidEvent(f"{_path(name)}: a time outside of the calendar") from None
-
-
-def _path(name: str) -> str:
-    return name if name == "timestamp" else f"{DATA}.{name}"
+    return sortable.utc(time, f"{DATA}.{name}")
 
 
 def _with_heard(event: Event, *changes: Change) -> tuple[Change, ...]:
@@ -397,4 +364,6 @@ def _with_heard(event: Event, *changes: Change) -> tuple[Change, ...]:
     host, time = event.origin.partition(":")[2], event.time
     if time is None or not 0 < len(host) <= 255:
         return changes
-    return (*changes, Heard("compute_node", sys.intern(host), time if time.tzinfo is _UTC else _utc(time, "timestamp")))
+    if time.tzinfo is not _UTC:
+        time = sortable.utc(time, "timestamp")
+    return (*changes, Heard("compute_node", sys.intern(host), time))

@@ -19,6 +19,10 @@ Each dialect builds it so that text order is the order of the changes (zero-padd
 NEVER = Version("")
 """The version of a facet that nobody has written yet: older than every other."""
 
+WRITTEN_HERE = "~"
+"""What the versions of changes begin with that are written through our own API: newer than every event's, which
+begin with a digit or a letter."""
+
 
 class Upsert(msgspec.Struct, frozen=True, gc=False):
     """Create the entity or overwrite some of its facets.

@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compute kinds: hosts, instances, and the aggregates that give hosts their availability zone."""
+"""The built-in kinds: hosts, instances, the aggregates that give hosts their availability zone, the
+instances of service types that a DCM control plane provides, and the state of those who provide them. Those of
+Kubernetes are in a module of their own."""
 
 from __future__ import annotations
 
 import datetime
 from typing import Annotated, Any, Literal
 
+from watcher_sync.model import kubernetes
 from watcher_sync.model.changes import NEVER
 from watcher_sync.model.kinds import (
     Count,
     Derived,
     Doc,
     Entity,
+    Follows,
     Implied,
     In,
     Kinds,
@@ -127,7 +131,75 @@ class Instance(Entity, frozen=True, kw_only=True, gc=False):
     fault_message: Annotated[LongText | None, In("fault"), Doc("Message of the last error event.")] = None
 
 
-BUILTIN = (Aggregate, ComputeNode, Instance)
+@kind("provider", plural="providers", indexes=("name", "state"))
+class Provider(Entity, frozen=True, kw_only=True, gc=False):
+    """What is known of a DCM provider, for one service type of its. Id: ``<provider>/<service type>``.
+
+    It is known from the first time that an agent complains about it: who is not here never was complained about.
+    """
+
+    name: Annotated[Text | None, In("state"), Doc("Name of the provider.")] = None
+    service_type: Annotated[Text | None, In("state"), Doc("The service type that the state is of.")] = None
+    state: Annotated[
+        Literal["available", "degraded", "unavailable"] | None, In("state"), Doc("What its agent said last.")
+    ] = None
+    reason: Annotated[LongText | None, In("state"), Doc("Why, in the agent's words.")] = None
+    agent_name: Annotated[Text | None, In("state"), Doc("The environment agent that said it.")] = None
+    updated_at: Annotated[datetime.datetime | None, In("state"), Doc("When it was said.")] = None
+
+
+def provider_id(provider_name: str, service_type: str) -> str:
+    """The id of a provider in one service type of its."""
+    return f"{provider_name}/{service_type}"
+
+
+def state_of_provider(view: View, instance: ServiceTypeInstance) -> str | None:
+    """The state of the instance's provider in the instance's service type."""
+    if instance.provider_name is None or instance.service_type is None:
+        return None
+    provider = view.get("provider", provider_id(instance.provider_name, instance.service_type))
+    return provider.state if isinstance(provider, Provider) else None
+
+
+def last_update(_view: View, instance: ServiceTypeInstance) -> datetime.datetime | None:
+    """When either its writer or its provider spoke of it last."""
+    written, told = instance.spec_updated_at, instance.status_updated_at
+    if written is None or told is None:
+        return written or told
+    return max(written, told)
+
+
+@kind(
+    "service_type_instance",
+    plural="service_type_instances",
+    anchor="spec",
+    indexes=("service_type", "status", "provider_name"),
+    derived=(
+        Derived("updated_at", last_update),
+        Derived("provider_state", state_of_provider, follows=(Follows("provider", "name", "provider_name"),)),
+    ),
+)
+class ServiceTypeInstance(Entity, frozen=True, kw_only=True, gc=False):
+    """An instance of a service type that a DCM provider runs. Id: given by who made it, else a uuid.
+
+    Its spec and its provider are written through the REST API, its status by the provider's events.
+    """
+
+    service_type: Annotated[Text | None, In("spec"), Doc("vm, container, cluster, storage, network, database.")] = None
+    instance_name: Annotated[Text | None, In("spec"), Doc("Name that the writer gave it.")] = None
+    spec: Annotated[dict[str, Any] | None, In("spec"), Doc("What was asked for.")] = None
+    created_at: Annotated[datetime.datetime | None, In("spec"), Doc("When it was made.")] = None
+    spec_updated_at: Annotated[datetime.datetime | None, In("spec"), Doc("When its spec was last written.")] = None
+    provider_name: Annotated[Text | None, In("provider"), Doc("The provider that runs it.")] = None
+    status: Annotated[Text | None, In("status"), Doc("Upper case; the known ones depend on the service type.")] = None
+    status_message: Annotated[LongText | None, In("status"), Doc("What the provider says about the status.")] = None
+    output_spec: Annotated[dict[str, Any] | None, In("output"), Doc("What the provider made of the spec.")] = None
+    status_updated_at: Annotated[datetime.datetime | None, In("status"), Doc("When the status was told.")] = None
+    updated_at: Annotated[datetime.datetime | None, Doc("The later of the two times.")] = None
+    provider_state: Annotated[Text | None, Doc("available, degraded or unavailable; null: no agent complained.")] = None
+
+
+BUILTIN = (Aggregate, ComputeNode, Instance, Provider, ServiceTypeInstance, *kubernetes.KINDS)
 
 
 def builtin_kinds() -> Kinds:

@@ -84,15 +84,31 @@ class Reference(msgspec.Struct, frozen=True):
     implies: bool = False
 
 
+class Follows(msgspec.Struct, frozen=True):
+    """Which entities of another kind a derived field is computed from.
+
+    :ivar kind: their kind.
+    :ivar field: the field of theirs, indexed or not, ...
+    :ivar index: ... whose value the entity's own indexed field has.
+    """
+
+    kind: str
+    field: str
+    index: str
+
+
 class Derived(msgspec.Struct, frozen=True):
     """A field that follows from other entities: a pure function of the view and the entity itself.
 
-    It is computed again whenever the entity or one that refers to it changes, so it needs no version:
-    the entities that it follows from have theirs.
+    It is computed again whenever the entity, one that refers to it or one that it follows changes, so it
+    needs no version: the entities that it follows from have theirs.
     """
 
     field: str
     compute: Callable[[Any, Any], Any]
+    follows: tuple[Follows, ...] = ()
+    alone: bool = False
+    """It follows from the entity alone; the view is not looked at."""
 
 
 class Field(msgspec.Struct, frozen=True):
@@ -144,6 +160,8 @@ class Kind:
         self.facet_fields: dict[str, tuple[str, ...]] = {
             facet: tuple(f.name for f in self.fields.values() if f.facet == facet) for facet in self.facets
         }
+        self.derives_alone = bool(derived) and not self.implied and all(each.alone for each in derived)
+        """Whether what is derived needs no settling, because it follows from the entity alone."""
         self.no_versions: tuple[Version, ...] = (NEVER,) * len(self.facets)
         self.anchor_position = self.facet_position[anchor]
         self.defaults: dict[str, Any] = {
@@ -156,21 +174,27 @@ class Kind:
         )
         self.indexed = operator.attrgetter(*indexes) if indexes else None
         """The values of all indexed fields of an entity at once."""
+        self.indexed_fields = frozenset(indexes)
         self.refers_loosely = any(not r.implies for r in references)
         """Whether a change of any field concerns entities that it refers to."""
+        follows = [follow for d in derived for follow in d.follows]
         for field in (*indexes, *(r.field for r in references), *(d.field for d in derived)):
             if field not in self.fields:
                 raise TypeError(f"kind {name}: {field} is not a field")
         for reference in references:
             if reference.field not in indexes:
                 raise TypeError(f"kind {name}: the reference {reference.field} needs an index")
+        for follow in follows:
+            if follow.index not in indexes:
+                raise TypeError(f"kind {name}: {follow.index}, by which it follows {follow.kind}, needs an index")
 
     def __repr__(self) -> str:
         return f"<Kind {self.name}>"
 
-    def check_facet(self, facet: str, values: Mapping[str, Any]) -> None:
+    def check_facet(self, facet: str, values: Mapping[str, Any]) -> int:
         """Hold the names of one facet's fields against the declaration.
 
+        :returns: the facet's position among the versions.
         :raises InvalidEvent: naming what is not declared.
         """
         names = self._facet_names.get(facet)
@@ -179,6 +203,7 @@ class Kind:
         if not names >= values.keys():
             unknown = min(values.keys() - names)
             raise InvalidEvent(f"{self.name}: the facet {facet} has no field {unknown!r}")
+        return self.facet_position[facet]
 
     def check_values(self, values: Mapping[str, Any]) -> None:
         """Hold field values against their declared types.
@@ -213,6 +238,8 @@ class Kinds(Mapping[str, Kind]):
     def __init__(self, *classes: type[Entity]) -> None:
         self._kinds: dict[str, Kind] = {}
         self._implying: dict[str, tuple[tuple[str, str], ...]] = {}
+        self.followers: dict[str, tuple[tuple[str, Follows], ...]] = {}
+        """Kind -> (kind, how) of those whose derived fields follow from it; only kinds that are followed."""
         for cls in classes:
             self.add(cls)
 
@@ -229,6 +256,8 @@ class Kinds(Mapping[str, Kind]):
             if reference.implies:
                 others = self._implying.get(reference.kind, ())
                 self._implying[reference.kind] = (*others, (new.name, reference.field))
+        for follow in (follow for derived in new.derived for follow in derived.follows):
+            self.followers[follow.kind] = (*self.followers.get(follow.kind, ()), (new.name, follow))
 
     def implying(self, kind_name: str) -> tuple[tuple[str, str], ...]:
         """(kind, indexed field) of the references that make entities of this kind exist."""

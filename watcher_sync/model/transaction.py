@@ -45,18 +45,20 @@ class Staged(msgspec.Struct, gc=False):
     """The last event that touched it."""
     merged: int
     """How many events touched it."""
+    touched: set[str]
+    """At least the fields that differ between base and entity, when there are both."""
 
     def delta(self) -> dict[str, tuple[Any, Any]]:
         """field -> (old, new) of the public fields that differ; empty when only versions moved."""
         base, entity = self.base, self.entity
         if base is entity:
             return {}
-        names = self.kind.fields
         if base is None:
-            return {n: (None, v) for n in names if (v := getattr(entity, n)) is not None}
+            return {n: (None, v) for n in self.kind.fields if (v := getattr(entity, n)) is not None}
         if entity is None:
-            return {n: (v, None) for n in names if (v := getattr(base, n)) is not None}
-        return {n: (old, new) for n in names if (old := getattr(base, n)) != (new := getattr(entity, n))}
+            return {n: (v, None) for n in self.kind.fields if (v := getattr(base, n)) is not None}
+        names = [n for n in self.kind.fields if n in self.touched] if len(self.touched) > 1 else self.touched
+        return {n: (old, new) for n in names if _differ(old := getattr(base, n), new := getattr(entity, n))}
 
     def change(self) -> str:
         """created, updated or deleted."""
@@ -142,8 +144,7 @@ class Transaction:
     def _upsert(self, event: Event, change: Upsert) -> Outcome:
         kind = self._kind(change.kind)
         _check_key(change)
-        key = (kind.name, change.id)
-        entity, tombstone = self._current(key)
+        entity, tombstone = self._current((kind.name, change.id))
         if tombstone is not None and not kind.ids_reused:
             return Outcome.DUPLICATE if tombstone.versions[kind.anchor_position] == change.version else Outcome.STALE
         if entity is not None:
@@ -153,35 +154,31 @@ class Transaction:
         else:
             versions = kind.no_versions
         values: dict[str, Any] = {}
-        moved: list[int] = []
+        fresh: list[Version] = []
         older = False
         for facet, facet_values in change.facets.items():
-            kind.check_facet(facet, facet_values)
-            position = kind.facet_position[facet]
+            position = kind.check_facet(facet, facet_values)
             if change.version > versions[position]:
-                moved.append(position)
+                if not fresh:
+                    fresh = list(versions)
+                fresh[position] = change.version
                 values.update(facet_values)
             elif change.version < versions[position]:
                 older = True
-        if not moved:
+        if not fresh:
             return Outcome.STALE if older else Outcome.DUPLICATE
-        if entity is None and kind.anchor not in change.facets:
-            if tombstone is None:
+        declares = fresh[kind.anchor_position] is change.version
+        if entity is None and not declares:
+            if kind.anchor not in change.facets and tombstone is None:
                 raise NotYet(kind.name, change.id)
             return Outcome.STALE
-        if entity is None and kind.anchor_position not in moved:
-            return Outcome.STALE
-        kind.check_values(values)
-        if len(moved) == len(versions):
-            new_versions = (change.version,) * len(versions)
-        else:
-            fresh = list(versions)
-            for position in moved:
-                fresh[position] = change.version
-            new_versions = tuple(fresh)
-        if kind.implied and kind.anchor_position in moved:
+        if entity is not None:
+            values = {n: v for n, v in values.items() if (old := getattr(entity, n)) is not v and _differ(old, v)}
+        if values:
+            kind.check_values(values)
+        if declares and kind.implied and (entity is None or _flag(entity, "discovered") or _flag(entity, "gone")):
             values["discovered"] = values["gone"] = False
-        self._write(event, kind, change.id, entity, values, new_versions)
+        self._write(event, kind, change.id, entity, values, tuple(fresh))
         return Outcome.APPLIED
 
     def _delete(self, event: Event, change: Delete) -> Outcome:
@@ -268,39 +265,63 @@ class Transaction:
         values: Mapping[str, Any],
         versions: tuple[Version, ...],
     ) -> None:
-        seq = self._seq_of((kind.name, entity_id))
+        """Stage the entity with these fields changed; at best only such as really differ."""
+        old = self._staged.get((kind.name, entity_id))
+        seq = old.seq if old is not None else self.head + 1
         if entity is None:
             new: Entity = kind.cls(id=entity_id, seq=seq, versions=versions, **values)
         else:
-            new = msgspec.structs.replace(entity, seq=seq, versions=versions, **values)
-        self._stage(event, kind, entity_id, new, None)
+            new = _replaced(entity, seq=seq, versions=versions, **values)
+        if kind.derives_alone:
+            for derived in kind.derived:
+                value = derived.compute(self, new)
+                if value != getattr(new, derived.field):
+                    new = _replaced(new, **{derived.field: value})
+                    values = {**values, derived.field: value}
+        self._stage(event, kind, entity_id, old, new, None, values)
 
     def _bury(self, event: Event, kind: Kind, entity_id: str, versions: tuple[Version, ...]) -> None:
-        seq = self._seq_of((kind.name, entity_id))
-        self._stage(event, kind, entity_id, None, Tombstone(entity_id, versions, self._now, seq))
-
-    def _seq_of(self, key: Key) -> int:
-        staged = self._staged.get(key)
-        return staged.seq if staged is not None else self.head + 1
+        old = self._staged.get((kind.name, entity_id))
+        seq = old.seq if old is not None else self.head + 1
+        self._stage(event, kind, entity_id, old, None, Tombstone(entity_id, versions, self._now, seq), ())
 
     def _stage(
-        self, event: Event, kind: Kind, entity_id: str, entity: Entity | None, tombstone: Tombstone | None
+        self,
+        event: Event,
+        kind: Kind,
+        entity_id: str,
+        old: Staged | None,
+        entity: Entity | None,
+        tombstone: Tombstone | None,
+        touched: Collection[str],
     ) -> None:
         key = (kind.name, entity_id)
-        old = self._staged.get(key)
         if old is None:
-            base = self.model.get(kind.name, entity_id)
-            new = Staged(kind, entity_id, self.head + 1, base, entity, tombstone, event, 1)
-            before = base
+            before = base = self.model.get(kind.name, entity_id)
+            new = Staged(kind, entity_id, self.head + 1, base, entity, tombstone, event, 1, set(touched))
         else:
-            merged = old.merged if old.event is event else old.merged + 1
-            new = Staged(kind, entity_id, old.seq, old.base, entity, tombstone, event, merged)
             before = old.entity
+            merged = old.merged if old.event is event else old.merged + 1
+            # Undone or not, a field that was touched may stay noted as such.
+            fields = old.touched
+            fields.update(touched)
+            new = Staged(kind, entity_id, old.seq, old.base, entity, tombstone, event, merged, fields)
         self._undo.append((key, old))
         self._staged[key] = new
-        self._reindex(kind, entity_id, before, entity)
-        if kind.implied or kind.derived:
+        if before is None or entity is None or kind.refers_loosely or not kind.indexed_fields.isdisjoint(touched):
+            both = before is not None and entity is not None
+            self._reindex(kind, entity_id, before, entity, [f for f in kind.indexes if f in touched] if both else None)
+        if kind.implied or (kind.derived and not kind.derives_alone):
             self._unsettled[key] = None
+        if kind.name in self.kinds.followers:
+            self._unsettle_followers(kind.name, before, entity)
+
+    def _unsettle_followers(self, followed: str, *states: Entity | None) -> None:
+        """Note the entities whose derived fields follow from one, before or after its change."""
+        for follower, follow in self.kinds.followers[followed]:
+            values = {str(getattr(state, follow.field)) for state in states if state is not None}
+            for value in values:
+                self._unsettled.update(((follower, i), None) for i in self._ids(follower, follow.index, value))
 
     def _put_back(self) -> None:
         while self._undo:
@@ -314,14 +335,19 @@ class Transaction:
                 self._reindex(new.kind, new.id, new.entity, old.entity)
         self._unsettled.clear()
 
-    def _reindex(self, kind: Kind, entity_id: str, before: Entity | None, after: Entity | None) -> None:
-        """Keep the layer's indexes, and note which other entities the change concerns."""
-        if kind.indexed is None:
-            return
-        both = before is not None and after is not None
-        if both and not kind.refers_loosely and kind.indexed(before) == kind.indexed(after):
-            return
-        for field in kind.indexes:
+    def _reindex(
+        self,
+        kind: Kind,
+        entity_id: str,
+        before: Entity | None,
+        after: Entity | None,
+        fields: Collection[str] | None = None,
+    ) -> None:
+        """Keep the layer's indexes, and note which other entities the change concerns.
+
+        :param fields: the indexed ones among those that may differ; None: any.
+        """
+        for field in kind.indexes if fields is None else fields:
             was = getattr(before, field) if before is not None else None
             now = getattr(after, field) if after is not None else None
             if was is now or was == now:
@@ -355,7 +381,11 @@ class Transaction:
         if others is not None and entity_id in others:
             others.discard(entity_id)
         else:
-            into.setdefault(at, set()).add(entity_id)
+            ids = into.get(at)
+            if ids is None:
+                into[at] = {entity_id}
+            else:
+                ids.add(entity_id)
 
     def _ids(self, kind: str, index: str, value: str) -> set[str]:
         ids = self.model.indexed_ids(kind, index, value)
@@ -365,6 +395,18 @@ class Transaction:
         if left:
             ids = ids - left
         return ids | joined if joined else ids
+
+
+_replaced = msgspec.structs.replace
+
+_canonical = msgspec.json.Encoder(order="deterministic").encode
+
+
+def _differ(old: Any, new: Any) -> bool:
+    """Whether two values are not the same in JSON either: to Python 1, 1.0 and true are equal."""
+    if old != new or old.__class__ is not new.__class__:
+        return True
+    return (old.__class__ is dict or old.__class__ is list) and _canonical(old) != _canonical(new)
 
 
 _RANK = {Outcome.APPLIED: 0, Outcome.STALE: 1, Outcome.DUPLICATE: 2}

@@ -60,6 +60,8 @@ class SourceStatus(msgspec.Struct, frozen=True, kw_only=True):
     """When the last event came in, aware UTC."""
     reconnects: int = 0
     """How often the connection was made again since the start."""
+    redelivered: int | None = None
+    """Events in the transport that were delivered before and are not done; None where it cannot be told."""
 
 
 class Source(abc.ABC):
@@ -121,6 +123,16 @@ class Source(abc.ABC):
     @abc.abstractmethod
     def status(self) -> SourceStatus:
         """The figures of this moment; cheap, never blocks."""
+
+    def reach(self) -> None:
+        """Connect once, take nothing in, and disconnect; for a check before anything is started.
+
+        May take long where a network swallows packets: the caller runs it in a thread of its own.
+
+        :raises SourceError: when the transport cannot be reached or refuses us; says why.
+        :raises NotImplementedError: when the driver cannot tell, which is the default.
+        """
+        raise NotImplementedError
 
     def cursor(self, events: Sequence[Event]) -> str | None:
         """The durable position once these events (all of this source, in order) are committed.

@@ -6,78 +6,135 @@ Four envelopes are known, told apart by the fields that only they have:
 * oslo: ``{event_type, publisher_id, payload, message_id?, timestamp?}``, bare or wrapped in messagingv2's
   ``{"oslo.version": "2.0", "oslo.message": "<text>"}``; the data is the payload;
 * CloudEvents 1.0 in structured JSON: ``{specversion, id, source, type, subject?, time?, data}``, its
-  attribute names in any case; the data is ``data``;
+  attribute names in any case; the data is ``data``. In binary mode, where the transport's headers carry the
+  attributes (``ce-id`` and so on), the body is the data;
 * a Kubernetes watch event: ``{type: ADDED|MODIFIED|DELETED|..., object: {kind, metadata, ...}}``; the type
-  is ``kubernetes.<kind>.<what happened>``, the origin is the source's name, the data is the object.
+  is ``kubernetes.<kind>.<what happened>``, the origin is the source's name, the data is the object; nothing but
+  its place orders it, so where the caller counts, the sequence is (0, number).
 
 Guaranteed: every document becomes exactly one event, and nothing raises. What is no such envelope becomes
 an event whose ``undecodable`` names the field that is wrong and whose ``data`` is the raw text. An envelope
 without an id is numbered by the caller, or, where the caller cannot count (a broker redelivers), gets a
 digest of its text, so that the same message has the same id every time.
 
-Not promised: that the data means anything. It is the decoded tree as it stands in the document, not
-copied, not encoded again; what it says is the handler's concern. Pure functions: any thread.
+Not promised: that the data means anything; what it says is the handler's concern. Of a text it is the piece
+of JSON text as it stands there, known to be good JSON: the handler decodes the few fields that it needs, and
+nobody carries a tree of Python objects around. Of a decoded document it is the decoded tree as it stands
+there. Pure functions: any thread.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
-import datetime
 import hashlib
 import json
-from typing import Any, Final, TypeGuard
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
 
 from watcher_sync import strictjson
 from watcher_sync.events import Event
+from watcher_sync.sources import cloud_events
+from watcher_sync.sources.fields import (
+    BadEnvelope,
+    Brought,
+    absent_or,
+    is_name,
+    name_of,
+    parse_time,
+    show,
+    text_of_member,
+)
 from watcher_sync.strictjson import BadJson
 
 UNDECODABLE_TYPE: Final = "undecodable"
 """The type of an event whose envelope does not even tell its type."""
 
 _WATCH_TYPES: Final = {"ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"}
-_MAX_NAME: Final = 255
-_DATE: Final = len("2026-01-02T03:04:05")
-
-
-class _BadEnvelope(Exception):
-    """The document is no known envelope; the message names the field."""
 
 
 def read_body(
     body: bytes,
     *,
     source: str,
-    number: int | None = None,
+    number: int | str | None = None,
     position: Any = None,
     deliveries: int = 1,
+    channel: str = "",
+    sequence: tuple[int, int] | None = None,
     max_size: int = strictjson.MAX_SIZE,
 ) -> Event:
     """The event that a text stands for.
 
     :param body: one JSON document.
     :param source: name of the source that brought it.
-    :param number: what an envelope without an id is numbered by; None takes a digest of the text.
+    :param number: what an envelope without an id is numbered by, a text being the id as it stands; None
+        takes a digest of the text.
     :param position: see :class:`~watcher_sync.events.Event`.
     :param deliveries: see :class:`~watcher_sync.events.Event`.
+    :param channel: see :class:`~watcher_sync.events.Event`.
+    :param sequence: see :class:`~watcher_sync.events.Event`.
     :param max_size: bytes that the text may have.
     """
+    brought = Brought(source, number, position, deliveries, channel, sequence)
     document: Any = None
     try:
-        document = strictjson.decode(body, max_size=max_size)
+        text = body
+        document = strictjson.decode(text, max_size=max_size)
         if type(document) is dict and "oslo.message" in document:
-            document = _unwrap(document, max_size)
-        return _build(document, source, number, position, deliveries, body)
-    except (BadJson, _BadEnvelope) as exc:
-        return undecodable(
+            document, text = _unwrap(document, max_size)
+        return _build(document, brought, text)
+    except (BadJson, BadEnvelope) as exc:
+        return _undecodable(body, str(exc), brought, document)
+
+
+def read_message(
+    body: bytes,
+    headers: Mapping[str, str] | None,
+    *,
+    source: str,
+    number: int | str | None = None,
+    position: Any = None,
+    deliveries: int = 1,
+    channel: str = "",
+    sequence: tuple[int, int] | None = None,
+    max_size: int = strictjson.MAX_SIZE,
+) -> Event:
+    """The event that a message with headers stands for: a CloudEvent in binary mode, or what its body is.
+
+    A CloudEvent in binary mode that cannot be decoded is kept in structured mode, so that :func:`read_body`
+    makes the same of it later.
+
+    :param headers: of the message; None where it has none. For the rest see :func:`read_body`.
+    """
+    attributes = cloud_events.binary_attributes(headers) if headers else None
+    if attributes is None:
+        return read_body(
             body,
-            str(exc),
             source=source,
             number=number,
             position=position,
             deliveries=deliveries,
-            document=document,
+            channel=channel,
+            sequence=sequence,
+            max_size=max_size,
         )
+    brought = Brought(source, number, position, deliveries, channel, sequence)
+    try:
+        return cloud_events.read_binary(attributes, body, brought, max_size=max_size)
+    except (BadJson, BadEnvelope) as exc:
+        return _undecodable(cloud_events.structured(attributes, body), str(exc), brought, attributes)
+
+
+def unread(body: bytes, headers: Mapping[str, str] | None, event: Event, reason: str) -> Event:
+    """An event that could be decoded, as one that could not; to be kept for a later attempt.
+
+    :param body: the message that it was read from.
+    :param reason: why it is not to be tried now.
+    """
+    attributes = cloud_events.binary_attributes(headers) if headers else None
+    raw = body if attributes is None else cloud_events.structured(attributes, body)
+    return msgspec.structs.replace(event, data=raw, undecodable=reason)
 
 
 def read_document(
@@ -92,21 +149,15 @@ def read_document(
 
     What the decoding has lost, a duplicate key above all, cannot be seen any more.
     """
+    brought = Brought(source, number, position, deliveries)
     try:
         strictjson.check_tree(document)
         if type(document) is dict and "oslo.message" in document:
-            document = _unwrap(document, strictjson.MAX_SIZE)
-        return _build(document, source, number, position, deliveries, None)
-    except (BadJson, _BadEnvelope) as exc:
-        return undecodable(
-            _text_of(document),
-            str(exc),
-            source=source,
-            number=number,
-            position=position,
-            deliveries=deliveries,
-            document=document,
-        )
+            document, text = _unwrap(document, strictjson.MAX_SIZE)
+            return _build(document, brought, text)
+        return _build(document, brought, None)
+    except (BadJson, BadEnvelope) as exc:
+        return _undecodable(_text_of(document), str(exc), brought, document)
 
 
 def undecodable(
@@ -125,187 +176,124 @@ def undecodable(
     :param reason: what is wrong, naming the field.
     :param document: the envelope as far as it could be decoded, or None.
     """
+    return _undecodable(body, reason, Brought(source, number, position, deliveries), document)
+
+
+def _undecodable(body: bytes, reason: str, brought: Brought, document: Any) -> Event:
     fields = document if type(document) is dict else {}
     message_id = fields.get("message_id")
-    if not _is_name(message_id):
+    if not is_name(message_id):
         message_id = fields.get("id")
     event_type = fields.get("event_type")
-    if not _is_name(event_type):
+    if not is_name(event_type):
         event_type = fields.get("type") if "specversion" in fields else None
-    origin = fields.get("publisher_id")
+    origin = fields.get("source" if "specversion" in fields else "publisher_id")
     return Event(
-        id=message_id if _is_name(message_id) else _number(number, body),
-        type=event_type if _is_name(event_type) else UNDECODABLE_TYPE,
-        source=source,
-        origin=origin if _is_name(origin) else "",
+        id=message_id if is_name(message_id) else _number(brought.number, body),
+        type=event_type if is_name(event_type) else UNDECODABLE_TYPE,
+        source=brought.source,
+        origin=origin if is_name(origin) else "",
         data=body,
-        position=position,
-        deliveries=deliveries,
+        channel=brought.channel,
+        sequence=brought.sequence,
+        position=brought.position,
+        deliveries=brought.deliveries,
         undecodable=reason,
     )
 
 
-def parse_time(text: Any, field: str) -> datetime.datetime:
-    """An ISO 8601 date and time of day, aware UTC; one without an offset is UTC, as oslo writes it.
-
-    :raises _BadEnvelope: naming the field.
-    """
-    if type(text) is str and len(text) >= _DATE and text[4] == "-" and text[10] in "T ":
-        try:
-            if text[-1] == "Z" or text[-1] == "z":
-                return datetime.datetime.fromisoformat(text[:-1] + "+00:00")
-            if "+" not in text and text.count("-") == 2:
-                return datetime.datetime.fromisoformat(text + "+00:00")
-            return datetime.datetime.fromisoformat(text).astimezone(datetime.UTC)
-        except (ValueError, OverflowError):
-            pass
-    raise _BadEnvelope(f"{field} is {_show(text)}, not a date and time")
-
-
-def _unwrap(document: dict[str, Any], max_size: int) -> Any:
-    """What messagingv2's wrapper holds."""
+def _unwrap(document: dict[str, Any], max_size: int) -> tuple[Any, bytes]:
+    """What messagingv2's wrapper holds, decoded and as text."""
     version = document.get("oslo.version")
     if type(version) is not str or version.partition(".")[0] != "2":
-        raise _BadEnvelope(f"oslo.version is {_show(version)}, not 2.0")
+        raise BadEnvelope(f"oslo.version is {show(version)}, not 2.0")
     text = document["oslo.message"]
     if type(text) is not str:
-        raise _BadEnvelope(f"oslo.message is {_show(text)}, not a string")
+        raise BadEnvelope(f"oslo.message is {show(text)}, not a string")
+    body = text.encode()
     try:
-        return strictjson.decode(text.encode(), max_size=max_size)
+        return strictjson.decode(body, max_size=max_size), body
     except BadJson as exc:
-        raise _BadEnvelope(f"oslo.message: {exc}") from None
+        raise BadEnvelope(f"oslo.message: {exc}") from None
 
 
-def _build(document: Any, source: str, number: int | None, position: Any, deliveries: int, body: bytes | None) -> Event:
+def _build(document: Any, brought: Brought, body: bytes | None) -> Event:
     if type(document) is not dict:
-        raise _BadEnvelope(f"the document is {_show(document)}, not an envelope")
+        raise BadEnvelope(f"the document is {show(document)}, not an envelope")
     if "event_type" not in document:
         if "specversion" in document or any(name.lower() == "specversion" for name in document):
-            return _cloud_event(document, source, position, deliveries)
+            return cloud_events.read_structured(document, brought, body)
         if "object" in document and "type" in document:
-            return _watch_event(document, source, position, deliveries)
-        raise _BadEnvelope("event_type is missing")
+            return _watch_event(document, brought, body)
+        raise BadEnvelope("event_type is missing")
 
     event_type = document["event_type"]
-    if not _is_name(event_type):
-        raise _BadEnvelope(f"event_type is {_show(event_type)}, not a name")
-    publisher_id = _name_of(document, "publisher_id")
+    if not is_name(event_type):
+        raise BadEnvelope(f"event_type is {show(event_type)}, not a name")
+    publisher_id = name_of(document, "publisher_id")
     payload = document.get("payload")
     if type(payload) is not dict:
-        raise _BadEnvelope(f"payload is {_absent_or(document, 'payload', 'an object')}")
+        raise BadEnvelope(f"payload is {absent_or(document, 'payload', 'an object')}")
     message_id = document.get("message_id")
-    if not _is_name(message_id):
+    if not is_name(message_id):
         if "message_id" in document:
-            raise _BadEnvelope(f"message_id is {_show(message_id)}, not a name")
-        message_id = _number(number, body if body is not None else _text_of(document))
+            raise BadEnvelope(f"message_id is {show(message_id)}, not a name")
+        message_id = _number(brought.number, body if body is not None else _text_of(document))
     return Event(
         id=message_id,
         type=event_type,
-        source=source,
+        source=brought.source,
         origin=publisher_id,
         time=parse_time(document["timestamp"], "timestamp") if "timestamp" in document else None,
-        data=payload,
-        position=position,
-        deliveries=deliveries,
+        data=payload if body is None else text_of_member(body, "payload", payload),
+        channel=brought.channel,
+        sequence=brought.sequence,
+        position=brought.position,
+        deliveries=brought.deliveries,
     )
 
 
-def _cloud_event(document: dict[str, Any], source: str, position: Any, deliveries: int) -> Event:
-    attributes = {name.lower(): value for name, value in document.items()}
-    if attributes["specversion"] != "1.0":
-        raise _BadEnvelope(f"specversion is {_show(attributes['specversion'])}, not 1.0")
-    event_id, origin, event_type = (_name_of(attributes, name) for name in ("id", "source", "type"))
-    subject = attributes.get("subject")
-    if subject is not None and type(subject) is not str:
-        raise _BadEnvelope(f"subject is {_show(subject)}, not a string")
-    time = attributes.get("time")
-    return Event(
-        id=event_id,
-        type=event_type,
-        source=source,
-        origin=origin,
-        subject=subject or "",
-        time=None if time is None else parse_time(time, "time"),
-        data=_cloud_event_data(attributes),
-        position=position,
-        deliveries=deliveries,
-    )
-
-
-def _cloud_event_data(attributes: dict[str, Any]) -> Any:
-    if "data_base64" not in attributes:
-        return attributes.get("data")
-    text = attributes["data_base64"]
-    if type(text) is not str:
-        raise _BadEnvelope(f"data_base64 is {_show(text)}, not a string")
-    try:
-        return strictjson.decode(base64.b64decode(text, validate=True))
-    except (binascii.Error, ValueError):
-        raise _BadEnvelope("data_base64 is no base64") from None
-    except BadJson as exc:
-        raise _BadEnvelope(f"data_base64: {exc}") from None
-
-
-def _watch_event(document: dict[str, Any], source: str, position: Any, deliveries: int) -> Event:
+def _watch_event(document: dict[str, Any], brought: Brought, body: bytes | None) -> Event:
     what = document["type"]
     if type(what) is not str or what not in _WATCH_TYPES:
-        raise _BadEnvelope(f"type is {_show(what)}, not one of {', '.join(sorted(_WATCH_TYPES))}")
+        raise BadEnvelope(f"type is {show(what)}, not one of {', '.join(sorted(_WATCH_TYPES))}")
     item = document["object"]
     if type(item) is not dict:
-        raise _BadEnvelope(f"object is {_show(item)}, not an object")
-    kind = _name_of(item, "kind", "object.")
+        raise BadEnvelope(f"object is {show(item)}, not an object")
+    kind = name_of(item, "kind", "object.")
     metadata = item.get("metadata", {})
     if type(metadata) is not dict:
-        raise _BadEnvelope(f"object.metadata is {_show(metadata)}, not an object")
+        raise BadEnvelope(f"object.metadata is {show(metadata)}, not an object")
     uid, version, name = (metadata.get(field) for field in ("uid", "resourceVersion", "name"))
     if what in ("ADDED", "MODIFIED", "DELETED"):
-        uid = _name_of(metadata, "uid", "object.metadata.")
-        version = _name_of(metadata, "resourceVersion", "object.metadata.")
+        uid = name_of(metadata, "uid", "object.metadata.")
+        version = name_of(metadata, "resourceVersion", "object.metadata.")
     return Event(
         id=f"{uid or ''}/{version or ''}",
         type=f"kubernetes.{kind.lower()}.{what.lower()}",
-        source=source,
-        origin=source,
+        source=brought.source,
+        origin=brought.source,
         subject=name if type(name) is str else "",
-        data=item,
-        position=position,
-        deliveries=deliveries,
+        data=item if body is None else text_of_member(body, "object", item),
+        channel=brought.channel,
+        sequence=brought.sequence or _place(brought.number),
+        position=brought.position,
+        deliveries=brought.deliveries,
     )
 
 
-def _name_of(fields: dict[str, Any], name: str, path: str = "") -> str:
-    value = fields.get(name)
-    if not _is_name(value):
-        raise _BadEnvelope(f"{path}{name} is {_absent_or(fields, name)}")
-    return value
+def _place(number: int | str | None) -> tuple[int, int] | None:
+    """Where a watch event stands that was recorded: before all live ones, in the order of the recording."""
+    return (0, number) if isinstance(number, int) else None
 
 
-def _is_name(value: Any) -> TypeGuard[str]:
-    return type(value) is str and 0 < len(value) <= _MAX_NAME
-
-
-def _number(number: int | None, body: bytes) -> str:
+def _number(number: int | str | None, body: bytes) -> str:
     """The id of an envelope that has none."""
+    if isinstance(number, str):
+        return number
     if number is not None:
         return f"{number:012d}"
     return hashlib.blake2b(body, digest_size=16).hexdigest()
-
-
-def _absent_or(fields: dict[str, Any], name: str, expected: str = "a name") -> str:
-    return f"{_show(fields[name])}, not {expected}" if name in fields else "missing"
-
-
-def _show(value: Any) -> str:
-    """A value in a reason: scalars short, the rest by its form only, so that no payload gets into a log."""
-    if type(value) is dict:
-        return "an object"
-    if type(value) is list or type(value) is tuple:
-        return "a list"
-    if type(value) is str:
-        if len(value) > _MAX_NAME:
-            return f"a string of {len(value)} characters"
-        return json.dumps(value if len(value) <= 64 else value[:61] + "...")
-    return "null" if value is None else json.dumps(value, default=lambda _: type(value).__name__)
 
 
 def _text_of(document: Any) -> bytes:

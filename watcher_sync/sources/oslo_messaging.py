@@ -46,7 +46,7 @@ from oslo_messaging.notify import listener as oslo_listener
 from oslo_messaging.transport import NotificationTransport
 
 from watcher_sync.events import Event
-from watcher_sync.exceptions import ConfigError
+from watcher_sync.exceptions import ConfigError, SourceError
 from watcher_sync.sources import envelopes, rabbit_strict
 from watcher_sync.sources.base import Emit, IntakeClosed, Source, SourceState, SourceStatus
 from watcher_sync.strictjson import MAX_SIZE
@@ -216,6 +216,16 @@ class OsloMessagingSource(Source):
             last_event_at=self._last_event_at,
             reconnects=self._reconnects,
         )
+
+    def reach(self) -> None:
+        """Log in to the first host of the URL that answers. Nothing is declared and no message is touched."""
+        if not self._strict:
+            raise NotImplementedError
+        rabbit_strict.set_defaults(self._private, prefetch=1)
+        try:
+            rabbit_strict.reach(self._private, self._url)
+        except Exception as exc:  # noqa: BLE001 - whatever it is, it is why
+            raise SourceError(self._scrub(exc)) from None
 
     # -- the worker: one batch at a time ----------------------------------------------------------
 

@@ -291,6 +291,19 @@ class StrictRabbitDriver(impl_rabbit.RabbitDriver):  # type: ignore[misc]
         return base.PollStyleListenerAdapter(self.listener, batch_size, batch_timeout)
 
 
+def reach(conf: cfg.ConfigOpts, url: Any) -> None:
+    """Connect and disconnect.
+
+    :param conf: after :func:`set_defaults`.
+    :raises Exception: whatever the connection fails with.
+    """
+    driver = StrictRabbitDriver(conf, url, linger=0.0, on_state=lambda connected, why: None)
+    try:
+        driver._get_connection(driver_common.PURPOSE_LISTEN).close()
+    finally:
+        driver.cleanup()
+
+
 def set_defaults(conf: cfg.ConfigOpts, *, prefetch: int) -> None:
     """Register the driver's options on this configuration with defaults that suit a listener.
 

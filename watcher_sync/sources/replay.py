@@ -26,7 +26,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import IO, Final
+from typing import Final
 
 import msgspec
 from oslo_config import cfg
@@ -43,6 +43,7 @@ LOG = logging.getLogger(__name__)
 CHUNK: Final = 500
 """Events that are emitted in one call."""
 
+_BLOCK: Final = 1 << 18
 _LINES: Final = (".jsonl", ".ndjson")
 _RAWS: Final = msgspec.json.Decoder(list[msgspec.Raw])
 
@@ -115,21 +116,24 @@ def _read_files(files: Sequence[str], source: str, max_size: int) -> Iterator[Ev
 def _lines(path: str, max_size: int) -> Iterator[tuple[int, bytes]]:
     """The lines that are not blank, numbered from 1.
 
-    Of a line that is too long only so much is read as shows that it is, and the rest is skipped.
+    Of a line that is too long only so much is kept as shows that it is; never more than that and a block is
+    in memory.
     """
-    with open(path, "rb", buffering=1 << 18) as file:
-        line = 0
-        while body := file.readline(max_size + 2):
-            line += 1
-            if len(body) > max_size + 1 and not body.endswith(b"\n"):
-                _skip_line(file)
-            if not body.isspace():
-                yield line, body.rstrip(b"\r\n")
-
-
-def _skip_line(file: IO[bytes]) -> None:
-    while (rest := file.readline(1 << 16)) and not rest.endswith(b"\n"):
-        pass
+    line, rest, cut = 1, b"", False
+    with open(path, "rb", buffering=0) as file:
+        while block := file.read(_BLOCK):
+            *whole, rest = (rest + block).split(b"\n")
+            for body in whole:
+                if not cut and body and not body.isspace():
+                    yield line, body.rstrip(b"\r")
+                line += 1
+                cut = False
+            if len(rest) > max_size + 1 or cut:
+                if not cut:
+                    yield line, rest
+                rest, cut = b"", True
+    if rest and not rest.isspace():
+        yield line, rest.rstrip(b"\r")
 
 
 def _documents(path: str) -> Iterator[tuple[int, bytes]]:

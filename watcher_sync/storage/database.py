@@ -95,7 +95,7 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
 
 
 def _set_up_sqlite(connection: Any, _record: Any) -> None:
-    for pragma in ("busy_timeout=10000", "journal_mode=WAL", "synchronous=FULL"):
+    for pragma in ("busy_timeout=10000", "journal_mode=WAL", "synchronous=FULL", "wal_autocheckpoint=4000"):
         connection.execute(f"PRAGMA {pragma}").close()
 
 

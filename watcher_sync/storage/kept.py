@@ -38,7 +38,8 @@ class Parked(msgspec.Struct, frozen=True):
 
 def columns_of(event: Event) -> dict[str, Any]:
     """The event as a row of the tables that keep events."""
-    body, decoded = _body_of(event.data)
+    body, decoded = _body_of(event)
+    epoch, number = event.sequence if event.sequence is not None else (None, None)
     digest = hashlib.sha256(b"\0".join((event.source.encode(), event.id.encode("utf-8", "replace"), body)))
     return {
         "digest": digest.hexdigest(),
@@ -51,11 +52,14 @@ def columns_of(event: Event) -> dict[str, Any]:
         "decoded": decoded,
         "body": body[:_MOST_BYTES],
         "deliveries": event.deliveries,
+        "channel": _short(event.channel),
+        "stream_epoch": epoch,
+        "stream_sequence": number,
     }
 
 
 def event_of(row: Any) -> Event:
-    """The event that was kept; an undecoded body comes back as bytes with ``undecodable`` set."""
+    """The event that was kept: its data as JSON text, or its undecodable body with ``undecodable`` set."""
     return Event(
         id=row.event_id,
         type=row.event_type,
@@ -63,16 +67,19 @@ def event_of(row: Any) -> Event:
         origin=row.origin,
         subject=row.subject,
         time=row.time,
-        data=msgspec.json.decode(row.body) if row.decoded else bytes(row.body),
+        data=bytes(row.body),
+        channel=row.channel or "",
+        sequence=None if row.stream_epoch is None else (row.stream_epoch, row.stream_sequence),
         deliveries=row.deliveries,
         undecodable=None if row.decoded else "not decoded",
     )
 
 
-def _body_of(data: Any) -> tuple[bytes, bool]:
+def _body_of(event: Event) -> tuple[bytes, bool]:
     """The data as bytes, and whether they are JSON; what JSON cannot say is kept as Python shows it."""
+    data = event.data
     if isinstance(data, (bytes, bytearray, memoryview)):
-        return bytes(data), False
+        return bytes(data), event.undecodable is None and len(data) <= _MOST_BYTES
     try:
         body = msgspec.json.encode(data)
     except (TypeError, ValueError, RecursionError):

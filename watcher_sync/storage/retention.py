@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Purging of what is old: journal rows, tombstones, quarantined events.
+"""Purging of what is old: journal rows, tombstones, quarantined events, operations that ended.
 
 Each table is purged in small transactions, oldest first, so that a purge of millions of rows neither
 locks out the engine nor fills the write-ahead log. The journal stays gapless: it is cut at its start.
@@ -27,6 +27,7 @@ class Retention(msgspec.Struct, frozen=True):
     journal_rows: int | None
     tombstone_age: datetime.timedelta
     quarantine_age: datetime.timedelta | None
+    operations_age: datetime.timedelta | None = None
 
     @classmethod
     def from_conf(cls, group: Any) -> Retention:
@@ -36,6 +37,7 @@ class Retention(msgspec.Struct, frozen=True):
             group.journal_rows or None,
             datetime.timedelta(hours=group.tombstone_hours),
             datetime.timedelta(days=group.quarantine_days) if group.quarantine_days else None,
+            datetime.timedelta(days=group.operations_days) if group.operations_days else None,
         )
 
 
@@ -61,6 +63,10 @@ def purge(engine: sa.Engine, tables: Tables, retention: Retention, now: datetime
             )
         else:
             purged["quarantine"] = 0
+        if retention.operations_age is not None:
+            # One that runs has no end and is kept.
+            o = tables.operations
+            purged["operations"] = _purge_older(engine, o, "ended_at", [o.c.id], now - retention.operations_age)
     return purged
 
 

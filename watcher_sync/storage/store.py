@@ -194,10 +194,10 @@ class Store:
         if self._connection is None or self._connection.invalidated:
             self.close()
             self._connection = self.engine.connect()
-            self._free_head_of_the_frozen(self._connection)
+            self.free_head_of_the_frozen(self._connection)
         return self._connection
 
-    def _free_head_of_the_frozen(self, connection: sa.Connection) -> None:
+    def free_head_of_the_frozen(self, connection: sa.Connection) -> None:
         """Have the server end a transaction whose client froze in the middle of it.
 
         A commit holds the journal's head. A process that is stopped there, or whose machine lost power, would
@@ -250,19 +250,19 @@ class Store:
         if commit.staged:
             self._write_staged(connection, commit, now)
         for source, position in commit.cursors.items():
-            _run(connection, self._cursor.sql, [self._cursor.values((source, position, now))])
+            self._cursor.write(connection, [self._cursor.values((source, position, now))])
         if commit.quarantined:
             rows = [
                 self._quarantine.values((*columns_of(q.event).values(), now, q.reason, q.detail))
                 for q in commit.quarantined
             ]
-            _run(connection, self._quarantine.sql, rows)
+            self._quarantine.write(connection, rows)
         if commit.parked:
             rows = [
                 self._park.values((*columns_of(p.event).values(), p.kind, p.entity_id, now, p.expires_at))
                 for p in commit.parked
             ]
-            _run(connection, self._park.sql, rows)
+            self._park.write(connection, rows)
 
     def _write_staged(self, connection: sa.Connection, commit: Commit, now: datetime.datetime) -> None:
         upserts: dict[str, list[Row]] = {}
@@ -298,12 +298,12 @@ class Store:
             )
             entries.append(self._journal.values(entry))
         for name, rows in upserts.items():
-            _run(connection, self._upsert[name].sql, rows)
+            self._upsert[name].write(connection, rows)
         for name, rows in removals.items():
             _run(connection, self._remove[name], rows)
         _run(connection, self._unbury, unburied)
-        _run(connection, self._bury.sql, buried)
-        _run(connection, self._journal.sql, entries)
+        self._bury.write(connection, buried)
+        self._journal.write(connection, entries)
 
 
 def _run(connection: sa.Connection, sql: str, rows: list[Row]) -> None:

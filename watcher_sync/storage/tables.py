@@ -32,6 +32,9 @@ def _event_columns() -> list[Any]:
         sa.Column("decoded", sa.Boolean, nullable=False),
         sa.Column("body", blob_type(), nullable=False),
         sa.Column("deliveries", sa.BigInteger, nullable=False),
+        sa.Column("channel", sa.String(255)),
+        sa.Column("stream_epoch", sa.BigInteger),
+        sa.Column("stream_sequence", sa.BigInteger),
     ]
 
 
@@ -113,6 +116,68 @@ class Tables:
             sa.Column("beat", sa.BigInteger, nullable=False),
             sa.Column("since", UtcDateTime(), nullable=False),
             sa.Column("heartbeat_at", UtcDateTime(), nullable=False),
+            **_OPTIONS,
+        )
+        self.operation_leases = sa.Table(
+            "operation_leases",
+            metadata,
+            sa.Column("kind", sa.String(64), primary_key=True),
+            sa.Column("entity_id", sa.String(255), primary_key=True),
+            sa.Column("id", sa.String(36), nullable=False),
+            sa.Column("holder", sa.String(255), nullable=False),
+            sa.Column("operation", sa.String(64), nullable=False),
+            sa.Column("token", sa.BigInteger, nullable=False),
+            sa.Column("since", UtcDateTime(), nullable=False),
+            sa.Column("expires_at", UtcDateTime(), nullable=False),
+            sa.Column("heartbeat_at", UtcDateTime(), nullable=False),
+            **_OPTIONS,
+        )
+        self.operations = sa.Table(
+            "operations",
+            metadata,
+            sa.Column("id", sa.String(36), primary_key=True),
+            sa.Column("kind", sa.String(64), nullable=False),
+            sa.Column("entity_id", sa.String(255), nullable=False),
+            sa.Column("token", sa.BigInteger, nullable=False),
+            sa.Column("holder", sa.String(255), nullable=False),
+            sa.Column("operation", sa.String(64), nullable=False),
+            sa.Column("state", sa.String(16), nullable=False),
+            sa.Column("since", UtcDateTime(), nullable=False),
+            sa.Column("ended_at", UtcDateTime(), index=True),
+            sa.Index("ix_operations_entity", "kind", "entity_id", "token", unique=True),
+            **_OPTIONS,
+        )
+        self.source_status = sa.Table(
+            "source_status",
+            metadata,
+            sa.Column("source", sa.String(255), primary_key=True),
+            sa.Column("engine_group", sa.String(255), nullable=False),
+            sa.Column("host", sa.String(255), nullable=False),
+            sa.Column("pid", sa.BigInteger, nullable=False),
+            sa.Column("state", sa.String(16), nullable=False),
+            sa.Column("detail", text_type(None), nullable=False),
+            sa.Column("since", UtcDateTime(), nullable=False),
+            sa.Column("lag", sa.BigInteger),
+            sa.Column("last_event_at", UtcDateTime()),
+            sa.Column("last_full_sync_at", UtcDateTime()),
+            sa.Column("reconnects", sa.BigInteger, nullable=False),
+            sa.Column("restarts", sa.BigInteger, nullable=False),
+            sa.Column("updated_at", UtcDateTime(), nullable=False),
+            **_OPTIONS,
+        )
+        self.drifts = sa.Table(
+            "drifts",
+            metadata,
+            sa.Column("id", _AUTO, primary_key=True, autoincrement=True),
+            sa.Column("source", sa.String(255), nullable=False),
+            sa.Column("kind", sa.String(64), nullable=False),
+            sa.Column("entity_id", sa.String(255), nullable=False),
+            sa.Column("field", sa.String(64), nullable=False),
+            sa.Column("model_value", Document()),
+            sa.Column("live_value", Document()),
+            sa.Column("since", UtcDateTime(), nullable=False),
+            sa.Column("policy", sa.String(16), nullable=False),
+            sa.Index("ix_drifts_entity", "source", "kind", "entity_id", "field", unique=True),
             **_OPTIONS,
         )
 

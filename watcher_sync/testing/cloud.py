@@ -21,6 +21,7 @@ import heapq
 import itertools
 import random
 from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from watcher_sync.testing import infrastructure, nova, servers
 from watcher_sync.testing.control_plane import ControlPlane, Host, Record, Server, Steps
@@ -31,6 +32,8 @@ from watcher_sync.testing.nova_registry import OTHER
 from watcher_sync.testing.recording import write_jsonl
 
 __all__ = ("CloudSimulator", "Truth", "dropped", "duplicated", "pace", "shuffled", "write_jsonl")
+
+T = TypeVar("T")
 
 _FLAVORS = tuple(
     {
@@ -283,8 +286,8 @@ def _nothing() -> Steps:
 
 
 def pace(
-    events: Iterator[Document], rate: float, *, clock: Callable[[], float], sleep: Callable[[float], object]
-) -> Iterator[Document]:
+    events: Iterator[T], rate: float, *, clock: Callable[[], float], sleep: Callable[[float], object]
+) -> Iterator[T]:
     """The same events, no more than ``rate`` a second.
 
     :param clock: monotonic seconds, such as ``time.monotonic``.

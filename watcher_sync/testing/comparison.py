@@ -34,7 +34,7 @@ class Difference(NamedTuple):
 def compare(truth: Truth, snapshot: Snapshot, *, ignored: Collection[str] = ()) -> Iterator[Difference]:
     """Every difference, by kind, id and field; none when the model is right.
 
-    :param ignored: fields that are not compared.
+    :param ignored: fields that are not compared: ``field`` of every kind, or ``kind.field``.
     """
     for kind in sorted({*truth, *snapshot.kinds}):
         expected = truth.get(kind, {})
@@ -54,5 +54,7 @@ def _entity(
         yield Difference(kind, entity_id, None, expected, found)
         return
     for field in sorted({*expected, *found}.difference(ignored)):
+        if f"{kind}.{field}" in ignored:
+            continue
         if field not in expected or field not in found or expected[field] != found[field]:
             yield Difference(kind, entity_id, field, expected.get(field), found.get(field))

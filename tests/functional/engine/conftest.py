@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Installations on each kind of database, lines on the broker, and the figures that a run shows at its end."""
+"""Installations on each kind of database, and lines on the broker."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,34 +13,22 @@ import pytest
 from tests.functional.conftest import Broker
 from tests.functional.engine.driving import Installation, Line
 
-_FIGURES = pytest.StashKey[list[str]]()
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.stash[_FIGURES] = []
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    if figures := config.stash.get(_FIGURES, []):
-        terminalreporter.section("faults: what was measured")
-        for figure in figures:
-            terminalreporter.line(figure)
-
-
-@pytest.fixture
-def figure(request: pytest.FixtureRequest) -> Callable[[str], None]:
-    """Show a measured figure at the end of the run."""
-    return lambda text: request.config.stash[_FIGURES].append(f"{request.node.name}: {text}")
-
 
 @pytest.fixture
 def install(tmp_path: Path) -> Iterator[Callable[..., Installation]]:
-    """Make an installation on a database; its engines are killed when the test ends."""
+    """Make an installation on a database; its engines are killed when the test ends.
+
+    Each has a folder of its own: with one for all, the second's first engine would go on in the log of the
+    first's, and who waits for a line of it would find that of the engine before.
+    """
+    numbers = itertools.count(1)
     with ExitStack() as stack:
 
         def make(url: str, **options: object) -> Installation:
             named = {name.replace("__", "."): value for name, value in options.items()}
-            return stack.enter_context(Installation(tmp_path, url, named))
+            folder = tmp_path / f"installation-{next(numbers)}"
+            folder.mkdir()
+            return stack.enter_context(Installation(folder, url, named))
 
         yield make
 

@@ -15,7 +15,7 @@ import kombu
 from oslo_config import cfg
 
 from watcher_sync.events import Event
-from watcher_sync.sources.base import IntakeClosed, SourceState
+from watcher_sync.sources.base import IntakeClosed, Source, SourceState
 from watcher_sync.sources.oslo_messaging import OsloMessagingSource
 
 BROKER = "rabbit://guest:guest@127.0.0.1:5672/"
@@ -85,7 +85,7 @@ class Engine:
         self.closed = False
         self.batches: list[list[Event]] = []
         self.arrived: list[float] = []
-        self.source: OsloMessagingSource | None = None
+        self.source: Source | None = None
 
     def emit(self, events: Sequence[Event]) -> None:
         if self.closed:

@@ -48,7 +48,7 @@ def test_events_arrive_in_order_over_all_priorities(publisher: Publisher) -> Non
     assert [event.id for event in engine.events] == [f"m-{number}" for number in range(1000)]
     assert max(map(len, engine.batches)) <= 50
     first = engine.events[0]
-    assert (first.type, first.origin, first.data) == ("instance.update", "nova-compute:host1", {"number": 0})
+    assert (first.type, first.origin, first.read()) == ("instance.update", "nova-compute:host1", {"number": 0})
     assert first.undecodable is None
     assert publisher.waiting() == 0
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from oslo_config import cfg
@@ -14,12 +15,17 @@ from watcher_sync.storage import database, schema
 from watcher_sync.storage.store import Store
 
 
-def opened(url: str, declared: Kinds | None = None) -> Store:
-    """A store on this database, as a process of its own would open it."""
+def opened(url: str, declared: Kinds | None = None, **options: Any) -> Store:
+    """A store on this database, as a process of its own would open it.
+
+    :param options: of ``[database]``.
+    """
     conf = cfg.ConfigOpts()
     database.register_opts(conf)
     conf([], default_config_files=[], default_config_dirs=[])
     conf.set_override("connection", url, group="database")
+    for name, value in options.items():
+        conf.set_override(name, value, group="database")
     return Store(database.make_engine(conf), declared or kinds())
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import datetime
 import logging
 
+import msgspec
 import pytest
 from oslo_config import cfg
 
@@ -14,7 +15,7 @@ from tests.simulated import event, telling, told, whole
 from watcher_sync.conf import retention as retention_conf
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.engine.housekeeping import Purger
-from watcher_sync.engine.replay import replay_quarantined
+from watcher_sync.engine.replay import decoded_again, replay_quarantined
 from watcher_sync.engine.tally import Tally
 from watcher_sync.events import Event
 from watcher_sync.exceptions import HeadMoved, NotYet
@@ -28,21 +29,21 @@ DATABASES = ["sqlite", "postgresql", "mariadb"]
 
 
 class Naming:
-    """A handler whose events rename a meter that has to exist, or make one. Decoded data only."""
+    """A handler whose events rename a meter that has to exist, or make one."""
 
     events = {"rename": "rename", "make": "make", "drop": "drop"}  # noqa: RUF012
 
     def rename(self, event, view):
-        entity_id, version, owner = event.data
+        entity_id, version, owner = event.read()
         if view.get("meter", entity_id) is None:
             raise NotYet("meter", entity_id)
         yield meter(entity_id, version, owner=owner)
 
     def make(self, event, view):
-        yield meter(event.data, "1", owner="made")
+        yield meter(event.read(), "1", owner="made")
 
     def drop(self, event, view):
-        yield Delete("meter", event.data, "9")
+        yield Delete("meter", event.read(), "9")
 
 
 def naming():
@@ -200,3 +201,41 @@ def test_the_time_of_a_kept_event_comes_back_to_the_microsecond(store):
     commit(cycle_on(store), Event(id="e", type="told", source="test", time=time, data=b"x", undecodable="no"))
     ((_, kept),) = Quarantine(store).events()
     assert (kept.time, kept.data, kept.undecodable is not None) == (time, b"x", True)
+
+
+STREAM = (1_785_000_000_123_456, 2**60)
+"""An epoch in microseconds and a sequence, both beyond 32 bits."""
+
+
+def test_a_quarantined_event_keeps_its_channel_and_its_place_in_the_stream(store):
+    event = Event(id="e", type="told", source="test", data=b"x", undecodable="no", channel="dcm.vm", sequence=STREAM)
+    commit(cycle_on(store), event, bad(2))
+    (_, kept), (_, without) = Quarantine(store).events()
+    assert (kept.channel, kept.sequence) == ("dcm.vm", STREAM)
+    assert (without.channel, without.sequence) == ("", None)
+    first = Quarantine(store).page()[0]
+    assert (first["channel"], first["stream_epoch"], first["stream_sequence"]) == ("dcm.vm", *STREAM)
+
+
+def test_a_parked_event_keeps_its_channel_and_its_place_in_the_stream(store):
+    cycle = cycle_on(store, naming())
+    commit(cycle, msgspec.structs.replace(rename(1), channel="dcm.vm", sequence=STREAM), rename(2, "b"))
+    events, _ = ParkedEvents(store).take([("meter", "a"), ("meter", "b")])
+    assert [(e.id, e.channel, e.sequence) for e in events] == [
+        ("event-1", "dcm.vm", STREAM),
+        ("event-2", "", None),
+    ]
+
+
+def test_an_undecodable_event_that_is_decoded_anew_keeps_its_channel_and_its_place_in_the_stream():
+    event = Event(
+        id="e",
+        type="undecodable",
+        source="test",
+        data=b'{"specversion":"1.0","id":"i","source":"s","type":"t"}',
+        undecodable="delivered too often",
+        channel="dcm.vm",
+        sequence=STREAM,
+    )
+    again = decoded_again(1, event)
+    assert (again.id, again.undecodable, again.channel, again.sequence) == ("i", None, "dcm.vm", STREAM)

@@ -53,8 +53,14 @@ FIGURES = Figures(
 )
 
 
+LOOK = [
+    ".venv/bin/watcher-sync --endpoint http://127.0.0.1:8775 top",
+    ".venv/bin/watcher-sync --endpoint http://127.0.0.1:8775 events tail --follow",
+]
+
+
 def drawn(figures: Figures, width: int, height: int) -> list[str]:
-    screen = Screen(manage=["watcher-sync-manage", "--config-file", "/tmp/d/demo.conf"], database="/tmp/d/db.sqlite")
+    screen = Screen(look=LOOK, page="http://127.0.0.1:8775")
     screen.figures = figures
     console = Console(file=io.StringIO(), width=width, height=height, force_terminal=True, color_system=None)
     with console.capture() as capture:
@@ -87,9 +93,9 @@ def test_it_shows_the_latest_change_and_the_latest_reason(width: int, height: in
 
 
 @pytest.mark.parametrize(("width", "height"), SIZES)
-def test_the_command_to_look_with_is_whole(width: int, height: int) -> None:
+def test_the_page_and_the_commands_to_look_with_are_whole(width: int, height: int) -> None:
     text = "\n".join(drawn(FIGURES, width, height))
-    for part in ("watcher-sync-manage --config-file /tmp/d/demo.conf", "journal tail", "quarantine list"):
+    for part in ("http://127.0.0.1:8775/", *LOOK):
         assert part in text
 
 

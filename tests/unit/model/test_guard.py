@@ -197,3 +197,15 @@ def test_the_best_outcome_of_an_events_changes_is_the_events(model):
         told(4, Heard("ticket", "a", NOON)),
     ]
     assert play(model, telling(), events) == [Outcome.STALE, Outcome.APPLIED, Outcome.IGNORED, Outcome.IGNORED]
+
+
+@pytest.mark.parametrize(("old", "new"), [({"a": 1}, {"a": True}), ({"a": [0]}, {"a": [0.0]})])
+def test_values_that_only_python_takes_for_equal_are_a_change(old, new):
+    model = Model(builtin_kinds())
+    for version, metadata in (("1", old), ("2", new)):
+        transaction = Transaction(model)
+        transaction.apply(told(1), [Upsert("instance", "i", version, {"state": {"metadata": metadata}})])
+        (staged,) = transaction.staged()
+        assert repr(staged.delta()["metadata"][1]) == repr(metadata)
+        model.publish(transaction)
+    assert repr(model.get("instance", "i").metadata) == repr(new)

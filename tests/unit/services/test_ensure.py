@@ -137,3 +137,22 @@ def test_a_program_that_cannot_be_installed_is_named_with_its_package_and_nothin
 
 def test_no_password_is_printed() -> None:
     assert without_credentials("rabbit://guest:gu@st@127.0.0.1:5672/") == "rabbit://127.0.0.1:5672/"
+
+
+def test_a_browser_that_was_named_and_is_not_there_ends_the_run_in_one_line(tmp_path: Path) -> None:
+    done = run("--only", "chromium", "--", "echo", "ran", WATCHER_SYNC_TEST_CHROMIUM=str(tmp_path / "chromium"))
+    assert done.returncode == 1
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert f"chromium is missing: {tmp_path / 'chromium'} is not installed" in line
+
+
+def test_a_tool_that_the_environment_names_wrongly_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(services.VARIABLES["kubectl"], "/nowhere/kubectl")
+    with pytest.raises(CannotEnsure, match="/nowhere/kubectl is no program"):
+        services.ensure_tool("kubectl")
+
+
+def test_a_tool_that_the_environment_names_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(services.VARIABLES["kubectl"], sys.executable)
+    assert services.ensure_tool("kubectl") == sys.executable

@@ -83,7 +83,7 @@ def test_a_notifier_in_the_same_process_is_heard_and_a_released_event_comes_agai
     begin = time.monotonic()
     source.stop(begin + 5)
     assert time.monotonic() - begin < 3
-    assert [event.data for event in seen] == [{"n": 1}, {"n": 1}, {"n": 2}]
+    assert [event.read() for event in seen] == [{"n": 1}, {"n": 1}, {"n": 2}]
     assert [event.type for event in seen[1:]] == ["instance.update", "instance.create.error"]
     assert seen[0].id == seen[1].id != seen[2].id
     assert {event.origin for event in seen} == {"nova-compute:h"}

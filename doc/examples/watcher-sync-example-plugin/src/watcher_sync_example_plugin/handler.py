@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar, TypeVar
+from typing import ClassVar
 
 import msgspec
 
 from watcher_sync.events import Event
-from watcher_sync.exceptions import InvalidEvent
 from watcher_sync.handlers.base import Handler
 from watcher_sync.model.changes import Change, Delete, Upsert, Version
 from watcher_sync.model.view import View
@@ -29,9 +28,6 @@ class Power(Removed):
     watts: int
 
 
-P = TypeVar("P", bound=Removed)
-
-
 class RackHandler(Handler):
     """Racks that were switched on or off, or taken away."""
 
@@ -43,23 +39,15 @@ class RackHandler(Handler):
 
     def power_changed(self, event: Event, view: View) -> Iterator[Change]:
         """The rack's power and what it draws."""
-        power = decoded(event, Power)
+        power = event.read(Power)
         state = event.type.rpartition(".")[2]
         facet = {"room": power.room, "power": state, "watts": power.watts}
         yield Upsert("rack", power.rack, version(event, power), {"power": facet})
 
     def removed(self, event: Event, view: View) -> Iterator[Change]:
         """The rack is gone."""
-        removed = decoded(event, Removed)
+        removed = event.read(Removed)
         yield Delete("rack", removed.rack, version(event, removed))
-
-
-def decoded(event: Event, payload: type[P]) -> P:
-    """The event's data, checked. :raises InvalidEvent: naming the field; it goes to quarantine."""
-    try:
-        return msgspec.convert(event.data, payload)
-    except msgspec.ValidationError as exc:
-        raise InvalidEvent(f"data: {exc}") from None
 
 
 def version(event: Event, payload: Removed) -> Version:

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""JetStream: how fast messages can be had at all, by our pull loop and by the client library's ``fetch``.
+
+Both read the same stream through consumers of their own, with the same batch, and acknowledge every message;
+nothing is decoded. The stream is filled before, and the clock runs from the first message to the last, so
+neither publishing nor connecting is counted. The server is a private one, with its files in the benchmark's
+folder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import time
+
+import nats
+import nats.errors
+from nats.aio.client import Client
+from nats.js.api import AckPolicy, ConsumerConfig
+
+from tests.benchmarks.figures import Budget, Figure, against
+from tests.benchmarks.places import Bench
+from tests.services.servers import private_nats
+from watcher_sync.sources.nats_pull import Arrived, Pulling
+
+_BATCH = 500
+_STREAM = "dcm-status"
+_PATIENCE = 120.0
+
+
+def pulling(bench: Bench) -> list[Figure]:
+    """Messages a second of both, in pairs."""
+    with private_nats() as server:
+        pairs = asyncio.run(_measure(server.url, bench.scale.messages * 4, bench.scale.pairs))
+    return [
+        against(
+            pairs,
+            benchmark="jetstream-pull",
+            what="JetStream messages had and acknowledged by the pull loop",
+            unit="messages/s",
+            reference_unit="messages/s",
+            budget=Budget(">=", 2.0),
+            note=f"against fetch({_BATCH}) of nats-py; {bench.scale.messages * 4:,} messages, nothing decoded",
+        )
+    ]
+
+
+async def _measure(url: str, count: int, pairs: int) -> list[tuple[float, float]]:
+    client = await nats.connect(url)
+    names = itertools.count()
+    try:
+        await client.jetstream().add_stream(name=_STREAM, subjects=["dcm.*"])
+        await _fill(client, count)
+        found = []
+        for turn in range(pairs):
+            # Each comes first in every second pair: what warms up or wears out does not count for one side.
+            ways = [_own, _fetch] if turn % 2 else [_fetch, _own]
+            rates = {way: await way(client, f"reader-{next(names)}", count) for way in ways}
+            found.append((rates[_own], rates[_fetch]))
+        return found
+    finally:
+        await client.close()
+
+
+async def _fill(client: Client, count: int) -> None:
+    body = json.dumps(
+        {
+            "specversion": "1.0",
+            "id": "0f0e0d0c-0000-4000-a000-000000000000",
+            "source": "dcm/providers/kubevirt",
+            "type": "dcm.status.vm",
+            "time": "2026-01-02T03:04:05Z",
+            "datacontenttype": "application/json",
+            "data": {"id": "0f0e0d0c-0000-4000-a000-000000000001", "status": "RUNNING", "message": "it runs"},
+        }
+    ).encode()
+    for _ in range(count):
+        await client.publish("dcm.vm", body)
+    await client.flush(60)
+    while (await client.jetstream().stream_info(_STREAM)).state.messages < count:
+        await asyncio.sleep(0.01)
+
+
+async def _consumer(client: Client, name: str) -> None:
+    config = ConsumerConfig(durable_name=name, ack_policy=AckPolicy.EXPLICIT, ack_wait=60, max_ack_pending=10_000)
+    await client.jetstream().add_consumer(_STREAM, config)
+
+
+async def _own(client: Client, name: str, count: int) -> float:
+    """Messages a second of our loop."""
+    await _consumer(client, name)
+    kick = asyncio.Event()
+    replies: list[str] = []
+    began = 0.0
+    seen = 0
+
+    def deliver(arrived: Arrived) -> None:
+        nonlocal began, seen
+        if not seen:
+            began = time.perf_counter()
+        seen += 1
+        replies.append(arrived.message.reply)
+        if seen == count:
+            kick.set()
+
+    loop = Pulling(
+        client,
+        f"$JS.API.CONSUMER.MSG.NEXT.{_STREAM}.{name}",
+        batch=_BATCH,
+        deliver=deliver,
+        waiting=lambda: 0,
+        kick=kick.set,
+    )
+    await loop.begin()
+    async with asyncio.timeout(_PATIENCE):
+        while seen < count or replies:
+            await loop.ask()
+            while replies:
+                await client.publish(replies.pop(), b"+ACK")
+            if seen < count:
+                await kick.wait()
+                kick.clear()
+    await client.flush()
+    rate = count / (time.perf_counter() - began)
+    await loop.end(5)
+    return rate
+
+
+async def _fetch(client: Client, name: str, count: int) -> float:
+    """Messages a second of ``fetch``."""
+    await _consumer(client, name)
+    subscription = await client.jetstream().pull_subscribe_bind(name, _STREAM)
+    began = 0.0
+    seen = 0
+    async with asyncio.timeout(_PATIENCE):
+        while seen < count:
+            messages = await subscription.fetch(_BATCH, timeout=5)
+            began = began or time.perf_counter()
+            seen += len(messages)
+            for message in messages:
+                await message.ack()
+    await client.flush()
+    rate = count / (time.perf_counter() - began)
+    await subscription.unsubscribe()
+    return rate

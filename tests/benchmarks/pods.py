@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kubernetes: pods from the bytes of a list to the model, against the official client's typed objects.
+
+The same bytes for both, in pages as an API server sends them, with pods of the size that real ones have. Ours is
+the whole way: the reflector's listing, handler, ordering guard and model, without network and database; theirs
+is the deserialisation of the same pages, and nothing is done with the objects. Theirs gets the first pages only,
+because it takes long; rates and bytes are per pod. Memory is what stays allocated, in runs of their own.
+"""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import itertools
+import time
+import tracemalloc
+from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+
+from tests.benchmarks.figures import Budget, Figure, against
+from tests.benchmarks.places import Bench
+from watcher_sync.dispatch import Dispatcher
+from watcher_sync.events import Event
+from watcher_sync.handlers.kubernetes import KubernetesHandler
+from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.model.model import Model
+from watcher_sync.model.transaction import Transaction
+from watcher_sync.sources.kube.reflector import Reflector, Settings
+from watcher_sync.sources.kube.resources import KNOWN
+from watcher_sync.testing.kube import builders
+
+_PAGE = 500
+_PODS = 10_000
+_THEIRS = 4
+"""Pages that the official client gets for a measurement of time."""
+_WEIGHED = 2
+"""Pages that both get for a measurement of memory."""
+
+
+def pods(bench: Bench) -> list[Figure]:
+    """Pods a second, and bytes a pod, of both."""
+    bodies = _pages(_PODS)
+    theirs = _deserializer()
+    pairs = []
+    for turn in range(bench.scale.pairs):
+        # Each comes first in every second pair: what warms up or wears out does not count for one side.
+        ways = [(_rate_of_ours, bodies), (_rate_of_theirs(theirs), bodies[:_THEIRS])]
+        rates = [(way, way(pages)) for way, pages in (ways if turn % 2 else reversed(ways))]
+        found = {way is _rate_of_ours: rate for way, rate in rates}
+        pairs.append((found[True], found[False]))
+    size = len(bodies[0]) / _PAGE
+    weights = [(_weight(_Following, bodies[:_WEIGHED]), _weight(theirs, bodies[:_WEIGHED]))]
+    return [
+        against(
+            pairs,
+            benchmark="pods",
+            what=f"Kubernetes: {_PODS:,} pods decoded and applied",
+            unit="pods/s",
+            reference_unit="pods/s",
+            budget=Budget(">=", 20.0),
+            note=f"against V1PodList of the official client; {size:,.0f} bytes of JSON a pod",
+        ),
+        against(
+            weights,
+            benchmark="pods",
+            what="Kubernetes: memory of a pod, in the model and in the reflector",
+            unit="bytes",
+            reference_unit="bytes",
+            budget=Budget("<=", 1 / 8),
+            note=f"against a V1Pod; {_WEIGHED * _PAGE:,} pods",
+        ),
+    ]
+
+
+class _Following:
+    """A reflector, a handler and a model, and pages instead of a cluster."""
+
+    def __init__(self, bodies: Sequence[bytes]) -> None:
+        self.model = Model(builtin_kinds())
+        self._bodies = iter(bodies)
+        self._numbers = itertools.count(1)
+        self._find = Dispatcher([("kubernetes", KubernetesHandler())]).find
+        settings = Settings(source="edge", cluster="edge", page_size=_PAGE)
+        self.reflector = Reflector(KNOWN["pods"], None, self, settings, self)  # type: ignore[arg-type]
+        self.reflector._list()
+
+    def read(self, path: str, query: Mapping[str, str], *, accept: str) -> bytes:
+        return next(self._bodies)
+
+    def sequence(self) -> tuple[int, int]:
+        return 1, next(self._numbers)
+
+    def changed(self) -> None:
+        pass
+
+    def emit(self, events: Sequence[Event]) -> None:
+        transaction = Transaction(self.model)
+        for event in events:
+            entry = self._find(event.type)
+            assert entry is not None
+            assert entry.call is not None
+            transaction.apply(event, entry.call(event, transaction) or ())
+        self.model.publish(transaction)
+
+
+def _rate_of_ours(bodies: Sequence[bytes]) -> float:
+    began = time.perf_counter()
+    following = _Following(_ended(bodies))
+    rate = len(bodies) * _PAGE / (time.perf_counter() - began)
+    assert following.model.snapshot().count("pod") == len(bodies) * _PAGE
+    return rate
+
+
+def _rate_of_theirs(deserialize: Callable[[Sequence[bytes]], list[Any]]) -> Callable[[Sequence[bytes]], float]:
+    def rate(bodies: Sequence[bytes]) -> float:
+        began = time.perf_counter()
+        lists = deserialize(bodies)
+        rate = len(bodies) * _PAGE / (time.perf_counter() - began)
+        assert sum(len(each.items) for each in lists) == len(bodies) * _PAGE
+        return rate
+
+    return rate
+
+
+def _weight(make: Callable[[Sequence[bytes]], Any], bodies: Sequence[bytes]) -> float:
+    """Bytes a pod that are still allocated when it is done."""
+    pages = _ended(bodies)
+    make(pages[-1:])  # what is imported, compiled and kept once is not a pod's
+    gc.collect()
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    kept = make(pages)
+    gc.collect()
+    after, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept is not None
+    return (after - before) / (len(bodies) * _PAGE)
+
+
+def _deserializer() -> Callable[[Sequence[bytes]], list[Any]]:
+    """The official client's way from a body to typed objects."""
+    from kubernetes import client  # not at the top: it costs the other benchmarks a second
+
+    api = client.ApiClient()
+    if "response_text" in inspect.signature(api.deserialize).parameters:
+        return lambda bodies: [api.deserialize(body.decode(), "V1PodList", "application/json") for body in bodies]
+    return lambda bodies: [api.deserialize(SimpleNamespace(data=body.decode()), "V1PodList") for body in bodies]
+
+
+def _ended(bodies: Sequence[bytes]) -> list[bytes]:
+    """The pages, the last one saying that it is."""
+    return [*bodies[:-1], bodies[-1].replace(b'"continue":"more"', b'"continue":""    ', 1)]
+
+
+def _pages(count: int) -> list[bytes]:
+    encode = msgspec.json.encode
+    found = []
+    for first in range(0, count, _PAGE):
+        items = [_pod(number) for number in range(first, first + _PAGE)]
+        metadata = {"resourceVersion": "4711", "continue": "more"}
+        found.append(encode({"kind": "PodList", "apiVersion": "v1", "metadata": metadata, "items": items}))
+    return found
+
+
+def _pod(number: int) -> dict[str, Any]:
+    """A pod of a network function with its sidecar, and all that API servers, controllers and kubelets add to it."""
+    name, function = f"vdu-{number // 10}-7d9c5b6f4-{number:05d}", f"vdu-{number // 10}"
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": f"{function}-7d9c5b6f4", "uid": "rs"}}
+    labels = {"app": function, "pod-template-hash": "7d9c5b6f4", "tier": "vnf"}
+    obj = builders.pod(name, labels=labels, owner=owner, node=f"node-{number % 100}", phase="Running")
+    obj["spec"] |= {
+        "containers": [_container("main"), _container("sidecar")],
+        "initContainers": [_container("prepare")],
+        "volumes": [
+            *({"name": f"volume-{n}", "configMap": {"name": f"config-{n}", "defaultMode": 420}} for n in range(2)),
+            {"name": "kube-api-access", "projected": {"defaultMode": 420, "sources": _TOKEN_SOURCES}},
+        ],
+        "tolerations": [
+            {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+            for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+        ],
+        "schedulerName": "default-scheduler",
+        "securityContext": {"runAsUser": 1000, "fsGroup": 1000},
+        "terminationGracePeriodSeconds": 30,
+        "dnsPolicy": "ClusterFirst",
+        "enableServiceLinks": True,
+        "preemptionPolicy": "PreemptLowerPriority",
+    }
+    obj["status"] = builders.pod_status(obj, "Running", ready=True)
+    obj["status"] |= {"podIPs": [{"ip": "10.0.0.1"}], "hostIPs": [{"ip": "192.0.2.10"}]}
+    obj["status"]["initContainerStatuses"] = obj["status"]["containerStatuses"][:1]
+    obj["metadata"] |= {
+        "uid": f"{number:08x}-1111-4222-8333-444455556666",
+        "resourceVersion": str(100_000 + number),
+        "creationTimestamp": "2026-01-02T03:04:05Z",
+        "generateName": f"{function}-7d9c5b6f4-",
+        "annotations": {"k8s.v1.cni.cncf.io/networks": "sriov-left,sriov-right", "kubectl/restartedAt": "2026-01-02"},
+        "managedFields": [
+            {
+                "manager": manager,
+                "operation": "Update",
+                "apiVersion": "v1",
+                "time": "2026-01-02T03:04:05Z",
+                "fieldsType": "FieldsV1",
+                "fieldsV1": _MANAGED,
+            }
+            for manager in ("kube-controller-manager", "multus", "kubelet")
+        ],
+    }
+    return obj
+
+
+_TOKEN_SOURCES = [
+    {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
+    {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+    {
+        "downwardAPI": {
+            "items": [{"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}]
+        }
+    },
+]
+
+_OWNED: dict[str, Any] = {name: {} for name in (".", "f:name", "f:image", "f:env", "f:ports", "f:resources")}
+_MANAGED = {
+    "f:metadata": {"f:labels": {".": {}, "f:app": {}}, "f:ownerReferences": {".": {}}},
+    "f:spec": {"f:containers": {f'k:{{"name":"{name}"}}': _OWNED for name in ("main", "sidecar")}},
+}
+
+
+def _container(name: str) -> dict[str, Any]:
+    probe = {"httpGet": {"path": "/healthz", "port": 8080, "scheme": "HTTP"}, "periodSeconds": 10}
+    field = {"apiVersion": "v1", "fieldPath": "metadata.name"}
+    return {
+        **builders.container("registry.example/app:1"),
+        "name": name,
+        "env": [
+            {"name": "POD_NAME", "valueFrom": {"fieldRef": field}},
+            *({"name": f"SETTING_{n}", "value": f"value-{n}"} for n in range(6)),
+        ],
+        "ports": [{"containerPort": 8080 + n, "name": f"port-{n}", "protocol": "TCP"} for n in range(2)],
+        "livenessProbe": probe,
+        "readinessProbe": probe,
+        "securityContext": {"capabilities": {"add": ["NET_ADMIN"]}, "allowPrivilegeEscalation": False},
+        "volumeMounts": [{"mountPath": f"/data/{n}", "name": f"volume-{n}"} for n in range(3)],
+        "terminationMessagePath": "/dev/termination-log",
+        "terminationMessagePolicy": "File",
+    }

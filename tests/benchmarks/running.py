@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real engine at work, and how fast it gets on.
+
+The engine runs in a thread of this process. Pace is taken from the end of the first batch to the end of the last,
+so that neither publishing nor connecting is counted. Beside the clock's time stands the time that the processor
+gave to this process: on a machine that others use too it is the steadier of the two.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from tests.benchmarks.places import Place
+from watcher_sync.engine import assembly
+from watcher_sync.engine.engine import Engine
+from watcher_sync.model.changes import Outcome
+from watcher_sync.sources.base import SourceState
+
+_PATIENCE = 60.0
+
+
+class Broken(Exception):
+    """The measurement did not come to its end."""
+
+
+class Pace(NamedTuple):
+    """How fast something went."""
+
+    rate: float
+    """Events a second by the clock."""
+    processor: float
+    """Microseconds of processor time of this process, all its threads, that an event took."""
+
+
+@contextlib.contextmanager
+def running_engine(place: Place) -> Iterator[Engine]:
+    """The real engine, leading, in a thread."""
+    engine = assembly.assemble(place.conf)
+    thread = threading.Thread(target=engine.run, name="engine", daemon=True)
+    thread.start()
+    try:
+        until(lambda: any(s.state is SourceState.CONNECTED for s in list(engine.source_status().values())))
+        yield engine
+    finally:
+        engine.stop()
+        thread.join(_PATIENCE)
+        place.store.engine.dispose()
+
+
+def counted(engine: Engine) -> tuple[int, int]:
+    """Events that were committed, and events that were put into quarantine."""
+    outcomes = list(engine.tally.outcomes.items())
+    bad = sum(count for (_, outcome), count in outcomes if outcome is Outcome.QUARANTINED)
+    return sum(count for _, count in outcomes) - bad, bad
+
+
+def pace_of(count: Callable[[], int], wanted: int) -> Pace:
+    """From the end of the first batch to the end of the last.
+
+    :param count: how many events are done.
+    :param wanted: how many there are.
+    :raises Broken: when it takes too long.
+    """
+    until(lambda: count() > 0)
+    first, began, worked = count(), time.perf_counter(), time.process_time()
+    until(lambda: count() >= wanted, pause=0.005)  # looking costs processor time too
+    seconds, worked = time.perf_counter() - began, time.process_time() - worked
+    return Pace((wanted - first) / seconds, worked * 1e6 / (wanted - first))
+
+
+def rate_of(count: Callable[[], int], wanted: int) -> float:
+    """Events a second by the clock, as :func:`pace_of` takes it."""
+    return pace_of(count, wanted).rate
+
+
+def until(condition: Callable[[], bool], *, pause: float = 0.002) -> None:
+    """:raises Broken: when the condition does not come true."""
+    deadline = time.monotonic() + _PATIENCE
+    while not condition():
+        if time.monotonic() > deadline:
+            raise Broken("not done in time")
+        time.sleep(pause)

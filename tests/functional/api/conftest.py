@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""API workers as processes on real databases, and the engine's place beside them taken by a commit cycle."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.functional.engine.driving import wait_until
+from tests.functional.storage.conftest import opened
+from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.storage import schema
+from watcher_sync.storage.store import Store
+
+BIN = Path(sys.executable).parent
+
+
+@pytest.fixture
+def store(any_database_url: str) -> Iterator[Store]:
+    """An engine's store, with an empty schema."""
+    yield from _store(any_database_url)
+
+
+@pytest.fixture
+def postgresql_store(postgresql_url: str) -> Iterator[Store]:
+    """The same on PostgreSQL only."""
+    yield from _store(postgresql_url)
+
+
+def _store(url: str) -> Iterator[Store]:
+    store = opened(url, builtin_kinds())
+    schema.upgrade(store.engine, store.tables)
+    yield store
+    store.close()
+    store.engine.dispose()
+
+
+def config_on(store: Store, folder: Path, **options: object) -> Path:
+    """A configuration file for a process on the same database, without authentication."""
+    url = store.engine.url.render_as_string(hide_password=False)
+    lines = ["[database]", f"connection = {url}", "[api]", "auth_strategy = noauth"]
+    file = folder / "watcher-sync.conf"
+    file.write_text("\n".join([*lines, *(f"{name} = {value}" for name, value in options.items())]) + "\n")
+    return file
+
+
+def free_port() -> int:
+    """A port that was free a moment ago."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Callable[..., httpx.Client]]:
+    """Starts API workers under gunicorn; gives a client."""
+    with ExitStack() as stack:
+
+        def start(store: Store, *, workers: int, threads: int, **options: object) -> httpx.Client:
+            port = free_port()
+            command = [
+                BIN / "gunicorn", "--bind", f"127.0.0.1:{port}", "--workers", str(workers), "--threads", str(threads),
+                "--graceful-timeout", "1", "watcher_sync.wsgi.api:application",
+            ]  # fmt: skip
+            environment = {**os.environ, "OS_WATCHER_SYNC_CONFIG_FILES": str(config_on(store, tmp_path, **options))}
+            log = stack.enter_context((tmp_path / "gunicorn.log").open("wb"))
+            process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
+            stack.callback(process.wait)
+            stack.callback(_kill, process)
+            client = stack.enter_context(httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30))
+            wait_until(lambda: _answers(client, process, tmp_path), 30, "the API")
+            return client
+
+        yield start
+
+
+def _answers(client: httpx.Client, process: subprocess.Popen[bytes], folder: Path) -> bool:
+    assert process.poll() is None, (folder / "gunicorn.log").read_text()
+    try:
+        return client.get("/v1").status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""API workers under gunicorn while another process writes: pages, streams, and how fast they are."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import httpx
+import pytest
+
+from tests.simulated import NOON
+from watcher_sync.dispatch import Dispatcher
+from watcher_sync.engine.cycle import Batch, CommitCycle
+from watcher_sync.events import Event
+from watcher_sync.model.changes import Upsert
+from watcher_sync.storage.store import Store
+
+INSTANCES = 20_000
+STREAM = {"Accept": "text/event-stream"}
+
+
+class Placed:
+    """Events say which instances are on which host."""
+
+    events = {"test": "placed"}  # noqa: RUF012
+
+    def placed(self, event: Event, _view: object) -> Iterator[Upsert]:
+        """One instance."""
+        for number in event.read():
+            facets = {"state": {"name": f"i{number}"}, "placement": {"host": f"host-{number % 1000}-{event.id[-1]}"}}
+            yield Upsert("instance", f"{number:032x}", event.id, facets)
+
+
+def placing(number: int, *instances: int) -> Event:
+    """An event that touches these instances."""
+    return Event(id=f"{number:09d}", type="test", source="test", time=NOON, data=list(instances))
+
+
+def cycle_on(store: Store) -> CommitCycle:
+    """The engine's part."""
+    return CommitCycle(store, store.load(), Dispatcher([("placed", Placed())]))
+
+
+class Busy:
+    """A writer that changes instances all the time, in batches, and makes and deletes none."""
+
+    def __init__(self, cycle: CommitCycle, count: int) -> None:
+        self._cycle = cycle
+        self._count = count
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self.written = 0
+
+    def __enter__(self) -> Busy:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        number = 1
+        while not self._stop.is_set():
+            number += 1
+            at = number * 50 % self._count
+            self._cycle.run(Batch(events=[placing(number, (at + i) % self._count) for i in range(50)]))
+            self.written += 50
+            self._stop.wait(0.05)
+
+
+def events_of(response: httpx.Response) -> Iterator[dict[str, object]]:
+    """The changes that a stream tells."""
+    for line in response.iter_lines():
+        if line.startswith("data: "):
+            yield json.loads(line[6:])
+
+
+def test_pages_of_twenty_thousand_instances_are_fast_and_whole_while_an_engine_writes(
+    postgresql_store: Store, serve: Callable[..., httpx.Client]
+) -> None:
+    cycle = cycle_on(postgresql_store)
+    for start in range(0, INSTANCES, 2000):
+        cycle.run(Batch(events=[placing(1, *range(start, start + 2000))]))
+    client = serve(postgresql_store, workers=2, threads=8)
+    with Busy(cycle, INSTANCES) as busy:
+        seconds, seen, url = [], [], "/v1/instances?limit=100"
+        for _ in range(20):
+            client.get(url)
+        busy.written = 0
+        while url:
+            began = time.monotonic()
+            page = client.get(url).json()
+            seconds.append(time.monotonic() - began)
+            seen += [e["id"] for e in page["instances"]]
+            url = page["next"]
+    assert seen == [f"{number:032x}" for number in range(INSTANCES)]
+    assert busy.written > 100
+    p99 = sorted(seconds)[int(len(seconds) * 0.99) - 1]
+    print(f"pages of 100: p50 {sorted(seconds)[len(seconds) // 2] * 1000:.1f} ms, p99 {p99 * 1000:.1f} ms")
+    assert p99 <= 0.05
+
+
+def test_a_change_of_another_process_reaches_streams_and_long_polls_within_a_second(
+    store: Store, serve: Callable[..., httpx.Client]
+) -> None:
+    client = serve(store, workers=1, threads=8, max_streams=4)
+    cycle = cycle_on(store)
+    cycle.run(Batch(events=[placing(1, 1)]))
+    polled: list[float] = []
+
+    def poll(since: int) -> None:
+        found = client.get("/v1/events", params={"since": since, "wait": 20}).json()["events"]
+        assert found
+        polled.append(time.monotonic())
+
+    with client.stream("GET", "/v1/events?since=0", headers=STREAM) as response:
+        told = events_of(response)
+        assert next(told)["change"] == "created"
+        thread = threading.Thread(target=poll, args=(cycle.model.generation,))
+        thread.start()
+        next(told)
+        began = time.monotonic()
+        cycle.run(Batch(events=[placing(2, 2)]))
+        row = next(row for row in told if row["event_id"] == "000000002")
+        assert time.monotonic() - began < 1
+        thread.join()
+        assert polled[0] - began < 1
+        assert row["kind"] in ("instance", "compute_node")
+
+
+def test_idle_streams_do_not_block_ordinary_requests_and_one_too_many_is_told_when_to_come_again(
+    store: Store, serve: Callable[..., httpx.Client]
+) -> None:
+    client = serve(store, workers=1, threads=72, max_streams=64)
+    limits = httpx.Limits(max_connections=100)
+    with httpx.Client(base_url=client.base_url, timeout=30, limits=limits) as many:
+        streams = [many.send(many.build_request("GET", "/v1/events", headers=STREAM), stream=True) for _ in range(64)]
+        assert {s.status_code for s in streams} == {200}
+        refused = client.get("/v1/events", headers=STREAM)
+        assert refused.status_code == 503
+        assert int(refused.headers["retry-after"]) > 0
+        seconds = []
+        for _ in range(50):
+            began = time.monotonic()
+            assert client.get("/v1/instances").status_code == 200
+            seconds.append(time.monotonic() - began)
+        assert sorted(seconds)[-2] < 0.5
+        for stream in streams:
+            stream.close()
+
+
+def test_writers_in_several_workers_and_an_engine_leave_a_journal_without_a_gap(
+    store: Store, serve: Callable[..., httpx.Client]
+) -> None:
+    client = serve(store, workers=2, threads=4)
+    cycle = cycle_on(store)
+    answers: list[int] = []
+
+    def write(name: str) -> None:
+        for number in range(15):
+            body = {"service_type": "vm", "instance_name": f"{name}-{number}"}
+            answers.append(client.put(f"/v1/service_type_instances/{name}", json=body).status_code)
+
+    with Busy(cycle, 100):
+        threads = [threading.Thread(target=write, args=(name,)) for name in ("a", "b", "c")]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert sorted(set(answers)) == [200, 201], sorted(set(answers))
+    cycle.catch_up()
+    tables = store.load()
+    assert cycle.model.generation == tables.generation
+    mine, theirs = cycle.model.snapshot(), tables.snapshot()
+    for kind in store.kinds:
+        assert list(mine.dump(kind)) == list(theirs.dump(kind))
+    with store.engine.connect() as connection:
+        seqs = list(connection.execute(store.tables.journal.select().order_by("seq")).scalars())
+    assert seqs == list(range(1, tables.generation + 1))
+
+
+@pytest.mark.parametrize("path", ["/v1/instances?sort=host", "/v1/instances?sort=-host", "/v1/aggregates?hosts=h"])
+def test_every_database_sorts_and_filters(store: Store, serve: Callable[..., httpx.Client], path: str) -> None:
+    cycle = cycle_on(store)
+    cycle.run(Batch(events=[placing(1, *range(30))]))
+    client = serve(store, workers=1, threads=2)
+    seen: list[tuple[object, object]] = []
+    url = f"{path}&limit=7"
+    while url:
+        page = client.get(url).json()
+        seen += [(e.get("host"), e["id"]) for e in page.get("instances", [])]
+        url = page["next"]
+    assert len(seen) == len(set(seen)) == (30 if "instances" in path else 0)
+    assert seen == sorted(seen, reverse="-host" in path)  # type: ignore[type-var]

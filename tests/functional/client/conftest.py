@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A development server over SQLite with a simulated cloud in it, and the executables that ask it."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.functional.api.conftest import config_on, free_port
+from tests.functional.engine.driving import wait_until
+from tests.functional.storage.conftest import opened
+from tests.simulated import cloud, nova
+from watcher_sync.engine.cycle import Batch, CommitCycle
+from watcher_sync.events import Event
+from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.storage import schema
+from watcher_sync.storage.drifts import Difference, replace_drifts
+from watcher_sync.storage.source_status import SourceRow, write_sources
+from watcher_sync.storage.store import Store
+
+BIN = Path(sys.executable).parent
+
+
+class Site:
+    """One database and its API."""
+
+    def __init__(self, store: Store, folder: Path) -> None:
+        self.store = store
+        self.folder = folder
+        self.cycle = CommitCycle(store, store.load(), nova())
+        self.events, self.truth = cloud(seed=7, n=300)
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def commit(self, events: Sequence[Event]) -> None:
+        """As an engine would."""
+        for start in range(0, len(events), 25):
+            self.cycle.run(Batch(events=events[start : start + 25]))
+
+    def start(self) -> None:
+        """The API, until it answers."""
+        config = config_on(self.store, self.folder, port=self.port)
+        log = (self.folder / "api.log").open("ab")
+        with log:
+            command = [BIN / "watcher-sync-api", "--config-file", config]
+            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+        wait_until(self._answers, 30, "the API")
+
+    def stop(self) -> None:
+        """The API, until it has ended."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGTERM)
+            try:
+                self._process.wait(10)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            self._process = None
+
+    def _answers(self) -> bool:
+        assert self._process is not None
+        assert self._process.poll() is None, (self.folder / "api.log").read_text()
+        try:
+            with urllib.request.urlopen(f"{self.url}/v1", timeout=5) as answer:
+                return bool(answer.status == 200)
+        except OSError:
+            return False
+
+
+@pytest.fixture
+def site(sqlite_url: str, tmp_path: Path) -> Iterator[Site]:
+    """A site with a cloud, a source in trouble, a drift, and three events in quarantine; its API runs."""
+    store = opened(sqlite_url, builtin_kinds())
+    schema.upgrade(store.engine, store.tables)
+    site = Site(store, tmp_path)
+    site.commit(site.events[:200])
+    site.commit(
+        [
+            Event(id="1", type="instance.create.end", source="nova", data={"nonsense": 1}),
+            Event(id="2", type="undecodable", source="nova", data=b"{", undecodable="no JSON"),
+            Event(id="3", type="undecodable", source="nova", data=b"\xff", undecodable="no text"),
+        ]
+    )
+    now = datetime.datetime.now(datetime.UTC)
+    known = {"engine_group": "g", "host": "h", "pid": 1, "updated_at": now}
+    write_sources(
+        store.engine,
+        [
+            SourceRow(source="nova", state="connected", since=now, lag=0, **known),
+            SourceRow(source="edge", state="disconnected", detail="no route", since=now - DAY, **known),
+        ],
+    )
+    difference = Difference(
+        kind="instance", entity_id="i", field="host", model_value="a", live_value="b", policy="heal"
+    )
+    replace_drifts(store.engine, [difference], source="nova", kinds=["instance"], now=now)
+    try:
+        site.start()
+        yield site
+    finally:
+        site.stop()
+        store.close()
+        store.engine.dispose()
+
+
+DAY = datetime.timedelta(days=1)
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def environment(**variables: str) -> dict[str, str]:
+    """This process's own without what would name a server, and these."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("OS_", "WATCHER_SYNC_"))}
+    return {**kept, "COLUMNS": "120", **variables}
+
+
+def run(executable: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """One of the installed executables, run to its end."""
+    return subprocess.run(
+        [BIN / executable, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        env=environment(**variables),
+    )
+
+
+@pytest.fixture
+def watcher_sync(site: Site) -> Run:
+    """``watcher-sync`` with the site's address in its environment."""
+
+    def run_it(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        return run("watcher-sync", *arguments, **{"WATCHER_SYNC_ENDPOINT": site.url, **variables})
+
+    return run_it

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``watcher-sync`` as a user runs it against a live API."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import signal
+import subprocess
+import threading
+
+import yaml
+
+from tests.functional.client.conftest import BIN, Run, Site, environment, run
+
+
+def made(done: subprocess.CompletedProcess[str]) -> str:
+    """The output of a command that went well and complained of nothing."""
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def failed(done: subprocess.CompletedProcess[str], status: int) -> str:
+    """The one line on stderr of a command that ended with this status and printed nothing else."""
+    assert (done.returncode, done.stdout) == (status, ""), done.stderr
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+    return done.stderr
+
+
+def test_a_list_is_the_model_in_every_format(site: Site, watcher_sync: Run) -> None:
+    snapshot = site.cycle.model.snapshot()
+    expected = [(row["id"], row["host"]) for row in snapshot.dump("instance")]
+    assert len(expected) > 5
+    command = ("entity", "list", "instance", "--fields", "id,host")
+    as_json = json.loads(made(watcher_sync(*command, "-f", "json")))
+    as_yaml = yaml.safe_load(made(watcher_sync(*command, "-f", "yaml")))
+    as_csv = list(csv.DictReader(io.StringIO(made(watcher_sync(*command, "-f", "csv")))))
+    assert [(row["id"], row["host"]) for row in as_json] == expected
+    assert as_yaml == as_json
+    assert [(row["id"], row["host"] or None) for row in as_csv] == expected
+    table = made(watcher_sync(*command))
+    assert all(entity_id in table for entity_id, _ in expected)
+
+
+def test_filter_sort_limit_and_marker_choose(site: Site, watcher_sync: Run) -> None:
+    rows = list(site.cycle.model.snapshot().dump("instance"))
+    host = next(row["host"] for row in rows if row["host"])
+    expected = [row["id"] for row in reversed(rows) if row["host"] == host]
+    command = ("entity", "list", "instances", "--filter", f"host={host}", "--sort=-id", "-f", "value", "-c", "id")
+    assert made(watcher_sync(*command)).split() == expected
+    assert made(watcher_sync(*command, "--limit", "1")).split() == expected[:1]
+    assert made(watcher_sync(*command, "--marker", expected[0])).split() == expected[1:]
+
+
+def test_an_entity_is_shown_with_its_history(site: Site, watcher_sync: Run) -> None:
+    row = next(iter(site.cycle.model.snapshot().dump("instance")))
+    shown = json.loads(made(watcher_sync("entity", "show", "instance", row["id"], "-f", "json")))
+    assert (shown["name"], shown["metadata"]) == (row["name"], row["metadata"])
+    history = json.loads(made(watcher_sync("entity", "history", "instance", row["id"], "-f", "json")))
+    assert history[0]["change"] == "created"
+    assert history[0]["delta"]["name"][0] is None
+
+
+def test_sources_tell_whether_they_can_be_relied_on(watcher_sync: Run) -> None:
+    sources = json.loads(made(watcher_sync("source", "list", "-f", "json")))
+    assert [(s["source"], s["fresh"]) for s in sources] == [("edge", False), ("nova", True)]
+    assert "no route" in json.loads(made(watcher_sync("source", "show", "edge", "-f", "json")))["trouble"]
+    assert "does not exist" in failed(watcher_sync("source", "show", "moon"), 1)
+
+
+def test_drifts_are_listed(watcher_sync: Run) -> None:
+    (drift,) = json.loads(made(watcher_sync("drift", "list", "--kind", "instance", "-f", "json")))
+    assert (drift["entity_id"], drift["model_value"], drift["live_value"]) == ("i", "a", "b")
+    assert json.loads(made(watcher_sync("drift", "list", "--source", "moon", "-f", "json"))) == []
+
+
+def test_quarantine_is_looked_at_tried_again_and_thrown_away(watcher_sync: Run) -> None:
+    def listed() -> list[int]:
+        return [row["id"] for row in json.loads(made(watcher_sync("quarantine", "list", "-f", "json")))]
+
+    first, second, third = listed()
+    assert json.loads(made(watcher_sync("quarantine", "show", str(first), "-f", "json")))["data"] == {"nonsense": 1}
+    again = watcher_sync("quarantine", "replay", str(first), "-f", "json")
+    assert (again.returncode, json.loads(again.stdout)[0]["outcome"]) == (1, "quarantined")
+    assert made(watcher_sync("quarantine", "drop", str(second))) == ""
+    assert str(second) in failed(watcher_sync("quarantine", "drop", str(second), str(third)), 1)
+    assert len(listed()) == 1
+    made(watcher_sync("quarantine", "drop", "--all"))
+    assert listed() == []
+    assert json.loads(made(watcher_sync("quarantine", "replay", "--all", "-f", "json"))) == []
+
+
+def test_events_are_the_journal(watcher_sync: Run) -> None:
+    lines = made(watcher_sync("events", "tail", "--since", "0", "-f", "json")).splitlines()
+    seqs = [json.loads(line)["seq"] for line in lines]
+    assert seqs == sorted(set(seqs))
+    assert seqs[0] == 1
+    last = made(watcher_sync("events", "tail", "--limit", "3", "-f", "json")).splitlines()
+    assert last == lines[-3:]
+    assert len(list(yaml.safe_load_all(made(watcher_sync("events", "tail", "-f", "yaml"))))) == 10
+    as_csv = list(csv.DictReader(io.StringIO(made(watcher_sync("events", "tail", "-f", "csv", "--kind", "instance")))))
+    assert {row["kind"] for row in as_csv} == {"instance"}
+    assert made(watcher_sync("events", "tail", "--limit", "1")).split()[0] == str(seqs[-1])
+
+
+def test_a_tail_goes_on_through_a_restart_of_the_api_without_gap_or_repetition(site: Site) -> None:
+    process = subprocess.Popen(
+        [BIN / "watcher-sync", "--endpoint", site.url, "events", "tail", "--since", "0", "--follow", "-f", "json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    )
+    killer = threading.Timer(60, process.kill)
+    killer.start()
+    try:
+        assert process.stdout is not None
+        seen = [json.loads(process.stdout.readline())["seq"] for _ in range(10)]
+        site.stop()
+        site.commit(site.events[200:])
+        site.start()
+        done = run("watcher-sync", "--endpoint", site.url, "events", "tail", "--since", "0", "-f", "json")
+        everything = [json.loads(line)["seq"] for line in made(done).splitlines()]
+        seen += [json.loads(process.stdout.readline())["seq"] for _ in everything[len(seen) :]]
+        assert seen == everything
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 130
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+    finally:
+        killer.cancel()
+        process.kill()
+        process.communicate()
+
+
+def test_a_pipe_that_is_cut_off_ends_it_quietly(site: Site) -> None:
+    command = f"'{BIN / 'watcher-sync'}' --endpoint {site.url} events tail --since 0 -f json | head -n 1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert json.loads(done.stdout)["seq"] == 1
+    assert done.stderr == ""
+
+
+WRONG = (
+    ("entity list rack", "there is no kind 'rack'; the server has aggregate"),
+    ("entity list instance --filter state=active", "host, project_id"),
+    ("entity list instance --filter host", "--filter"),
+    ("entity list instance --limit 0", "--limit"),
+    ("entity list instance --sort nothing", "sort"),
+    ("entity list instance --frobnicate", "--frobnicate"),
+    ("entity list", "KIND"),
+    ("entity", "no command 'entity'"),
+    ("--frobnicate source list", "--frobnicate"),
+    ("quarantine show x", "ID"),
+    ("quarantine drop", "--all"),
+    ("top --interval 0", "--interval"),
+    ("--os-cloud moon source list", "moon"),
+    ("--os-auth-type moon source list", "moon"),
+)
+
+
+def test_wrong_usage_is_one_line_and_status_2(watcher_sync: Run) -> None:
+    for command, says in WRONG:
+        assert says in failed(watcher_sync(*command.split()), 2)
+
+
+def test_what_failed_is_one_line_and_status_1(watcher_sync: Run) -> None:
+    assert "instance x does not exist" in failed(watcher_sync("entity", "show", "instance", "x"), 1)
+    assert "start from the lists" in failed(watcher_sync("events", "tail", "--since", "999999"), 1)
+    refused = {"WATCHER_SYNC_ENDPOINT": "http://127.0.0.1:1"}
+    assert "Connection refused" in failed(watcher_sync("source", "list", **refused), 1)
+    assert "Connection refused" in failed(watcher_sync("top", "--once", **refused), 1)
+
+
+def test_without_a_server_it_says_how_to_name_one() -> None:
+    assert "WATCHER_SYNC_ENDPOINT" in failed(run("watcher-sync", "source", "list"), 2)
+
+
+def test_options_and_clouds_of_openstack_name_the_server_too(site: Site) -> None:
+    command = ("source", "list", "-f", "value", "-c", "source")
+    for variables in ({"OS_AUTH_TYPE": "none", "OS_ENDPOINT": site.url}, {"WATCHER_SYNC_ENDPOINT": site.url + "/v1"}):
+        assert made(run("watcher-sync", *command, **variables)).split() == ["edge", "nova"]
+    options = ("--os-auth-type", "none", "--os-endpoint", site.url)
+    assert made(run("watcher-sync", *options, *command)).split() == ["edge", "nova"]
+    clouds = site.folder / "clouds.yaml"
+    clouds.write_text(yaml.safe_dump({"clouds": {"here": {"auth_type": "none", "auth": {"endpoint": site.url}}}}))
+    done = run("watcher-sync", *command, OS_CLOUD="here", OS_CLIENT_CONFIG_FILE=str(clouds))
+    assert made(done).split() == ["edge", "nova"]
+
+
+def test_a_keystone_that_is_away_is_one_line() -> None:
+    variables = {"OS_AUTH_URL": "http://127.0.0.1:1/v3", "OS_USERNAME": "a", "OS_PASSWORD": "b"}
+    scope = {"OS_PROJECT_NAME": "p", "OS_USER_DOMAIN_ID": "default", "OS_PROJECT_DOMAIN_ID": "default"}
+    assert "http://127.0.0.1:1: Connection refused" in failed(
+        run("watcher-sync", "source", "list", **variables, **scope), 1
+    )

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Messages that come again, because somebody gave them back, an answer got lost, or an engine was told to end."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+from nats.errors import TimeoutError as NothingThere
+
+from tests.functional.dcm.flowing import Flow, flood, flowing, worked_off
+from tests.functional.engine.driving import Installation, scaled, wait_until
+from tests.functional.sources.jetstream import DURABLE, STREAM, Dcm
+from tests.services.servers import Server
+
+Site = Callable[..., Installation]
+
+
+class Refuser:
+    """A way to a NATS server on which every so many acknowledgements say the opposite at the other end.
+
+    :param share: of the acknowledgements, 0..1.
+    """
+
+    def __init__(self, target: int, *, share: float, seed: int) -> None:
+        self.turned = 0
+        self._target = target
+        self._share = share
+        self._rng = random.Random(seed)
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._server.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._server.shutdown(socket.SHUT_RDWR)
+        self._server.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = self._server.accept()
+                far = socket.create_connection(("127.0.0.1", self._target))
+                for one, other, turning in ((near, far, True), (far, near, False)):
+                    threading.Thread(target=self._pass_on, args=(one, other, turning), daemon=True).start()
+
+    def _pass_on(self, one: socket.socket, other: socket.socket, turning: bool) -> None:
+        with contextlib.suppress(OSError):
+            while data := one.recv(1 << 20):
+                other.sendall(self._turn(data) if turning else data)
+        with contextlib.suppress(OSError):
+            other.shutdown(socket.SHUT_RDWR)
+
+    def _turn(self, data: bytes) -> bytes:
+        # An acknowledgement that two reads have between them goes as it is.
+        first, *rest = data.split(b"\r\n+ACK\r\n")
+        turned = [first]
+        for part in rest:
+            refused = self._rng.random() < self._share
+            self.turned += refused
+            turned += (b"\r\n-NAK\r\n" if refused else b"\r\n+ACK\r\n", part)
+        return b"".join(turned)
+
+
+@pytest.fixture
+def refuser(own_nats: Server) -> Iterator[Refuser]:
+    refuser = Refuser(own_nats.port, share=0.05, seed=3)
+    yield refuser
+    refuser.close()
+
+
+def give_some_back(dcm: Dcm, count: int, *, each: int, over: int) -> int:
+    """Take messages from the engine's consumer and give them back, now or a little later.
+
+    :param count: how many at least.
+    :param each: how many at once, spread evenly over the deliveries of ``over`` messages.
+    :returns: how many they were.
+    """
+    rng = random.Random(4)
+
+    async def run() -> int:
+        subscription = await dcm.js.pull_subscribe_bind(durable=DURABLE, stream=STREAM)
+        given = 0
+        while given < count:
+            due = over * given / count
+            while (await dcm.js.consumer_info(STREAM, DURABLE)).delivered.stream_seq < due:
+                pass
+            try:
+                messages = await subscription.fetch(each, timeout=1)
+            except NothingThere:
+                break
+            for message in messages:
+                await message.nak(delay=rng.choice((None, 0.05, 0.3, 1.0)))
+            given += len(messages)
+        await dcm.client.flush(5)
+        return given
+
+    return dcm.do(run(), 120)
+
+
+@pytest.mark.timeout(180)
+def test_what_is_given_back_at_random_and_acks_that_get_lost_leave_no_row_wrong(
+    sqlite_url: str, site: Site, dcm: Dcm, refuser: Refuser, figure: Callable[[str], None]
+) -> None:
+    """5 % uncommitted, by another reader of the durable, and 5 % after their commit."""
+    flow = Flow(seed=10, rows=2_000, messages=scaled(20_000))
+    made = site(sqlite_url)
+    made.options["source_dcm.servers"] = f"nats://127.0.0.1:{refuser.port}"
+    flow.make_rows(made)
+    engine = made.engine(made.config())
+    engine.wait_for_log("source dcm: listening")
+    with flowing(dcm, flow.messages, rate=5_000):
+        given = give_some_back(dcm, len(flow.messages) // 20, each=25, over=len(flow.messages))
+    took = worked_off(dcm, len(flow.messages))
+    redelivered = dcm.consumer().delivered.consumer_seq - len(flow.messages)
+    figure(
+        f"{given} of {len(flow.messages)} given back uncommitted and {refuser.turned} committed, "
+        f"{redelivered} delivered again, done {took:.1f} s after the last was published"
+    )
+    assert given >= len(flow.messages) // 25
+    assert refuser.turned >= len(flow.messages) // 25
+    assert redelivered >= given + refuser.turned
+    assert engine.terminate()[0] == 0, engine.log[-4000:]
+    flow.check(made)
+
+
+@pytest.mark.timeout(120)
+def test_an_engine_that_is_told_to_end_under_load_is_gone_in_five_seconds_and_has_acked_all_that_it_committed(
+    postgresql_url: str, site: Site, dcm: Dcm, figure: Callable[[str], None]
+) -> None:
+    flow = Flow(seed=11, rows=2_000, messages=scaled(20_000))
+    made = site(postgresql_url)
+    flow.make_rows(made)
+    config = made.config()
+    quarter = len(flow.messages) // 4
+    for begin in range(0, 3 * quarter, quarter):
+        head = made.head()
+        flood(dcm, flow.messages[begin : begin + quarter])
+        engine = made.engine(config)
+        wait_until(lambda head=head: made.head() > head + 50, what="load")
+        status, seconds = engine.terminate()
+        assert (status, seconds < 5) == (0, True), engine.log[-4000:]
+        info = dcm.consumer()
+        # What is not acked need not be the last: the server takes its time with what was given back before.
+        done, acked = merged(made), info.delivered.stream_seq - info.num_ack_pending
+        figure(
+            f"ended after {seconds:.2f} s; committed {done}, acked {acked}, "
+            f"{info.num_pending} not delivered yet and {info.num_ack_pending} given back"
+        )
+        assert info.num_pending + info.num_ack_pending > 0, "there was no load"
+        assert acked == done
+    flood(dcm, flow.messages[3 * quarter :])
+    engine = made.engine(config)
+    worked_off(dcm, len(flow.messages))
+    assert engine.terminate()[0] == 0, engine.log[-4000:]
+    flow.check(made)
+    assert merged(made) == len(flow.messages), "an event was counted twice, or not at all"
+
+
+def merged(site: Installation) -> int:
+    """How many events the journal tells of."""
+    return sum(row.merged for row in site.rows() if row.event_id.startswith("event-"))

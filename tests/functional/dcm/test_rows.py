@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Events that come before their row: an engine, an API worker, a stream, each a process of its own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import httpx
+
+from tests.functional.engine.driving import Installation, wait_until
+from tests.functional.sources.jetstream import Dcm
+from watcher_sync.storage.parking import ParkedEvents
+from watcher_sync.storage.store import Store
+from watcher_sync.testing import dcm as published
+
+Site = Callable[..., Installation]
+ROW = {"id": "i-1", "service_type": "vm", "provider_name": "kubevirt-1"}
+
+
+def parked(store: Store) -> int:
+    return sum(ParkedEvents(store).awaited().values())
+
+
+def told(number: int, status: str) -> bytes:
+    return published.body_of(published.status(told=status, event_id=f"e-{number}"))
+
+
+def test_an_event_five_seconds_before_its_row_is_applied_when_the_row_is_made(
+    any_database_url: str, site: Site, dcm: Dcm, serve: Callable[..., httpx.Client]
+) -> None:
+    made = site(any_database_url)
+    engine = made.engine(made.config())
+    client = serve(made.store, workers=1, threads=4)
+    dcm.publish(told(1, "PROVISIONING"), told(2, "RUNNING"))
+    wait_until(lambda: parked(made.store) == 2, what="the events to be parked")
+    began = time.monotonic()
+    wait_until(lambda: time.monotonic() - began >= 5)
+    assert parked(made.store) == 2
+    assert client.post("/v1/service_type_instances", json=ROW).status_code == 201
+    row = client.get("/v1/service_type_instances/i-1").json()
+    assert (row["status"], row["status_message"]) == ("RUNNING", "It runs.")
+    assert parked(made.store) == 0
+    dcm.publish(told(3, "STOPPED"))
+    wait_until(lambda: client.get("/v1/service_type_instances/i-1").json()["status"] == "STOPPED")
+    wait_until(dcm.settled)
+    assert engine.terminate()[0] == 0, engine.log[-2000:]
+    assert "expired" not in engine.log
+    made.check_journal()
+
+
+def test_an_event_whose_row_is_made_by_another_process_while_it_is_parked_there_is_not_forgotten(
+    sqlite_url: str, site: Site, dcm: Dcm, serve: Callable[..., httpx.Client]
+) -> None:
+    """Rows and events race: whichever process is last takes the event up."""
+    made = site(sqlite_url)
+    made.engine(made.config())
+    client = serve(made.store, workers=2, threads=4)
+    for number in range(60):
+        body = published.body_of(published.status(f"r-{number}", event_id=f"e-{number}"))
+        row = {**ROW, "id": f"r-{number}"}
+        if number % 2:
+            dcm.flood([body])
+        assert client.post("/v1/service_type_instances", json=row).status_code == 201
+        if not number % 2:
+            dcm.flood([body])
+
+    def statuses() -> set[str | None]:
+        rows = client.get("/v1/service_type_instances", params={"limit": 100}).json()["service_type_instances"]
+        assert len(rows) == 60
+        return {row["status"] for row in rows}
+
+    wait_until(lambda: statuses() == {"RUNNING"}, what="every row to have its status")
+    assert parked(made.store) == 0
+
+
+def test_after_the_limit_an_event_without_a_row_is_counted_as_expired_with_one_warning(
+    sqlite_url: str, site: Site, dcm: Dcm, serve: Callable[..., httpx.Client]
+) -> None:
+    made = site(sqlite_url, engine__parked_time=1, retention__interval=1)
+    engine = made.engine(made.config())
+    dcm.publish(*(told(number, "RUNNING") for number in range(3)))
+    wait_until(lambda: "parked events expired" in engine.log, what="the events to expire")
+    assert parked(made.store) == 0
+    client = serve(made.store, workers=1, threads=2)
+    assert client.post("/v1/service_type_instances", json=ROW).status_code == 201
+    assert client.get("/v1/service_type_instances/i-1").json()["status"] is None
+    assert engine.terminate()[0] == 0
+    warnings = [line for line in engine.log.splitlines() if "expired" in line]
+    assert len(warnings) == 1, warnings
+    assert "WARNING" in warnings[0]
+    assert "3 parked events expired because their entity never came" in warnings[0]
+    assert "service_type_instance i-1" in warnings[0]

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an operator's tools ask of a running engine: its port, the rules and the dashboard, the report."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.functional.engine.driving import EngineProcess, Installation, Line, wait_until
+from tests.unit.engine.asking import figures
+from watcher_sync.storage.source_status import list_sources
+from watcher_sync.testing.cloud import CloudSimulator
+
+ETC = Path(__file__).parents[3] / "etc" / "watcher-sync"
+
+Watched = tuple[Installation, EngineProcess, int]
+
+
+def ask(port: int, path: str) -> tuple[int, str]:
+    """Status and body; 0 while nobody answers."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    except OSError:
+        return 0, ""
+    finally:
+        connection.close()
+
+
+@pytest.fixture
+def watched(
+    install: Callable[..., Installation], line: Callable[[str], Line], sqlite_url: str, tmp_path: Path
+) -> Iterator[Watched]:
+    """An engine that has worked off some events, where eventlet cannot be imported, and its port."""
+    blocked = tmp_path / "blocked"
+    blocked.mkdir()
+    (blocked / "eventlet.py").write_text("raise ImportError('eventlet is blocked')\n")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    nova = line("nova")
+    site = install(sqlite_url, engine__enabled_sources="nova", monitoring__port=port, monitoring__status_interval=0.2)
+    site.options |= nova.source("nova")
+    site.environment["PYTHONPATH"] = str(blocked)
+    site.manage("db_sync")
+    nova.publish([*CloudSimulator(seed=91, hosts=5, instances=20).history(200), b"not even JSON"])
+    engine = site.engine(site.config())
+    wait_until(lambda: ask(port, "/readyz")[0] == 200, what="ready")
+    wait_until(lambda: nova.waiting() == 0 and shown(port)["watcher_sync_events_total"][QUARANTINED] == 1)
+    yield site, engine, port
+    status, _ = engine.terminate()
+    assert status == 0, engine.log[-4000:]
+
+
+QUARANTINED = (("outcome", "quarantined"), ("source", "nova"))
+
+
+def shown(port: int) -> dict[str, Any]:
+    status, text = ask(port, "/metrics")
+    assert status == 200
+    return figures(text)
+
+
+def test_the_port_the_table_and_the_metrics_tell_of_the_same_engine(watched: Watched) -> None:
+    site, engine, port = watched
+    assert json.loads(ask(port, "/readyz")[1])["checks"]["sources"] == {"nova": {"ok": True}}
+    wait_until(lambda: [row.state for row in list_sources(site.store.engine)] == ["connected"])
+    wait_until(lambda: [row.last_event_at is not None for row in list_sources(site.store.engine)] == [True])
+    assert [row.pid for row in list_sources(site.store.engine)] == engine.workers
+    found = shown(port)
+    assert found["watcher_sync_journal_seq"] == {(): float(site.head())}
+    assert sum(found["watcher_sync_events_total"].values()) >= 201
+    instances = site.store.load().snapshot().count("instance")
+    assert found["watcher_sync_entities"][(("kind", "instance"),)] == instances > 0
+    # The worker answers, not the master.
+    text = ask(port, "/metrics")[1]
+    assert "process_resident_memory_bytes" in text
+
+
+def test_every_metric_of_the_rules_and_of_the_dashboard_is_one_of_a_running_engine(watched: Watched) -> None:
+    _, _, port = watched
+    rules = yaml.safe_load((ETC / "prometheus-alerts.yaml").read_text())
+    dashboard = json.loads((ETC / "grafana-dashboard.json").read_text())
+    used = {word for e in expressions(rules, dashboard) for word in re.findall(r"\b(?:watcher_sync|process)_\w+", e)}
+    assert len(used) > 20
+    found = shown(port)
+    assert used - found.keys() == set()
+    # And the other way round: what is measured is shown or watched.
+    ours = {name for name in found if name.startswith("watcher_sync_")}
+    families = {re.sub(r"_(total|bucket|count|sum|created)$", "", name) for name in ours}
+    assert families - {re.sub(r"_(total|bucket|count|sum)$", "", name) for name in used} == set()
+
+
+def test_sigusr2_has_the_worker_report_and_the_engine_goes_on(watched: Watched) -> None:
+    _, engine, port = watched
+    workers = engine.workers
+    engine.signal(signal.SIGUSR2)
+    engine.wait_for_log("Guru Meditation", 10)
+    engine.wait_for_log("Configuration", 10)
+    wait_until(lambda: "connection = ***" in engine.log, what="the end of the report")
+    log = engine.log
+    for title in ("Package", "Sources", "Model", "Leases", "Threads", "Processes"):
+        assert re.search(rf"^====\s+{title}\s+====$", log, re.M), title
+    assert re.search(r"^nova = \n(  .*\n)*  state = connected since ", log, re.M)
+    assert "lease engine:default = " in log
+    assert "sqlite:///" not in log
+    assert "guest:guest" not in log
+    assert (engine.workers, ask(port, "/healthz")[0]) == (workers, 200)
+    engine_worker = workers[0]
+    assert f"/{engine_worker}/" in log
+
+
+def test_a_port_that_is_taken_is_said_at_the_start(install: Callable[..., Installation], sqlite_url: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        site = install(sqlite_url, monitoring__port=server.getsockname()[1])
+        site.manage("db_sync")
+        done = site.run("watcher-sync-engine")
+    assert done.returncode == 2
+    assert "error: [monitoring] 127.0.0.1 port" in done.stderr
+
+
+def expressions(rules: dict[str, Any], dashboard: dict[str, Any]) -> list[str]:
+    alerts = [rule["expr"] for group in rules["groups"] for rule in group["rules"]]
+    targets = [t["expr"] for panel in dashboard["panels"] for t in panel.get("targets", ())]
+    variables = [v["definition"] for v in dashboard["templating"]["list"] if "definition" in v]
+    assert alerts
+    assert targets
+    return alerts + targets + variables

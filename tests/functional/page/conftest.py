@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page in headless Chromium, served by API workers that are processes of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.remote.webdriver import WebDriver
+
+from tests.functional.api import conftest as api
+from tests.functional.page.cloud import Cloud
+from tests.functional.page.looking import Page
+from tests.functional.storage.conftest import opened
+from tests.services import browser as chromium
+from tests.services.servers import ServiceMissing
+from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.storage import schema
+from watcher_sync.storage.store import Store
+
+serve = api.serve
+
+
+def _store(url: str) -> Iterator[Store]:
+    store = opened(url, builtin_kinds())
+    schema.upgrade(store.engine, store.tables)
+    yield store
+    store.close()
+    store.engine.dispose()
+
+
+@pytest.fixture
+def store(sqlite_url: str) -> Iterator[Store]:
+    """An empty SQLite database."""
+    yield from _store(sqlite_url)
+
+
+@pytest.fixture
+def postgresql_store(postgresql_url: str) -> Iterator[Store]:
+    """An empty PostgreSQL database."""
+    yield from _store(postgresql_url)
+
+
+@pytest.fixture
+def cloud(store: Store) -> Cloud:
+    """A small cloud with problems: 60 hosts, 1,100 instances."""
+    cloud = Cloud(store)
+    cloud.grow(60, 1100)
+    cloud.trouble()
+    cloud.sources()
+    cloud.quarantine()
+    return cloud
+
+
+@pytest.fixture
+def api_client(cloud: Cloud, serve: Callable[..., httpx.Client]) -> httpx.Client:
+    """The API over it, in another process."""
+    return serve(cloud.store, workers=1, threads=16, max_streams=8)
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Iterator[WebDriver]:
+    """Headless Chromium with an empty profile; everything that it logs is kept."""
+    try:
+        found = chromium.find()
+    except ServiceMissing as exc:
+        pytest.fail(
+            f"{exc}: install the package {chromium.PACKAGE}, set {chromium.VARIABLE}, or run the tests through "
+            "`python -m tests.services.ensure -- COMMAND`",
+            pytrace=False,
+        )
+    options = webdriver.ChromeOptions()
+    options.binary_location = found.chromium
+    for argument in (
+        "--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--hide-scrollbars",
+        "--no-first-run", "--disable-background-networking", "--disable-component-update", "--lang=en",
+        f"--user-data-dir={tmp_path / 'profile'}", "--window-size=1440,900",
+    ):  # fmt: skip
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options, Service(found.driver, log_output=str(tmp_path / "chromedriver.log")))
+    try:
+        yield driver
+    finally:
+        driver.quit()
+
+
+@pytest.fixture
+def page(browser: WebDriver, api_client: httpx.Client) -> Page:
+    """The page, loaded and live."""
+    page = Page(browser, str(api_client.base_url))
+    page.open()
+    page.wait_live()
+    return page

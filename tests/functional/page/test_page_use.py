@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page by keyboard, for strangers' names, under its own security policy, and with tokens."""
+
+from __future__ import annotations
+
+import socketserver
+import threading
+import uuid
+import wsgiref.simple_server
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from keystonemiddleware.fixture import AuthTokenFixture
+from oslo_config import cfg
+from selenium.common.exceptions import JavascriptException
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.webdriver import WebDriver
+
+from tests.functional.engine.driving import wait_until
+from tests.functional.page.cloud import HOSTILE, Cloud
+from tests.functional.page.looking import Page
+from watcher_sync.api.app import make_application
+from watcher_sync.conf import opts
+from watcher_sync.engine.cycle import Batch
+from watcher_sync.events import Event
+from watcher_sync.storage import database
+
+
+def test_everything_can_be_reached_by_keyboard_in_the_order_in_which_it_is_seen(page: Page) -> None:
+    page.press(Keys.TAB)
+    assert page.focused() == "skip"
+    page.press(Keys.ENTER)
+    assert page.focused() == "main"
+    page.open()
+    page.wait_live()
+    wait_until(lambda: page.all(".change") and page.all("summary"), 10, "the whole page")
+    stops = page.tab_stops()
+    order = ["skip", "button auto", "search", "tile error", "change", "summary"]
+    places = [next(i for i, stop in enumerate(stops) if stop.startswith(wanted)) for wanted in order]
+    assert places == sorted(places), stops
+    assert sum(stop.startswith("tile") for stop in stops) == 1
+    assert sum(stop.startswith("change ") for stop in stops) == 1
+
+
+def test_arrow_keys_walk_through_the_hosts_and_escape_closes_what_enter_opened(page: Page) -> None:
+    page.press("/")
+    assert page.focused() == "search"
+    page.press(Keys.TAB)
+    first = on(page)
+    page.press(Keys.ARROW_RIGHT)
+    second = on(page)
+    page.press(Keys.ARROW_DOWN)
+    below = on(page)
+    page.press(Keys.ARROW_UP)
+    assert len({first, second, below}) == 3
+    assert on(page) == second
+    page.press(Keys.END, Keys.HOME)
+    assert on(page) == first
+    assert ring(page) > 0
+    page.press(Keys.ENTER)
+    page.wait_text(".entity h2", str(first))
+    assert page.focused() == "entity-title"
+    wait_until(lambda: page.all(".member"), 10, "the instances")
+    page.press(Keys.ESCAPE)
+    wait_until(lambda: not page.all(".entity"), 5, "the closed panel")
+    assert on(page) == first
+    page.browser.back()
+    page.wait_text(".entity h2", str(first))
+
+
+def on(page: Page) -> object:
+    """The host that has the focus."""
+    return page.run("return document.activeElement.dataset.id")
+
+
+def ring(page: Page) -> float:
+    """How wide the ring around what has the focus is, in pixels."""
+    return float(page.run("return parseFloat(getComputedStyle(document.activeElement).outlineWidth)"))
+
+
+def test_a_search_finds_hosts_and_escape_empties_it(page: Page) -> None:
+    page.press("/", *"muc-0017")
+    wait_until(lambda: len(page.all(".tile")) == 1, 10, "one host")
+    assert page.text(".tile-name") == "cmp-muc-0017"
+    page.press(Keys.ESCAPE)
+    wait_until(lambda: len(page.all(".tile")) == 60, 10, "all hosts")
+    page.press(*"nobody")
+    page.wait_text(".topology .none", "Nothing has such a name.")
+
+
+def test_a_name_that_is_markup_stays_a_name(page: Page, cloud: Cloud) -> None:
+    entity_id = str(uuid.uuid4())
+    cloud.commit(cloud.node(HOSTILE, service={"status": "disabled", "disabled_reason": HOSTILE}))
+    cloud.commit(cloud.instance(entity_id, host=HOSTILE, name=HOSTILE, state=HOSTILE, metadata={HOSTILE: HOSTILE}))
+    bad = Event(id=HOSTILE, type=HOSTILE, source="nova", data=HOSTILE.encode(), undecodable=HOSTILE)
+    cloud.cycle.run(Batch(events=[bad]))
+    page.open()
+    page.wait_live()
+    wait_until(lambda: HOSTILE in page.text(".tiles"), 10, "the host")
+    page.wait_text(".changes", HOSTILE)
+    wait_until(lambda: HOSTILE in page.text(".quarantine"), 15, "the quarantined event")
+    page.run("for (const e of document.querySelectorAll('.quarantine details')) e.open = true")
+    page.wait_text(".quarantine pre", "InstanceUpdatePayload")
+    page.open(f"#/instance/{entity_id}")
+    page.wait_text(".entity h2", HOSTILE)
+    page.wait_text(".fields", HOSTILE)
+    page.click(".fields .link")
+    page.wait_text(".entity .kind", "compute node")
+    page.wait_text(".members", HOSTILE)
+    page.open("#/%3Cimg%20src%3Dx%3E/%3Cimg%20src=x%20onerror=alert(1)%3E")
+    page.wait_text(".entity h2", HOSTILE)
+    assert page.all("img") == []
+    assert page.run("return window.alerted") is None
+    assert page.complaints() == []
+
+
+VIOLATIONS = """
+window.violated = [];
+document.addEventListener("securitypolicyviolation", (event) => violated.push(event.effectiveDirective));
+new Image().src = "http://127.0.0.1:9/x.png";
+document.body.setAttribute("style", "color: red");
+fetch("http://127.0.0.1:9/").catch(() => {});
+"""
+"""What an intruder would try; each has to be refused."""
+
+
+def test_the_page_keeps_its_own_security_policy(page: Page) -> None:
+    page.click(".tile")
+    wait_until(lambda: page.all(".history li"), 10, "the history")
+    page.click(".theme button:last-child")
+    assert page.run("return document.documentElement.dataset.theme") == "dark"
+    assert page.complaints() == []
+    page.run(VIOLATIONS)
+    for directive in ("img-src", "style-src", "connect-src"):
+        wait_until(lambda d=directive: any(v.startswith(d) for v in page.run("return violated")), 5, directive)
+    page.complaints()
+    with pytest.raises(JavascriptException, match="TrustedHTML"):
+        page.run("document.body.innerHTML = '<p>markup</p>'")
+    with pytest.raises(JavascriptException, match="TrustedScript"):
+        page.run("document.body.setAttribute('onclick', 'alert(1)')")
+
+
+def test_a_chosen_theme_outlasts_the_systems_and_a_reload(page: Page) -> None:
+    page.media(prefers_color_scheme="dark")
+    dark = page.run("return getComputedStyle(document.body).backgroundColor")
+    page.run("document.querySelectorAll('.theme button')[1].click()")
+    light = page.run("return getComputedStyle(document.body).backgroundColor")
+    assert light != dark
+    page.open()
+    page.wait_live()
+    assert page.run("return getComputedStyle(document.body).backgroundColor") == light
+
+
+def test_the_sources_say_whether_they_are_fresh_late_or_dead(page: Page) -> None:
+    wait_until(lambda: len(page.all(".source")) == 3, 10, "the sources")
+    assert "connected" in page.text(".source.fresh")
+    assert "dcm" in page.text(".source.late")
+    assert "no engine has told of it" in page.text(".source.late")
+    assert "connection refused" in page.text(".source.dead")
+
+
+class _Server(socketserver.ThreadingMixIn, wsgiref.simple_server.WSGIServer):
+    """In this process, where the tokens are made."""
+
+    daemon_threads = True
+
+
+class _Quiet(wsgiref.simple_server.WSGIRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def guarded(cloud: Cloud) -> Iterator[tuple[str, Callable[..., str]]]:
+    """The API behind Keystone's middleware: its URL, and what makes tokens."""
+    conf = cfg.ConfigOpts()
+    opts.register_opts(conf)
+    database.register_opts(conf)
+    conf([], default_config_files=[], default_config_dirs=[])
+    conf.set_override("auth_strategy", "keystone", group="api")
+    with AuthTokenFixture() as fixture:
+
+        def token(*roles: str) -> str:
+            made = uuid.uuid4().hex
+            fixture.add_token_data(token_id=made, user_id="u" * 32, user_name="somebody", project_id="0" * 32,
+                                   project_name="some", role_list=list(roles))  # fmt: skip
+            return made
+
+        server = wsgiref.simple_server.make_server("127.0.0.1", 0, make_application(conf, cloud.store), _Server, _Quiet)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}", token
+        server.shutdown()
+        server.server_close()
+
+
+def test_with_keystone_the_page_is_for_everybody_and_its_data_for_who_has_a_token(
+    guarded: tuple[str, Callable[..., str]], browser: WebDriver, tmp_path: Path
+) -> None:
+    url, token = guarded
+    page = Page(browser, url)
+    page.open()
+    wait_until(lambda: page.all("input#token"), 10, "the field for the token")
+    assert page.all(".tile") == []
+    page.all("input#token")[0].send_keys("made-up", Keys.ENTER)
+    page.wait_text("#token-why", "refused")
+    page.screenshot("desk-token", tmp_path)
+    admin = token("admin")
+    page.all("input#token")[0].send_keys(admin, Keys.ENTER)
+    page.wait_live()
+    wait_until(lambda: page.all(".quarantined li"), 10, "the quarantine")
+    assert page.all("input#token") == []
+    stored = page.run("return [Object.values(sessionStorage), Object.values(localStorage), document.cookie]")
+    assert stored == [[admin], [], ""]
+    page.click(".bar .link")
+    wait_until(lambda: page.all("input#token") and not page.all(".tile"), 10, "an empty page")
+    assert page.run("return sessionStorage.length") == 0
+    assert page.all(".source, .change, .quarantined li") == []
+
+
+def test_a_reader_of_a_project_sees_its_instances_and_is_told_what_it_may_not_see(
+    guarded: tuple[str, Callable[..., str]], browser: WebDriver, cloud: Cloud, tmp_path: Path
+) -> None:
+    url, token = guarded
+    own = sum(state.get("project_id") == "0" * 32 for state in cloud.instances.values())
+    page = Page(browser, url)
+    page.open()
+    wait_until(lambda: page.all("input#token"), 10, "the field for the token")
+    page.all("input#token")[0].send_keys(token("reader"), Keys.ENTER)
+    page.wait_text(".figures", f"60 hosts · {own} instances")
+    page.wait_text(".connection", "Not live")
+    page.wait_text(".quarantine", "The quarantine is for admins.")
+    page.wait_text(".changes", "not for this token")
+    page.screenshot("desk-reader", tmp_path)

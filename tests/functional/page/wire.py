@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A way to a server that can be cut and mended."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+
+
+class Wire:
+    """Passes TCP connections on to a port of this machine, while it is whole."""
+
+    def __init__(self, target: int) -> None:
+        self.target = target
+        """The port that connections made from now on lead to."""
+        self._ends: list[socket.socket] = []
+        self._server: socket.socket | None = None
+        self.port = 0
+        self.mend()
+
+    def mend(self) -> None:
+        """Take connections, on the same port as before."""
+        server = self._server = socket.create_server(("127.0.0.1", self.port))
+        self.port = server.getsockname()[1]
+        threading.Thread(target=self._accept, args=(server,), daemon=True).start()
+
+    def cut(self) -> None:
+        """End all connections and take no more."""
+        server, self._server = self._server, None
+        for end in [*([server] if server else []), *self._ends]:
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+        self._ends.clear()
+
+    def _accept(self, server: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = server.accept()
+                far = socket.create_connection(("127.0.0.1", self.target))
+                self._ends += [near, far]
+                for one, other in ((near, far), (far, near)):
+                    threading.Thread(target=self._copy, args=(one, other), daemon=True).start()
+
+    def _copy(self, one: socket.socket, other: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := one.recv(65536):
+                other.sendall(data)
+        with contextlib.suppress(OSError):
+            other.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A fake cluster, a source that follows it over real HTTP, and a model that keeps what it says."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from oslo_config import cfg
+
+from watcher_sync.dispatch import Dispatcher
+from watcher_sync.events import Event
+from watcher_sync.handlers.kubernetes import KubernetesHandler
+from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.model.model import Model, Snapshot
+from watcher_sync.model.transaction import Transaction
+from watcher_sync.sources.base import IntakeClosed
+from watcher_sync.sources.kube.reflector import Reflector
+from watcher_sync.sources.kubernetes import KubernetesSource
+from watcher_sync.testing.kube import KubeServer
+
+FAST = {"backoff_max": 0.3, "read_timeout": 5.0, "watch_list_timeout": 0.5}
+"""So that what takes a minute in the field is over soon."""
+
+PODS = "/api/v1/pods"
+
+
+def wait_until(condition: Callable[[], Any], seconds: float = 15.0, what: str = "it") -> Any:
+    """The condition's value once it is true. :raises AssertionError: it is not in time."""
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"{what} did not come true in {seconds} s"
+        time.sleep(0.005)
+    return value
+
+
+class Engine:
+    """Applies what is emitted to a model, as the real one does, and keeps it."""
+
+    def __init__(self) -> None:
+        self.model = Model(builtin_kinds())
+        self.events: list[Event] = []
+        self.closed = False
+        self.gate = threading.Event()
+        self.gate.set()
+        self._dispatcher = Dispatcher([("kubernetes", KubernetesHandler())])
+        self._lock = threading.Lock()
+
+    def emit(self, events: Sequence[Event]) -> None:
+        """Blocks while the gate is shut."""
+        while not self.gate.wait(0.05):
+            if self.closed:
+                raise IntakeClosed
+        if self.closed:
+            raise IntakeClosed
+        with self._lock:
+            transaction = Transaction(self.model)
+            for event in events:
+                if event.undecodable is None:
+                    entry = self._dispatcher.find(event.type)
+                    assert entry is not None, event.type
+                    assert entry.call is not None, event.type
+                    transaction.apply(event, entry.call(event, transaction) or ())
+            self.model.publish(transaction)
+            self.events += events
+
+    def snapshot(self) -> Snapshot:
+        return self.model.snapshot()
+
+    def types(self, kind: str = "pod") -> list[str]:
+        """What happened to objects of this kind, in order."""
+        return [e.type.rpartition(".")[2] for e in list(self.events) if e.type.startswith(f"kubernetes.{kind}.")]
+
+    def names(self) -> list[str]:
+        """Of the pods in the model."""
+        return sorted(pod.name for pod in self.snapshot().all("pod"))
+
+
+def make_source(
+    kubeconfig: str | None, cursor: str | None = None, *, name: str = "edge", **options: Any
+) -> KubernetesSource:
+    conf = cfg.ConfigOpts()
+    conf.register_opts(KubernetesSource.options, group=f"source_{name}")
+    conf([], default_config_files=[])
+    for option, value in {"kubeconfig": kubeconfig, **FAST, **options}.items():
+        conf.set_override(option, value, group=f"source_{name}")
+    return KubernetesSource(name, conf, cursor=cursor)
+
+
+@contextlib.contextmanager
+def following(
+    server: KubeServer, folder: Path, engine: Engine, *, synced: bool = True, **options: Any
+) -> Iterator[KubernetesSource]:
+    """A source of the server; by default as soon as everything was listed and is watched."""
+    source = make_source(server.kubeconfig(folder / "kubeconfig"), **{"resources": ["pods"], **options})
+    source.start(engine.emit)
+    try:
+        if synced:
+            wait_until(lambda: source.has_synced, what="the first listing")
+            server.requests.wait_for_watches(len(source.reflectors))
+        yield source
+    finally:
+        engine.closed = True
+        source.stop(time.monotonic() + 5)
+        assert not [t.name for t in threading.enumerate() if t.name.startswith(f"source-{source.name}-")]
+        engine.closed = False
+
+
+def only(source: KubernetesSource) -> Reflector:
+    """The source's one reflector."""
+    (reflector,) = source.reflectors
+    return reflector
+
+
+def truth(server: KubeServer) -> dict[str, Any]:
+    """uid -> what the model shall say of each pod and workload."""
+    found: dict[str, Any] = {}
+    for kind in ("Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"):
+        for obj in server.objects(kind):
+            metadata = obj["metadata"]
+            found[metadata["uid"]] = (metadata["name"], metadata["namespace"], metadata["resourceVersion"])
+    return found
+
+
+def told(engine: Engine) -> dict[str, Any]:
+    """The same, as the model says it."""
+    snapshot = engine.snapshot()
+    return {
+        entity.id: (entity.name, entity.namespace, entity.resource_version)
+        for kind in ("pod", "workload")
+        for entity in snapshot.all(kind)
+    }
+
+
+def wait_for_truth(server: KubeServer, engine: Engine, seconds: float = 15.0) -> None:
+    """Until the model says what the server has. :raises AssertionError: with the differences."""
+    try:
+        wait_until(lambda: told(engine) == truth(server), seconds)
+    except AssertionError:
+        assert told(engine) == truth(server)

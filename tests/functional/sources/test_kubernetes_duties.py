@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a reflector does where nothing is wrong, each duty by name, over real HTTP."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.functional.sources.reflecting import (
+    PODS,
+    Engine,
+    following,
+    make_source,
+    only,
+    wait_for_truth,
+    wait_until,
+)
+from watcher_sync.sources.base import SourceState
+from watcher_sync.testing.kube import Break, Delay, KubeServer, error_event
+from watcher_sync.testing.kube.builders import bare_pods, deployment, pod, stateful_set
+
+ALL = ["pods", "deployments", "replicasets", "statefulsets", "daemonsets"]
+
+
+@pytest.fixture
+def engine() -> Engine:
+    return Engine()
+
+
+def asked(server: KubeServer, verb: str) -> list[dict[str, str]]:
+    return [dict(r.query) for r in server.requests.last() if r.verb == verb]
+
+
+@pytest.mark.parametrize("watch_list", ["on", "refused", "ignored"])
+def test_initial_events_are_streamed_where_the_server_can_and_listed_in_pages_elsewhere(engine, tmp_path, watch_list):
+    with KubeServer(watch_list=watch_list) as server:
+        server.load(bare_pods(30))
+        with following(server, tmp_path, engine):
+            assert engine.types() == ["added"] * 30 + ["listed"]
+            assert server.requests.count("list") == (0 if watch_list == "on" else 1)
+            server.create(pod("one-more"))
+            wait_for_truth(server, engine)
+
+
+def test_a_server_that_refuses_streamed_lists_is_not_asked_for_one_again(engine, tmp_path):
+    with KubeServer(watch_list="refused") as server, following(server, tmp_path, engine) as source:
+        server.compact()
+        server.create(pod("a"))
+        server.compact()
+        server.fail(error_event())
+        server.bookmark()
+        wait_until(lambda: only(source).relists == 2)
+        server.requests.wait_for_watches(1)
+        assert len([q for q in asked(server, "watch") if "sendInitialEvents" in q]) == 1
+
+
+def test_lists_come_in_pages_of_one_snapshot(engine, tmp_path):
+    with KubeServer() as server:
+        server.load(bare_pods(25))
+        with following(server, tmp_path, engine, watch_list=False, page_size=10):
+            lists = asked(server, "list")
+            assert [(q["limit"], "continue" in q) for q in lists] == [("10", False), ("10", True), ("10", True)]
+            assert len(engine.names()) == 25
+
+
+def test_every_watch_allows_bookmarks_and_has_a_timeout(engine, tmp_path):
+    with KubeServer() as server, following(server, tmp_path, engine, watch_timeout=100):
+        assert asked(server, "watch")
+        for query in asked(server, "watch"):
+            assert query["allowWatchBookmarks"] == "true"
+            assert 100 <= int(query["timeoutSeconds"]) <= 150
+
+
+def test_a_watch_that_the_server_ends_in_time_goes_on_without_a_list(engine, tmp_path):
+    with KubeServer() as server, following(server, tmp_path, engine, watch_timeout=1) as source:
+        wait_until(lambda: server.requests.count("watch") >= 3)
+        server.create(pod("late"))
+        wait_for_truth(server, engine)
+        assert (only(source).relists, source.status().reconnects) == (1, 0)
+
+
+def test_a_bookmark_keeps_the_version_fresh_so_that_no_relist_is_needed(engine, tmp_path):
+    with KubeServer(history_limit=50) as server, following(server, tmp_path, engine) as source:
+        for number in range(100):
+            server.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"c{number}"}})
+            if number % 20 == 19:
+                newest = str(server.store.version)
+                server.bookmark()
+                wait_until(lambda: only(source)._version == newest)  # noqa: B023 - waits here and now
+        server.fail(Break(), path=PODS)
+        wait_until(lambda: only(source).resumptions)
+        server.create(pod("after"))
+        wait_for_truth(server, engine)
+        assert only(source).relists == 1
+
+
+def test_a_resource_version_is_opaque(engine, tmp_path):
+    """Nothing is made of it: versions that are no numbers do as well."""
+    with KubeServer() as server, following(server, tmp_path, engine) as source:
+        reflector = only(source)
+        line = {"metadata": {"uid": "u", "name": "n", "resourceVersion": "é-ζ"}}
+        stream = json.dumps({"type": "ADDED", "object": line}).encode()
+        reflector._take([stream], None)
+        assert reflector._version == "é-ζ"
+        assert engine.events[-1].position == "é-ζ"
+        reflector._version = str(server.store.version)
+
+
+def test_large_answers_are_compressed(engine, tmp_path):
+    with KubeServer(gzip_from=100) as server:
+        server.load(bare_pods(50))
+        with following(server, tmp_path, engine, watch_list=False):
+            assert len(engine.names()) == 50
+        lists = [r for r in server.requests.last() if r.verb == "list"]
+        assert "gzip" in lists[0].headers["accept-encoding"]
+
+
+def test_of_replica_sets_only_the_metadata_travels(engine, tmp_path):
+    with KubeServer() as server:
+        server.create(deployment("vdu1", replicas=2))
+        server.cluster.settle()
+        with following(server, tmp_path, engine, resources=ALL):
+            wait_for_truth(server, engine)
+            events = [e for e in engine.events if e.type == "kubernetes.replicaset.added"]
+            assert set(json.loads(events[0].data)) == {"kind", "apiVersion", "metadata"}
+            (top,) = {pod.workload_uid for pod in engine.snapshot().all("pod")}
+            assert engine.snapshot().get("workload", top).kind == "Deployment"
+
+
+@pytest.mark.parametrize("watch_list", [True, False])
+def test_a_restart_finds_what_was_deleted_meanwhile(engine, tmp_path, watch_list):
+    with KubeServer() as server:
+        for name in ("stays", "goes"):
+            server.create(deployment(name, replicas=2))
+        server.cluster.settle()
+        with following(server, tmp_path, engine, resources=ALL, watch_list=watch_list):
+            wait_for_truth(server, engine)
+        server.delete("Deployment", "goes")
+        server.cluster.settle()
+        before = len(engine.events)
+        with following(server, tmp_path, engine, resources=ALL, watch_list=watch_list):
+            wait_for_truth(server, engine)
+            assert {e.type.rpartition(".")[2] for e in engine.events[before:]} >= {"added", "listed"}
+            assert all(pod.name.startswith("stays") for pod in engine.snapshot().all("pod"))
+
+
+def test_a_restart_with_nothing_new_changes_nothing(engine, tmp_path):
+    with KubeServer() as server:
+        server.create(stateful_set("db", replicas=3))
+        server.cluster.settle()
+        with following(server, tmp_path, engine, resources=ALL):
+            wait_for_truth(server, engine)
+        before = {pod.id: pod for pod in engine.snapshot().all("pod")}
+        with following(server, tmp_path, engine, resources=ALL):
+            assert {pod.id: pod for pod in engine.snapshot().all("pod")} == before
+
+
+def test_a_clock_that_was_put_back_does_not_stop_the_order(engine, tmp_path):
+    with KubeServer() as server:
+        with following(server, tmp_path, engine) as source:
+            cursor = source.cursor(engine.events)
+        ahead = str(int(cursor) + 10**12)
+        source = make_source(server.kubeconfig(tmp_path / "kubeconfig"), ahead)
+        assert source.sequence() > (int(ahead), 0)
+        assert source.cursor([]) is None
+
+
+def test_only_the_namespaces_and_labels_that_are_asked_for_are_followed(engine, tmp_path):
+    with KubeServer() as server:
+        for namespace in ("a", "b", "c"):
+            server.create(pod(f"{namespace}-yes", namespace=namespace, labels={"tier": "vnf"}))
+            server.create(pod(f"{namespace}-no", namespace=namespace))
+        with following(server, tmp_path, engine, namespaces=["a", "b"], label_selector="tier=vnf") as source:
+            assert engine.names() == ["a-yes", "b-yes"]
+            assert [r.name for r in source.reflectors] == ["pods of a", "pods of b"]
+            server.delete("Pod", "a-yes", namespace="a", gracePeriodSeconds=0)
+            wait_until(lambda: engine.names() == ["b-yes"])
+
+
+def test_other_kinds_are_followed_by_group_version_and_kind(engine, tmp_path):
+    with KubeServer() as server:
+        server.register("argoproj.io", "v1alpha1", "rollouts", "Rollout")
+        server.create({"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "metadata": {"name": "canary"}})
+        with following(server, tmp_path, engine, resources=["argoproj.io/v1alpha1/Rollout"]):
+            (found,) = engine.snapshot().all("workload")
+            assert (found.name, found.kind, engine.types("rollout")) == ("canary", "rollout", ["added", "listed"])
+
+
+def test_has_synced_lag_and_the_last_events_age_can_be_read(engine, tmp_path):
+    with KubeServer() as server:
+        server.load(bare_pods(40))
+        engine.gate.clear()
+        with following(server, tmp_path, engine, synced=False, watch_list=False, page_size=10) as source:
+            wait_until(lambda: source.status().lag)
+            assert (source.has_synced, source.status().lag, only(source).phase) == (False, 30, "listing")
+            engine.gate.set()
+            wait_until(lambda: source.has_synced)
+            status = wait_until(lambda: (s := source.status()).state is SourceState.CONNECTED and s)
+            assert (status.lag, status.last_event_at, only(source).objects) == (0, only(source).last_event_at, 40)
+            cluster = wait_until(lambda: engine.snapshot().get("cluster", "edge"))
+            wait_until(lambda: engine.snapshot().get("cluster", "edge").version == "v1.31.0")
+            assert (cluster.state, cluster.has_synced, cluster.counts) == ("connected", True, {"Pod": 40})
+
+
+def test_while_the_engine_is_busy_the_watch_is_read_slower_and_nothing_is_lost(engine, tmp_path):
+    with KubeServer() as server, following(server, tmp_path, engine) as source:
+        engine.gate.clear()
+        server.load(bare_pods(3000))
+        before = len(engine.events)
+        wait_until(lambda: only(source).last_event_at)
+        assert len(engine.events) == before
+        engine.gate.set()
+        wait_for_truth(server, engine)
+        assert only(source).relists == 1
+
+
+def test_what_the_engine_releases_comes_again_in_its_old_place(engine, tmp_path):
+    with KubeServer() as server, following(server, tmp_path, engine) as source:
+        server.create(pod("a", phase="Pending"))
+        wait_for_truth(server, engine)
+        old = engine.events[-1]
+        server.patch("Pod", "a", {"status": {"phase": "Running"}})
+        wait_for_truth(server, engine)
+        source.release([old], 0.05)
+        wait_until(lambda: engine.events[-1] is old)
+        wait_for_truth(server, engine)
+
+
+def test_a_stop_does_not_wait_for_a_request_that_hangs(engine, tmp_path):
+    with KubeServer() as server:
+        server.fail(Delay(3.0), path=PODS, count=None)
+        source = None
+        began = 0.0
+        try:
+            with following(server, tmp_path, engine, synced=False) as source:
+                wait_until(lambda: server.requests.count())
+                began = time.monotonic()
+        except AssertionError:
+            pass  # its thread is left behind, as it says
+        assert source is not None
+        assert time.monotonic() - began < 2.5
+        wait_until(lambda: not [t for t in threading.enumerate() if t.name.startswith("source-edge-")])
+        assert engine.events == []
+
+
+def test_one_dead_cluster_costs_the_others_nothing(tmp_path: Path):
+    engine = Engine()
+    with KubeServer() as alive, KubeServer() as dead:
+        config = tmp_path / "dead"
+        dead.kubeconfig(config)
+        dead.stop()
+        lost = make_source(str(config), name="dead")
+        lost.start(engine.emit)
+        try:
+            with following(alive, tmp_path, engine):
+                wait_until(lambda: lost.status().state is SourceState.DISCONNECTED)
+                alive.create(pod("quick"))
+                began = time.monotonic()
+                wait_until(lambda: engine.names() == ["quick"])
+                assert time.monotonic() - began < 2
+                assert engine.snapshot().get("cluster", "dead").state == "disconnected"
+                assert "refused" in lost.status().detail
+        finally:
+            lost.stop(time.monotonic() + 5)

@@ -1,0 +1,361 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a stream's messages become, and what becomes of them in the stream."""
+
+from __future__ import annotations
+
+import collections
+import itertools
+import json
+import random
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.functional.sources.jetstream import (
+    DURABLE,
+    STREAM,
+    Dcm,
+    cloud_event,
+    connected,
+    dcm_of,
+    disconnected,
+    make_source,
+    reading,
+    running,
+    stop,
+)
+from tests.functional.sources.listening import Engine, wait_until
+from tests.services.servers import Server
+from watcher_sync.sources.base import SourceState
+from watcher_sync.sources.nats_stream import microseconds
+
+
+@pytest.fixture
+def dcm(own_nats: Server) -> Iterator[Dcm]:
+    with dcm_of(own_nats.url) as client:
+        client.make_stream()
+        yield client
+
+
+def epoch_of(dcm: Dcm) -> int:
+    """The stream's creation time, read from the server's answer itself."""
+    answer = dcm.do(dcm.client.request("$JS.API.STREAM.INFO.dcm-status", b"", timeout=5))
+    return microseconds(json.loads(answer.data)["created"])
+
+
+def test_messages_become_events_in_order_with_their_subject_and_place_in_the_stream(own_nats: Server, dcm: Dcm) -> None:
+    dcm.publish(*(cloud_event(n) for n in range(3)))
+    dcm.publish(cloud_event(3), subject="dcm.container")
+    engine = Engine(acks=True)
+    with reading(engine, own_nats.url):
+        wait_until(lambda: len(engine.events) == 4)
+        wait_until(dcm.settled)
+    epoch = epoch_of(dcm)
+    assert [event.sequence for event in engine.events] == [(epoch, n) for n in (1, 2, 3, 4)]
+    assert [event.channel for event in engine.events] == ["dcm.vm"] * 3 + ["dcm.container"]
+    first = engine.events[0]
+    assert (first.id, first.type, first.source, first.origin) == ("e-0", "dcm.status.vm", "dcm", "dcm/providers/p1")
+    assert (first.subject, first.deliveries, first.read()) == ("vm-0", 1, {"id": "vm-0", "status": "RUNNING"})
+
+
+def test_a_cloud_event_in_binary_mode_is_the_same_event(own_nats: Server, dcm: Dcm) -> None:
+    dcm.publish(
+        b'{"id": "vm-1", "status": "RUNNING"}',
+        headers={
+            "ce-specversion": "1.0",
+            "CE-Id": "e-1",
+            "ce-source": "dcm/providers/p1",
+            "ce-type": "dcm.status.vm",
+            "ce-subject": "vm-1",
+            "ce-time": "2026-01-02T03:04:05Z",
+            "content-type": "application/json; charset=utf-8",
+        },
+    )
+    dcm.publish(cloud_event(1))
+    engine = Engine(acks=True)
+    with reading(engine, own_nats.url):
+        wait_until(lambda: len(engine.events) == 2)
+    binary, structured = engine.events
+    for name in ("id", "type", "origin", "subject", "time", "channel", "undecodable"):
+        assert getattr(binary, name) == getattr(structured, name), name
+    assert binary.read() == structured.read()
+
+
+def test_twenty_thousand_messages_come_once_each_and_in_order(own_nats: Server, dcm: Dcm) -> None:
+    dcm.flood(cloud_event(n) for n in range(20_000))
+    engine = Engine(acks=True)
+    with reading(engine, own_nats.url):
+        wait_until(lambda: len(engine.events) >= 20_000, 60)
+        wait_until(dcm.settled)
+    assert [event.id for event in engine.events] == [f"e-{n}" for n in range(20_000)]
+
+
+def test_a_lone_message_is_not_delayed(own_nats: Server, dcm: Dcm) -> None:
+    engine = Engine(acks=True)
+    delays = []
+    with reading(engine, own_nats.url):
+        for n in range(20):
+            began = time.monotonic()
+            dcm.publish(cloud_event(n))
+            wait_until(lambda n=n: len(engine.events) == n + 1)
+            delays.append(engine.arrived[-1] - began)
+    assert sorted(delays)[10] < 0.05
+
+
+def test_what_is_not_acked_comes_again_and_what_is_acked_does_not(own_nats: Server, dcm: Dcm) -> None:
+    dcm.publish(*(cloud_event(n) for n in range(4)))
+    engine = Engine(acks=False)
+    source = make_source(own_nats.url, ack_wait=1.0)
+    source.start(engine.emit)
+    wait_until(lambda: len(engine.events) == 4)
+    source.ack([event for event in engine.events if event.id in ("e-0", "e-2")])
+    stop(source, 1)
+    again = Engine(acks=True)
+    with reading(again, own_nats.url, ack_wait=1.0):
+        wait_until(lambda: len(again.events) == 2)
+        wait_until(dcm.settled)
+    assert sorted(event.id for event in again.events) == ["e-1", "e-3"]
+    # The server counts one that it tried to give to a request of the source that had gone, too.
+    assert all(2 <= event.deliveries <= 3 for event in again.events)
+
+
+def test_what_is_released_comes_again_later_each_time(own_nats: Server, dcm: Dcm) -> None:
+    dcm.publish(cloud_event(1))
+    engine = Engine(acks=False)
+    with reading(engine, own_nats.url) as source:
+        for n in range(1, 4):
+            wait_until(lambda n=n: len(engine.events) == n)
+            source.release(engine.batches[-1], 0.2)
+        wait_until(lambda: len(engine.events) == 4)
+        source.ack(engine.batches[-1])
+        wait_until(dcm.settled)
+    pauses = [later - earlier for earlier, later in zip(engine.arrived, engine.arrived[1:], strict=False)]
+    assert [event.deliveries for event in engine.events] == [1, 2, 3, 4]
+    assert 0.15 < pauses[0] < 0.4 <= pauses[1] < 0.8 <= pauses[2] < 1.6, pauses
+
+
+def test_what_is_in_hand_for_longer_than_ack_wait_is_not_delivered_again(own_nats: Server, dcm: Dcm) -> None:
+    dcm.publish(*(cloud_event(n) for n in range(3)))
+    engine = Engine(acks=False)
+    with reading(engine, own_nats.url, ack_wait=1.0) as source:
+        wait_until(lambda: len(engine.events) == 3)
+        began = time.monotonic()
+        wait_until(lambda: time.monotonic() - began > 3.5)  # three times ack_wait pass by: nothing must happen
+        assert len(engine.events) == 3
+        assert dcm.consumer().num_redelivered == 0
+        source.ack(engine.events)
+        wait_until(dcm.settled)
+
+
+def test_a_message_that_is_delivered_too_often_goes_to_quarantine_with_subject_and_sequence(
+    own_nats: Server, dcm: Dcm
+) -> None:
+    body = cloud_event(7)
+    dcm.publish(cloud_event(0), body, subject="dcm.network")
+    engine = Engine(acks=False)
+    with reading(engine, own_nats.url, max_deliveries=2) as source:
+        wait_until(lambda: len(engine.events) == 2)
+        good, poison = engine.events
+        source.ack([good])
+        for n in (3, 4):
+            source.release([poison], 0.05)
+            wait_until(lambda n=n: len(engine.events) == n)
+            poison = engine.events[-1]
+        source.ack([poison])
+        wait_until(dcm.settled)
+    assert (poison.id, poison.type, poison.data, poison.deliveries) == ("e-7", "dcm.status.vm", body, 3)
+    assert poison.undecodable == ("delivered 3 times and not done, 2 is the limit (subject dcm.network, sequence 2)")
+    assert [event.undecodable is None for event in engine.events] == [True, True, True, False]
+
+
+def test_malformed_messages_stall_nothing_and_tell_their_subject_and_sequence(own_nats: Server, dcm: Dcm) -> None:
+    bad = [b"", b"\xff", b"{", b'{"specversion": "1.0"}', b'{"specversion":"1.0","specversion":"1.0"}', b"[NaN]"]
+    bodies = [bad[n // 100 % len(bad)] if n % 100 == 7 else cloud_event(n) for n in range(3000)]
+    dcm.flood(bodies)
+    engine = Engine(acks=True)
+    with reading(engine, own_nats.url):
+        wait_until(lambda: len(engine.events) == 3000)
+        wait_until(dcm.settled)
+    refused = [event for event in engine.events if event.undecodable]
+    assert len(refused) == 30
+    assert len({event.id for event in refused}) == 30
+    for event in refused:
+        sequence = event.sequence[1]
+        assert sequence % 100 == 8
+        assert event.undecodable.endswith(f"(subject dcm.vm, sequence {sequence})")
+        assert event.data == bodies[sequence - 1]
+
+
+def test_the_lag_is_what_the_server_holds_back(own_nats: Server, dcm: Dcm) -> None:
+    engine = Engine(acks=False)
+    with reading(engine, own_nats.url, batch=10) as source:
+        dcm.publish(*(cloud_event(n) for n in range(100)))
+        wait_until(lambda: engine.events)
+        wait_until(lambda: source.status().lag == 100 - dcm.consumer().num_ack_pending)
+        engine.acks = True
+        wait_until(lambda: len(engine.events) == 100)
+        source.ack(engine.events)
+        wait_until(lambda: source.status().lag == 0)
+        assert source.status().redelivered == 0
+        assert source.status().last_event_at is not None
+    assert source.status().state is SourceState.STOPPED
+
+
+def test_no_more_is_taken_from_the_server_than_the_engine_has_room_for(own_nats: Server, dcm: Dcm) -> None:
+    """An engine that takes nothing more holds the server back, and heartbeats go on."""
+    gate = {"open": False}
+
+    class Slow(Engine):
+        def emit(self, events):
+            super().emit(events)
+            wait_until(lambda: gate["open"], 60)
+
+    dcm.flood(cloud_event(n) for n in range(1000))
+    engine = Slow(acks=True)
+    with reading(engine, own_nats.url, batch=50) as source:
+        wait_until(lambda: source.status().lag is not None and source.status().lag < 1000)
+        began = time.monotonic()
+        wait_until(lambda: time.monotonic() - began > 7)  # longer than the silence that would mean a lost server
+        assert dcm.consumer().num_ack_pending <= 150
+        assert source.status().reconnects == 0
+        gate["open"] = True
+        wait_until(lambda: len(engine.events) == 1000)
+        wait_until(dcm.settled)
+    assert [event.id for event in engine.events] == [f"e-{n}" for n in range(1000)]
+
+
+def test_a_stop_waits_for_what_the_engine_has_and_gives_back_the_rest(own_nats: Server, dcm: Dcm) -> None:
+    dcm.flood(cloud_event(n) for n in range(5000))
+    first = Engine(acks=True)
+    source = make_source(own_nats.url)
+    first.source = source
+    source.start(first.emit)
+    wait_until(lambda: len(first.events) > 500)
+    assert stop(source) < 3
+    done = {event.id for event in first.events}
+    info = dcm.consumer()
+    assert info.num_pending + info.num_ack_pending == 5000 - len(done), "an ack has not reached the server"
+    second = Engine(acks=True)
+    with reading(second, own_nats.url):
+        wait_until(dcm.settled, 15)  # half of ack_wait: what was not emitted has been given back
+    rest = {event.id for event in second.events}
+    assert not done & rest, "what was committed is delivered again"
+    assert len(done | rest) == 5000
+
+
+def test_a_stop_gives_back_at_the_deadline_what_the_engine_does_not_finish(own_nats: Server, dcm: Dcm) -> None:
+    dcm.publish(cloud_event(1))
+    engine = Engine(acks=False)
+    source = make_source(own_nats.url)
+    source.start(engine.emit)
+    wait_until(lambda: engine.events)
+    assert 0.5 < stop(source, 1.5) < 1.5
+    again = Engine(acks=True)
+    with reading(again, own_nats.url):
+        wait_until(lambda: again.events, 5)
+
+
+def test_a_source_that_never_connected_stops_at_once(own_nats: Server) -> None:
+    own_nats.kill()
+    source = make_source(own_nats.url)
+    source.start(Engine(acks=True).emit)
+    disconnected(source, "cannot connect")
+    assert stop(source) < 1
+
+
+def test_the_reach_says_why_there_is_nothing(own_nats: Server, dcm: Dcm) -> None:
+    make_source(own_nats.url).reach()
+    own_nats.kill()
+    with pytest.raises(Exception, match="Connect"):
+        make_source(own_nats.url).reach()
+
+
+def test_two_sources_of_one_durable_share_the_messages(own_nats: Server, dcm: Dcm) -> None:
+    one, two = Engine(acks=True), Engine(acks=True)
+    with running(one, own_nats.url, batch=20) as a, running(two, own_nats.url, batch=20) as b:
+        connected(a)
+        connected(b)
+        lots = itertools.count()
+        deadline = time.monotonic() + 30
+        while not (one.events and two.events):
+            assert time.monotonic() < deadline, "one of them gets nothing"
+            lot = next(lots)
+            dcm.publish(*(cloud_event(n) for n in range(lot * 100, lot * 100 + 100)))
+        count = next(lots) * 100
+        wait_until(lambda: len(one.events) + len(two.events) >= count)
+        wait_until(dcm.settled)
+    assert sorted(event.sequence[1] for event in one.events + two.events) == list(range(1, count + 1))
+
+
+def test_what_a_closed_engine_does_not_take_is_given_back_at_the_stop(own_nats: Server, dcm: Dcm) -> None:
+    dcm.publish(*(cloud_event(n) for n in range(10)))
+    closed = Engine(acks=False)
+    closed.closed = True
+    source = make_source(own_nats.url)
+    source.start(closed.emit)
+    wait_until(lambda: dcm.do(dcm.js.consumers_info("dcm-status")) and dcm.consumer().num_ack_pending == 10)
+    assert stop(source) < 2
+    assert closed.events == []
+    again = Engine(acks=True)
+    with reading(again, own_nats.url):
+        wait_until(lambda: len(again.events) == 10, 5)
+
+
+def test_of_twenty_thousand_messages_with_one_in_twenty_released_none_is_lost(own_nats: Server, dcm: Dcm) -> None:
+    rng = random.Random(5)
+    released: list[int] = []
+
+    class Moody(Engine):
+        def emit(self, events):
+            super().emit(events)
+            back = [event for event in events if rng.random() < 0.05]
+            released.extend(event.sequence[1] for event in back)
+            self.source.release(back, 0.02)
+            self.source.ack([event for event in events if event not in back])
+
+    dcm.flood(cloud_event(n) for n in range(20_000))
+    engine = Moody(acks=False)
+    with reading(engine, own_nats.url):
+        wait_until(lambda: len(engine.events) >= 20_000 + len(released) and dcm.settled(), 60)
+    came = collections.Counter(event.sequence[1] for event in engine.events)
+    assert set(came) == set(range(1, 20_001))
+    assert came == collections.Counter(range(1, 20_001)) + collections.Counter(released)
+    assert len(released) > 800
+    assert not [event for event in engine.events if event.undecodable]
+
+
+def test_messages_that_were_delivered_often_are_taken_one_by_one_until_they_are_done(
+    own_nats: Server, dcm: Dcm
+) -> None:
+    """So that only the one that ends its engine is delivered again, and not whatever was in hand beside it."""
+    dcm.make_consumer(ack_wait=60.0)
+
+    async def deliver_again(times: int) -> None:
+        subscription = await dcm.js.pull_subscribe_bind(durable=DURABLE, stream=STREAM)
+        held = []
+        while len(held) < 20:
+            for message in await subscription.fetch(20 - len(held), timeout=5):
+                if message.metadata.num_delivered < times:
+                    await message.nak()
+                else:
+                    held.append(message)
+        for message in held:
+            await message.nak()
+        await subscription.unsubscribe()
+
+    dcm.publish(*(cloud_event(n) for n in range(20)))
+    dcm.do(deliver_again(5))
+    engine = Engine(acks=False)
+    with reading(engine, own_nats.url, max_deliveries=10, ack_wait=60.0) as source:
+        for number in range(20):
+            wait_until(lambda number=number: len(engine.events) > number)
+            assert dcm.consumer().num_ack_pending <= 20
+            assert len(source._hands) == 1
+            source.ack(engine.batches[-1])
+        dcm.publish(*(cloud_event(n) for n in range(20, 50)))
+        wait_until(lambda: len(engine.events) == 50)
+        source.ack(engine.events[20:])
+        wait_until(dcm.settled)
+    assert [event.id for event in engine.events[:20]] == [f"e-{n}" for n in range(20)]
+    assert not [event.undecodable for event in engine.events if event.undecodable]

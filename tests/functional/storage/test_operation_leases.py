@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Of all who want to change one instance exactly one may, on every database, whoever crashes."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from tests.functional.storage.conftest import opened
+from watcher_sync.exceptions import OperationRunning, StaleToken
+from watcher_sync.operations import Operations
+from watcher_sync.storage.operation_leases import OperationLeases
+
+
+def operations(store, seconds=30.0):
+    return Operations(OperationLeases(store.engine, store.tables), "vnf_instance", lambda: seconds)
+
+
+@pytest.fixture
+def takers(store, any_database_url):
+    """Four processes' worth of takers, with no more connections than a small server lets in."""
+    stores = [opened(any_database_url, max_pool_size=10, max_overflow=0) for _ in range(4)]
+    yield [operations(one) for one in stores]
+    for one in stores:
+        one.engine.dispose()
+
+
+def outcomes_of(count, act):
+    """What each of so many threads that begin at once comes to."""
+    outcomes, barrier = [None] * count, threading.Barrier(count)
+
+    def run(number):
+        barrier.wait(60)
+        try:
+            outcomes[number] = act(number)
+        except Exception as exc:  # noqa: BLE001 - reported by the test
+            outcomes[number] = exc
+
+    threads = [threading.Thread(target=run, args=[i], daemon=True) for i in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    return outcomes
+
+
+def expired(leases, entity_id):
+    """Wait until the lease has expired by the database's clock."""
+    deadline = time.monotonic() + 20
+    while leases.running(entity_id) is not None:
+        assert time.monotonic() < deadline
+
+
+@pytest.mark.parametrize("before", ["never taken", "given back", "expired"])
+def test_of_two_hundred_takers_at_once_exactly_one_wins(store, takers, before):
+    token = 0
+    if before == "given back":
+        lease = takers[0].begin("a", "SCALE", "first")
+        takers[0].end("a", lease.id, lease.token)
+        token = lease.token
+    elif before == "expired":
+        token = operations(store, seconds=0.05).begin("a", "SCALE", "dead").token
+        expired(takers[0], "a")
+    outcomes = outcomes_of(200, lambda number: takers[number % 4].begin("a", "SCALE", f"taker {number}"))
+    won = [o for o in outcomes if not isinstance(o, BaseException)]
+    refused = [o for o in outcomes if isinstance(o, OperationRunning)]
+    assert (len(won), len(refused)) == (1, 199), {type(o): str(o) for o in outcomes}
+    assert won[0].token == token + 1
+    assert {o.lease.holder for o in refused} == {won[0].holder}
+    assert takers[1].heartbeat("a", won[0].id, won[0].token).holder == won[0].holder
+
+
+def test_hands_change_often_and_no_two_ever_hold_it_at_once(takers):
+    inside, tokens = [], []
+
+    def work(number):
+        mine = takers[number % 4]
+        for _ in range(15):
+            try:
+                with mine.held("a", "SYNC", f"worker {number}") as lease:
+                    inside.append(number)
+                    assert inside == [number]
+                    tokens.append(lease.token)
+                    inside.remove(number)
+            except OperationRunning:
+                continue
+
+    failures = [o for o in outcomes_of(8, work) if o is not None]
+    assert not failures
+    assert tokens == sorted(set(tokens))
+    assert tokens
+
+
+def test_different_instances_are_taken_at_once(takers):
+    outcomes = outcomes_of(40, lambda number: takers[number % 4].begin(f"vnf-{number}", "SCALE", "one"))
+    assert [o.token for o in outcomes] == [1] * 40
+    assert set(takers[0].running_on([f"vnf-{i}" for i in range(50)])) == {f"vnf-{i}" for i in range(40)}
+
+
+def test_who_comes_second_is_told_who_was_first(store):
+    leases = operations(store)
+    lease = leases.begin("a", "SCALE", "lcm-1")
+    with pytest.raises(OperationRunning, match="lcm-1 holds it for SCALE since") as refused:
+        leases.begin("a", "HEAL", "lcm-2")
+    there = refused.value.lease
+    assert (there.holder, there.operation, there.since) == ("lcm-1", "SCALE", lease.since)
+    assert there.expires_at == lease.expires_at
+    assert 20 < there.remaining <= 30
+
+
+def test_a_crashed_holders_lease_is_taken_over_after_its_time_and_its_token_is_refused(store):
+    leases = operations(store, seconds=0.2)
+    crashed = leases.begin("a", "SCALE", "crashed")
+    with pytest.raises(OperationRunning):
+        leases.begin("a", "HEAL", "next")
+    expired(leases, "a")
+    taken = operations(store).begin("a", "HEAL", "next")
+    assert taken.token == crashed.token + 1
+    for stale in (leases.heartbeat, leases.end):
+        with pytest.raises(StaleToken) as refused:
+            stale("a", crashed.id, crashed.token)
+        assert refused.value.lease.holder == "next"
+    with store.engine.begin() as connection:
+        with pytest.raises(StaleToken):
+            leases.demand(connection, "a", crashed.token)
+        leases.demand(connection, "a", taken.token)
+    assert [(o.operation, o.state) for o in leases.history("a", after=0, limit=10)] == [
+        ("SCALE", "EXPIRED"),
+        ("HEAL", "RUNNING"),
+    ]
+
+
+def test_a_heartbeat_keeps_the_lease_beyond_its_time(store):
+    leases = operations(store, seconds=1.0)
+    lease = leases.begin("a", "SCALE", "alive")
+    until = time.monotonic() + 2.5
+    while time.monotonic() < until:
+        lease = leases.heartbeat("a", lease.id, lease.token)
+        with pytest.raises(OperationRunning):
+            leases.begin("a", "HEAL", "next")
+    leases.end("a", lease.id, lease.token)
+    assert leases.begin("a", "HEAL", "next").token == lease.token + 1
+
+
+def test_what_expired_and_nobody_took_is_its_holders_still(store):
+    leases = operations(store, seconds=0.1)
+    lease = leases.begin("a", "SCALE", "slow")
+    expired(leases, "a")
+    assert leases.show("a", lease.id).state == "EXPIRED"
+    assert operations(store).heartbeat("a", lease.id, lease.token).token == lease.token
+    assert leases.show("a", lease.id).state == "RUNNING"
+
+
+def test_a_token_that_was_ended_is_refused_and_tokens_grow_for_ever(store):
+    leases = operations(store)
+    tokens = []
+    for failed in (False, True, False):
+        lease = leases.begin("a", "SCALE", "lcm")
+        tokens.append(lease.token)
+        leases.end("a", lease.id, lease.token, failed=failed)
+        with pytest.raises(StaleToken) as refused:
+            leases.end("a", lease.id, lease.token)
+        assert refused.value.lease is None
+    assert tokens == [1, 2, 3]
+    states = [o.state for o in leases.history("a", after=0, limit=10)]
+    assert states == ["COMPLETED", "FAILED", "COMPLETED"]
+    assert [o.token for o in leases.history("a", after=1, limit=1)] == [2]
+
+
+def test_a_short_write_leaves_no_trace_in_the_history(store):
+    leases = operations(store)
+    with leases.held("a", "SYNC", "engine"), pytest.raises(OperationRunning):
+        leases.begin("a", "SCALE", "lcm")
+    assert leases.history("a", after=0, limit=10) == []
+    assert leases.running("a") is None
+
+
+@pytest.mark.parametrize("any_database_url", ["postgresql", "mariadb"], indirect=True)
+def test_while_a_writer_holds_its_lease_in_its_transaction_nobody_takes_it_over(store, new_store):
+    leases = operations(store, seconds=0.1)
+    lease = leases.begin("a", "SCALE", "writer")
+    expired(leases, "a")
+    result = []
+    with store.engine.begin() as connection:
+        leases.demand(connection, "a", lease.token)
+        thread = threading.Thread(
+            target=lambda: result.append(operations(new_store()).begin("a", "HEAL", "next")), daemon=True
+        )
+        thread.start()
+        thread.join(0.5)
+        assert not result
+    thread.join(30)
+    assert [r.token for r in result] == [lease.token + 1]

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one process writes about its sources, another reads, on every database; and when a source is stale."""
+
+from __future__ import annotations
+
+import datetime
+
+import pytest
+
+from tests.simulated import NOON
+from watcher_sync.storage.source_status import (
+    SourceRow,
+    forget_others,
+    list_sources,
+    record_full_sync,
+    trouble_of,
+    write_sources,
+)
+
+SECOND = datetime.timedelta(seconds=1)
+
+
+def row(source="nova", **fields):
+    given = {"engine_group": "g", "host": "h", "pid": 1, "state": "connected", "since": NOON, "updated_at": NOON}
+    return SourceRow(source=source, **{**given, **fields})
+
+
+def test_what_is_written_is_read_by_name_and_the_next_writing_replaces_it(store):
+    first = [row("nova", detail="é" * 1000, lag=5, last_event_at=NOON + SECOND / 7), row("edge", pid=2)]
+    write_sources(store.engine, first)
+    assert list_sources(store.engine) == [first[1], first[0]]
+    write_sources(store.engine, [row("nova", state="failed", restarts=3)])
+    assert list_sources(store.engine) == [first[1], row("nova", state="failed", restarts=3)]
+    write_sources(store.engine, [])
+    assert len(list_sources(store.engine)) == 2
+
+
+def test_the_engines_writes_leave_the_last_full_sync_alone(store):
+    assert not record_full_sync(store.engine, "nova", NOON)
+    write_sources(store.engine, [row()])
+    assert record_full_sync(store.engine, "nova", NOON + SECOND)
+    write_sources(store.engine, [row(lag=9)])
+    assert list_sources(store.engine) == [row(lag=9, last_full_sync_at=NOON + SECOND)]
+
+
+def test_sources_that_a_group_has_no_more_are_forgotten_and_other_groups_are_not(store):
+    write_sources(store.engine, [row("a"), row("b"), row("c", engine_group="other")])
+    assert forget_others(store.engine, "g", ["a"]) == 1
+    assert [r.source for r in list_sources(store.engine)] == ["a", "c"]
+
+
+@pytest.mark.parametrize(
+    ("given", "trouble"),
+    [
+        ({}, ""),
+        ({"updated_at": NOON - 61 * SECOND}, "no engine has told of it for 61 s"),
+        ({"state": "stopped", "updated_at": NOON - 61 * SECOND}, "no engine has told of it for 61 s"),
+        ({"state": "stopped", "since": NOON - 99 * SECOND}, ""),
+        ({"state": "disconnected", "since": NOON - 60 * SECOND}, ""),
+        ({"state": "disconnected", "since": NOON - 61 * SECOND, "detail": "no"}, "disconnected for 61 s: no"),
+        ({"state": "failed", "since": NOON - 61 * SECOND}, "failed for 61 s"),
+        ({"last_event_at": NOON - 600 * SECOND, "since": NOON - 999 * SECOND}, ""),
+        ({"last_event_at": NOON - 601 * SECOND}, "connected, but no event for 601 s"),
+        ({"since": NOON - 601 * SECOND}, "connected, but no event for 601 s"),
+    ],
+)
+def test_a_source_is_stale_without_news_without_connection_or_without_events(given, trouble):
+    assert trouble_of(row(**given), NOON, stale_after=60, silent_after=600) == trouble
+
+
+def test_a_silent_source_is_fresh_where_nothing_else_is_asked_for():
+    assert trouble_of(row(since=NOON - 10**6 * SECOND), NOON, stale_after=60) == ""

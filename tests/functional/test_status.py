@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``watcher-sync-status upgrade check`` says what stands in the way, and its exit status how much."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.functional.conftest import Broker
+from tests.functional.engine.driving import Installation
+from watcher_sync.testing.cloud import CloudSimulator, write_jsonl
+
+HINT_ALL = "notification_format = versioned"
+HINT_UPDATES = "notify_on_state_change"
+
+
+@pytest.fixture
+def site(tmp_path: Path, sqlite_url: str, broker: Broker) -> Iterator[Installation]:
+    """An installation with one source of Nova's, whose schema is there."""
+    with Installation(tmp_path, sqlite_url, {"engine.enabled_sources": "nova"}) as site:
+        site.options |= source("nova", broker.url, broker.name("nova"))
+        site.manage("db_sync")
+        yield site
+
+
+def source(name: str, url: str, queue: str) -> dict[str, object]:
+    options = {"driver": "oslo_messaging", "transport_url": url, "exchange": queue, "pool": queue}
+    return {f"source_{name}.{option}": value for option, value in options.items()}
+
+
+def checked(site: Installation, *arguments: str) -> tuple[int, dict[str, tuple[int, str]]]:
+    """The exit status, and what each check found: check -> (code, details)."""
+    done = site.run("watcher-sync-status", "upgrade", "check", "--json", *arguments)
+    assert done.stderr == ""
+    document = json.loads(done.stdout)
+    return done.returncode, {c["check"]: (c["result"], c["details"] or "") for c in document["checks"]}
+
+
+def played(site: Installation, tmp_path: Path, keep: Callable[[Any], bool]) -> None:
+    """Replay those of a cloud's notifications that are to be kept, as the source nova's."""
+    recording = tmp_path / "recorded.jsonl"
+    write_jsonl(recording, [d for d in CloudSimulator(seed=5, hosts=3, instances=9).history(300) if keep(d)])
+    site.manage("replay", "--source", "nova", recording)
+
+
+def type_of(document: Any) -> str:
+    inner = json.loads(document["oslo.message"]) if "oslo.message" in document else document
+    return str(inner["event_type"])
+
+
+def test_all_is_well_where_nova_sends_everything(site: Installation, tmp_path: Path) -> None:
+    played(site, tmp_path, lambda d: True)
+    status, found = checked(site)
+    assert found == {"Database schema": (0, ""), "Sources": (0, ""), "Nova's notifications": (0, "")}
+    assert status == 0
+    done = site.run("watcher-sync-status", "upgrade", "check")
+    assert (done.returncode, done.stdout.count("Result: Success")) == (0, 3)
+
+
+def test_what_nova_hides_by_default_is_a_warning_that_names_the_option(site: Installation, tmp_path: Path) -> None:
+    status, found = checked(site)
+    assert (status, found["Nova's notifications"][0]) == (1, 1)
+    assert HINT_ALL in found["Nova's notifications"][1]
+    played(site, tmp_path, lambda d: type_of(d) != "instance.update")
+    status, found = checked(site)
+    assert (status, found["Nova's notifications"][0]) == (1, 1)
+    assert HINT_UPDATES in found["Nova's notifications"][1]
+    assert HINT_ALL not in found["Nova's notifications"][1]
+
+
+def test_what_came_too_long_ago_does_not_count(site: Installation, tmp_path: Path) -> None:
+    played(site, tmp_path, lambda d: True)
+    with site.store.engine.begin() as connection:
+        table = site.store.tables.journal
+        past = datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=5)
+        connection.execute(table.update().values(time=past))
+    assert checked(site, "--hours", "4")[1]["Nova's notifications"][0] == 1
+    assert checked(site, "--hours", "6")[1]["Nova's notifications"][0] == 0
+
+
+def test_sources_that_cannot_be_reached_are_failures_and_no_password_is_shown(
+    site: Installation, broker: Broker
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    site.options["engine.enabled_sources"] = "nova, closed, stranger"
+    site.options |= source("closed", f"rabbit://guest:hidden@127.0.0.1:{port}/", "q")
+    host = broker.url.rpartition("@")[2]
+    site.options |= source("stranger", f"rabbit://nobody:hidden@{host}", "q")
+    status, found = checked(site)
+    code, details = found["Sources"]
+    assert (status, code) == (2, 2)
+    assert "closed: " in details
+    assert "stranger: " in details
+    assert "nova: " not in details
+    assert "hidden" not in details
+
+
+def test_a_source_that_is_configured_wrong_and_one_that_cannot_tell(site: Installation, tmp_path: Path) -> None:
+    site.options["engine.enabled_sources"] = "file"
+    site.options |= {"source_file.driver": "replay", "source_file.paths": tmp_path}
+    status, found = checked(site)
+    assert (status, found["Sources"]) == (0, (0, "The driver cannot tell: file"))
+    assert found["Nova's notifications"] == (0, "No enabled source listens to Nova.")
+    site.options["source_file.driver"] = "smoke"
+    assert checked(site)[1]["Sources"][0] == 2
+    site.options["engine.enabled_sources"] = ""
+    assert checked(site)[1]["Sources"][0] == 1
+
+
+def test_a_schema_that_is_missing_is_a_failure_with_what_to_do(site: Installation) -> None:
+    with site.store.engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0001'")
+    status, found = checked(site)
+    assert (status, found["Database schema"][0]) == (2, 2)
+    assert "run watcher-sync-manage db_sync" in found["Database schema"][1]
+    assert found["Nova's notifications"][0] == 1
+
+
+def test_wrong_usage_and_configuration_are_one_line(site: Installation) -> None:
+    done = site.run("watcher-sync-status")
+    assert (done.returncode, "watcher-sync-status" in done.stderr) == (2, True)
+    site.options["engine.batch_sice"] = 1
+    done = site.run("watcher-sync-status", "upgrade", "check")
+    assert (done.returncode, "unknown option batch_sice" in done.stderr) == (2, True)

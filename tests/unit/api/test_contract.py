@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The application keeps what its OpenAPI document promises: schemathesis asks and looks at the answers."""
+
+from __future__ import annotations
+
+import hypothesis
+import pytest
+import schemathesis
+from schemathesis import GenerationMode
+from schemathesis.specs.openapi.checks import positive_data_acceptance
+
+from watcher_sync.engine.cycle import Batch
+from watcher_sync.events import Event
+
+SENSE = ("POST /v1/vnf_instances", "PUT /v1/vnf_instances/{entity_id}")
+"""What is asked here has to make sense as a whole, which no schema can say: min, max and levels that fit."""
+
+EXAMPLES = 30
+"""Requests for each operation, half of them wrong on purpose."""
+
+
+def on_this_machine(application):
+    """The application as a client on the loopback interface reaches it."""
+
+    def called(environ, start_response):
+        environ |= {"REMOTE_ADDR": "127.0.0.1", "HTTP_HOST": "localhost"}
+        return application(environ, start_response)
+
+    return called
+
+
+@pytest.fixture
+def api(application, truth, cycle):
+    """The operations that do not stream, over an application with something in it."""
+    cycle.run(Batch(events=[Event(id="1", type="undecodable", source="nova", data=b"{", undecodable="no JSON")]))
+    schema = schemathesis.openapi.from_wsgi("/openapi.json", on_this_machine(application))
+    return schema.exclude(path="/v1/events", method="GET")
+
+
+def test_every_answer_is_as_the_document_says(api):
+    tried = []
+    failures = []
+    for result in api.get_all_operations():
+        operation = result.ok()
+        tried.append(operation.label)
+        try:
+            hold(operation)
+        except Exception as exc:  # noqa: BLE001 - all operations are tried before it is told
+            failures.append(f"{operation.label}: {exc}")
+    assert not failures, "\n\n".join(failures)
+    assert "PUT /v1/service_type_instances/{entity_id}" in tried
+    assert "PUT /v1/vnf_instances/{entity_id}/operations/{operation_id}" in tried
+    assert set(SENSE) < set(tried)
+    assert len(tried) > 20
+
+
+def hold(operation):
+    """Valid and invalid requests of one operation, and every check of the answers."""
+
+    @hypothesis.settings(
+        max_examples=EXAMPLES,
+        deadline=None,
+        suppress_health_check=list(hypothesis.HealthCheck),
+        derandomize=True,
+        phases=[hypothesis.Phase.generate],
+    )
+    @hypothesis.given(
+        case=hypothesis.strategies.one_of(*(operation.as_strategy(generation_mode=m) for m in GenerationMode))
+    )
+    def each(case):
+        case.call_and_validate(excluded_checks=[positive_data_acceptance] if operation.label in SENSE else [])
+
+    each()

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lists, items and histories."""
+
+from __future__ import annotations
+
+import urllib.parse
+
+import pytest
+
+from watcher_sync.engine.cycle import Batch
+from watcher_sync.testing.cloud import CloudSimulator
+
+
+def pages(client, path, plural, **params):
+    """All entries of a list, page by page."""
+    found = []
+    url, first = path, True
+    while url:
+        assert len(found) < 10_000
+        result = client.simulate_get(url, params=params if first else None)
+        first = False
+        assert result.status_code == 200, result.text
+        found += result.json[plural]
+        url = result.json["next"]
+        if url:
+            url, _, query = url.partition("?")
+            params = dict(urllib.parse.parse_qsl(query))
+            first = True
+    return found
+
+
+@pytest.mark.parametrize("limit", [1, 3, 1000])
+@pytest.mark.parametrize("plural", ["instances", "compute_nodes", "aggregates"])
+def test_the_pages_of_a_list_are_the_model_in_order_of_id(client, store, truth, plural, limit):
+    kind = next(k for k in store.kinds.values() if k.plural == plural)
+    found = pages(client, f"/v1/{plural}", plural, limit=limit)
+    assert [e["id"] for e in found] == store.load().snapshot().ids(kind.name)
+    assert len(found) > 2
+
+
+def test_every_field_of_an_entity_is_shown_as_the_model_has_it(client, store, truth):
+    dumped = {d["id"]: d for d in store.load().snapshot().dump("instance")}
+    for entity in client.simulate_get("/v1/instances").json["instances"]:
+        expected = dumped[entity["id"]]
+        assert set(entity) == {*expected, "seq"}
+        assert entity["host"] == expected["host"]
+        assert entity["metadata"] == expected["metadata"]
+
+
+def test_a_list_is_filtered_by_indexed_fields_and_by_elements_of_lists(client, store, truth):
+    model = store.load().snapshot()
+    host = next(i.host for i in model.all("instance") if i.host)
+    found = client.simulate_get("/v1/instances", params={"host": host}).json["instances"]
+    assert {e["id"] for e in found} == {e.id for e in model.by("instance", "host", host)}
+    member = next(a.hosts[0] for a in model.all("aggregate") if a.hosts)
+    found = client.simulate_get("/v1/aggregates", params={"hosts": member}).json["aggregates"]
+    assert {e["id"] for e in found} == {e.id for e in model.by("aggregate", "hosts", member)}
+    assert not client.simulate_get("/v1/aggregates", params={"hosts": member.upper()}).json["aggregates"]
+
+
+@pytest.mark.parametrize("sort", ["host", "-host", "-id"])
+@pytest.mark.parametrize("limit", [1, 4])
+def test_a_sorted_list_has_each_entity_once_and_in_order(client, store, truth, sort, limit):
+    found = pages(client, "/v1/instances", "instances", sort=sort, limit=limit)
+    assert sorted(e["id"] for e in found) == store.load().snapshot().ids("instance")
+    field = sort.lstrip("-")
+    keys = [(e[field] is None, e[field] or "", e["id"]) for e in found]
+    assert keys == sorted(keys, reverse=sort.startswith("-"))
+
+
+def test_only_the_wanted_fields_are_shown(client, truth):
+    found = client.simulate_get("/v1/instances", params={"fields": "id,host"}).json["instances"]
+    assert all(set(e) == {"id", "host"} for e in found)
+
+
+def test_an_item_has_its_version_as_etag_and_is_not_sent_again(client, store, truth):
+    instance = next(store.load().snapshot().all("instance"))
+    first = client.simulate_get(f"/v1/instances/{instance.id}")
+    assert first.json["id"] == instance.id
+    assert first.headers["etag"] == f'"{instance.seq}"'
+    again = client.simulate_get(f"/v1/instances/{instance.id}", headers={"If-None-Match": first.headers["etag"]})
+    assert again.status_code == 304
+    assert not again.content
+    assert client.simulate_get(f"/v1/instances/{instance.id}", headers={"If-None-Match": '"0"'}).status_code == 200
+
+
+def test_the_history_of_an_entity_leads_to_what_it_is(client, store, truth):
+    instance = next(i for i in store.load().snapshot().all("instance") if i.host)
+    history = pages(client, f"/v1/instances/{instance.id}/history", "history", limit=2)
+    assert history[0]["change"] == "created"
+    assert all(row["delta"] for row in history)
+    values = {}
+    for row in history:
+        values |= {field: new for field, (_, new) in row["delta"].items()}
+    assert values["host"] == instance.host
+    assert values["state"] == instance.state
+
+
+def test_the_history_of_a_deleted_entity_is_still_there(client, store, truth):
+    alive = set(store.load().snapshot().ids("instance"))
+    with store.engine.connect() as connection:
+        t = store.tables.journal
+        rows = connection.execute(t.select().where(t.c.kind == "instance", t.c.change == "deleted")).all()
+    gone = next(row.entity_id for row in rows if row.entity_id not in alive)
+    assert client.simulate_get(f"/v1/instances/{gone}").status_code == 404
+    history = client.simulate_get(f"/v1/instances/{gone}/history").json["history"]
+    assert history[-1]["change"] == "deleted"
+
+
+def test_paging_while_events_arrive_shows_each_entity_that_stays_exactly_once(client, store, cycle):
+    simulator = CloudSimulator(seed=3, hosts=5, instances=40)
+    from watcher_sync.sources.envelopes import read_document
+
+    def more(n):
+        documents = simulator.history(n)
+        cycle.run(Batch(events=[read_document(d, source="nova", number=i) for i, d in enumerate(documents)]))
+
+    more(400)
+    throughout = set(store.load().snapshot().ids("instance"))
+    seen, marker = [], None
+    while True:
+        params = {"limit": 2} | ({"marker": marker} if marker else {})
+        page = client.simulate_get("/v1/instances", params=params).json
+        seen += [e["id"] for e in page["instances"]]
+        marker = page["next_marker"]
+        if marker is None:
+            break
+        more(20)
+        throughout &= set(store.load().snapshot().ids("instance"))
+    assert len(seen) == len(set(seen))
+    assert throughout <= set(seen)
+    assert len(throughout) > 5

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The journal as a page, as a long poll and as a stream."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+
+import pytest
+
+from tests.simulated import cloud
+from watcher_sync.api.events import Filter, Stream
+from watcher_sync.api.feed import Feed
+from watcher_sync.api.problems import Problem
+from watcher_sync.engine.cycle import Batch
+from watcher_sync.exceptions import JournalPurged
+from watcher_sync.storage.journal import read_since
+
+STREAM = {"Accept": "text/event-stream"}
+
+
+@pytest.fixture
+def news(store):
+    """What the journal has to tell: (seq, kind, id) of its rows that are news."""
+
+    def tell(since=0):
+        with store.engine.connect() as connection:
+            rows = read_since(connection, store.tables, since, 100_000)
+        return [(r.seq, r.kind, r.entity_id) for r in rows if r.delta or r.change != "updated"]
+
+    return tell
+
+
+@pytest.fixture
+def feed(store):
+    return Feed(store.engine, store.tables, places=2, interval=0.01)
+
+
+@pytest.fixture
+def events():
+    """Two halves of one history."""
+    history, _ = cloud(seed=7, n=300)
+    return history[:150], history[150:]
+
+
+def stream(feed, since=0, life=30.0, heartbeat=5.0, chosen=None):
+    return Stream(feed, feed.take_place(), since, chosen or Filter(None, None), life=life, heartbeat=heartbeat)
+
+
+def parsed(text):
+    """(id, event, data) of the events of a stream; those without data are no events."""
+    for block in text.decode().split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in block.splitlines() if not line.startswith(":"))
+        if "data" in fields:
+            yield int(fields["id"]), fields["event"], json.loads(fields["data"])
+
+
+def read_until(chunks, seq):
+    """The events of a stream up to a seq."""
+    found = []
+    deadline = time.monotonic() + 10
+    while not found or found[-1][0] < seq:
+        assert time.monotonic() < deadline, found[-1:]
+        found += parsed(next(chunks))
+    return found
+
+
+@pytest.mark.parametrize("limit", [1, 7, 1000])
+def test_pages_tell_every_change_once_and_in_order(client, truth, news, limit):
+    found, since = [], 0
+    while True:
+        page = client.simulate_get("/v1/events", params={"since": since, "limit": limit}).json
+        found += [(e["seq"], e["kind"], e["id"]) for e in page["events"]]
+        since = page["next_since"]
+        if since == page["head"]:
+            break
+    assert found == news()
+
+
+def test_without_a_position_a_page_has_the_last_changes(client, truth, news):
+    page = client.simulate_get("/v1/events", params={"limit": 3}).json
+    assert page["events"][-1]["seq"] == news()[-1][0]
+    assert page["next_since"] == page["head"]
+
+
+def test_a_filter_leaves_out_what_is_not_asked_for(client, truth, news):
+    page = client.simulate_get("/v1/events", params={"since": 0, "kind": "aggregate", "limit": 1000}).json
+    assert [e["seq"] for e in page["events"]] == [seq for seq, kind, _ in news() if kind == "aggregate"]
+    assert page["next_since"] == page["head"]
+
+
+def test_a_long_poll_is_answered_when_something_happens(client, cycle, events, news):
+    cycle.run(Batch(events=events[0]))
+    head = client.simulate_get("/v1/events").json["head"]
+    answers = []
+
+    def poll():
+        answers.append(client.simulate_get("/v1/events", params={"since": head, "wait": 20, "limit": 1}).json)
+
+    thread = threading.Thread(target=poll)
+    began = time.monotonic()
+    thread.start()
+    cycle.run(Batch(events=events[1]))
+    thread.join(10)
+    assert time.monotonic() - began < 5
+    assert answers[0]["events"][0]["seq"] == news(head)[0][0]
+
+
+def test_a_long_poll_that_nothing_happens_to_ends_empty(client, truth):
+    page = client.simulate_get("/v1/events", params={"wait": 0.1}).json
+    assert page["events"] == []
+    assert page["next_since"] == page["head"] > 0
+
+
+def test_a_position_before_the_journal_or_of_another_one_is_410(client, truth, store, problem):
+    head = client.simulate_get("/v1/events").json["head"]
+    problem(client.simulate_get("/v1/events", params={"since": head + 1}), 410)
+    with store.engine.begin() as connection:
+        connection.execute(store.tables.journal.delete().where(store.tables.journal.c.seq <= 10))
+    problem(client.simulate_get("/v1/events", params={"since": 5}), 410)
+    problem(client.simulate_get("/v1/events", params={"since": 5}, headers=STREAM), 410)
+    problem(client.simulate_get("/v1/events", headers=STREAM | {"Last-Event-ID": "5"}), 410)
+    assert client.simulate_get("/v1/events", params={"since": 10}).status_code == 200
+
+
+def test_a_stream_tells_every_change_once_and_goes_on_with_what_comes(feed, cycle, events, news):
+    cycle.run(Batch(events=events[0]))
+    chunks = stream(feed)
+    found = read_until(chunks, news()[-1][0])
+    head = cycle.model.generation
+    cycle.run(Batch(events=events[1]))
+    found += read_until(chunks, news()[-1][0])
+    assert [(seq, data["kind"], data["id"]) for seq, _, data in found] == news()
+    assert head < found[-1][0]
+    chunks.close()
+
+
+def test_a_cut_stream_goes_on_without_gap_or_repetition(feed, cycle, events, news):
+    cycle.run(Batch(events=events[0]))
+    first = stream(feed)
+    next(first)
+    found = list(parsed(next(first)))[:10]  # what came after it got lost with the connection
+    first.close()
+    cycle.run(Batch(events=events[1]))
+    second = stream(feed, since=found[-1][0])
+    found += read_until(second, news()[-1][0])
+    assert [seq for seq, _, _ in found] == [seq for seq, _, _ in news()]
+    second.close()
+
+
+def test_a_stream_over_http_ends_when_its_life_does(client, conf, truth, news):
+    conf.set_override("stream_life", 1.0, group="api")
+    result = client.simulate_get("/v1/events", params={"since": 0}, headers=STREAM)
+    assert result.headers["content-type"].startswith("text/event-stream")
+    assert [seq for seq, _, _ in parsed(result.content)] == [seq for seq, _, _ in news()]
+
+
+def test_a_silent_stream_has_a_heartbeat_and_tells_how_far_it_got(feed, cycle, events):
+    cycle.run(Batch(events=events[0]))
+    head = cycle.model.generation
+    chunks = stream(feed, since=0, heartbeat=0.05, chosen=Filter(None, "nobody"))
+    assert next(chunks).startswith(b"retry:")
+    assert next(chunks) == b": heartbeat\nid: %d\n\n" % head
+    assert next(chunks) == b": heartbeat\n\n"
+    chunks.close()
+
+
+def test_there_are_only_so_many_places_and_they_are_given_back(feed):
+    streams = [stream(feed), stream(feed)]
+    with pytest.raises(Problem) as refused:
+        feed.take_place()
+    assert refused.value.status == 503
+    assert refused.value.headers["Retry-After"]
+    streams[0].close()  # before anything was read
+    stream(feed).close()
+    del streams
+    feed.take_place().leave()
+
+
+def test_a_full_worker_answers_503(application, conf, store, problem):
+    from tests.unit.api.conftest import Client
+    from watcher_sync.api.app import make_application
+
+    conf.set_override("max_streams", 0, group="api")
+    full = Client(make_application(conf, store))
+    result = full.simulate_get("/v1/events", headers=STREAM)
+    problem(result, 503)
+    assert result.headers["retry-after"]
+    assert full.simulate_get("/v1/events").status_code == 200
+
+
+def test_a_reader_that_lags_more_than_memory_reads_the_table(feed, cycle, events, news, store):
+    cycle.run(Batch(events=events[0]))
+    assert feed.wait(0, 10)
+    cycle.run(Batch(events=events[1]))
+    assert feed.wait(cycle.model.generation - 1, 10)
+    assert [row.seq for row in feed.read(0)][:3] == [1, 2, 3]
+    assert feed.read(cycle.model.generation) == []
+    with store.engine.begin() as connection:
+        connection.execute(store.tables.journal.delete().where(store.tables.journal.c.seq <= 10))
+    with pytest.raises(JournalPurged):
+        feed.read(0)
+
+
+def test_nobody_looks_at_the_journal_while_nobody_waits(feed):
+    assert feed._thread is None
+    feed.wait(10**9, 0.01)
+    assert feed._thread is not None

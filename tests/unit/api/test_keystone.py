@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tokens, roles and projects, through keystonemiddleware with its own fixture."""
+
+from __future__ import annotations
+
+import uuid
+
+import falcon.testing
+import pytest
+from keystonemiddleware.fixture import AuthTokenFixture
+
+from tests.unit.api.conftest import Client
+from tests.unit.api.test_service_type_instances import PATH, VM
+from watcher_sync.api.app import make_application
+
+ELSEWHERE = "f" * 32
+
+
+@pytest.fixture
+def tokens():
+    """Adds tokens; gives their headers."""
+    with AuthTokenFixture() as fixture:
+
+        def token(*roles, project_id=ELSEWHERE):
+            made = uuid.uuid4().hex
+            fixture.add_token_data(
+                token_id=made,
+                user_id="u" * 32,
+                user_name="somebody",
+                project_id=project_id,
+                project_name="some",
+                role_list=list(roles),
+            )
+            return {"X-Auth-Token": made}
+
+        yield token
+
+
+@pytest.fixture
+def client(conf, store, tokens):
+    conf.set_override("auth_strategy", "keystone", group="api")
+    return Client(make_application(conf, store))
+
+
+def test_without_a_token_and_with_a_wrong_one_it_is_401(client, problem):
+    result = client.simulate_get("/v1/compute_nodes")
+    problem(result, 401)
+    assert result.headers["www-authenticate"].startswith("Keystone")
+    problem(client.simulate_get("/v1/compute_nodes", headers={"X-Auth-Token": "made-up"}), 401)
+    problem(client.simulate_post(PATH, json=VM), 401)
+
+
+def test_identity_headers_of_the_caller_are_not_believed(client, problem):
+    forged = {"X-Identity-Status": "Confirmed", "X-Roles": "admin", "X-User-Id": "me"}
+    problem(client.simulate_get("/v1/compute_nodes", headers=forged), 401)
+
+
+def test_the_version_and_the_document_are_for_everybody(client):
+    for path in ("/versions", "/v1", "/openapi.json"):
+        assert client.simulate_get(path).status_code == 200
+
+
+def test_a_reader_reads_and_cannot_write(client, truth, tokens, problem):
+    headers = tokens("reader")
+    assert client.simulate_get("/v1/compute_nodes", headers=headers).json["compute_nodes"]
+    problem(client.simulate_post(PATH, json=VM, headers=headers), 403)
+    problem(client.simulate_put(f"{PATH}/a", json=VM, headers=headers), 403)
+    problem(client.simulate_delete(f"{PATH}/a", headers=headers), 403)
+    for path in ("/v1/events", "/v1/quarantine", "/v1/drifts"):
+        problem(client.simulate_get(path, headers=headers), 403)
+
+
+def test_a_member_writes_and_cannot_bring_events_in(client, tokens, problem):
+    headers = tokens("member")
+    assert client.simulate_put(f"{PATH}/a", json=VM, headers=headers).status_code == 201
+    problem(client.simulate_post("/v1/events", headers=headers), 403)
+    problem(client.simulate_get("/v1/quarantine", headers=headers), 403)
+
+
+def test_somebody_without_a_role_of_ours_may_nothing(client, tokens, problem):
+    problem(client.simulate_get("/v1/compute_nodes", headers=tokens("heat_stack_user")), 403)
+
+
+def test_a_project_sees_its_own_instances_and_nobody_elses(client, store, truth, tokens, problem):
+    instances = list(store.load().snapshot().all("instance"))
+    mine = instances[0].project_id
+    other = next((i for i in instances if i.project_id != mine), None)
+    headers = tokens("reader", project_id=mine)
+    found = client.simulate_get("/v1/instances", headers=headers).json["instances"]
+    assert {e["id"] for e in found} == {i.id for i in instances if i.project_id == mine}
+    assert client.simulate_get(f"/v1/instances/{instances[0].id}", headers=headers).status_code == 200
+    assert client.simulate_get(f"/v1/instances/{instances[0].id}/history", headers=headers).status_code == 200
+    if other is not None:
+        problem(client.simulate_get(f"/v1/instances/{other.id}", headers=headers), 404)
+    stranger = tokens("reader", "member")
+    assert client.simulate_get("/v1/instances", headers=stranger).json["instances"] == []
+    problem(client.simulate_get(f"/v1/instances/{instances[0].id}", headers=stranger), 404)
+    problem(client.simulate_get(f"/v1/instances/{instances[0].id}/history", headers=stranger), 404)
+    problem(client.simulate_get("/v1/instances", params={"project_id": mine}, headers=stranger), 403)
+    everything = client.simulate_get("/v1/instances", headers=tokens("admin")).json["instances"]
+    assert len(everything) == len(instances)
+
+
+def test_the_history_of_a_deleted_instance_stays_with_its_project(client, store, truth, tokens, problem):
+    alive = set(store.load().snapshot().ids("instance"))
+    with store.engine.connect() as connection:
+        t = store.tables.journal
+        rows = connection.execute(t.select().where(t.c.kind == "instance", t.c.change == "deleted")).all()
+    row = next(r for r in rows if r.entity_id not in alive and "project_id" in r.delta)
+    owner = row.delta["project_id"][0]
+    path = f"/v1/instances/{row.entity_id}/history"
+    assert client.simulate_get(path, headers=tokens("reader", project_id=owner)).json["history"]
+    problem(client.simulate_get(path, headers=tokens("reader")), 404)
+
+
+def test_a_policy_file_overrides_the_defaults(conf, store, tokens, problem, tmp_path):
+    file = tmp_path / "policy.yaml"
+    file.write_text('"compute_nodes:list": "role:admin"\n')
+    conf.set_override("auth_strategy", "keystone", group="api")
+    from oslo_policy import opts
+
+    opts.set_defaults(conf, policy_file=str(file))
+    client = Client(make_application(conf, store))
+    problem(client.simulate_get("/v1/compute_nodes", headers=tokens("reader")), 403)
+    assert client.simulate_get("/v1/aggregates", headers=tokens("reader")).status_code == 200
+
+
+def test_the_topology_counts_only_the_instances_of_the_callers_project(client, truth, tokens):
+    def counted(headers):
+        hosts, _clusters = client.simulate_get("/v1/topology", headers=headers).json["groups"]
+        return sum(hosts["members"]["instance"].values())
+
+    project = next(i["project_id"] for i in truth["instance"].values())
+    own = sum(i["project_id"] == project for i in truth["instance"].values())
+    assert counted(tokens("admin")) == len(truth["instance"]) > own
+    assert counted(tokens("reader", project_id=project)) == own
+    assert counted(tokens("reader")) == 0
+
+
+def test_the_page_is_for_everybody(client):
+    for path in ("/", "/static/app.js"):
+        assert client.simulate_get(path).status_code == 200
+
+
+def test_a_stream_is_sent_as_it_comes_and_gives_its_place_back(conf, store, tokens, truth):
+    conf.set_override("auth_strategy", "keystone", group="api")
+    conf.set_override("max_streams", 1, group="api")
+    application = make_application(conf, store)
+    headers = {"Accept": "text/event-stream", **tokens("admin")}
+    for _ in range(3):
+        environ = falcon.testing.create_environ("/v1/events", query_string="since=0", headers=headers)
+        started = []
+        body = application(environ, lambda status, headers, *_, told=started: told.append(status))
+        chunks = iter(body)
+        assert next(chunks).startswith(b"retry:")
+        assert b"\ndata: " in next(chunks)
+        assert started == ["200 OK"]
+        body.close()

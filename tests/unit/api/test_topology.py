@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts and clusters with what stands on them: counted, problems first, and no more than can be drawn."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from tests.simulated import telling, told
+from watcher_sync.engine.cycle import Batch, CommitCycle
+from watcher_sync.model.changes import Upsert
+
+NUMBERS = itertools.count()
+
+
+@pytest.fixture
+def commit(store):
+    return committing(store)
+
+
+def committing(store):
+    cycle = CommitCycle(store, store.load(), telling(store.kinds))
+
+    def commit(*changes):
+        cycle.run(Batch(events=[told(next(NUMBERS), *changes)]))
+
+    return commit
+
+
+def host(name, **facets):
+    return Upsert("compute_node", name, "1", {"service": {"status": "enabled"}, **facets})
+
+
+def instance(number, host, state="active", project_id=None):
+    facets = {"state": {"name": f"i{number}", "state": state, "project_id": project_id}, "placement": {"host": host}}
+    return Upsert("instance", f"{number:032x}", "1", facets)
+
+
+def hosts_of(client, **params):
+    groups = client.simulate_get("/v1/topology", params=params).json["groups"]
+    return next(group for group in groups if group["kind"] == "compute_node")
+
+
+def test_the_instances_of_each_host_are_counted_by_state(client, commit):
+    commit(
+        host("a"), host("b"), instance(1, "a"), instance(2, "a"), instance(3, "a", None), instance(4, "b", "stopped")
+    )
+    group = hosts_of(client)
+    members = {e["id"]: e["members"]["instance"] for e in group["entries"]}
+    assert members == {"a": {"active": 2, "": 1}, "b": {"stopped": 1}}
+    assert group["members"] == {"instance": {"active": 2, "": 1, "stopped": 1}}
+    assert (group["kind"], group["total"], group["more"], group["troubled"]) == ("compute_node", 2, 0, 0)
+
+
+def test_the_worst_come_first_and_the_rest_by_their_natural_order(client, commit):
+    down = host("host-7", service={"status": "disabled", "disabled_reason": "fan", "forced_down": True})
+    commit(host("host-10"), host("host-9"), host("host-8"), host("host-11", capacity={"state": "down"}), down)
+    commit(host("host-12", service={"status": "disabled"}), *(instance(i, "host-8", "error") for i in range(2)))
+    entries = hosts_of(client)["entries"]
+    assert [(e["id"], e["level"], e["problems"]) for e in entries] == [
+        ("host-7", "error", ["forced down", "disabled: fan"]),
+        ("host-11", "error", ["down"]),
+        ("host-8", "warning", ["2 instances in error"]),
+        ("host-12", "warning", ["disabled"]),
+        ("host-9", "ok", []),
+        ("host-10", "ok", []),
+    ]
+
+
+def test_no_more_than_the_limit_are_told_and_how_many_more_there_are(client, commit, problem):
+    commit(*(host(f"host-{n}") for n in range(12)), instance(1, "host-11", "error"))
+    group = hosts_of(client, limit=5)
+    assert [e["id"] for e in group["entries"]] == ["host-11", "host-0", "host-1", "host-2", "host-3"]
+    assert (group["total"], group["more"], group["troubled"]) == (12, 7, 1)
+    problem(client.simulate_get("/v1/topology", params={"limit": 501}), 400)
+
+
+def test_a_search_goes_by_a_part_of_the_id_in_upper_or_lower_case(client, commit):
+    commit(host("AMS-1"), host("fra-1"), instance(1, "fra-1"))
+    group = hosts_of(client, search="ams")
+    assert [e["id"] for e in group["entries"]] == ["AMS-1"]
+    assert (group["total"], group["members"]["instance"]) == (1, {"active": 1})
+
+
+def test_instances_on_no_host_are_told_apart(client, commit):
+    commit(host("a"), instance(1, None, "building"), instance(2, "a"))
+    assert hosts_of(client)["unplaced"] == {"instance": {"building": 1}}
+
+
+def test_the_answer_says_which_seq_it_belongs_to(client, commit):
+    before = client.simulate_get("/v1/topology").json["seq"]
+    commit(host("a"))
+    assert client.simulate_get("/v1/topology").json["seq"] == before + 1
+
+
+def test_clusters_have_their_workloads_and_pods(client, commit):
+    pods = [
+        Upsert("pod", f"p{i}", "1", {"state": {"cluster": "edge", "phase": p}})
+        for i, p in enumerate(("Running", "Failed"))
+    ]
+    commit(Upsert("cluster", "edge", "1", {"state": {"state": "disconnected"}}), *pods)
+    groups = client.simulate_get("/v1/topology").json["groups"]
+    assert [g["kind"] for g in groups] == ["compute_node", "cluster"]
+    (edge,) = groups[1]["entries"]
+    assert edge["members"] == {"workload": {}, "pod": {"Running": 1, "Failed": 1}}
+    assert (edge["level"], edge["problems"]) == ("error", ["disconnected", "1 pod in error"])

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Life-cycle operations over REST: who is first has the instance, and the others are told who it is."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tests.unit.api.test_vnf_instances import DEMO, PATH, demo
+
+OPERATIONS = f"{PATH}/a/operations"
+SCALE = {"operation": "SCALE", "holder": "lcm-1"}
+HEAL = {"operation": "HEAL", "holder": "lcm-2"}
+
+
+@pytest.fixture
+def vnf(client):
+    """An instance, a."""
+    return client.simulate_put(f"{PATH}/a", json=DEMO)
+
+
+def begin(client, body=SCALE):
+    answer = client.simulate_post(OPERATIONS, json=body)
+    assert answer.status_code == 201, answer.text
+    return answer.json
+
+
+def short_lease(conf, client, body=SCALE):
+    """A lease whose holder crashes, after its time."""
+    conf.set_override("lease_time", 1, group="operations")
+    lease = begin(client, body)
+    deadline = time.monotonic() + 30
+    while client.simulate_get(f"{OPERATIONS}/{lease['id']}").json["state"] == "RUNNING":
+        assert time.monotonic() < deadline
+    conf.clear_override("lease_time", group="operations")
+    return lease
+
+
+@pytest.mark.usefixtures("vnf")
+def test_the_first_gets_the_instance_and_the_second_409_with_who_it_is(client, problem):
+    lease = begin(client)
+    refused = client.simulate_post(OPERATIONS, json=HEAL)
+    document = problem(refused, 409)
+    assert (document["holder"], document["operation"]) == ("lcm-1", "SCALE")
+    assert (document["since"], document["expires_at"]) == (lease["since"], lease["expires_at"])
+    assert 1 <= int(refused.headers["retry-after"]) <= 30
+
+
+@pytest.mark.usefixtures("vnf")
+def test_a_heartbeat_moves_the_end_and_an_end_frees_the_instance(client):
+    lease = begin(client)
+    path = f"{OPERATIONS}/{lease['id']}"
+    beaten = client.simulate_put(path, json={"token": lease["token"]})
+    assert beaten.status_code == 200
+    assert beaten.json["expires_at"] > lease["expires_at"]
+    assert client.simulate_put(path).status_code == 200
+    assert client.simulate_get(path).json["state"] == "RUNNING"
+    assert client.simulate_delete(path, query_string="state=FAILED").status_code == 204
+    assert client.simulate_get(path).json["state"] == "FAILED"
+    assert begin(client, HEAL)["token"] == lease["token"] + 1
+
+
+@pytest.mark.usefixtures("vnf")
+def test_a_stale_token_is_refused_and_is_told_who_took_over(client, conf, problem):
+    crashed = short_lease(conf, client)
+    taken = begin(client, HEAL)
+    assert taken["token"] == crashed["token"] + 1
+    path = f"{OPERATIONS}/{crashed['id']}"
+    for answer in (
+        client.simulate_put(path, json={"token": crashed["token"]}),
+        client.simulate_delete(path, query_string="state=COMPLETED"),
+    ):
+        assert problem(answer, 409)["holder"] == "lcm-2"
+    stale = {"Operation-Token": str(crashed["token"])}
+    problem(client.simulate_put(f"{PATH}/a", json=demo(name="new"), headers=stale), 409)
+    assert problem(client.simulate_put(path), 409)["holder"] == "lcm-2"
+    assert client.simulate_get(path).json["state"] == "EXPIRED"
+
+
+@pytest.mark.usefixtures("vnf")
+def test_a_token_of_another_operation_and_an_unknown_operation_are_told_apart(client, problem):
+    lease = begin(client)
+    path = f"{OPERATIONS}/{lease['id']}"
+    problem(client.simulate_put(path, json={"token": lease["token"] + 1}), 412)
+    problem(client.simulate_delete(path, query_string=f"token={lease['token'] + 1}"), 412)
+    problem(client.simulate_put(f"{OPERATIONS}/nobody"), 404)
+    problem(client.simulate_delete(f"{OPERATIONS}/nobody"), 404)
+    problem(client.simulate_get(f"{OPERATIONS}/nobody"), 404)
+    assert client.simulate_put(path, json={"token": lease["token"]}).status_code == 200
+
+
+@pytest.mark.usefixtures("vnf")
+def test_to_end_again_in_the_same_way_is_no_error_and_in_another_way_is(client, problem):
+    lease = begin(client)
+    path = f"{OPERATIONS}/{lease['id']}"
+    assert client.simulate_delete(path, query_string="state=COMPLETED").status_code == 204
+    assert client.simulate_delete(path, query_string="state=COMPLETED").status_code == 204
+    problem(client.simulate_delete(path, query_string="state=FAILED"), 409)
+    problem(client.simulate_put(path), 409)
+
+
+def test_no_operation_is_begun_on_what_does_not_exist(client, problem, store):
+    problem(client.simulate_post(OPERATIONS, json=SCALE), 404)
+    problem(client.simulate_get(OPERATIONS), 404)
+    with store.engine.connect() as connection:
+        assert connection.execute(store.tables.operation_leases.select()).all() == []
+
+
+@pytest.mark.usefixtures("vnf")
+def test_while_an_operation_runs_nobody_else_replaces_or_deletes_the_instance(client, problem):
+    lease = begin(client)
+    for answer in (client.simulate_delete(f"{PATH}/a"), client.simulate_put(f"{PATH}/a", json=demo(name="new"))):
+        assert problem(answer, 409)["holder"] == "lcm-1"
+    own = {"Operation-Token": str(lease["token"])}
+    assert client.simulate_put(f"{PATH}/a", json=demo(name="new"), headers=own).status_code == 200
+    problem(client.simulate_put(f"{PATH}/a", json=DEMO, headers={"Operation-Token": "x"}), 400)
+    client.simulate_delete(f"{OPERATIONS}/{lease['id']}")
+    problem(client.simulate_put(f"{PATH}/a", json=DEMO, headers=own), 409)
+    assert client.simulate_delete(f"{PATH}/a").status_code == 204
+
+
+@pytest.mark.usefixtures("vnf")
+def test_a_deleted_instance_leaves_no_lease_behind(client, store):
+    assert client.simulate_delete(f"{PATH}/a").status_code == 204
+    with store.engine.connect() as connection:
+        assert connection.execute(store.tables.operation_leases.select()).all() == []
+
+
+@pytest.mark.usefixtures("vnf")
+def test_writes_of_the_registration_are_not_in_the_history_of_operations_and_the_rest_is_in_pages(client):
+    for _ in range(3):
+        client.simulate_delete(f"{OPERATIONS}/{begin(client)['id']}")
+        client.simulate_put(f"{PATH}/a", json=DEMO)
+    first = client.simulate_get(OPERATIONS, query_string="limit=2").json
+    assert [o["state"] for o in first["operations"]] == ["COMPLETED"] * 2
+    rest = client.simulate_get(first["next"].partition("?")[0], query_string=first["next"].partition("?")[2]).json
+    assert len(rest["operations"]) == 1
+    assert rest["next"] is None
+    tokens = [o["token"] for o in (*first["operations"], *rest["operations"])]
+    assert tokens == sorted(set(tokens))
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({}, "/operation"),
+        ({"operation": "SCALE"}, "/holder"),
+        ({**SCALE, "x": 1}, "/x"),
+        ({**SCALE, "operation": ""}, "/operation"),
+    ],
+)
+@pytest.mark.usefixtures("vnf")
+def test_a_wrong_field_is_pointed_at(client, problem, body, pointer):
+    document = problem(client.simulate_post(OPERATIONS, json=body), 400)
+    assert pointer in [e["pointer"] for e in document["errors"]]

@@ -1,0 +1,347 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the objects of Kubernetes become in the model, and in which order they may come."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from watcher_sync.dispatch import Dispatcher
+from watcher_sync.events import Event
+from watcher_sync.exceptions import InvalidEvent
+from watcher_sync.handlers.kubernetes import KubernetesHandler
+from watcher_sync.model.changes import Outcome
+from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.model.model import Model, Snapshot
+from watcher_sync.model.transaction import Transaction
+from watcher_sync.sources.envelopes import read_body
+from watcher_sync.testing.kube import builders
+
+DISPATCHER = Dispatcher([("kubernetes", KubernetesHandler())])
+
+
+class Player:
+    """Runs events through dispatch, handler and model."""
+
+    def __init__(self) -> None:
+        self.model = Model(builtin_kinds())
+        self.outcomes: list[Outcome] = []
+
+    def play(self, *events: Event, batch: int = 1) -> Snapshot:
+        for start in range(0, len(events), batch):
+            transaction = Transaction(self.model)
+            for event in events[start : start + batch]:
+                entry = DISPATCHER.find(event.type)
+                assert entry is not None
+                assert entry.call is not None
+                self.outcomes.append(transaction.apply(event, entry.call(event, transaction) or ()))
+            self.model.publish(transaction)
+        return self.model.snapshot()
+
+
+class Story:
+    """Makes events in their order."""
+
+    def __init__(self, epoch: int = 1_000_000) -> None:
+        self._numbers = itertools.count(1)
+        self._epoch = epoch
+
+    def tell(self, kind: str, what: str, data: Any, origin: str = "edge") -> Event:
+        number = next(self._numbers)
+        if isinstance(data, dict) and "metadata" in data:
+            data = {**data, "metadata": {"resourceVersion": str(1000 + number), **data["metadata"]}}
+        return Event(
+            id=f"e{number}",
+            type=f"kubernetes.{kind}.{what}",
+            source="edge",
+            origin=origin,
+            data=json.dumps(data).encode(),
+            sequence=(self._epoch, number),
+        )
+
+    def pod(self, uid: str, *, owner: tuple[str, str] | None = None, what: str = "modified", **more: Any) -> Event:
+        return self.tell("pod", what, {"metadata": {"uid": uid, "name": uid, **owned_by(owner)}, **more})
+
+    def replica_set(self, uid: str, owner: str | None, what: str = "modified") -> Event:
+        owned = owned_by(("Deployment", owner) if owner else None)
+        return self.tell("replicaset", what, {"metadata": {"uid": uid, "name": uid, **owned}})
+
+
+def owned_by(owner: tuple[str, str] | None) -> dict[str, Any]:
+    if owner is None:
+        return {}
+    others = {"kind": "Thing", "uid": "not-the-controller", "name": "t", "apiVersion": "v1"}
+    return {"ownerReferences": [others, {"kind": owner[0], "uid": owner[1], "name": "o", "controller": True}]}
+
+
+@pytest.fixture
+def player() -> Player:
+    return Player()
+
+
+@pytest.fixture
+def story() -> Story:
+    return Story()
+
+
+def full_pod(**metadata: Any) -> dict[str, Any]:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "vdu1-abc", "uid": "rs"}}
+    obj = builders.pod("vdu1-abc-x", owner=owner, node="node-1", labels={"app": "vdu1"}, phase="Running")
+    given = {"uid": "u1", "creationTimestamp": "2026-01-02T03:04:05Z", "resourceVersion": "77", **metadata}
+    return {**obj, "metadata": {**obj["metadata"], **given}}
+
+
+def test_a_pod_is_in_the_model_as_the_api_server_tells_it(player: Player, story: Story) -> None:
+    (document,) = player.play(story.tell("pod", "added", full_pod())).dump("pod")
+    assert document == {
+        "id": "u1",
+        "name": "vdu1-abc-x",
+        "namespace": "default",
+        "cluster": "edge",
+        "full_name": "edge/default/Pod/vdu1-abc-x",
+        "node": "node-1",
+        "phase": "Running",
+        "reason": None,
+        "ready": True,
+        "restarts": 0,
+        "crash_looping": False,
+        "deleted_at": None,
+        "ip_address": "10.0.0.1",
+        "owner_uid": "rs",
+        "owner_kind": "ReplicaSet",
+        "workload_uid": None,
+        "labels": {"app": "vdu1"},
+        "created_at": datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC),
+        "resource_version": "77",
+    }
+
+
+def test_a_crash_loop_is_flagged_and_restarts_are_counted_over_all_containers(player: Player, story: Story) -> None:
+    obj = full_pod()
+    obj["status"] = builders.pod_status(obj, "Running", ready=False, restarts=3, waiting="CrashLoopBackOff")
+    obj["status"]["initContainerStatuses"] = [{"name": "init", "restartCount": 2, "state": {"terminated": {}}}]
+    (pod,) = player.play(story.tell("pod", "modified", obj)).all("pod")
+    assert (pod.phase, pod.ready, pod.restarts, pod.crash_looping) == ("Running", False, 5, True)
+
+
+def test_an_evicted_pod_and_one_that_is_being_deleted_say_so(player: Player, story: Story) -> None:
+    obj = full_pod(deletionTimestamp="2026-01-02T04:00:00Z")
+    obj["status"] = {"phase": "Failed", "reason": "Evicted"}
+    (pod,) = player.play(story.tell("pod", "modified", obj)).all("pod")
+    assert (pod.phase, pod.reason, pod.deleted_at.hour) == ("Failed", "Evicted", 4)
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
+def test_a_workload_tells_what_is_wanted_and_what_is(player: Player, story: Story, kind: str) -> None:
+    obj = {
+        "metadata": {"uid": "w", "name": "vdu1", "namespace": "default", "generation": 4},
+        "spec": {"replicas": 3},
+        "status": {"readyReplicas": 2, "updatedReplicas": 1, "observedGeneration": 3},
+    }
+    (found,) = player.play(story.tell(kind.lower(), "added", obj)).all("workload")
+    assert (found.kind, found.full_name) == (kind, f"edge/default/{kind}/vdu1")
+    assert (found.replicas, found.ready_replicas, found.updated_replicas) == (3, 2, 1)
+    assert (found.generation, found.observed_generation) == (4, 3)
+
+
+def test_a_daemon_set_counts_nodes(player: Player, story: Story) -> None:
+    status = {"desiredNumberScheduled": 3, "numberReady": 2, "observedGeneration": 1}
+    obj = {"metadata": {"uid": "w", "name": "ds"}, "status": status}
+    (found,) = player.play(story.tell("daemonset", "added", obj)).all("workload")
+    assert (found.kind, found.replicas, found.ready_replicas, found.updated_replicas) == ("DaemonSet", 3, 2, 0)
+
+
+def test_of_metadata_alone_no_numbers_are_known(player: Player, story: Story) -> None:
+    (found,) = player.play(story.replica_set("rs", "deploy", "added")).all("workload")
+    assert (found.replicas, found.ready_replicas, found.owner_uid) == (None, None, "deploy")
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_a_pod_is_traced_to_its_deployment_whatever_comes_first(player: Player, order: tuple[int, ...]) -> None:
+    story = Story()
+    events = [
+        story.pod("p", owner=("ReplicaSet", "rs")),
+        story.replica_set("rs", "deploy"),
+        story.tell("deployment", "added", {"metadata": {"uid": "deploy", "name": "d"}}),
+    ]
+    snapshot = player.play(*(events[i] for i in order))
+    assert snapshot.get("pod", "p").workload_uid == "deploy"
+
+
+@pytest.mark.parametrize(
+    ("owner", "top"),
+    [(None, None), (("StatefulSet", "s"), "s"), (("DaemonSet", "d"), "d"), (("ReplicaSet", "unknown"), None)],
+)
+def test_the_top_of_other_owners(player: Player, story: Story, owner: Any, top: str | None) -> None:
+    assert player.play(story.pod("p", owner=owner)).get("pod", "p").workload_uid == top
+
+
+def test_a_replica_set_of_its_own_is_the_top(player: Player, story: Story) -> None:
+    snapshot = player.play(story.pod("p", owner=("ReplicaSet", "rs")), story.replica_set("rs", None))
+    assert snapshot.get("pod", "p").workload_uid == "rs"
+
+
+def test_what_is_told_again_is_a_duplicate_and_writes_nothing(player: Player) -> None:
+    first, again = Story(1), Story(2)
+    player.play(first.tell("pod", "added", full_pod()))
+    generation = player.model.generation
+    player.play(again.tell("pod", "added", full_pod()))
+    assert player.outcomes == [Outcome.APPLIED, Outcome.DUPLICATE]
+    assert player.model.generation == generation
+
+
+def test_a_later_process_is_newer_than_an_earlier_one(player: Player) -> None:
+    old, new = Story(1_000), Story(2_000)
+    for _ in range(50):
+        player.play(old.pod("p", status={"phase": "Pending"}))
+    assert player.play(new.pod("p", status={"phase": "Running"})).get("pod", "p").phase == "Running"
+
+
+def test_a_deletion_is_final(player: Player, story: Story) -> None:
+    player.play(story.pod("p"), story.pod("p", what="deleted"), story.pod("p"))
+    assert player.model.get("pod", "p") is None
+    assert player.outcomes[-1] is Outcome.STALE
+
+
+def test_a_listing_deletes_what_it_has_not_in_its_scope_only(player: Player, story: Story) -> None:
+    def pod(uid: str, namespace: str, origin: str = "edge") -> Event:
+        return story.tell("pod", "added", {"metadata": {"uid": uid, "name": uid, "namespace": namespace}}, origin)
+
+    snapshot = player.play(
+        pod("stays", "a"),
+        pod("goes", "a"),
+        pod("other-namespace", "b"),
+        pod("other-cluster", "a", "far"),
+        story.replica_set("rs", None),
+        story.tell("pod", "listed", {"kind": "Pod", "namespace": "a", "uids": ["stays", "never-seen"]}),
+    )
+    assert snapshot.ids("pod") == ["other-cluster", "other-namespace", "stays"]
+    assert snapshot.ids("workload") == ["rs"]
+
+
+def test_a_listing_deletes_workloads_of_its_kind_only(player: Player, story: Story) -> None:
+    snapshot = player.play(
+        story.replica_set("rs", "d"),
+        story.pod("p", owner=("ReplicaSet", "rs")),
+        story.tell("deployment", "added", {"metadata": {"uid": "d", "name": "d"}}),
+        story.tell("replicaset", "listed", {"kind": "ReplicaSet", "namespace": None, "uids": []}),
+    )
+    assert (snapshot.ids("workload"), snapshot.get("pod", "p").workload_uid) == (["d"], None)
+
+
+def test_a_listing_that_comes_late_deletes_nothing_that_is_newer(player: Player, story: Story) -> None:
+    listed = story.tell("pod", "listed", {"kind": "Pod", "namespace": None, "uids": []})
+    assert player.play(story.pod("new"), listed).ids("pod") == ["new"]
+
+
+def test_a_cluster_is_connected_disconnected_and_synced(player: Player, story: Story) -> None:
+    synced = {"has_synced": True, "last_sync_at": "2026-01-01T00:00:00Z", "counts": {"Pod": 3}}
+    events = [
+        story.tell("cluster", "connected", {"state": "connected", "detail": None, "version": "v1.31.0"}),
+        story.tell("cluster", "synced", synced),
+        story.tell("cluster", "disconnected", {"state": "disconnected", "detail": "refused"}),
+    ]
+    for order in itertools.permutations(events):
+        cluster = Player().play(*order).get("cluster", "edge")
+        assert (cluster.state, cluster.detail, cluster.has_synced) == ("disconnected", "refused", True)
+        assert cluster.counts == {"Pod": 3}
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        ({"metadata": {"name": "no-uid"}}, "object: Object missing required field `uid` - at `$.metadata`"),
+        (
+            {"metadata": {"uid": "u"}, "status": {"phase": 7}},
+            "object: Expected `str | null`, got `int` - at `$.status.phase`",
+        ),
+        ([], "object: Expected `object`, got `array`"),
+    ],
+)
+def test_an_object_that_makes_no_sense_is_invalid_and_says_where(story: Story, data: Any, reason: str) -> None:
+    with pytest.raises(InvalidEvent) as raised:
+        Player().play(story.tell("pod", "added", data))
+    assert str(raised.value) == reason
+
+
+def test_an_event_without_a_place_in_the_order_is_invalid(player: Player) -> None:
+    event = Event(id="e", type="kubernetes.pod.added", source="edge", data=b'{"metadata":{"uid":"u"}}')
+    with pytest.raises(InvalidEvent, match="nothing says where it stands"):
+        player.play(event)
+
+
+def test_a_recorded_watch_is_replayed_in_its_order_and_older_than_what_is_live(player: Player) -> None:
+    def line(number: int, what: str, phase: str) -> Event:
+        obj = {"kind": "Pod", "metadata": {"uid": "u", "name": "p", "resourceVersion": f"{number}"}}
+        document = {"type": what, "object": {**obj, "status": {"phase": phase}}}
+        return read_body(json.dumps(document).encode(), source="edge", number=number)
+
+    recorded = [line(1, "ADDED", "Pending"), line(2, "MODIFIED", "Running")]
+    assert player.play(*recorded).get("pod", "u").phase == "Running"
+    player.play(Story().pod("u", status={"phase": "Failed"}), *recorded)
+    assert player.model.get("pod", "u").phase == "Failed"
+
+
+# The law
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Event]:
+    """Pods and ReplicaSets that come, change, change hands and go, in a legal order."""
+    story, gone = Story(), set()
+    events = []
+    pods, sets = ["p1", "p2", "p3"], ["r1", "r2"]
+    for _ in range(draw(st.integers(3, 14))):
+        uid = draw(st.sampled_from([uid for uid in (*pods, *sets) if uid not in gone] or ["p4"]))
+        what = draw(st.sampled_from(["modified", "modified", "modified", "deleted"]))
+        if what == "deleted":
+            gone.add(uid)
+        if uid in sets:
+            events.append(story.replica_set(uid, draw(st.sampled_from(["d1", "d2", None])), what))
+        else:
+            owners = [("ReplicaSet", "r1"), ("ReplicaSet", "r2"), ("StatefulSet", "s1"), None]
+            phase = draw(st.sampled_from(["Pending", "Running", "Failed"]))
+            events.append(story.pod(uid, owner=draw(st.sampled_from(owners)), what=what, status={"phase": phase}))
+    return events
+
+
+def shown(snapshot: Snapshot) -> dict[str, list[dict[str, Any]]]:
+    return {kind: list(snapshot.dump(kind)) for kind in ("pod", "workload")}
+
+
+@settings(max_examples=400, deadline=None)
+@given(events=histories(), data=st.data())
+def test_any_permutation_and_duplication_of_a_history_ends_in_the_same_model(events: list[Event], data: Any) -> None:
+    expected = shown(Player().play(*events))
+    again = data.draw(st.lists(st.sampled_from(range(len(events))), max_size=5))
+    order = data.draw(st.permutations([*range(len(events)), *again]))
+    batch = data.draw(st.integers(1, len(order)))
+    assert shown(Player().play(*(events[i] for i in order), batch=batch)) == expected
+
+
+@settings(max_examples=100, deadline=None)
+@given(events=histories())
+def test_a_history_leaves_each_pod_traced_by_what_is_there_in_the_end(events: list[Event]) -> None:
+    snapshot = Player().play(*events, batch=3)
+    for pod in snapshot.all("pod"):
+        owner = snapshot.get("workload", pod.owner_uid) if pod.owner_uid else None
+        top = pod.owner_uid if pod.owner_kind != "ReplicaSet" else owner and (owner.owner_uid or owner.id)
+        assert pod.workload_uid == top
+
+
+@settings(max_examples=100, deadline=None)
+@given(events=histories(), data=st.data())
+def test_a_listing_in_its_place_makes_the_model_what_the_server_has(events: list[Event], data: Any) -> None:
+    """What was never told, deletions above all, a listing makes good."""
+    exists = {e.read()["metadata"]["uid"] for e in events if e.type.startswith("kubernetes.pod.")}
+    exists -= {e.read()["metadata"]["uid"] for e in events if e.type == "kubernetes.pod.deleted"}
+    heard = [e for e in events if e.type != "kubernetes.pod.deleted" or data.draw(st.booleans())]
+    story = Story(2_000_000)
+    listed = story.tell("pod", "listed", {"kind": "Pod", "namespace": None, "uids": sorted(exists)})
+    assert set(Player().play(*heard, listed, listed).ids("pod")) == exists

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The application: routes, checks, and the WSGI middlewares around them.
+
+What a request passes, from outside in::
+
+    healthcheck (WSGI, no authentication)  ->  authentication (WSGI)  ->  Falcon: checks, resource
+
+The functions that wrap the application in WSGI middlewares are in ``_MIDDLEWARES``, outermost last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import falcon
+from oslo_config import cfg
+
+from watcher_sync.api import (
+    authentication,
+    healthcheck,
+    openapi,
+    policies,
+    problems,
+    service_type_instances,
+    vnf_instances,
+)
+from watcher_sync.api.caller import Callers
+from watcher_sync.api.entities import Collection, history_resource, item_resource, list_resource
+from watcher_sync.api.events import feed_resource
+from watcher_sync.api.feed import Feed
+from watcher_sync.api.operation import Checked
+from watcher_sync.api.page import assets, page_resource, static_resource
+from watcher_sync.api.posting import writable_events
+from watcher_sync.api.quarantine import quarantine_resource, quarantined_resource, replay_resource
+from watcher_sync.api.service import Service
+from watcher_sync.api.service_type_instances import writable_item, writable_list
+from watcher_sync.api.sources import drifts_resource, source_resource, sources_resource
+from watcher_sync.api.topology import topology_resource
+from watcher_sync.api.versions import OpenApi, Version1, Versions, release
+from watcher_sync.api.vnf_instances import vnf_item, vnf_list
+from watcher_sync.api.vnf_operations import operation_resource, operations_resource
+from watcher_sync.dispatch import Dispatcher, load_handlers
+from watcher_sync.engine.short import ShortWrites
+from watcher_sync.operations import Operations
+from watcher_sync.storage.operation_leases import OperationLeases
+from watcher_sync.storage.store import Store
+
+Wsgi = Callable[..., Iterable[bytes]]
+"""A WSGI application."""
+
+_MIDDLEWARES: tuple[Callable[[Wsgi, cfg.ConfigOpts], Wsgi], ...] = (authentication.wrap, healthcheck.wrap)
+
+
+def make_application(conf: cfg.ConfigOpts, store: Store) -> Wsgi:
+    """The whole application.
+
+    :param conf: with every option read.
+    :param store: on a database whose schema is right.
+    :raises ConfigError: when the configuration cannot work.
+    """
+    application: Wsgi = make_app(Service(conf, store), load_handlers(conf))
+    for wrap in _MIDDLEWARES:
+        application = wrap(application, conf)
+    return application
+
+
+def make_app(service: Service, dispatcher: Dispatcher) -> falcon.App[Any, Any]:
+    """The Falcon application without the WSGI middlewares."""
+    routes = make_routes(service, dispatcher)
+    rules = policies.rules_of(openapi.operations(routes))
+    app = falcon.App(middleware=[Checked(Callers(service.conf, rules), service.conf.api.max_body_bytes)])
+    app.req_options.strip_url_path_trailing_slash = True
+    app.resp_options.default_media_type = "application/json"
+    problems.install(app)
+    for template, resource in routes:
+        app.add_route(template, resource)
+        if isinstance(resource, OpenApi):
+            resource.describe(openapi.document(routes, release(), tokens=service.conf.api.auth_strategy == "keystone"))
+    return app
+
+
+def make_routes(service: Service, dispatcher: Dispatcher) -> list[openapi.Route]:
+    """URI template -> resource."""
+    plurals = {name: kind.plural for name, kind in service.kinds.items()}
+    settings = service.conf.api
+    feed = Feed(service.store.engine, service.tables, places=settings.max_streams, interval=settings.follow_interval)
+    writes = ShortWrites(service.store, dispatcher, lambda: float(service.conf.engine.parked_time))
+    operations = Operations(
+        OperationLeases(service.store.engine, service.tables),
+        vnf_instances.KIND,
+        lambda: float(service.conf.operations.lease_time),
+    )
+    files = assets()
+    routes: list[openapi.Route] = [
+        ("/", page_resource(files)),
+        ("/static/{name}", static_resource(files)),
+        ("/versions", Versions(plurals)),
+        ("/v1", Version1(plurals)),
+        ("/openapi.json", OpenApi()),
+        ("/v1/events", writable_events(feed_resource(service, feed), writes)),
+        ("/v1/sources", sources_resource(service)),
+        ("/v1/sources/{name}", source_resource(service)),
+        ("/v1/topology", topology_resource(service)),
+        ("/v1/drifts", drifts_resource(service)),
+        ("/v1/quarantine", quarantine_resource(service)),
+        ("/v1/quarantine/{event_id}", quarantined_resource(service)),
+        ("/v1/quarantine/{event_id}/replay", replay_resource(service, writes)),
+    ]
+    for kind in service.kinds.values():
+        collection = Collection(service, kind)
+        path = f"/v1/{kind.plural}"
+        list_, item = _collection_resources(collection, writes, operations)
+        routes += [
+            (path, list_),
+            (f"{path}/{{entity_id}}", item),
+            (f"{path}/{{entity_id}}/history", history_resource(collection)),
+        ]
+        if kind.name == vnf_instances.KIND:
+            routes += [
+                (f"{path}/{{entity_id}}/operations", operations_resource(collection, operations)),
+                (f"{path}/{{entity_id}}/operations/{{operation_id}}", operation_resource(collection, operations)),
+            ]
+    return routes
+
+
+def _collection_resources(collection: Collection, writes: ShortWrites, operations: Operations) -> tuple[object, object]:
+    """The list and the item of a kind, writable where the API owns a part of it."""
+    if collection.kind.name == service_type_instances.KIND:
+        return writable_list(collection, writes), writable_item(collection, writes)
+    if collection.kind.name == vnf_instances.KIND:
+        return vnf_list(collection, writes), vnf_item(collection, writes, operations)
+    return list_resource(collection), item_resource(collection)

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everything that goes wrong, as problem details (RFC 9457), and nothing of our inside.
+
+A problem about the request names each field that is wrong: ``errors`` is a list of ``{in, pointer, detail}``,
+where ``in`` is ``query``, ``body``, ``header`` or ``path`` and ``pointer`` is the JSON Pointer (RFC 6901) of
+the field in it. What nobody foresaw is logged with its traceback and answered with 500 and no word of it.
+"""
+
+from __future__ import annotations
+
+import http
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import falcon
+import msgspec
+from oslo_log import log as logging
+
+from watcher_sync.exceptions import (
+    DatabaseUnavailable,
+    HeadMoved,
+    JournalPurged,
+    OperationRunning,
+    RowRefused,
+    SchemaMissing,
+    StaleToken,
+    WatcherSyncError,
+)
+from watcher_sync.operations import retry_after
+
+LOG = logging.getLogger(__name__)
+
+MEDIA_TYPE = "application/problem+json"
+
+
+class FieldError(msgspec.Struct, frozen=True):
+    """One field of a request that is wrong."""
+
+    where: str = msgspec.field(name="in")
+    pointer: str
+    detail: str
+
+
+class Problem(Exception):
+    """An answer that is an error.
+
+    :param status: the HTTP status.
+    :param detail: one sentence for the person who reads it.
+    :param errors: which fields are wrong.
+    :param headers: further response headers.
+    :param extra: further members of the document.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        detail: str,
+        *,
+        errors: Iterable[FieldError] = (),
+        headers: Mapping[str, str] | None = None,
+        **extra: Any,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+        self.errors = list(errors)
+        self.headers = dict(headers or {})
+        self.extra = extra
+
+    def document(self) -> dict[str, Any]:
+        """The members of the problem."""
+        document: dict[str, Any] = {
+            "type": "about:blank",
+            "title": http.HTTPStatus(self.status).phrase,
+            "status": self.status,
+            "detail": self.detail,
+        }
+        if self.errors:
+            document["errors"] = self.errors
+        return document | self.extra
+
+
+def bad_request(where: str, pointer: str, detail: str, status: int = 400) -> Problem:
+    """One field of the request is wrong."""
+    return Problem(status, detail, errors=[FieldError(where, pointer, detail)])
+
+
+def not_found(what: str) -> Problem:
+    """The thing does not exist, or the caller may not know that it does."""
+    return Problem(404, f"{what} does not exist")
+
+
+def held_by(lease: Any, detail: str) -> Problem:
+    """409: another holds the operation lease; who it is, and when it is worth asking again."""
+    return Problem(
+        409,
+        detail,
+        headers={"Retry-After": str(retry_after(lease))},
+        holder=lease.holder,
+        operation=lease.operation,
+        since=lease.since,
+        expires_at=lease.expires_at,
+    )
+
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "required": ["type", "title", "status", "detail"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer", "minimum": 400, "maximum": 599},
+        "detail": {"type": "string"},
+        "holder": {"type": "string", "description": "Who holds the operation lease, where that is the conflict."},
+        "operation": {"type": "string", "description": "What it is held for."},
+        "since": {"type": "string", "format": "date-time"},
+        "expires_at": {"type": "string", "format": "date-time"},
+        "errors": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["in", "pointer", "detail"],
+                "properties": {
+                    "in": {"enum": ["query", "body", "header", "path"]},
+                    "pointer": {"type": "string"},
+                    "detail": {"type": "string"},
+                },
+            },
+        },
+    },
+}
+"""The JSON Schema of a problem."""
+
+
+def install(app: falcon.App[Any, Any]) -> None:
+    """Have the application answer every error with a problem."""
+    app.add_error_handler(Exception, _unforeseen)
+    app.add_error_handler(falcon.HTTPError, _of_falcon)
+    app.add_error_handler(WatcherSyncError, _of_ours)
+    app.add_error_handler(Problem, _answer)
+
+
+def wsgi_answer(problem: Problem) -> tuple[str, list[tuple[str, str]], bytes]:
+    """The same for a WSGI middleware: status line, headers, body."""
+    body = msgspec.json.encode(problem.document())
+    headers = [("Content-Type", MEDIA_TYPE), ("Content-Length", str(len(body))), *problem.headers.items()]
+    return falcon.code_to_http_status(problem.status), headers, body
+
+
+def _answer(_request: falcon.Request, response: falcon.Response, problem: Problem, _params: Any) -> None:
+    response.status = falcon.code_to_http_status(problem.status)
+    response.content_type = MEDIA_TYPE
+    response.data = msgspec.json.encode(problem.document())
+    response.text = None
+    response.set_headers(problem.headers)
+
+
+def _of_falcon(request: falcon.Request, response: falcon.Response, error: falcon.HTTPError, params: Any) -> None:
+    """Routing and parsing errors: 404, 405, 415 and others."""
+    details = {
+        404: f"{request.path} does not exist",
+        405: f"{request.method} is not possible here",
+    }
+    headers = dict(error.headers or {})
+    detail = details.get(error.status_code) or error.description or error.title or "The request is wrong"
+    _answer(request, response, Problem(error.status_code, detail, headers=headers), params)
+
+
+def _of_ours(request: falcon.Request, response: falcon.Response, error: WatcherSyncError, params: Any) -> None:
+    if isinstance(error, (DatabaseUnavailable, HeadMoved, SchemaMissing)):
+        LOG.warning("%s %s: %s", request.method, request.path, error)
+        problem = Problem(503, "The database is not available now", headers={"Retry-After": "2"})
+    elif isinstance(error, RowRefused):
+        problem = Problem(422, f"The database refuses a value: {error}")
+    elif isinstance(error, OperationRunning):
+        problem = held_by(error.lease, f"Another operation is in progress: {error}")
+    elif isinstance(error, StaleToken):
+        problem = Problem(409, "The token's lease is not held any more")
+        if error.lease is not None:
+            problem = held_by(error.lease, "The lease was taken over by another")
+    elif isinstance(error, JournalPurged):
+        problem = Problem(410, f"{error}; start from the lists")
+    else:
+        _unforeseen(request, response, error, params)
+        return
+    _answer(request, response, problem, params)
+
+
+def _unforeseen(request: falcon.Request, response: falcon.Response, error: Exception, params: Any) -> None:
+    LOG.error("%s %s failed", request.method, request.path, exc_info=error)
+    _answer(request, response, Problem(500, "The server failed; its log says why"), params)

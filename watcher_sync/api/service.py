@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all resources work with, and one consistent look at the database."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import sqlalchemy as sa
+from oslo_config import cfg
+
+from watcher_sync.api.problems import Problem
+from watcher_sync.exceptions import RowRefused
+from watcher_sync.model.kinds import Kinds
+from watcher_sync.storage.database import translated
+from watcher_sync.storage.store import Store
+from watcher_sync.storage.tables import Tables
+
+
+class Service:
+    """The database and the configuration of one worker process. Used by all threads."""
+
+    def __init__(self, conf: cfg.ConfigOpts, store: Store) -> None:
+        self.conf = conf
+        self.store = store
+        self.kinds: Kinds = store.kinds
+        self.tables: Tables = store.tables
+        self.max_limit: int = conf.api.max_limit
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        """One consistent state of the database.
+
+        :raises DatabaseUnavailable: when it is away.
+        :raises Problem: 400 where the database cannot even compare a value of the request.
+        """
+        try:
+            with translated(), self.store.engine.connect() as connection:
+                if connection.dialect.name == "postgresql":
+                    connection = connection.execution_options(isolation_level="REPEATABLE READ")
+                yield connection
+        except RowRefused as exc:
+            raise Problem(400, f"The database refuses a value of the request: {exc}") from None

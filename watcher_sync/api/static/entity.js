@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// One entity: its fields, what stands on it, and what happened to it, the latest first. It follows the entity's
+// changes while it is open.
+import { Component, createRef, html, Pure, Trouble } from "./html.js";
+import { Problem, get, query } from "./api.js";
+import { clock, count, deltaLines, isTime, look, number, plain, shown, when, words } from "./format.js";
+import { rove, settleIn } from "./roving.js";
+
+const REFERENCES = { host: "compute_node", hosts: "compute_node", cluster: "cluster", workload: "workload" };
+const MEMBERS = {
+  compute_node: [{ kind: "instance", by: "host", fields: "id,name,state,task_state,power_state" }],
+  cluster: [{ kind: "workload", by: "cluster" }, { kind: "pod", by: "cluster" }],
+};
+const PAGES = 10;
+
+const title = (kind) => `${kind[0].toUpperCase()}${words(kind).slice(1)}s`;
+
+function Value({ field, value, open, own }) {
+  const kind = REFERENCES[field];
+  if (kind && kind !== own && value && value.length) {
+    const all = Array.isArray(value) ? value : [value];
+    return html`${all.map(
+      (id, i) => html`${i > 0 && ", "}<button type="button" class="link" onClick=${() => open(kind, id)}>${id}</button>`,
+    )}`;
+  }
+  if (isTime(value)) return html`<time datetime=${value} title=${value}>${when(value)}</time>`;
+  if (value && typeof value === "object" && !Array.isArray(value)) {
+    const entries = Object.entries(value);
+    if (!entries.length) return "—";
+    return html`<span class="pairs">${entries.map(([k, v]) => html`<span key=${k}><i>${k}</i> ${plain(v)}</span>`)}</span>`;
+  }
+  const text = plain(value);
+  if (text !== "—" && /(^|_)(id|uuid)$/.test(field)) return html`<code>${text}</code>`;
+  return html`<span class=${text === "—" ? "empty" : field.endsWith("state") || field === "status" ? `state ${look(value)}` : ""}>${text}</span>`;
+}
+
+class Fields extends Pure {
+  state = { all: false };
+
+  render({ kind, entity, open }, { all }) {
+    const pairs = Object.entries(entity).filter(([name]) => name !== "id" && name !== "seq");
+    const set = pairs.filter(([, value]) => all || (plain(value) !== "—" && value !== false));
+    const left = pairs.length - set.length;
+    return html`
+      <dl class="fields">
+        ${set.map(
+          ([name, value]) => html`<div key=${name}><dt>${words(name)}</dt>
+            <dd><${Value} field=${name} value=${value} own=${kind} open=${open} /></dd></div>`,
+        )}
+      </dl>
+      ${(left > 0 || all) && html`<button type="button" class="link quiet" onClick=${() => this.setState({ all: !all })}>
+        ${all ? "Hide fields without a value" : `Show ${count(left, "field")} more, unset or no`}</button>`}`;
+  }
+}
+
+/** Members in a list, those with problems first. */
+class Members extends Component {
+  state = { rows: null, next: null, problem: null };
+  box = createRef();
+
+  componentDidMount() {
+    this.ask();
+  }
+
+  componentDidUpdate(before) {
+    if (before.version !== this.props.version) this.ask();
+    settleIn(this.box.current, ".member");
+  }
+
+  ask = async (next) => {
+    const { kind, id, member, path } = this.props;
+    const asked = { [member.by]: id, ...(member.fields ? { fields: member.fields } : {}) };
+    try {
+      const page = await get(next || `${path}?${query(asked)}`);
+      const name = Object.keys(page).find((key) => Array.isArray(page[key]));
+      const rows = next ? [...this.state.rows, ...page[name]] : page[name];
+      this.setState({ rows, next: page.next, problem: null });
+    } catch (problem) {
+      if (!(problem instanceof Problem)) throw problem;
+      this.setState({ problem, kind });
+    }
+  };
+
+  render({ member, open }, { rows, next, problem }) {
+    const order = ["bad", "busy", "unknown", "off", "good"];
+    const stateOf = (row) => row.state ?? row.status ?? row.phase ?? null;
+    const sorted = [...(rows || [])].sort((a, b) => order.indexOf(look(stateOf(a))) - order.indexOf(look(stateOf(b))));
+    return html`
+      <h3>${title(member.kind)} ${rows && html`<span class="figure">${number(rows.length)}${next ? "+" : ""}</span>`}</h3>
+      ${problem && html`<p class="problem">${problem.message}</p>`}
+      ${rows && !rows.length && html`<p class="none">None.</p>`}
+      <ul class="members" ref=${this.box} onKeyDown=${(event) => rove(event, ".member")}>
+        ${sorted.map(
+          (row) => html`<li key=${row.id}>
+            <button type="button" tabindex="-1" class="member" onClick=${() => open(member.kind, row.id)}>
+              <span class="name">${row.name || row.id}</span>
+              <span class=${`state ${look(stateOf(row))}`}>${[stateOf(row) || "unknown", row.task_state].filter(Boolean).join(", ")}</span>
+            </button></li>`,
+        )}
+      </ul>
+      ${next && html`<button type="button" class="link" onClick=${() => this.ask(next)}>Load more</button>`}`;
+  }
+}
+
+class History extends Pure {
+  render({ rows, more }) {
+    return html`
+      <h3>History <span class="figure">${number(rows.length)}${more ? "+" : ""}</span></h3>
+      ${!rows.length && html`<p class="none">The journal no longer reaches back to its last change.</p>`}
+      ${more && html`<p class="note">These are the first; the API has the later ones.</p>`}
+      <ol class="history">
+        ${rows.map(
+          (row) => html`<li key=${row.seq} class=${row.change}>
+            <p class="history-head"><time datetime=${row.time} title=${row.time}>${when(row.time)}</time>
+              <b>${row.change}</b> <span class="event">${row.event_type}</span>
+              <span class="seq">#${row.seq}</span></p>
+            ${row.change === "updated" &&
+            html`<ul>${deltaLines(row).map(
+              ({ field, before, after }) => html`<li key=${field}><span class="field">${words(field)}</span>${" "}
+                <span class="old">${shown(before)}</span> → <span class="new">${shown(after)}</span></li>`,
+            )}</ul>`}
+          </li>`,
+        )}
+      </ol>`;
+  }
+}
+
+export class Entity extends Component {
+  state = { entity: null, history: [], more: false, problem: null, gone: false, version: 0 };
+  head = createRef();
+
+  componentDidMount() {
+    this.ended = this.props.watch((row) => this.told(row));
+    this.ask();
+    this.head.current.focus();
+  }
+
+  componentDidUpdate(before) {
+    if (!before.path && this.props.path) this.ask();
+  }
+
+  componentWillUnmount() {
+    this.ended();
+    clearTimeout(this.due);
+  }
+
+  /** A change of this entity, or of one that stands on it. */
+  told(row) {
+    const { kind, id } = this.props;
+    const own = row.kind === kind && row.id === id;
+    const near = Object.values(row.delta).some((pair) => pair.includes(id));
+    if (!own && !near) return;
+    this.due ??= setTimeout(() => {
+      this.due = null;
+      this.ask();
+    }, 200);
+  }
+
+  async ask() {
+    const { kind, id, path } = this.props;
+    if (!path) return; // the kinds are not known yet
+    const mine = (this.asked = {});
+    const own = `${path}/${encodeURIComponent(id)}`;
+    const [entity, history] = await Promise.allSettled([get(own), this.history(own)]);
+    if (mine !== this.asked) return;
+    for (const { reason } of [entity, history]) if (reason && !(reason instanceof Problem)) throw reason;
+    const gone = entity.reason?.status === 404 && history.status === "fulfilled";
+    this.setState({
+      entity: entity.value ?? null,
+      history: history.value?.rows ?? [],
+      more: history.value?.more ?? false,
+      problem: gone ? null : (entity.reason ?? history.reason ?? null),
+      gone,
+      version: this.state.version + 1,
+      kind,
+    });
+  }
+
+  async history(own) {
+    let next = `${own}/history`;
+    let rows = [];
+    for (let i = 0; i < PAGES && next; i += 1) {
+      const page = await get(next);
+      rows = rows.concat(page.history);
+      next = page.next;
+    }
+    return { rows: rows.reverse(), more: Boolean(next) };
+  }
+
+  render({ kind, id, open, close, paths }, { entity, history, more, problem, gone, version }) {
+    const name = entity?.name ?? entity?.instance_name;
+    return html`
+      <aside class="entity pane" aria-labelledby="entity-title">
+        <header class="pane-head">
+          <div class="entity-head">
+            <p class="kind">${words(kind)}</p>
+            <h2 id="entity-title" tabindex="-1" ref=${this.head}>${name || id}</h2>
+            ${name && html`<p class="id">${id}</p>`}
+          </div>
+          <button type="button" class="icon" onClick=${close} aria-keyshortcuts="Escape" title="Close (Escape)">
+            <span aria-hidden="true">×</span><span class="sr">Close</span></button>
+        </header>
+        <div class="pane-body">
+          ${problem && html`<${Trouble} problem=${problem} />`}
+          ${gone && html`<p class="note">It was deleted at ${history[0] ? clock(history[0].time) : "some time"}.</p>`}
+          ${entity && html`<${Fields} kind=${kind} entity=${entity} open=${open} />`}
+          ${entity &&
+          (MEMBERS[kind] || [])
+            .filter((member) => paths[member.kind])
+            .map(
+              (member) => html`<${Members} key=${member.kind} kind=${kind} id=${id} member=${member}
+                path=${paths[member.kind]} version=${version} open=${open} />`,
+            )}
+          ${(entity || gone) && html`<${History} rows=${history} more=${more} />`}
+        </div>
+      </aside>`;
+  }
+}

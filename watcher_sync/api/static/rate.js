@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Events a second over the last five minutes, drawn by uPlot. The figures are there as text as well.
+/* global uPlot */
+import { createRef, html, Component } from "./html.js";
+import { number } from "./format.js";
+import { WINDOW } from "./state.js";
+
+const HEIGHT = 104;
+
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+/** One figure for each second; null before anything is known. */
+export function series(rates, from, now) {
+  const last = Math.floor(now) - 1; // the second that runs is not over
+  const times = [];
+  const values = [];
+  for (let second = last - WINDOW + 1; second <= last; second += 1) {
+    times.push(second);
+    values.push(second < Math.floor(from) ? null : rates.get(second) || 0);
+  }
+  return [times, values];
+}
+
+export class Rate extends Component {
+  box = createRef();
+  state = { now: 0, peak: 0 };
+
+  componentDidMount() {
+    this.make();
+    this.timer = setInterval(() => this.tick(), 1000);
+    this.sized = new ResizeObserver(() => this.plot?.setSize({ width: this.box.current.clientWidth, height: HEIGHT }));
+    this.sized.observe(this.box.current);
+    this.scheme = matchMedia("(prefers-color-scheme: dark)");
+    this.scheme.addEventListener("change", this.make);
+    document.addEventListener("themechange", this.make);
+  }
+
+  componentWillUnmount() {
+    clearInterval(this.timer);
+    this.sized.disconnect();
+    this.scheme.removeEventListener("change", this.make);
+    document.removeEventListener("themechange", this.make);
+    this.plot?.destroy();
+  }
+
+  /** A canvas knows no style sheet: made anew with every change of colours. */
+  make = () => {
+    this.plot?.destroy();
+    const font = "11px system-ui, sans-serif";
+    const axis = { stroke: colour("--faint"), font, ticks: { show: false }, grid: { stroke: colour("--line"), width: 1 } };
+    const two = (n) => String(n).padStart(2, "0");
+    const options = {
+      width: this.box.current.clientWidth,
+      height: HEIGHT,
+      padding: [8, 22, 0, 0],
+      legend: { show: false },
+      cursor: { show: false },
+      scales: { y: { range: (_, __, most) => [0, Math.max(4, (most || 0) * 1.15)] } },
+      axes: [
+        { ...axis, size: 20, gap: 4, space: 80, values: (_, splits) => splits.map((s) => { const d = new Date(s * 1000); return `${two(d.getHours())}:${two(d.getMinutes())}`; }), incrs: [60, 120, 300] },
+        { ...axis, size: 38, gap: 4, space: 24, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000] },
+      ],
+      series: [{}, { stroke: colour("--accent"), fill: colour("--accent-wash"), width: 1.25, points: { show: false }, paths: uPlot.paths.stepped({ align: 1 }) }],
+    };
+    this.plot = new uPlot(options, this.data(), this.box.current);
+  };
+
+  data() {
+    const { rates, from } = this.props.source();
+    return series(rates, from, Date.now() / 1000);
+  }
+
+  tick() {
+    if (document.hidden) return;
+    const { rates } = this.props.source();
+    const data = this.data();
+    for (const second of rates.keys()) if (second < data[0][0]) rates.delete(second);
+    this.plot.setData(data);
+    const known = data[1].filter((value) => value !== null);
+    const lately = known.slice(-5);
+    const now = lately.reduce((all, value) => all + value, 0) / Math.max(1, lately.length);
+    this.setState({ now: Math.round(now * 10) / 10, peak: Math.max(0, ...known) });
+  }
+
+  render(_, { now, peak }) {
+    return html`
+      <section class="rate pane" aria-labelledby="rate-title">
+        <header class="pane-head">
+          <h2 id="rate-title">Events a second</h2>
+          <span class="note"><b>${number(now)}</b> now · ${number(peak)} at most in 5 min</span>
+        </header>
+        <div class="plot" ref=${this.box} role="img" aria-label=${`Events a second: ${now} now, ${peak} at most in the last five minutes`}></div>
+      </section>`;
+  }
+}

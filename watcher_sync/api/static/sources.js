@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// The strip of sources: fresh, late or dead.
+//
+// Fresh and not is the API's word ([monitoring] stale_after). A source that is not fresh is late while its
+// connection stands or its engine still tells of it, and dead when neither does.
+import { html, Pure, Trouble } from "./html.js";
+import { count, number, span } from "./format.js";
+
+export function condition(source) {
+  if (source.state === "failed") return "dead";
+  if (source.fresh) return source.state === "connected" || source.state === "stopped" ? "fresh" : "late";
+  return source.state === "connected" ? "late" : "dead";
+}
+
+class Source extends Pure {
+  render({ source, aged }) {
+    const now = condition(source);
+    const age = source.last_event_age === null ? null : source.last_event_age + aged;
+    const facts = [];
+    if (source.lag !== null) facts.push(`lag ${number(source.lag)}`);
+    if (age !== null) facts.push(`last event ${span(age)} ago`);
+    if (source.reconnects) facts.push(count(source.reconnects, "reconnect"));
+    return html`
+      <li class=${`source ${now}`} title=${`${source.state} since ${source.since} on ${source.host}`}>
+        <span class="lamp" aria-hidden="true"></span>
+        <span class="source-name">${source.source}</span>
+        <span class="source-state">${now === "fresh" ? source.state : `${now} · ${source.state}`}</span>
+        <span class="source-facts">${facts.join(" · ")}</span>
+        ${source.trouble && html`<span class="source-trouble">${source.trouble}</span>`}
+      </li>`;
+  }
+}
+
+export class Sources extends Pure {
+  render({ sources, problem, at }) {
+    return html`
+      <section class="sources" aria-labelledby="sources-title">
+        <h2 id="sources-title">Sources</h2>
+        ${problem && html`<${Trouble} problem=${problem} />`}
+        ${sources && !sources.length && html`<p class="none">No engine has told of a source yet.</p>`}
+        <ul>
+          ${(sources || []).map(
+            (source) => html`<${Source} key=${source.source} source=${source} aged=${(Date.now() - at) / 1000} />`,
+          )}
+        </ul>
+      </section>`;
+  }
+}

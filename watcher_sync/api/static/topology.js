@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hosts and clusters as tiles, a mark for each of their members, problems first.
+//
+// The marks of one state are one path, so 500 hosts of 20 instances are some 700 shapes and not 10,000. States
+// differ in shape and not in colour alone.
+import { createRef, html, Pure, Trouble } from "./html.js";
+import { count, look, number, words } from "./format.js";
+import { rove, settleIn } from "./roving.js";
+
+const LOOKS = ["bad", "busy", "off", "unknown", "good"];
+const MEANINGS = { good: "active", busy: "in change", off: "off", unknown: "unknown", bad: "error" };
+const ACROSS = 10; // rows of ten can be counted at a glance
+const PITCH = 12;
+const MOST = 60;
+
+const plural = (kind, n) => (n === 1 ? words(kind) : `${words(kind)}s`);
+
+/** A mark of 9 x 9 at (x, y). */
+const MARKS = {
+  bad: (x, y) => `M${x + 4.5} ${y - 1}l5.5 5.5l-5.5 5.5l-5.5 -5.5z`,
+  busy: (x, y) => `M${x} ${y}h9v9h-9zM${x + 2} ${y + 2}v5h5v-5z`,
+  off: (x, y) => `M${x + 2} ${y + 2}h5v5h-5z`,
+  unknown: (x, y) => `M${x} ${y + 4}h9v1h-9z`,
+  good: (x, y) => `M${x} ${y}h9v9h-9z`,
+};
+
+function byLook(states) {
+  const sums = {};
+  for (const [state, n] of Object.entries(states)) sums[look(state)] = (sums[look(state)] || 0) + n;
+  return sums;
+}
+
+function sum(states) {
+  let all = 0;
+  for (const n of Object.values(states)) all += n;
+  return all;
+}
+
+function Marks({ states }) {
+  const sums = byLook(states);
+  const paths = [];
+  let at = 0;
+  for (const name of LOOKS) {
+    let path = "";
+    for (let i = 0; i < (sums[name] || 0) && at < MOST; i += 1, at += 1) {
+      path += MARKS[name]((at % ACROSS) * PITCH + 1, Math.floor(at / ACROSS) * PITCH + 1);
+    }
+    if (path) paths.push(html`<path key=${name} class=${name} d=${path} />`);
+  }
+  const height = Math.max(1, Math.ceil(at / ACROSS)) * PITCH + 1;
+  const width = ACROSS * PITCH + 1;
+  return html`<svg class="marks" width=${width} height=${height} viewBox=${`0 0 ${width} ${height}`} aria-hidden="true">
+    ${paths}
+  </svg>`;
+}
+
+/** What a screen reader says of the members: "20 instances: 18 active, 2 error". */
+function told(members) {
+  return Object.entries(members)
+    .map(([kind, states]) => {
+      const parts = Object.entries(states).map(([state, n]) => `${n} ${state || "unknown"}`);
+      return `${count(sum(states), words(kind))}${parts.length ? `: ${parts.join(", ")}` : ""}`;
+    })
+    .join("; ");
+}
+
+class Tile extends Pure {
+  shouldComponentUpdate(props) {
+    return props.selected !== this.props.selected || props.signature !== this.props.signature;
+  }
+
+  render({ entry, kind, selected, open }) {
+    return html`
+      <li>
+        <button type="button" tabindex="-1" class=${`tile ${entry.level}`} aria-current=${selected ? "true" : null}
+          data-id=${entry.id} onClick=${() => open(kind, entry.id)} title=${[entry.id, entry.zone, ...entry.problems].filter(Boolean).join(" · ")}>
+          <span class="tile-head">
+            <span class="tile-name">${entry.id}</span>
+            <span class="sr">, ${told(entry.members)}${entry.problems.length > 0 && ";"} </span>
+            <span class="tile-count" aria-hidden="true">${number(Object.values(entry.members).reduce((all, states) => all + sum(states), 0))}</span>
+          </span>
+          ${Object.entries(entry.members).map(([name, states]) => html`<${Marks} key=${name} states=${states} />`)}
+          ${entry.problems.length > 0 && html`<span class="tile-problems">${entry.problems.join(" · ")}</span>`}
+        </button>
+      </li>`;
+  }
+}
+
+class Group extends Pure {
+  tiles(entries) {
+    const { group, selected, open } = this.props;
+    return html`<ul class="tiles">
+      ${entries.map(
+        (entry) => html`<${Tile} key=${entry.id} entry=${entry} kind=${group.kind} open=${open}
+          signature=${JSON.stringify(entry)} selected=${selected === `${group.kind}/${entry.id}`} />`,
+      )}
+    </ul>`;
+  }
+
+  render({ group, title }) {
+    const troubled = group.entries.filter((entry) => entry.level !== "ok");
+    const others = group.entries.filter((entry) => entry.level === "ok");
+    const lost = Object.entries(group.unplaced).filter(([, states]) => sum(states) > 0);
+    return html`
+      <div class="group">
+        ${troubled.length > 0 &&
+        html`<h3 class="rule">${title} with problems <span class="figure">${number(group.troubled)}</span></h3>
+          ${this.tiles(troubled)}`}
+        ${others.length > 0 &&
+        html`<h3 class="rule">${troubled.length ? `Other ${title.toLowerCase()}` : title}
+            <span class="figure">${number(group.total - group.troubled)}</span></h3>
+          ${this.tiles(others)}`}
+        ${group.more > 0 && html`<p class="more">${number(group.more)} more, not drawn. Search to find one of them.</p>`}
+        ${lost.map(
+          ([kind, states]) =>
+            html`<p class="more" key=${kind}>${number(sum(states))} ${plural(kind, sum(states))} without a place.</p>`,
+        )}
+      </div>`;
+  }
+}
+
+const TITLES = { compute_node: "Hosts", cluster: "Clusters" };
+
+function Legend() {
+  return html`<ul class="legend" aria-label="Legend">
+    ${[...LOOKS].reverse().map(
+      (name) => html`<li key=${name}><svg width="11" height="11" viewBox="0 0 11 11" class="marks" aria-hidden="true">
+        <path class=${name} d=${MARKS[name](1, 1)} /></svg>${MEANINGS[name]}</li>`,
+    )}
+  </ul>`;
+}
+
+export class Topology extends Pure {
+  box = createRef();
+
+  componentDidMount() {
+    settleIn(this.box.current, ".tile");
+  }
+
+  componentDidUpdate() {
+    settleIn(this.box.current, ".tile");
+  }
+
+  render({ topology, problem, search, selected, open, searchFor }) {
+    const groups = (topology?.groups || []).filter((g) => g.total > 0 || (g.kind === "compute_node" && !search));
+    const nothing = topology && groups.every((group) => group.total === 0);
+    return html`
+      <section class="topology pane" aria-labelledby="topology-title">
+        <header class="pane-head">
+          <h2 id="topology-title">Topology</h2>
+          <${Legend} />
+          <label class="search">
+            <span class="sr">Search by name</span>
+            <input id="search" type="search" placeholder="Search by name" autocomplete="off" spellcheck="false"
+              value=${search} aria-keyshortcuts="/" onInput=${(event) => searchFor(event.target.value)} />
+          </label>
+        </header>
+        ${problem && html`<${Trouble} problem=${problem} />`}
+        <div class="pane-body" ref=${this.box} onKeyDown=${(event) => rove(event, ".tile")}>
+          ${!topology && !problem && html`<p class="none">Loading…</p>`}
+          ${nothing && html`<p class="none">${search ? "Nothing has such a name." : "Nothing is known yet."}</p>`}
+          ${groups.map(
+            (group) => html`<${Group} key=${group.kind} group=${group} title=${TITLES[group.kind] || words(group.kind)}
+              selected=${selected} open=${open} />`,
+          )}
+        </div>
+      </section>`;
+  }
+}

@@ -1,0 +1,363 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every operation of the API as a method, with typed answers.
+
+Lists are iterators that fetch page after page while they are read. Sorted by id, as they are unless asked otherwise,
+they show every entity that exists throughout exactly once, whatever changes meanwhile.
+
+A client is used by one thread at a time. Every method raises :class:`~watcher_sync.client.errors.ClientError`
+and nothing else that has to do with the network.
+"""
+
+from __future__ import annotations
+
+import itertools
+import urllib.parse
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+from keystoneauth1 import adapter, noauth, session
+
+from watcher_sync.client import documents
+from watcher_sync.client.documents import Change, Entity
+from watcher_sync.client.errors import BadAnswer, BadRequest, UnaskableId, UnknownKind
+from watcher_sync.client.following import LONGEST_WAIT, Following
+from watcher_sync.client.operations import Operation
+from watcher_sync.client.transport import Transport
+
+PAGE = 1000
+"""Entries that are asked for at once; a server that gives fewer is asked for what it gives by itself."""
+
+WRITABLE = "/v1/service_type_instances"
+
+D = TypeVar("D")
+
+
+def connect(endpoint: str, *, timeout: float = 30.0) -> Client:
+    """A client of an API that asks for no token (``[api] auth_strategy = noauth``).
+
+    :param endpoint: root of the service, such as ``http://127.0.0.1:8775``.
+    :param timeout: seconds that an answer may take.
+    """
+    plugin = noauth.NoAuth(endpoint=endpoint)
+    return Client(adapter.Adapter(session.Session(auth=plugin), endpoint_override=endpoint), timeout=timeout)
+
+
+class Client:
+    """One API."""
+
+    def __init__(self, adapter: adapter.Adapter, *, timeout: float = 30.0) -> None:
+        """:param adapter: keystoneauth's: session, credentials, and how the endpoint is found.
+
+        :param timeout: seconds that an answer may take.
+        """
+        self._transport = Transport(adapter, timeout=timeout)
+        self._paths: dict[str, str] = {}
+        self._page_size: int | None = PAGE
+        """Entries to ask for at once; None: what the server gives by itself, because this is more than it gives."""
+
+    def kinds(self) -> dict[str, str]:
+        """Kind -> path of its list; asked once."""
+        if not self._paths:
+            version = self._get("/v1", dict[str, Any]).get("version")
+            kinds = version.get("kinds") if isinstance(version, dict) else None
+            if not isinstance(kinds, dict):
+                raise BadAnswer("what answers at /v1 is not this API")
+            self._paths = {str(name): str(path) for name, path in kinds.items()}
+        return dict(self._paths)
+
+    def kind(self, name: str) -> str:
+        """A kind by its name or its plural, written with ``_`` or ``-``.
+
+        :raises UnknownKind: naming the kinds that there are.
+        """
+        wanted = name.replace("-", "_")
+        for kind, path in self.kinds().items():
+            if wanted in (kind, path.rpartition("/")[2]):
+                return kind
+        raise UnknownKind(f"there is no kind {name!r}; the server has {', '.join(sorted(self.kinds()))}")
+
+    def entity_page(
+        self,
+        kind: str,
+        *,
+        filters: Mapping[str, str] | None = None,
+        sort: str | None = None,
+        fields: Sequence[str] | None = None,
+        limit: int | None = None,
+        marker: str | None = None,
+    ) -> documents.EntityPage:
+        """One page of a list; see :meth:`entities`.
+
+        :param limit: the most entries of the page.
+        """
+        path = self._path(kind)
+        query = {**(filters or {}), "sort": sort, "fields": fields, "limit": limit, "marker": marker}
+        document = self._get(path, dict[str, Any], query)
+        return _converted({**document, "entities": document.get(path.rpartition("/")[2])}, documents.EntityPage)
+
+    def entities(
+        self,
+        kind: str,
+        *,
+        filters: Mapping[str, str] | None = None,
+        sort: str | None = None,
+        fields: Sequence[str] | None = None,
+        limit: int | None = None,
+        marker: str | None = None,
+    ) -> Iterator[Entity]:
+        """The entities of a kind.
+
+        :param kind: its name or its plural.
+        :param filters: indexed field -> value.
+        :param sort: the field to sort by, with a ``-`` in front downwards; ``id`` unless given.
+        :param fields: the wanted fields; all unless given.
+        :param limit: the most entities of all pages together.
+        :param marker: where to begin: ``next_marker`` of a page.
+        """
+        pages = self.entity_pages(kind, filters=filters, sort=sort, fields=fields, limit=limit, marker=marker)
+        return (entity for page in pages for entity in page.entities)
+
+    def entity_pages(
+        self,
+        kind: str,
+        *,
+        filters: Mapping[str, str] | None = None,
+        sort: str | None = None,
+        fields: Sequence[str] | None = None,
+        limit: int | None = None,
+        marker: str | None = None,
+    ) -> Iterator[documents.EntityPage]:
+        """The same page by page. The events after the ``seq`` of the first page are what the list may lack."""
+
+        def page(size: int | None, marker: str | None) -> tuple[documents.EntityPage, str | None]:
+            got = self.entity_page(kind, filters=filters, sort=sort, fields=fields, limit=size, marker=marker)
+            return got, got.next_marker
+
+        left = limit
+        for got in self._pages(page, limit, marker):
+            if left is not None:
+                got = msgspec.structs.replace(got, entities=got.entities[:left])
+                left -= len(got.entities)
+            yield got
+            if left == 0:
+                return
+
+    def entity(self, kind: str, entity_id: str, *, fields: Sequence[str] | None = None) -> Entity:
+        """One entity.
+
+        :raises NotFound: when there is none with this id.
+        """
+        return self._get(f"{self._path(kind)}/{_segment(entity_id)}", Entity, {"fields": fields})
+
+    def stored(self, kind: str, entity_id: str) -> documents.Stored:
+        """One entity with its ETag, to be written back.
+
+        :raises NotFound: when there is none with this id.
+        """
+        answer = self._transport.request("GET", f"{self._path(kind)}/{_segment(entity_id)}")
+        return documents.Stored(entity=answer.read(Entity), etag=answer.etag)
+
+    def history(
+        self, kind: str, entity_id: str, *, limit: int | None = None, marker: str | None = None
+    ) -> Iterator[Change]:
+        """What happened to one entity, oldest first, as far back as the journal is kept.
+
+        :param marker: the seq after which to begin.
+        :raises NotFound: when there is and was none with this id.
+        """
+        return self._list(f"{self._path(kind)}/{_segment(entity_id)}/history", "history", Change, {}, limit, marker)
+
+    def events_page(
+        self,
+        since: int | None = None,
+        *,
+        limit: int | None = None,
+        wait: float = 0.0,
+        kind: str | None = None,
+        entity_id: str | None = None,
+    ) -> documents.EventPage:
+        """One page of the journal.
+
+        :param since: the seq after which to begin; without it the last changes.
+        :param wait: seconds to wait for a change where there is none yet.
+        :raises Gone: when the journal does not reach back to ``since``, or is another one.
+        """
+        known = self.kind(kind) if kind is not None else None
+        query = {"since": since, "limit": limit, "wait": wait or None, "kind": known, "id": entity_id}
+        return self._get("/v1/events", documents.EventPage, query, wait=wait)
+
+    def events(
+        self,
+        since: int | None = None,
+        *,
+        kind: str | None = None,
+        entity_id: str | None = None,
+        patience: float | None = None,
+        wait: float = LONGEST_WAIT,
+    ) -> Following:
+        """Every change after ``since``, in order, without a gap and without repetition, for as long as it is read.
+
+        It survives a restart of the API and a broken network: it asks again, with growing pauses, and goes on where
+        it was. To go on in another process, keep the ``position`` of what this returns.
+
+        :param since: the seq after which to begin; now unless given.
+        :param patience: seconds for which the API may be away before :class:`Unreachable` or
+            :class:`Unavailable` is raised; None: for ever.
+        :param wait: seconds that one request waits for news, at most 60.
+        :raises Gone: when the journal does not reach back to ``since``, or is another one.
+        """
+
+        def page(since: int | None, wait: float) -> documents.EventPage:
+            return self._sized(
+                lambda size: self.events_page(since, limit=size, wait=wait, kind=kind, entity_id=entity_id)
+            )
+
+        return Following(page, since, patience=patience, wait=wait)
+
+    def sources(self) -> list[documents.Source]:
+        """All sources of all engines."""
+        return _converted(self._get("/v1/sources", dict[str, Any]).get("sources"), list[documents.Source])
+
+    def source(self, name: str) -> documents.Source:
+        """One source.
+
+        :raises NotFound: when there is none of this name.
+        """
+        return self._get(f"/v1/sources/{_segment(name)}", documents.Source)
+
+    def drifts(
+        self,
+        *,
+        kind: str | None = None,
+        source: str | None = None,
+        limit: int | None = None,
+        marker: str | None = None,
+    ) -> Iterator[documents.Drift]:
+        """What reconciliation found to differ."""
+        query = {"kind": self.kind(kind) if kind is not None else None, "source": source}
+        return self._list("/v1/drifts", "drifts", documents.Drift, query, limit, marker)
+
+    def quarantine(self, *, limit: int | None = None, marker: str | None = None) -> Iterator[documents.Quarantined]:
+        """Events that could not be decoded or applied, without their bodies."""
+        return self._list("/v1/quarantine", "quarantine", documents.Quarantined, {}, limit, marker)
+
+    def quarantined(self, number: int) -> documents.QuarantinedWhole:
+        """One of them whole.
+
+        :raises NotFound: when there is none with this id.
+        """
+        return self._get(f"/v1/quarantine/{number}", documents.QuarantinedWhole)
+
+    def replay(self, number: int) -> documents.Replayed:
+        """Try a quarantined event again. One that is refused again stays, under a new id.
+
+        :raises NotFound: when there is none with this id.
+        """
+        return self._transport.request("POST", f"/v1/quarantine/{number}/replay").read(documents.Replayed)
+
+    def drop(self, number: int) -> None:
+        """Throw a quarantined event away for good.
+
+        :raises NotFound: when there is none with this id.
+        """
+        self._transport.request("DELETE", f"/v1/quarantine/{number}")
+
+    def create_service_type_instance(self, values: Mapping[str, Any]) -> documents.Stored:
+        """Make one.
+
+        :param values: ``service_type``, and as wanted ``id``, ``instance_name``, ``spec``, ``provider_name``.
+        :raises Conflict: when the id is or was taken.
+        """
+        answer = self._transport.request("POST", WRITABLE, body=values)
+        return documents.Stored(entity=answer.read(Entity), etag=answer.etag)
+
+    def replace_service_type_instance(
+        self, entity_id: str, values: Mapping[str, Any], *, if_match: str | None = None
+    ) -> documents.Stored:
+        """Make or replace one; what is left out of ``values`` has no value afterwards.
+
+        :param if_match: the ETag that it must still have.
+        :raises PreconditionFailed: when it has another one.
+        :raises Conflict: when the id belonged to one that was deleted.
+        """
+        headers = {"If-Match": if_match} if if_match is not None else None
+        answer = self._transport.request("PUT", f"{WRITABLE}/{_segment(entity_id)}", body=values, headers=headers)
+        return documents.Stored(entity=answer.read(Entity), etag=answer.etag)
+
+    def delete_service_type_instance(self, entity_id: str, *, if_match: str | None = None) -> None:
+        """Delete one.
+
+        :param if_match: the ETag that it must still have.
+        :raises NotFound: when there is none with this id.
+        :raises PreconditionFailed: when it has another ETag.
+        """
+        headers = {"If-Match": if_match} if if_match is not None else None
+        self._transport.request("DELETE", f"{WRITABLE}/{_segment(entity_id)}", headers=headers)
+
+    def operation(self, vnf_id: str, operation: str, holder: str | None = None) -> Operation:
+        """A life-cycle operation on a VNF instance, as a ``with`` block; see :mod:`watcher_sync.client.operations`.
+
+        :param operation: what is done, such as SCALE.
+        :param holder: who does it, shown to whoever comes second; this process unless given.
+        """
+        path = f"/v1/vnf_instances/{_segment(vnf_id)}/operations"
+        return Operation(self._transport, path, operation, holder)
+
+    def _path(self, kind: str) -> str:
+        return self.kinds()[self.kind(kind)]
+
+    def _get(self, path: str, into: type[D], query: Mapping[str, Any] | None = None, *, wait: float = 0.0) -> D:
+        return self._transport.request("GET", path, query=query, wait=wait).read(into)
+
+    def _list(
+        self, path: str, name: str, into: type[D], query: Mapping[str, Any], limit: int | None, marker: str | None
+    ) -> Iterator[D]:
+        def page(size: int | None, marker: str | None) -> tuple[list[D], str | None]:
+            document = self._get(path, dict[str, Any], {**query, "limit": size, "marker": marker})
+            return _converted(document.get(name), list[into]), document.get("next_marker")  # type: ignore[valid-type]
+
+        entries = itertools.chain.from_iterable(self._pages(page, limit, marker))
+        return itertools.islice(entries, limit)
+
+    def _pages(
+        self, fetch: Callable[[int | None, str | None], tuple[D, str | None]], limit: int | None, marker: str | None
+    ) -> Iterator[D]:
+        """Page after page.
+
+        :param fetch: (size, marker) -> a page, and the marker of the next one.
+        """
+        while True:
+            at = marker
+            page, marker = self._sized(lambda size, at=at: fetch(size, at), limit)  # type: ignore[misc]
+            yield page
+            if marker is None:
+                return
+
+    def _sized(self, fetch: Callable[[int | None], D], limit: int | None = None) -> D:
+        """A page that is as large as is wanted and as the server gives."""
+        if self._page_size is not None:
+            try:
+                return fetch(self._page_size if limit is None else min(self._page_size, limit))
+            except BadRequest as exc:
+                if not any(error.pointer == "/limit" for error in exc.errors):
+                    raise
+                self._page_size = None
+        return fetch(None)
+
+
+def _converted(value: Any, into: type[D]) -> D:
+    try:
+        return msgspec.convert(value, into)
+    except msgspec.ValidationError as exc:
+        raise BadAnswer(f"the API answers what this client does not understand: {exc}") from None
+
+
+def _segment(text: str) -> str:
+    """A text as one segment of a path.
+
+    :raises UnaskableId: when it would be another path: HTTP libraries take dots for folders, even encoded ones.
+    """
+    if text in ("", ".", "..") or "/" in text:
+        raise UnaskableId(f"what has the id {text!r} cannot be asked for by path")
+    return urllib.parse.quote(text, safe="")

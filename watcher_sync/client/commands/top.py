@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``top``: the model at work, drawn once a second until q or Ctrl-C; with ``--once`` a single picture.
+
+One thread does everything: it asks the API, draws, and waits for a key until the next picture is due. An API that is
+away leaves the last picture and says so; one that refuses ends it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import select
+import sys
+import termios
+import time
+import tty
+from collections.abc import Callable, Iterator
+
+from rich.console import Console
+from rich.live import Live
+
+from watcher_sync.client.census import Census
+from watcher_sync.client.commands.base import Asking
+from watcher_sync.client.screen import Screen
+
+_QUIT = frozenset("qQ\x03\x04")
+
+
+class Top(Asking):
+    """See the model at work: sources, entities, event rate, recent changes. q ends."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """The options."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--once", action="store_true", help="one picture, and end; as where stdout is no terminal")
+        parser.add_argument(
+            "--interval", type=_interval, default=1.0, metavar="SECONDS",
+            help="seconds between two pictures (default: 1)",
+        )  # fmt: skip
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        """Draw."""
+        console = Console()
+        census = Census(self.client)
+        if parsed_args.once or not console.is_terminal:
+            screen = Screen(once=True)
+            screen.figures = census.first()
+            console.print(screen)
+            return 0
+        screen = Screen()
+        screen.figures = census.first()  # an API that is away at the start is an error
+        live = Live(screen, console=console, screen=True, auto_refresh=False)
+        with contextlib.suppress(KeyboardInterrupt), _keys() as pressed, live:
+            live.refresh()
+            while not pressed(parsed_args.interval):
+                screen.figures = census.look()
+                live.refresh()
+        return 0
+
+
+@contextlib.contextmanager
+def _keys() -> Iterator[Callable[[float], bool]]:
+    """Waits so many seconds for a key that means the end; whether it came. The terminal is as before afterwards."""
+    if not sys.stdin.isatty():
+        yield _no_keys
+        return
+    before = termios.tcgetattr(sys.stdin)
+    tty.setcbreak(sys.stdin)
+    try:
+        yield _pressed
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+
+
+def _pressed(seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while (left := deadline - time.monotonic()) > 0:
+        ready, _, _ = select.select([sys.stdin], [], [], left)
+        if ready:
+            key = sys.stdin.read(1)
+            if not key or key in _QUIT:
+                return True
+    return False
+
+
+def _no_keys(seconds: float) -> bool:
+    time.sleep(seconds)
+    return False
+
+
+def _interval(text: str) -> float:
+    value = float(text)
+    if not 0.1 <= value <= 3600:
+        raise argparse.ArgumentTypeError("must be between 0.1 and 3600 seconds")
+    return value

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plugin of OpenStackClient: ``openstack watcher-sync entity list instance``.
+
+OpenStackClient finds it through the entry point group ``openstack.cli.extension``, loads the commands of
+``openstack.watcher_sync.v1``, and hands them a client that this module makes of its session. What a plugin
+module has to have is told in the plugin guide of python-openstackclient; no import of it is needed here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import Any
+
+from keystoneauth1 import adapter
+
+from watcher_sync.client.client import Client
+from watcher_sync.client.transport import SERVICE_TYPE
+
+API_NAME = "watcher_sync"
+API_VERSION_OPTION = "os_watcher_sync_api_version"
+API_VERSIONS = {"1": "watcher_sync.client.client.Client"}
+DEFAULT_API_VERSION = "1"
+
+
+def build_option_parser(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    """Add our options to those of ``openstack``."""
+    parser.add_argument(
+        "--os-watcher-sync-api-version",
+        metavar="VERSION",
+        default=os.environ.get("OS_WATCHER_SYNC_API_VERSION", DEFAULT_API_VERSION),
+        help=f"version of the watcher_sync API, default {DEFAULT_API_VERSION} (OS_WATCHER_SYNC_API_VERSION)",
+    )
+    parser.add_argument(
+        "--os-watcher-sync-endpoint",
+        metavar="URL",
+        default=os.environ.get("WATCHER_SYNC_ENDPOINT"),
+        help="root of the watcher_sync API, instead of what the service catalog says (WATCHER_SYNC_ENDPOINT)",
+    )
+    return parser
+
+
+def make_client(instance: Any) -> Client:
+    """The client, when the first command asks for it.
+
+    :param instance: osc_lib's ClientManager, with its session set up.
+    """
+    config = instance.get_configuration()
+    return Client(
+        adapter.Adapter(
+            instance.session,
+            service_type=SERVICE_TYPE,
+            interface=instance.interface,
+            region_name=instance.region_name,
+            endpoint_override=config.get("watcher_sync_endpoint") or config.get("watcher_sync_endpoint_override"),
+        )
+    )

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The application behind ``watcher-sync``: which server, with what credentials, and errors in one line.
+
+``--endpoint`` (``WATCHER_SYNC_ENDPOINT``) names the server. Credentials are those of every OpenStack client, read by
+openstacksdk: ``--os-cloud`` and clouds.yaml, or ``--os-auth-type`` with the options of that type, or the same
+as ``OS_*`` in the environment. With credentials and no endpoint, the service catalog says where the server
+is; with an endpoint and no credentials, no token is sent. Nothing is asked of any server before a command needs it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import logging
+import os
+import sys
+from typing import Any
+
+from cliff.app import App
+from cliff.commandmanager import CommandManager
+from keystoneauth1 import adapter, loading, noauth
+from keystoneauth1 import exceptions as keystone
+
+from watcher_sync.client.client import Client
+from watcher_sync.client.commands.base import one_line_errors
+from watcher_sync.client.errors import NotConfigured
+from watcher_sync.client.transport import SERVICE_TYPE
+
+COMMANDS = "watcher_sync.cli"
+
+_TIMEOUT = 30.0
+
+
+class Clients:
+    """What the commands get their client from, here as under OpenStackClient: by the attribute's name."""
+
+    def __init__(self, options: argparse.Namespace, cloud: Cloud | None) -> None:
+        self._options = options
+        self._cloud = cloud
+        self._client: Client | None = None
+
+    @property
+    def watcher_sync(self) -> Client:
+        """The client, made once.
+
+        :raises NotConfigured: when nothing says where the server is.
+        """
+        if self._client is None:
+            options = self._options
+            if self._cloud is not None:
+                found = self._cloud.adapter(options)
+            elif options.endpoint:
+                session = loading.load_session_from_argparse_arguments(options, auth=noauth.NoAuth(options.endpoint))
+                found = adapter.Adapter(session, endpoint_override=options.endpoint)
+            else:
+                raise NotConfigured(
+                    "no server: name it by --endpoint or WATCHER_SYNC_ENDPOINT, "
+                    "or give credentials by --os-cloud, --os-auth-type or OS_*"
+                )
+            self._client = Client(found, timeout=float(options.timeout or _TIMEOUT))
+        return self._client
+
+
+class Cloud:
+    """Credentials, where there are any: from the command line, the environment or clouds.yaml."""
+
+    def __init__(self) -> None:
+        # Imported here: it takes longer than all the rest, and without credentials nobody needs it.
+        from openstack import exceptions
+        from openstack.config import OpenStackConfig
+
+        self._errors = (exceptions.SDKException, keystone.ClientException)
+        try:
+            self._config = OpenStackConfig()
+        except self._errors as exc:
+            raise NotConfigured(" ".join(str(exc).split())) from None
+
+    def register(self, parser: argparse.ArgumentParser, argv: list[str]) -> None:
+        """Add the options of the authentication type that ``argv`` or the environment names.
+
+        :raises NotConfigured: when there is no such type or no such cloud.
+        """
+        try:
+            self._config.register_argparse_arguments(parser, list(argv), service_keys=[SERVICE_TYPE])
+        except self._errors as exc:
+            raise NotConfigured(" ".join(str(exc).split())) from None
+
+    def adapter(self, options: argparse.Namespace) -> adapter.Adapter:
+        """:raises NotConfigured: when something is missing that the authentication needs."""
+        try:
+            region = self._config.get_one(argparse=options)
+            return adapter.Adapter(
+                region.get_session(),
+                service_type=SERVICE_TYPE,
+                interface=region.get_interface(SERVICE_TYPE),
+                region_name=region.get_region_name(SERVICE_TYPE),
+                endpoint_override=options.endpoint or region.get_endpoint(SERVICE_TYPE),
+            )
+        except self._errors as exc:
+            raise NotConfigured(" ".join(str(exc).split())) from None
+
+
+def _speaks_of_a_cloud(argv: list[str]) -> bool:
+    """Whether the command line or the environment gives credentials, or asks which options there are."""
+    given = any(word.startswith("--os") or word in ("help", "-h", "--help") for word in argv)
+    return given or any(os.environ.get(name) for name in ("OS_CLOUD", "OS_AUTH_TYPE", "OS_AUTH_URL"))
+
+
+class Shell(App):
+    """``watcher-sync``."""
+
+    NAME = "watcher-sync"
+    DEFAULT_VERBOSE_LEVEL = 0
+    """What libraries tell about themselves is no output of a command; -v and -vv show it."""
+
+    def __init__(self, argv: list[str]) -> None:
+        """:param argv: the command line without the program; which options there are depends on it."""
+        self._argv = argv
+        self._cloud = Cloud() if _speaks_of_a_cloud(argv) else None
+        self.client_manager: Clients | None = None
+        super().__init__(
+            description="watcher_sync: one live, ordered, persisted model of a cloud",
+            version=importlib.metadata.version("watcher-sync"),
+            command_manager=CommandManager(COMMANDS),
+            deferred_help=True,
+        )
+
+    def build_option_parser(
+        self, description: str | None, version: str | None, argparse_kwargs: dict[str, Any] | None = None
+    ) -> argparse.ArgumentParser:
+        """Options that stand before the command."""
+        # Without abbreviations: a command's option must not be taken for the beginning of one of these.
+        parser = super().build_option_parser(description, version, {"allow_abbrev": False, **(argparse_kwargs or {})})
+        one_line_errors(parser)
+        parser.add_argument(
+            "--endpoint",
+            metavar="URL",
+            default=os.environ.get("WATCHER_SYNC_ENDPOINT"),
+            help="root of the API, such as http://127.0.0.1:8775 (WATCHER_SYNC_ENDPOINT)",
+        )
+        if self._cloud is not None:
+            self._cloud.register(parser, self._argv)
+        else:
+            loading.register_session_argparse_arguments(parser)
+        parser.set_defaults(timeout=None)
+        return parser
+
+    def initialize_app(self, argv: list[str]) -> None:
+        """Before a command."""
+        if not self.options.verbose_level and not self.options.debug:
+            # What it warns of is in the error as well, which is one line.
+            logging.getLogger("keystoneauth").setLevel(logging.ERROR)
+        self.client_manager = Clients(self.options, self._cloud)
+
+    def run_subcommand(self, argv: list[str]) -> int:
+        """Run one command; an unknown one is a wrong usage, told in one line."""
+        try:
+            self.command_manager.find_command(argv)
+        except ValueError:
+            given = " ".join(argv[:3])
+            like = ", ".join(self.get_fuzzy_matches(argv[0])[:8]) if not argv[0].startswith("-") else ""
+            print(f"error: no command {given!r}; {f'like it: {like}' if like else 'see --help'}", file=sys.stderr)
+            return 2
+        return super().run_subcommand(argv)
+
+    def interact(self) -> None:
+        """There is no interactive mode."""
+        print("error: no command given; see watcher-sync --help", file=sys.stderr)
+        sys.exit(2)
+
+
+def run(argv: list[str]) -> int:
+    """Run one command line.
+
+    :param argv: without the program.
+    :returns: the exit status: 0 done, 1 failed, 2 wrong usage.
+    """
+    try:
+        shell = Shell(argv)
+    except NotConfigured as exc:
+        print(f"error: {exc}", file=sys.stderr)
+        return 2
+    return shell.run(argv)

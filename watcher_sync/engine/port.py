@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The engine's own small HTTP port: ``/healthz``, ``/readyz``, ``/metrics``.
+
+It answers from memory alone: no request waits for the database, the broker or the engine's thread, so it
+answers just when it is needed most. Each request has a thread of its own for at most some seconds; there
+is nothing to write and nothing to guess, and no authentication (see ``[monitoring] host``).
+"""
+
+from __future__ import annotations
+
+import datetime
+import socket
+import socketserver
+import threading
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+from wsgiref import simple_server
+
+import msgspec
+from oslo_config import cfg
+from oslo_log import log as logging
+from prometheus_client import make_wsgi_app
+
+from watcher_sync.engine import metrics
+from watcher_sync.engine.engine import Engine
+from watcher_sync.engine.health import readiness
+from watcher_sync.exceptions import ConfigError
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+LOG = logging.getLogger(__name__)
+
+_PATHS = ("/healthz", "/readyz", "/metrics")
+
+_RETRY = 5.0
+"""Seconds between two attempts to open a port that was free before the fork and is not now."""
+
+
+def make_application(
+    engine: Engine,
+    *,
+    now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
+) -> WSGIApplication:
+    """The three paths as a WSGI application."""
+    scrape = make_wsgi_app(metrics.make_registry(engine, now=now))
+
+    def get(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        path = environ.get("PATH_INFO", "")
+        if path == "/metrics":
+            return scrape({**environ, "REQUEST_METHOD": "GET"}, start_response)  # type: ignore[no-any-return]
+        if path not in _PATHS:
+            return _answer(start_response, "404 Not Found", {"paths": _PATHS})
+        if path == "/healthz":
+            status = "503 Service Unavailable" if engine.ended else "200 OK"
+            return _answer(start_response, status, {"alive": not engine.ended})
+        found = readiness(engine, now())
+        return _answer(start_response, "200 OK" if found.ready else "503 Service Unavailable", found)
+
+    def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
+            return _answer(start_response, "405 Method Not Allowed", {}, ("Allow", "GET, HEAD"))
+        body = get(environ, start_response)
+        return [] if environ["REQUEST_METHOD"] == "HEAD" else body
+
+    return application
+
+
+def check_port(conf: cfg.ConfigOpts) -> None:
+    """Find out before the fork whether the port can be opened.
+
+    :raises ConfigError: when it cannot.
+    """
+    if not conf.monitoring.port:
+        return
+    try:
+        _make_server(conf.monitoring.host, conf.monitoring.port).server_close()
+    except OSError as exc:
+        where = f"{conf.monitoring.host} port {conf.monitoring.port}"
+        raise ConfigError(f"[monitoring] {where} cannot be opened: {exc.strerror or exc}") from None
+
+
+class MonitoringPort:
+    """Serves an application on ``[monitoring] host`` and ``port``, in a thread; started after the fork."""
+
+    def __init__(self, conf: cfg.ConfigOpts, application: WSGIApplication) -> None:
+        self._host: str = conf.monitoring.host
+        self._port: int = conf.monitoring.port
+        self._application = application
+        self._stopping = threading.Event()
+        # Guards _server: once it is set, the thread will serve, and has to be told to end.
+        self._lock = threading.Lock()
+        self._server: simple_server.WSGIServer | None = None
+        self._thread = threading.Thread(target=self._run, name="monitoring", daemon=True)
+
+    def start(self) -> None:
+        """Open the port, if one is configured; returns at once."""
+        if self._port:
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Close the port."""
+        with self._lock:
+            self._stopping.set()
+            server = self._server
+        if server is not None:
+            server.shutdown()
+        if self._thread.is_alive():
+            self._thread.join(5)
+
+    def _run(self) -> None:
+        complained = False
+        while not self._stopping.is_set():
+            try:
+                server = _make_server(self._host, self._port)
+            except OSError as exc:
+                if not complained:
+                    LOG.error("The port %s for monitoring cannot be opened: %s; trying again", self._port, exc)
+                complained = True
+                self._stopping.wait(_RETRY)
+                continue
+            server.set_app(self._application)
+            with server:
+                with self._lock:
+                    if self._stopping.is_set():
+                        return
+                    self._server = server
+                LOG.info("Monitoring answers on %s port %d", self._host, self._port)
+                server.serve_forever(poll_interval=0.2)
+            return
+
+
+class _Server(socketserver.ThreadingMixIn, simple_server.WSGIServer):
+    daemon_threads = True
+    block_on_close = False
+
+    def server_bind(self) -> None:
+        # The library's own asks the resolver for the name of the address, which may take long.
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
+        self.setup_environ()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        LOG.debug("A request for monitoring was cut off")
+
+
+class _Server6(_Server):
+    address_family = socket.AF_INET6
+
+
+class _Handler(simple_server.WSGIRequestHandler):
+    timeout = 10
+    """Seconds that a client may take over its request."""
+    server_version = "watcher-sync"
+
+    def address_string(self) -> str:
+        return str(self.client_address[0])
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """A probe every second is nothing to log."""
+
+
+def _make_server(host: str, port: int) -> simple_server.WSGIServer:
+    family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    cls = _Server6 if family == socket.AF_INET6 else _Server
+    return cls((str(address[0]), port), _Handler)
+
+
+def _answer(start_response: StartResponse, status: str, document: Any, *headers: tuple[str, str]) -> Iterable[bytes]:
+    body = msgspec.json.encode(document) + b"\n"
+    length = ("Content-Length", str(len(body)))
+    start_response(status, [("Content-Type", "application/json"), length, ("Cache-Control", "no-store"), *headers])
+    return [body]

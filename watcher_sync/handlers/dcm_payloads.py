@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a DCM event says, as far as the model uses it, and where in the event it says it.
+
+DCM's contract is a CloudEvent of type ``dcm.status.{service type}`` from ``dcm/providers/{provider}`` under the
+NATS subject ``dcm.{service type}``, about the instance in ``data.id``. Publishers deviate from it: some name
+themselves ``kubevirt.localhost``, some leave ``data.id`` out, and the older ones put all of it into one
+name, ``dcm.providers.{provider}.{service type}.instances.{id}.status``, as type or as subject.
+
+The structs are partial: what the model does not need is skipped by the decoder. Pure functions, for any
+thread.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import re
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from watcher_sync.events import Event
+from watcher_sync.exceptions import InvalidEvent
+from watcher_sync.model.kinds import LongText, Text
+
+Name = Annotated[str, Meta(min_length=1, max_length=255)]
+
+
+class StatusData(msgspec.Struct, gc=False):
+    """The data of a status event."""
+
+    status: Name
+    id: Text | None = None
+    message: LongText | None = None
+    timestamp: datetime.datetime | None = None
+    output_spec: dict[str, Any] | UnsetType | None = UNSET
+
+
+class HealthData(msgspec.Struct, gc=False, rename="camel"):
+    """The data of an agent's warning about a provider."""
+
+    service_type: Name
+    affected_provider: Name
+    reason: LongText | None = None
+    agent_name: Text | None = None
+
+
+class Legacy(msgspec.Struct, frozen=True):
+    """What the older form of a type or subject tells."""
+
+    provider: str
+    service_type: str
+    instance_id: str
+
+
+def service_type_of(event: Event) -> str:
+    """The service type that the event is of: by its NATS subject, else by its type, else by its CloudEvents subject.
+
+    :raises InvalidEvent: when none of them tells.
+    """
+    found = _service_type(event.channel) or _service_type(event.type)
+    if found is None:
+        legacy = legacy_of(event)
+        found = legacy.service_type if legacy is not None else _service_type(event.subject)
+    if found is None:
+        raise InvalidEvent(f"type: no service type in {event.type[:64]!r}, expected dcm.status.<service type>")
+    return found
+
+
+def instance_id_of(event: Event, data: StatusData) -> str:
+    """The id of the instance: ``data.id``, else the subject unless it is ``dcm.*``, else by the older form.
+
+    :raises InvalidEvent: when none of them tells.
+    """
+    if data.id:
+        return data.id
+    if event.subject and not event.subject.startswith("dcm."):
+        return event.subject
+    legacy = legacy_of(event)
+    if legacy is None:
+        raise InvalidEvent("data.id: missing, and neither the subject nor the type names an instance")
+    return legacy.instance_id
+
+
+def provider_of(event: Event) -> str:
+    """The provider that published the event: by its CloudEvents source.
+
+    ``dcm/providers/kubevirt`` and ``kubevirt.localhost`` are both ``kubevirt``; another source is taken as it stands.
+    """
+    return _provider(event.origin)
+
+
+def legacy_of(event: Event) -> Legacy | None:
+    """What the older form of the subject, else of the type, tells; None where neither has it."""
+    return _legacy(event.subject) or _legacy(event.type)
+
+
+def time_of(event: Event, data: StatusData) -> tuple[datetime.datetime, str] | None:
+    """When the publisher said it, and in which field: ``time`` of the CloudEvent, else ``data.timestamp``."""
+    if event.time is not None:
+        return event.time, "time"
+    return (data.timestamp, "data.timestamp") if data.timestamp is not None else None
+
+
+_SERVICE_TYPE = re.compile(r"dcm\.(?:status\.)?([^.]+)")
+_PROVIDER = re.compile(r"/*dcm/providers/(.+?)/*")
+_LOCAL = re.compile(r"(.+)\.localhost")
+_LEGACY = re.compile(r"dcm\.providers\.(.+?)\.([^.]+)\.instances\.(.+)\.status")
+
+
+@functools.lru_cache(maxsize=1024)
+def _service_type(name: str) -> str | None:
+    """``vm`` of ``dcm.vm`` and of ``dcm.status.vm``. Few names come again and again: remembering is a saving."""
+    match = _SERVICE_TYPE.fullmatch(name)
+    return match[1] if match is not None and match[1] != "status" else None
+
+
+@functools.lru_cache(maxsize=1024)
+def _provider(origin: str) -> str:
+    match = _PROVIDER.fullmatch(origin) or _LOCAL.fullmatch(origin)
+    return match[1] if match is not None else origin
+
+
+def _legacy(name: str) -> Legacy | None:
+    if not name.startswith("dcm.providers."):
+        return None
+    match = _LEGACY.fullmatch(name)
+    return Legacy(*match.groups()) if match is not None else None

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The service types of a DCM control plane: which statuses each has, and what publishers call them instead.
+
+The six that DCM declares are here. A package adds its own with an entry point in the group
+``watcher_sync.service_types``, which names a :class:`ServiceType`::
+
+    [entry_points]
+    watcher_sync.service_types =
+        gpu = my_package:GPU
+
+An entry that says ``extends=True`` adds statuses and aliases to a service type that is declared elsewhere.
+
+Guaranteed: what a status means does not depend on the order in which packages are installed. Two that declare
+the same service type, or give the same word of one service type two meanings, are refused when a process
+starts, and both are named. A plugin that cannot be loaded costs only itself and is shown.
+
+A status is compared in upper case. Immutable once made; any thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+from stevedore import ExtensionManager
+
+from watcher_sync.exceptions import PluginConflict
+
+NAMESPACE: Final = "watcher_sync.service_types"
+
+OURS: Final = "watcher_sync"
+"""Who declares the service types of this module, in messages."""
+
+
+class ServiceType(msgspec.Struct, frozen=True, kw_only=True):
+    """The statuses of one service type."""
+
+    name: str
+    """As it stands in the subject: ``vm`` of ``dcm.vm``."""
+    statuses: frozenset[str] = frozenset()
+    """In upper case."""
+    aliases: Mapping[str, str] = {}
+    """What publishers say, in upper case -> the status that it means."""
+    extends: bool = False
+    """Whether it only adds to a service type that is declared elsewhere."""
+
+
+BUILTIN: Final = (
+    ServiceType(
+        name="vm",
+        # All are DCM's but the last: KubeVirt's Unknown means none of the others, and is kept.
+        statuses=frozenset(
+            ["PROVISIONING", "RUNNING", "STOPPED", "FAILED", "DELETED", "DELETING", "PAUSED", "STOPPING", "UNKNOWN"],
+        ),
+        aliases={
+            # Phases of a virtual machine instance, and printable statuses of a virtual machine, of KubeVirt.
+            "PENDING": "PROVISIONING",
+            "SCHEDULING": "PROVISIONING",
+            "SCHEDULED": "PROVISIONING",
+            "SUCCEEDED": "STOPPED",
+            "STARTING": "PROVISIONING",
+            "TERMINATING": "DELETING",
+        },
+    ),
+    ServiceType(
+        name="container",
+        statuses=frozenset(["PENDING", "RUNNING", "SUCCEEDED", "FAILED", "UNKNOWN", "DELETED"]),
+    ),
+    ServiceType(
+        name="cluster",
+        statuses=frozenset(
+            [
+                "PENDING",
+                "PROVISIONING",
+                "PROGRESSING",
+                "ACTIVE",
+                "READY",
+                "DEGRADED",
+                "UNAVAILABLE",
+                "FAILED",
+                "DELETING",
+                "DELETED",
+            ],
+        ),
+    ),
+    ServiceType(
+        name="storage",
+        statuses=frozenset(["PROVISIONING", "RUNNING", "FAILED", "DELETING", "DELETED"]),
+    ),
+    ServiceType(
+        name="network",
+        statuses=frozenset(["PENDING", "READY", "DELETED"]),
+    ),
+    ServiceType(
+        name="database",
+        statuses=frozenset(["PENDING", "RUNNING", "FAILED", "UNKNOWN", "DELETING", "DELETED"]),
+    ),
+)
+
+
+class ServiceTypes:
+    """All service types of this process: ours and the plugins'."""
+
+    def __init__(self, declared: Iterable[tuple[str, ServiceType]] = ()) -> None:
+        """:param declared: (who, service type) pairs beyond the built-in ones.
+
+        :raises PluginConflict: when two disagree; names both.
+        """
+        every = [*((OURS, service) for service in BUILTIN), *declared]
+        self._owner: dict[str, str] = {}
+        self._words: dict[str, dict[str, tuple[str, str]]] = {}
+        for who, service in every:
+            if not service.extends:
+                self._declare(who, service)
+        for who, service in every:
+            self._add_words(who, service)
+        self._meaning = {n: {word: status for word, (status, _) in w.items()} for n, w in self._words.items()}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._meaning
+
+    def names(self) -> list[str]:
+        """The names, sorted."""
+        return sorted(self._meaning)
+
+    def statuses(self, name: str) -> list[str]:
+        """The statuses of a service type, sorted, aliases left out.
+
+        :raises KeyError: when there is no such service type.
+        """
+        return sorted(set(self._meaning[name].values()))
+
+    def status(self, name: str, told: str) -> str | None:
+        """The status that a publisher's word means; None where nobody knows it.
+
+        :raises KeyError: when there is no such service type.
+        """
+        return self._meaning[name].get(told.upper())
+
+    def _declare(self, who: str, service: ServiceType) -> None:
+        taken = self._owner.get(service.name)
+        if taken is not None:
+            raise PluginConflict(f"{taken!r} and {who!r} both declare the service type {service.name!r}")
+        self._owner[service.name] = who
+        self._words[service.name] = {}
+
+    def _add_words(self, who: str, service: ServiceType) -> None:
+        words = self._words.get(service.name)
+        if words is None:
+            raise PluginConflict(f"{who!r} extends the service type {service.name!r}, which nobody declares")
+        for word, status in (*((s, s) for s in sorted(service.statuses)), *service.aliases.items()):
+            status = status.upper()
+            meant, by = words.setdefault(word.upper(), (status, who))
+            if meant != status:
+                raise PluginConflict(
+                    f"{by!r} and {who!r} disagree on what {word!r} means for {service.name!r}: {meant} or {status}"
+                )
+
+
+def load_service_types() -> tuple[ServiceTypes, list[tuple[str, str]]]:
+    """The built-in service types and those of the installed plugins.
+
+    :returns: them, and (name, reason) of each plugin that could not be loaded.
+    :raises PluginConflict: when two plugins disagree; names both.
+    """
+    failures: list[tuple[str, str]] = []
+
+    def failed(_manager: object, entry_point: Any, exc: BaseException) -> None:
+        failures.append((f"{NAMESPACE}: {entry_point.name}", f"{type(exc).__name__}: {exc}"))
+
+    manager: ExtensionManager[Any] = ExtensionManager(NAMESPACE, on_load_failure_callback=failed)
+    declared: list[tuple[str, ServiceType]] = []
+    for extension in sorted(manager, key=lambda e: (e.name, e.module_name)):
+        if isinstance(extension.plugin, ServiceType):
+            declared.append((f"{extension.name} ({extension.module_name})", extension.plugin))
+        else:
+            failures.append((f"{NAMESPACE}: {extension.name}", f"{extension.plugin!r} is not a ServiceType"))
+    return ServiceTypes(declared), failures

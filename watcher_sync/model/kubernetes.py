@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kinds of Kubernetes: clusters, workloads, pods, and the VNF instances that are made of them.
+
+Who owns whom is told by uid only: ``owner_uid`` is the uid of the owner reference with ``controller: true``,
+of a pod its ReplicaSet, StatefulSet or DaemonSet, of a ReplicaSet its Deployment. Names tell nothing: they
+are cut, and one is often the beginning of another. What is asked for by name, a workload that somebody
+registered, is looked up by its full name.
+
+No kind here refers to another in the sense of :class:`~watcher_sync.model.kinds.Reference`: nothing is
+derived from the pods of a cluster or of a workload, since that would cost as much as there are pods at every event.
+
+Uids are never used again, so what is deleted stays deleted. The name of a cluster is, when an operator takes
+the cluster out and in again.
+"""
+
+from __future__ import annotations
+
+import datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from watcher_sync.model.kinds import Count, Derived, Doc, Entity, In, LongText, Text, kind
+from watcher_sync.model.view import View
+
+FullName = Annotated[str, msgspec.Meta(max_length=600)]
+"""``cluster/namespace/kind/name``."""
+
+ObjectName = Annotated[str, msgspec.Meta(max_length=253)]
+"""A name as Kubernetes allows it (RFC 1123 subdomain)."""
+
+
+def full_name(cluster: str | None, namespace: str | None, kind_name: str | None, name: str | None) -> str:
+    """What an object is looked up by: its cluster, namespace, kind and name; unique at any time."""
+    return f"{cluster or ''}/{namespace or ''}/{kind_name or ''}/{name or ''}"
+
+
+def _name_of_workload(_view: View, workload: Workload) -> str:
+    return full_name(workload.cluster, workload.namespace, workload.kind, workload.name)
+
+
+def _name_of_pod(_view: View, pod: Pod) -> str:
+    return full_name(pod.cluster, pod.namespace, "Pod", pod.name)
+
+
+@kind("cluster", plural="clusters", ids_reused=True)
+class Cluster(Entity, frozen=True, kw_only=True, gc=False):
+    """A cluster of Kubernetes. Id: the name that the configuration gives it."""
+
+    state: Annotated[
+        Literal["connected", "disconnected", "unknown"], In("state"), Doc("Whether its API server answers.")
+    ] = "unknown"
+    detail: Annotated[LongText | None, In("state"), Doc("Why it is not connected.")] = None
+    version: Annotated[Text | None, In("state"), Doc("Version of its API server.")] = None
+    has_synced: Annotated[bool | None, In("sync"), Doc("Whether every listing was complete at least once.")] = None
+    last_sync_at: Annotated[datetime.datetime | None, In("sync"), Doc("When all was last listed in full.")] = None
+    counts: Annotated[dict[str, Any] | None, In("sync"), Doc("Kind -> objects at the last full listing.")] = None
+
+
+@kind(
+    "workload",
+    plural="workloads",
+    indexes=("cluster", "namespace", "owner_uid", "full_name"),
+    derived=(Derived("full_name", _name_of_workload, alone=True),),
+)
+class Workload(Entity, frozen=True, kw_only=True, gc=False):
+    """What makes pods: a Deployment, ReplicaSet, StatefulSet or DaemonSet. Id: its uid."""
+
+    kind: Annotated[
+        Text | None, In("state"), Doc("Deployment, ReplicaSet, StatefulSet, DaemonSet, or a kind watched by option.")
+    ] = None
+    name: Annotated[ObjectName | None, In("state"), Doc("Its name.")] = None
+    namespace: Annotated[Text | None, In("state"), Doc("Its namespace.")] = None
+    cluster: Annotated[Text | None, In("state"), Doc("Its cluster.")] = None
+    full_name: Annotated[FullName | None, Doc("cluster/namespace/kind/name.")] = None
+    owner_uid: Annotated[Text | None, In("state"), Doc("Uid of what controls it: a ReplicaSet's Deployment.")] = None
+    owner_kind: Annotated[Text | None, In("state"), Doc("Kind of what controls it.")] = None
+    replicas: Annotated[Count | None, In("state"), Doc("Pods wanted.")] = None
+    ready_replicas: Annotated[Count | None, In("state"), Doc("Pods ready.")] = None
+    updated_replicas: Annotated[Count | None, In("state"), Doc("Pods of the newest template.")] = None
+    generation: Annotated[Count | None, In("state"), Doc("Grows with every change of what is wanted.")] = None
+    observed_generation: Annotated[Count | None, In("state"), Doc("The generation its controller has seen.")] = None
+    labels: Annotated[dict[str, Any] | None, In("state"), Doc("Its labels.")] = None
+    created_at: Annotated[datetime.datetime | None, In("state"), Doc("When it was created.")] = None
+    resource_version: Annotated[Text | None, In("state"), Doc("Opaque; of what is shown.")] = None
+
+
+@kind(
+    "pod",
+    plural="pods",
+    indexes=("cluster", "namespace", "node", "owner_uid", "workload_uid", "full_name"),
+    derived=(Derived("full_name", _name_of_pod, alone=True),),
+)
+class Pod(Entity, frozen=True, kw_only=True, gc=False):
+    """A pod. Id: its uid."""
+
+    name: Annotated[ObjectName | None, In("state"), Doc("Its name.")] = None
+    namespace: Annotated[Text | None, In("state"), Doc("Its namespace.")] = None
+    cluster: Annotated[Text | None, In("state"), Doc("Its cluster.")] = None
+    full_name: Annotated[FullName | None, Doc("cluster/namespace/Pod/name.")] = None
+    node: Annotated[Text | None, In("state"), Doc("The node that it was bound to.")] = None
+    phase: Annotated[Text | None, In("state"), Doc("Pending, Running, Succeeded, Failed or Unknown.")] = None
+    reason: Annotated[Text | None, In("state"), Doc("Why it is in this phase, such as Evicted.")] = None
+    ready: Annotated[bool | None, In("state"), Doc("Whether its condition Ready is true.")] = None
+    restarts: Annotated[Count | None, In("state"), Doc("Restarts of all its containers.")] = None
+    crash_looping: Annotated[bool | None, In("state"), Doc("Whether a container waits in CrashLoopBackOff.")] = None
+    deleted_at: Annotated[datetime.datetime | None, In("state"), Doc("When its deletion was asked for.")] = None
+    ip_address: Annotated[Text | None, In("state"), Doc("Its address.")] = None
+    owner_uid: Annotated[Text | None, In("state"), Doc("Uid of what controls it.")] = None
+    owner_kind: Annotated[Text | None, In("state"), Doc("Kind of what controls it.")] = None
+    workload_uid: Annotated[
+        Text | None, In("workload"), Doc("Uid at the top of its owner chain: of a Deployment, not its ReplicaSet.")
+    ] = None
+    labels: Annotated[dict[str, Any] | None, In("state"), Doc("Its labels.")] = None
+    created_at: Annotated[datetime.datetime | None, In("state"), Doc("When it was created.")] = None
+    resource_version: Annotated[Text | None, In("state"), Doc("Opaque; of what is shown.")] = None
+
+
+def last_written(_view: View, vnf: VnfInstance) -> datetime.datetime | None:
+    """When it was last registered anew or seen to differ, whichever is later."""
+    times = [t for t in (vnf.registered_at, vnf.observed_at) if t is not None]
+    return max(times, default=None)
+
+
+@kind(
+    "vnf_instance",
+    plural="vnf_instances",
+    anchor="registration",
+    indexes=("cluster", "namespace", "vnfd_id", "state"),
+    derived=(Derived("updated_at", last_written, alone=True),),
+)
+class VnfInstance(Entity, frozen=True, kw_only=True, gc=False):
+    """A network function that runs in a cluster. Id: given by who registered it, else a uuid.
+
+    The registration is written through the REST API; what is observed, by the sync alone.
+    """
+
+    name: Annotated[Text | None, In("registration"), Doc("Name that the writer gave it.")] = None
+    cluster: Annotated[Text | None, In("registration"), Doc("The cluster it runs in.")] = None
+    namespace: Annotated[Text | None, In("registration"), Doc("The namespace it runs in.")] = None
+    vnfd_id: Annotated[Text | None, In("registration"), Doc("Its descriptor (VNFD).")] = None
+    flavour_id: Annotated[Text | None, In("registration"), Doc("Its deployment flavour.")] = None
+    vdus: Annotated[
+        dict[str, Any] | None, In("registration"), Doc("VDU -> its workload and its initial, min and max pods.")
+    ] = None
+    aspects: Annotated[
+        dict[str, Any] | None, In("registration"), Doc("Scaling aspect -> max_scale_level and deltas per VDU.")
+    ] = None
+    levels: Annotated[
+        dict[str, Any] | None, In("registration"), Doc("Scaling aspect -> for each level from 0, pods per VDU.")
+    ] = None
+    created_at: Annotated[datetime.datetime | None, In("registration"), Doc("When it was registered first.")] = None
+    registered_at: Annotated[datetime.datetime | None, In("registration"), Doc("When it was registered last.")] = None
+    state: Annotated[
+        Literal["UNKNOWN", "SYNCED", "DRIFTED", "SETTLING", "OUT_OF_RANGE", "UNRESOLVED"],
+        In("observed"),
+        Doc("How what runs compares with the levels."),
+    ] = "UNKNOWN"
+    scale_level: Annotated[
+        dict[str, Any] | None, In("observed"), Doc("Scaling aspect -> level; absent until a level was seen.")
+    ] = None
+    nearest_level: Annotated[
+        dict[str, Any] | None, In("observed"), Doc("Aspect that matches no level -> the nearest lower one, or null.")
+    ] = None
+    observed: Annotated[dict[str, Any] | None, In("observed"), Doc("VDU -> pods that count.")] = None
+    vdu_results: Annotated[
+        dict[str, Any] | None, In("observed"), Doc("VDU -> result, what else was seen, and why.")
+    ] = None
+    vnfc_resource_info: Annotated[
+        list[dict[str, Any]] | None, In("observed"), Doc("SOL003's vnfcResourceInfo, and the pod behind each.")
+    ] = None
+    vnfc_info: Annotated[list[dict[str, Any]] | None, In("observed"), Doc("SOL003's vnfcInfo.")] = None
+    vacant: Annotated[
+        list[dict[str, Any]] | None, In("observed"), Doc("Places of vnfcResourceInfo that wait for a pod.")
+    ] = None
+    observed_at: Annotated[datetime.datetime | None, In("observed"), Doc("When what is observed last changed.")] = None
+    updated_at: Annotated[datetime.datetime | None, Doc("The later of the two times.")] = None
+
+
+KINDS = (Cluster, Workload, Pod, VnfInstance)

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which pods are a VDU's: those whose controller is the registered workload, by uid and never by name.
+
+Pod -> ReplicaSet -> Deployment; pod -> StatefulSet; pod -> DaemonSet. A pod of a Job, of another Deployment
+whose name begins alike, or of nobody, has another uid above it and does not come in question.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from watcher_sync.model.kubernetes import Pod, Workload, full_name
+from watcher_sync.model.view import View
+
+KINDS = ("Pod", "Deployment", "ReplicaSet", "DaemonSet", "StatefulSet")
+"""What a VDU can be made of."""
+
+_NO_TIME = datetime.datetime.min.replace(tzinfo=datetime.UTC)
+
+
+class Sight(msgspec.Struct, frozen=True, kw_only=True):
+    """What was seen of one VDU, where the listings it needs were complete."""
+
+    kind: str
+    """Kind of the workload."""
+    name: str
+    resolved: bool
+    """Whether the workload exists; a pod that does not is none of its VDU's pods, and no more is to be said."""
+    pods: tuple[Pod, ...] = ()
+    """All its pods, counted or not, in the order of their creation."""
+    wanted: int | None = None
+    """Pods that the workload's own specification asks for."""
+    updated: int | None = None
+    """Pods of the workload's newest template."""
+    behind: bool = False
+    """Whether the workload's controller has not seen its newest specification yet."""
+
+    def counted(self) -> tuple[Pod, ...]:
+        """Those that count."""
+        return tuple(pod for pod in self.pods if counts(pod))
+
+
+def counts(pod: Pod) -> bool:
+    """Whether a pod counts: it runs, and nobody asked for its deletion. One that crashes again and again does."""
+    return pod.phase == "Running" and pod.deleted_at is None
+
+
+def is_settling(sight: Sight) -> bool:
+    """Whether a rollout or a scaling is on its way, so that the number of pods says nothing about the level.
+
+    Surge pods are more than are wanted; in a rolling update that replaces in place some are missing. One that waits
+    for an operator (OnDelete, a partition) with all its pods there is not on its way.
+    """
+    if sight.behind:
+        return True
+    number = len(sight.counted())
+    if sight.wanted is None or number == sight.wanted:
+        return False
+    return number > sight.wanted or (sight.updated is not None and sight.updated < sight.wanted)
+
+
+def look(view: View, *, cluster: str, namespace: str, workload: Mapping[str, Any]) -> Sight:
+    """What the model knows of a VDU's workload and pods.
+
+    :param workload: ``kind`` and ``name`` as registered.
+    """
+    kind, name = str(workload["kind"]), str(workload["name"])
+    path = full_name(cluster, namespace, kind, name)
+    if kind == "Pod":
+        named = [pod for pod in view.by("pod", "full_name", path) if isinstance(pod, Pod)]
+        return Sight(kind=kind, name=name, resolved=True, pods=_in_order(named), wanted=1)
+    found = [w for w in view.by("workload", "full_name", path) if isinstance(w, Workload)]
+    if not found:
+        return Sight(kind=kind, name=name, resolved=False)
+    # Made anew under its name while the deletion of the old one is still to be heard of.
+    newest = max(found, key=lambda w: (w.created_at or _NO_TIME, w.id))
+    return Sight(
+        kind=kind,
+        name=name,
+        resolved=True,
+        pods=_in_order(pods_of(view, newest)),
+        wanted=newest.replicas,
+        updated=newest.updated_replicas,
+        behind=_is_behind(newest),
+    )
+
+
+def pods_of(view: View, workload: Workload) -> list[Pod]:
+    """The pods below a workload, over its ReplicaSets where it is a Deployment."""
+    owners = [workload.id]
+    if workload.kind == "Deployment":
+        sets = view.by("workload", "owner_uid", workload.id)
+        owners = [w.id for w in sets if isinstance(w, Workload) and w.kind == "ReplicaSet"]
+    return [pod for uid in owners for pod in view.by("pod", "owner_uid", uid) if isinstance(pod, Pod)]
+
+
+def top_of(view: View, owner_uid: str | None) -> Workload | None:
+    """The workload at the top of an owner chain; None where the chain is not known to its end.
+
+    :param owner_uid: of the controller at its bottom.
+    """
+    top: Workload | None = None
+    while owner_uid is not None:
+        found = view.get("workload", owner_uid)
+        if not isinstance(found, Workload):
+            break
+        # What owns a Deployment is somebody's operator and no workload.
+        top, owner_uid = found, found.owner_uid if found.kind == "ReplicaSet" else None
+    return None if owner_uid is not None else top
+
+
+def _is_behind(workload: Workload) -> bool:
+    if workload.generation is None:
+        return False
+    return workload.observed_generation is None or workload.observed_generation < workload.generation
+
+
+def _in_order(pods: list[Pod]) -> tuple[Pod, ...]:
+    return tuple(sorted(pods, key=creation))
+
+
+def creation(pod: Pod) -> tuple[datetime.datetime, str, str]:
+    """What orders pods by their creation; Kubernetes tells it in seconds, so the name decides between equals."""
+    return pod.created_at or _NO_TIME, pod.name or "", pod.id

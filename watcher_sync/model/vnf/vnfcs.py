@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""vnfcResourceInfo (ETSI GS NFV-SOL 003, VnfcResourceInfo) whose ids stay while pods come and go.
+
+An entry stands for a *place* in the function, not for a pod. Its pod is replaced: the entry stays, with its id,
+metadata, connection points and storage, and has another resourceId. Whose place a new pod takes is told by
+the StatefulSet's ordinal, by the DaemonSet's node, else by the order of creation.
+
+Only pods that count are shown. The place of one that does not any more is *vacant*, and kept aside, for as long as the
+workload wants more pods than there are: between the end of a pod and the start of the next one, and while the
+workload itself cannot be found, no id is lost.
+
+Beside SOL003's fields an entry has ``pod``: uid, place, time of creation and flags. By the uid a pod that was made
+again under the same name is noticed.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from watcher_sync.model.kubernetes import Pod
+from watcher_sync.model.vnf.matching import Sight
+
+Vnfc = dict[str, Any]
+"""One entry of vnfcResourceInfo."""
+
+
+class PodChange(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one entry; for the log."""
+
+    vdu: str
+    vnfc: str
+    """Id of the entry."""
+    old: str | None
+    """Name of the pod before; None: the entry is new."""
+    new: str | None
+    """Name of the pod now; None: the entry is gone."""
+    old_uid: str | None = None
+    new_uid: str | None = None
+
+
+def pair(
+    old: Sequence[Vnfc], pods: Sequence[Pod], *, place: Callable[[Pod], str | None], limit: int | None = None
+) -> list[tuple[Vnfc | None, Pod]]:
+    """Which entry each pod stands behind; entries that get none are gone.
+
+    :param pods: those that count, in the order of their creation.
+    :param place: what a pod is recognised by when it is replaced, if anything.
+    :param limit: how many entries there may be through new ones: while surge pods run, they wait for the place of
+        one that goes, and the ids outlast the rollout.
+    """
+    by_uid = {pod.id: pod for pod in pods}
+    behind = {_pod(v).get("uid"): v for v in old}
+    paired: dict[str, Pod] = {v["id"]: by_uid[uid] for uid, v in behind.items() if uid in by_uid}
+    vacant = sorted((v for v in old if v["id"] not in paired), key=lambda v: (_pod(v).get("created_at") or "", v["id"]))
+    waiting = [pod for pod in pods if pod.id not in behind]
+    if any(place(pod) is not None for pod in pods):
+        places = {_pod(v).get("place"): v for v in reversed(vacant)}
+        for pod in list(waiting):
+            if (taken := places.pop(place(pod), None)) is not None:
+                paired[taken["id"]] = pod
+                waiting.remove(pod)
+    else:
+        for vnfc, pod in zip(vacant, waiting, strict=False):
+            paired[vnfc["id"]] = pod
+        waiting = waiting[len(vacant) :]
+    known: list[tuple[Vnfc | None, Pod]] = [(v, paired[v["id"]]) for v in old if v["id"] in paired]
+    new = waiting if limit is None else waiting[: max(limit - len(known), 0)]
+    return [*known, *((None, pod) for pod in new)]
+
+
+def vacated(
+    old: Sequence[Vnfc], new: Sequence[Vnfc], wanted: int | None, old_info: Sequence[Mapping[str, Any]]
+) -> list[Vnfc]:
+    """The places that wait for a pod.
+
+    :param old: all entries before, shown and vacant.
+    :param wanted: pods that the workload asks for; None: not known, and all wait.
+    :param old_info: vnfcInfo before; what it says of a place waits with it.
+    """
+    shown = {v["id"] for v in new}
+    information_of = {info.get("vnfcResourceInfoId"): info for info in old_info}
+    empty = [v for v in old if v["id"] not in shown]
+    if wanted is not None:
+        empty = empty[: max(wanted - len(new), 0)]
+    return [{**v, "info": info} if (info := information_of.get(v["id"])) is not None else v for v in empty]
+
+
+def place_of(sight: Sight) -> Callable[[Pod], str | None]:
+    """What pods of a workload are recognised by when they are replaced."""
+    if sight.kind == "StatefulSet":
+        prefix = f"{sight.name}-"
+        return lambda pod: (pod.name or "").removeprefix(prefix)
+    if sight.kind == "DaemonSet":
+        return lambda pod: pod.node
+    return lambda _pod: None
+
+
+def entry(
+    vnfc: Vnfc | None, pod: Pod, *, vdu: str, vnfd_id: str | None, sight: Sight, new_id: Callable[[], str]
+) -> Vnfc:
+    """The entry with this pod behind it; what is not the pod's is kept."""
+    if vnfc is None:
+        vnfc = {
+            "id": new_id(),
+            "zoneId": None,
+            "storageResourceIds": [],
+            "reservationId": None,
+            "vnfcCpInfo": [],
+            "metadata": {},
+        }
+    kept = vnfc.get("computeResource") or {}
+    return {
+        **{name: value for name, value in vnfc.items() if name != "info"},
+        "vduId": vdu,
+        "vnfdId": vnfd_id,
+        "computeResource": {
+            **kept,
+            "vimConnectionId": kept.get("vimConnectionId") or pod.cluster,
+            "resourceProviderId": kept.get("resourceProviderId") or pod.cluster,
+            "resourceId": pod.name,
+            "vimLevelResourceType": sight.kind,
+        },
+        "pod": {
+            "uid": pod.id,
+            "place": place_of(sight)(pod),
+            "node": pod.node,
+            "created_at": _text(pod.created_at),
+            "flags": ["CrashLoopBackOff"] if pod.crash_looping else [],
+        },
+    }
+
+
+def changes(vdu: str, old: Sequence[Vnfc], vacant: Sequence[Vnfc], new: Sequence[Vnfc]) -> list[PodChange]:
+    """What became of the entries of one VDU: replaced, gone or vacant, new.
+
+    :param old: shown before.
+    :param vacant: vacant before.
+    :param new: shown now.
+    """
+    before, after = {v["id"]: v for v in (*vacant, *old)}, {v["id"]: v for v in new}
+    shown = [v["id"] for v in old]
+    found = []
+    for vnfc_id in dict.fromkeys([*shown, *after]):
+        old_name, old_uid = _identity(before.get(vnfc_id))
+        new_name, new_uid = _identity(after.get(vnfc_id))
+        if (old_name, old_uid) != (new_name, new_uid):
+            found.append(PodChange(vdu=vdu, vnfc=vnfc_id, old=old_name, new=new_name, old_uid=old_uid, new_uid=new_uid))
+    return found
+
+
+def information(vnfcs: Sequence[Vnfc], old: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """vnfcInfo (SOL003, VnfcInfo) of these entries; their configurable properties are kept."""
+    before = {info.get("vnfcResourceInfoId"): info for info in old}
+    blank: dict[str, Any] = {"vnfcConfigurableProperties": {}}
+    return [
+        {
+            **before.get(v["id"], blank),
+            "id": before.get(v["id"], {}).get("id") or f"{v['vduId']}-{v['id']}",
+            "vduId": v["vduId"],
+            "vnfcResourceInfoId": v["id"],
+            "vnfcState": "STARTED",
+        }
+        for v in vnfcs
+    ]
+
+
+def _identity(vnfc: Vnfc | None) -> tuple[str | None, str | None]:
+    if vnfc is None:
+        return None, None
+    return (vnfc.get("computeResource") or {}).get("resourceId"), _pod(vnfc).get("uid")
+
+
+def _pod(vnfc: Vnfc) -> Mapping[str, Any]:
+    return vnfc.get("pod") or {}
+
+
+def _text(time: datetime.datetime | None) -> str | None:
+    return None if time is None else time.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Drifts: where reconciliation found the model and the live system to differ, and since when.
+
+A reconciliation replaces what the table says about its scope, which is one source and the kinds that it
+listed completely. A difference that is found again keeps its row, its id and its ``since``; one that is
+found no more goes. Writing nothing new writes nothing.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from watcher_sync.model.kinds import Kinds
+from watcher_sync.storage.database import translated
+from watcher_sync.storage.tables import Tables
+
+_TABLE = Tables(Kinds()).drifts
+"""It does not depend on the entity kinds."""
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """One field of one entity that is not what it should be."""
+
+    kind: str
+    entity_id: str
+    field: str
+    """Empty where the entity as a whole is missing on one side."""
+    model_value: Any = None
+    live_value: Any = None
+    policy: str
+    """heal or observe."""
+
+
+class Drift(Difference, frozen=True, kw_only=True):
+    """A difference as the table keeps it."""
+
+    id: int
+    """Grows; a page's marker."""
+    source: str
+    since: datetime.datetime
+    """When it was first found, aware UTC."""
+
+
+def list_drifts(
+    engine: sa.Engine, *, after: int = 0, limit: int = 1000, kind: str | None = None, source: str | None = None
+) -> list[Drift]:
+    """One page of the drifts, by id.
+
+    :param after: the last id of the page before.
+    :raises DatabaseUnavailable: when the database is away.
+    """
+    query = sa.select(_TABLE).where(_TABLE.c.id > after).order_by(_TABLE.c.id).limit(limit)
+    if kind is not None:
+        query = query.where(_TABLE.c.kind == kind)
+    if source is not None:
+        query = query.where(_TABLE.c.source == source)
+    with translated(), engine.connect() as connection:
+        return [Drift(**row._mapping) for row in connection.execute(query)]
+
+
+def count_drifts(engine: sa.Engine) -> dict[str, int]:
+    """kind -> how many drifts there are.
+
+    :raises DatabaseUnavailable: when the database is away.
+    """
+    query = sa.select(_TABLE.c.kind, sa.func.count().label("drifts")).group_by(_TABLE.c.kind)
+    with translated(), engine.connect() as connection:
+        return {row.kind: row.drifts for row in connection.execute(query)}
+
+
+def replace_drifts(
+    engine: sa.Engine,
+    found: Sequence[Difference],
+    *,
+    source: str,
+    kinds: Collection[str],
+    now: datetime.datetime,
+) -> None:
+    """Make the table say exactly this about these kinds of this source, in one transaction.
+
+    :param found: differences, all of ``kinds``, no field of an entity twice.
+    :param now: since when the new ones are known, aware UTC.
+    :raises DatabaseUnavailable: when the database is away.
+    :raises RowRefused: when it refuses a value; nothing is changed then.
+    """
+    t = _TABLE
+    wanted = {(d.kind, d.entity_id, d.field): d for d in found}
+    scope = sa.and_(t.c.source == source, t.c.kind.in_(list(kinds)))
+    with translated(), engine.begin() as connection:
+        there = {(row.kind, row.entity_id, row.field): row for row in connection.execute(sa.select(t).where(scope))}
+        gone = [{"b_id": row.id} for key, row in there.items() if key not in wanted]
+        changed = [
+            {"b_id": row.id, **_values(difference)}
+            for key, difference in wanted.items()
+            if (row := there.get(key)) is not None and _values(difference) != {n: row._mapping[n] for n in _VALUES}
+        ]
+        new = [
+            {"source": source, "since": now, **msgspec.structs.asdict(difference)}
+            for key, difference in wanted.items()
+            if key not in there
+        ]
+        if gone:
+            connection.execute(sa.delete(t).where(t.c.id == sa.bindparam("b_id")), gone)
+        if changed:
+            change = sa.update(t).where(t.c.id == sa.bindparam("b_id"))
+            connection.execute(change.values({name: sa.bindparam(name) for name in _VALUES}), changed)
+        if new:
+            connection.execute(sa.insert(t), new)
+
+
+_VALUES = ("model_value", "live_value", "policy")
+
+
+def _values(difference: Difference) -> dict[str, Any]:
+    return {name: getattr(difference, name) for name in _VALUES}

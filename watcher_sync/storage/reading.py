@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Entities and their history straight from the tables, for a process that holds no replica.
+
+:class:`TableModel` has the face of the :class:`~watcher_sync.model.model.Model` that handlers and
+transactions use, over one connection: within one database transaction it is one consistent state.
+What it reads it remembers, so it must not outlive that transaction.
+
+Lists are read in pages by key: a page begins after the (sort value, id) of the last row of the page
+before, so it costs the same wherever it is, and what is inserted or deleted meanwhile moves nobody to
+another page. Sorted by id, which never changes, a listing shows each entity that exists throughout exactly
+once. Sorted by a field that changes meanwhile, an entity that moves past the reader is missed or met again.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from watcher_sync.model.kinds import Entity, Kind, Kinds
+from watcher_sync.model.model import Tombstone
+from watcher_sync.model.table import index_values
+from watcher_sync.model.transaction import Transaction
+from watcher_sync.storage.journal import JournalRow, read_head, versions_of
+from watcher_sync.storage.tables import Tables
+
+
+class Sort(msgspec.Struct, frozen=True):
+    """The order of a list: by this field, then by id."""
+
+    field: str = "id"
+    descending: bool = False
+
+
+class After(msgspec.Struct, frozen=True):
+    """The last row of the page before: its sort value and its id."""
+
+    value: str | None
+    id: str
+
+
+class TableModel:
+    """The model as the tables have it, read one entity at a time.
+
+    :param connection: in a transaction with a stable view, or holding the journal's head.
+    """
+
+    def __init__(self, connection: sa.Connection, tables: Tables, kinds: Kinds) -> None:
+        self.kinds = kinds
+        self.generation = read_head(connection, tables)
+        self._connection = connection
+        self._tables = tables
+        self.heard: dict[str, dict[str, datetime.datetime]] = {}
+        """Signs of life that transactions brought: for the caller to persist."""
+        self._known: dict[tuple[str, str], Entity | None] = {}
+
+    def publish(self, transaction: Transaction) -> None:
+        """The transaction is written to the tables, over the same connection."""
+        self.generation = transaction.head
+        self._known.clear()
+        for kind, heard in transaction.heard.items():
+            known = self.heard.setdefault(kind, {})
+            for entity_id, time in heard.items():
+                known[entity_id] = max(time, known.get(entity_id, time))
+
+    def get(self, kind: str, entity_id: str) -> Entity | None:
+        """The entity, or None where it does not exist."""
+        key = (kind, entity_id)
+        if key not in self._known:
+            table = self._tables.entities[kind]
+            row = self._connection.execute(sa.select(table).where(table.c.id == entity_id)).one_or_none()
+            self._known[key] = None if row is None else entity_of(self.kinds[kind], row._mapping)
+        return self._known[key]
+
+    def by(self, kind: str, index: str, value: Any) -> Collection[Entity]:
+        """The entities whose indexed field has this value; for a list field, that contain it.
+
+        :raises KeyError: when the kind declares no such index.
+        """
+        declared = self.kinds[kind]
+        if index not in declared.indexes:
+            raise KeyError((kind, index))
+        table = self._tables.entities[kind]
+        query = sa.select(table).where(equals(declared, table, index, str(value)))
+        found = [entity_of(declared, row._mapping) for row in self._connection.execute(query)]
+        return [entity for entity in found if str(value) in index_values(getattr(entity, index))]
+
+    def indexed_ids(self, kind: str, index: str, value: str) -> set[str]:
+        """Ids by indexed value."""
+        declared = self.kinds[kind]
+        if declared.fields[index].python is str:
+            table = self._tables.entities[kind]
+            query = sa.select(table.c.id).where(equals(declared, table, index, value))
+            return set(self._connection.execute(query).scalars())
+        return {entity.id for entity in self.by(kind, index, value)}
+
+    def tombstone(self, kind: str, entity_id: str) -> Tombstone | None:
+        """What is remembered of a deleted entity."""
+        t = self._tables.tombstones
+        query = sa.select(t).where(t.c.kind == kind, t.c.id == entity_id)
+        row = self._connection.execute(query).one_or_none()
+        if row is None:
+            return None
+        return Tombstone(row.id, versions_of(self.kinds[kind], row.versions), row.deleted_at, row.seq)
+
+
+def entity_of(kind: Kind, row: Mapping[Any, Any]) -> Entity:
+    """The entity that a whole row of its table stands for."""
+    values = dict(row)
+    values["versions"] = versions_of(kind, values["versions"])
+    return kind.cls(**values)
+
+
+def equals(kind: Kind, table: sa.Table, field: str, value: str) -> sa.ColumnElement[bool]:
+    """Whether an indexed field has the value, or, a list, contains it.
+
+    A list is kept as JSON text: it is searched for the value's own JSON text, quotation marks included. (LIKE
+    would take upper for lower case on some databases.)
+    """
+    column: sa.Column[Any] = table.c[field]
+    python = kind.fields[field].python
+    if python is list:
+        text = sa.type_coerce(column, sa.Text())
+        without: sa.ColumnElement[str] = sa.func.replace(text, msgspec.json.encode(value).decode(), "")
+        return without != text
+    wanted: Any = value
+    if python in (int, float):
+        wanted = python(value)
+    elif python is bool:
+        wanted = value.lower() == "true"
+    elif python is datetime.datetime:
+        wanted = msgspec.convert(value, datetime.datetime)
+    same: sa.ColumnElement[bool] = column == wanted
+    return same
+
+
+def read_page(
+    connection: sa.Connection,
+    tables: Tables,
+    kind: Kind,
+    *,
+    names: Sequence[str],
+    filters: Mapping[str, str],
+    sort: Sort,
+    after: After | None,
+    limit: int,
+) -> list[dict[str, Any]]:
+    """One page of a kind's entities as name -> value.
+
+    :param names: the columns to read.
+    :param filters: indexed field -> value; a list field must contain it.
+    :param sort: by id or an indexed text field.
+    :param after: where the page before ended.
+    :raises ValueError: when a filter's value cannot be one of its field.
+    """
+    table = tables.entities[kind.name]
+    key = table.c[sort.field]
+    query = sa.select(*(table.c[name] for name in dict.fromkeys([*names, "id", sort.field])))
+    query = query.where(*(equals(kind, table, field, value) for field, value in filters.items()))
+    if after is not None:
+        query = query.where(_beyond(table, sort, after))
+    order = [table.c.id] if sort.field == "id" else [key.is_(None), key, table.c.id]
+    query = query.order_by(*(c.desc() if sort.descending else c for c in order)).limit(limit)
+    return [dict(row._mapping) for row in connection.execute(query)]
+
+
+def _beyond(table: sa.Table, sort: Sort, after: After) -> sa.ColumnElement[bool]:
+    """The rows after a place in the order; where a field has no value, it is greater than every value."""
+
+    def past(column: sa.ColumnElement[Any], value: Any) -> sa.ColumnElement[bool]:
+        beyond: sa.ColumnElement[bool] = column < value if sort.descending else column > value
+        return beyond
+
+    if sort.field == "id":
+        return past(table.c.id, after.id)
+    key = table.c[sort.field]
+    if after.value is None:
+        same = sa.and_(key.is_(None), past(table.c.id, after.id))
+        return sa.or_(key.is_not(None), same) if sort.descending else same
+    same = sa.and_(key == after.value, past(table.c.id, after.id))
+    if sort.descending:
+        return sa.or_(past(key, after.value), same)
+    return sa.or_(past(key, after.value), same, key.is_(None))
+
+
+def read_item(connection: sa.Connection, tables: Tables, kind: Kind, entity_id: str) -> dict[str, Any] | None:
+    """One entity's whole row, its seq included."""
+    table = tables.entities[kind.name]
+    row = connection.execute(sa.select(table).where(table.c.id == entity_id)).one_or_none()
+    return None if row is None else dict(row._mapping)
+
+
+def read_history(
+    connection: sa.Connection, tables: Tables, kind: str, entity_id: str, *, after: int, limit: int
+) -> list[JournalRow]:
+    """What happened to one entity after a seq, as far back as the journal is kept.
+
+    Rows that moved versions only are left out.
+    """
+    t = tables.journal
+    query = (
+        sa.select(t)
+        .where(t.c.entity_id == entity_id, t.c.kind == kind, t.c.seq > after)
+        .where(sa.or_(sa.type_coerce(t.c.delta, sa.Text()) != "{}", t.c.change != "updated"))
+        .order_by(t.c.seq)
+        .limit(limit)
+    )
+    return [JournalRow(*row) for row in connection.execute(query)]
+
+
+def last_change(connection: sa.Connection, tables: Tables, kind: str, entity_id: str) -> JournalRow | None:
+    """The last journal row of an entity that is still kept."""
+    t = tables.journal
+    query = sa.select(t).where(t.c.entity_id == entity_id, t.c.kind == kind).order_by(t.c.seq.desc()).limit(1)
+    row = connection.execute(query).one_or_none()
+    return None if row is None else JournalRow(*row)
+
+
+def read_last(connection: sa.Connection, tables: Tables, limit: int) -> list[JournalRow]:
+    """The last rows of the journal, in order."""
+    t = tables.journal
+    rows = connection.execute(sa.select(t).order_by(t.c.seq.desc()).limit(limit)).all()
+    return [JournalRow(*row) for row in reversed(rows)]
+
+
+def oldest_seq(connection: sa.Connection, tables: Tables) -> int | None:
+    """The first seq that the journal still has, or None where it is empty."""
+    return connection.execute(sa.select(sa.func.min(tables.journal.c.seq))).scalar()

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the engines tell about their sources: one row a source, for whoever runs in another process.
+
+Only the engine that leads a group has the group's sources running, and it writes their rows every few
+seconds, in a transaction of its own that touches neither the journal nor anything that a commit touches.
+So a row is never proof that a source works *now*: ``updated_at`` says how old the news is, and
+:func:`trouble_of` holds both against the clock. Times are those of the writer's clock, aware UTC.
+
+``last_full_sync_at`` is written by reconciliation alone, and left alone by the engine's own writes.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Collection, Sequence
+
+import msgspec
+import sqlalchemy as sa
+
+from watcher_sync.model.kinds import Kinds
+from watcher_sync.storage.database import translated
+from watcher_sync.storage.statements import Statements
+from watcher_sync.storage.tables import Tables
+
+_TABLE = Tables(Kinds()).source_status
+"""It does not depend on the entity kinds."""
+
+CONNECTED = "connected"
+STOPPED = "stopped"
+
+
+class SourceRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One source, as its engine last saw it."""
+
+    source: str
+    engine_group: str
+    host: str
+    """Name of the machine on which the engine runs."""
+    pid: int
+    state: str
+    """starting, connected, disconnected, stopped or failed."""
+    detail: str = ""
+    """One line for a person: why it is not connected."""
+    since: datetime.datetime
+    """When it came into this state."""
+    lag: int | None = None
+    """Events that wait in the transport; None where it cannot be told."""
+    last_event_at: datetime.datetime | None = None
+    last_full_sync_at: datetime.datetime | None = None
+    """When reconciliation last compared everything; None where it never did."""
+    reconnects: int = 0
+    """How often the connection was made again since the driver was started."""
+    restarts: int = 0
+    """How often the driver was started again since its engine leads."""
+    updated_at: datetime.datetime
+    """When the engine wrote this row."""
+
+
+def list_sources(engine: sa.Engine) -> list[SourceRow]:
+    """The sources of all engines, by name.
+
+    :raises DatabaseUnavailable: when the database is away.
+    """
+    query = sa.select(_TABLE).order_by(_TABLE.c.source)
+    with translated(), engine.connect() as connection:
+        return [SourceRow(**row._mapping) for row in connection.execute(query)]
+
+
+def write_sources(engine: sa.Engine, rows: Sequence[SourceRow]) -> None:
+    """Insert or replace these rows, except for ``last_full_sync_at``, in one short transaction.
+
+    :raises DatabaseUnavailable: when the database is away.
+    :raises RowRefused: when it refuses a value.
+    """
+    if not rows:
+        return
+    writer = Statements(engine).upsert(_TABLE, skip=["last_full_sync_at"])
+    columns = [c.name for c in _TABLE.columns if c.name != "last_full_sync_at"]
+    values = [writer.values(tuple(getattr(row, name) for name in columns)) for row in rows]
+    with translated(), engine.begin() as connection:
+        connection.exec_driver_sql(writer.sql, values)
+
+
+def forget_others(engine: sa.Engine, engine_group: str, enabled: Collection[str]) -> int:
+    """Delete the rows of sources that the group does not have any more; how many there were.
+
+    :raises DatabaseUnavailable: when the database is away.
+    """
+    gone = sa.delete(_TABLE).where(_TABLE.c.engine_group == engine_group, _TABLE.c.source.not_in(list(enabled)))
+    with translated(), engine.begin() as connection:
+        return int(connection.execute(gone).rowcount)
+
+
+def record_full_sync(engine: sa.Engine, source: str, at: datetime.datetime) -> bool:
+    """Remember when a source was last compared with the live system as a whole; whether its row is there.
+
+    :raises DatabaseUnavailable: when the database is away.
+    """
+    change = sa.update(_TABLE).where(_TABLE.c.source == source).values(last_full_sync_at=at)
+    with translated(), engine.begin() as connection:
+        return bool(connection.execute(change).rowcount)
+
+
+def trouble_of(row: SourceRow, now: datetime.datetime, *, stale_after: float, silent_after: float = 0) -> str:
+    """Why a source is stale, in one line; empty while it is fresh.
+
+    :param stale_after: seconds without a connection, or without news from the engine, that are borne.
+    :param silent_after: seconds without an event that are borne; 0: as many as there may be.
+    """
+    if (unheard := (now - row.updated_at).total_seconds()) > stale_after:
+        return f"no engine has told of it for {unheard:.0f} s"
+    if row.state == STOPPED:  # all is read, or its engine has just ended; nobody will tell of it any more
+        return ""
+    if row.state != CONNECTED:
+        if (down := (now - row.since).total_seconds()) > stale_after:
+            return f"{row.state} for {down:.0f} s" + (f": {row.detail}" if row.detail else "")
+        return ""
+    if silent_after and (silent := (now - (row.last_event_at or row.since)).total_seconds()) > silent_after:
+        return f"connected, but no event for {silent:.0f} s"
+    return ""
