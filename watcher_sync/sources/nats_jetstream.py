@@ -262,11 +262,12 @@ class NatsJetStreamSource(Source):
             self._settings.require_tls(client)
         except BaseException as exc:
             await _close(client)
-            if isinstance(exc, NatsError) and self._error is not None:
-                raise self._error from None
-            if isinstance(exc, ConnectionError) and client._server_info:
+            told = self._error if isinstance(exc, NatsError) and self._error is not None else exc
+            if isinstance(told, ConnectionError) and client._server_info:
                 # It greeted, and went when it saw who we are; its reason got lost with the connection.
                 raise NatsError("the server closed the connection at the login, it may not know us") from None
+            if told is not exc:
+                raise told from None
             raise
         return client
 
@@ -320,11 +321,13 @@ class NatsJetStreamSource(Source):
 
         :raises _Stopped: when we are told to stop meanwhile; it is cancelled then.
         """
-        task = self._attempt = asyncio.ensure_future(attempt)
+        task: asyncio.Task[T] = asyncio.ensure_future(attempt)
+        self._attempt = task
         if self._stopping.is_set():
             task.cancel()
         try:
-            return await task
+            result: T = await task
+            return result
         except asyncio.CancelledError:
             raise _Stopped from None
         finally:
