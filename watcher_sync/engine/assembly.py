@@ -104,13 +104,10 @@ def assemble(conf: cfg.ConfigOpts, more_sources: Mapping[str, MakeSource] | None
     makers = source_makers(conf, store) | dict(more_sources or {})
     reconcile.policies(conf)
     schema.check(store.engine, store.tables)
-    companions = []
-    if conf.reconcile.enabled:
-        # Not at the top: of all that put a process together, only an engine needs it.
-        from watcher_sync.reconcile.assembly import make_reconciliation
+    # Not at the top: of all that put a process together, only an engine needs it.
+    from watcher_sync.reconcile.assembly import companions
 
-        companions.append(lambda engine: make_reconciliation(conf, engine, dispatcher))
-    return Engine(conf, store, dispatcher, make_lease(conf, store), makers, companions)
+    return Engine(conf, store, dispatcher, make_lease(conf, store), makers, companions(conf, dispatcher))
 
 
 def _maker(conf: cfg.ConfigOpts, store: Store | None, name: str, drivers: dict[str, type[Source]]) -> MakeSource:

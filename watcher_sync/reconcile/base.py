@@ -25,6 +25,7 @@ from typing import ClassVar
 import msgspec
 from oslo_config import cfg
 
+from watcher_sync.dispatch import Dispatcher
 from watcher_sync.engine.short import ShortWrites
 from watcher_sync.model.view import View
 from watcher_sync.operations import Operations
@@ -59,6 +60,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     store: Store
     writes: ShortWrites
     """The commit cycle: one short transaction a write."""
+    dispatcher: Dispatcher
+    """What the handlers make of the events that a listing amounts to."""
     operations: Operations
     """The leases of ``vnf_instance``."""
     view: Callable[[], View]

@@ -20,7 +20,7 @@ from __future__ import annotations
 import collections
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from oslo_log import log as logging
@@ -54,14 +54,14 @@ class Follower:
         snapshot: Callable[[], Snapshot],
         generation: Callable[[], int],
         sync: VnfSync,
-        clusters: Callable[[], Iterable[tuple[str, str]]],
+        clusters: Mapping[str, str],
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._take = snapshot
         self._generation = generation
         self._sync = sync
-        self._clusters = dict(clusters())
+        self._clusters = dict(clusters)
         self._clock = clock
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None

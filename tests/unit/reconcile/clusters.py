@@ -89,9 +89,7 @@ class Installation:
     def register(self, vnf_id: str, body: Mapping[str, Any]) -> None:
         """As the API does."""
         with self.context().writes.begin() as cycle:
-            change = Upsert(
-                "vnf_instance", vnf_id, cycle.next_version(), {"registration": registration(dict(body))}
-            )
+            change = Upsert("vnf_instance", vnf_id, cycle.next_version(), {"registration": registration(dict(body))})
             cycle.write(Event(id=vnf_id, type="vnf_instance.created", source="api"), [change])
 
     def vnf(self, vnf_id: str) -> VnfInstance:

@@ -36,7 +36,7 @@ class Followed:
             model.snapshot,
             lambda: model.generation,
             VnfSync(context.writes, context.operations),
-            lambda: [("edge", "edge")],
+            {"edge": "edge"},
             clock=lambda: self.clock,
         )
         self._told: dict[str, str] = {}

@@ -200,7 +200,7 @@ def test_a_cluster_that_is_dead_is_an_error_and_changes_nothing(site: Installati
     site.reconcile()
     head = site.head()
     server.stop()
-    with pytest.raises(ReconcileError, match="the cluster edge cannot be listed: .*refused"):
+    with pytest.raises(ReconcileError, match=r"the cluster edge cannot be listed: .*refused"):
         site.reconcile()
     assert site.head() == head
 
