@@ -24,7 +24,7 @@ process.prepare()
 
 from rich.console import Console  # noqa: E402 - threads first
 
-from tests.benchmarks import broker, committed, jetstream, memory, pods, replaying  # noqa: E402 - threads first
+from tests.benchmarks import broker, committed, jetstream, memory, pods, reconciling, replaying  # noqa: E402 - threads first
 from tests.benchmarks.figures import Figure, document, print_table  # noqa: E402 - threads first
 from tests.benchmarks.places import FULL, QUICK, Bench  # noqa: E402 - threads first
 
@@ -37,6 +37,7 @@ BENCHMARKS: dict[str, Callable[[Bench], list[Figure]]] = {
     "jetstream-pull": jetstream.pulling,
     "jetstream": committed.jetstream,
     "pods": pods.pods,
+    "reconcile": reconciling.reconcile,
     "snapshots": memory.snapshots,
     "memory": memory.memory,
 }

@@ -87,7 +87,7 @@ class _Following:
         self.reflector = Reflector(KNOWN["pods"], None, self, settings, self)  # type: ignore[arg-type]
         self.reflector._list()
 
-    def read(self, path: str, query: Mapping[str, str], *, accept: str) -> bytes:
+    def read(self, path: str, query: Mapping[str, str], *, accept: str, read_timeout: float | None = None) -> bytes:
         return next(self._bodies)
 
     def sequence(self) -> tuple[int, int]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.unit.reconcile.clusters import Installation, one_vdu
+from tests.clusters import Installation, one_vdu
 from watcher_sync.engine.cycle import Batch, CommitCycle
 from watcher_sync.events import Event
 from watcher_sync.reconcile.following import Follower

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.unit.reconcile.clusters import Installation, one_vdu, truth
+from tests.clusters import Installation, one_vdu, truth
 from watcher_sync.events import Event
 from watcher_sync.exceptions import ConfigError, OperationRunning, ReconcileError, SourceError
 from watcher_sync.model.changes import Upsert
