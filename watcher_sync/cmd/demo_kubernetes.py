@@ -171,7 +171,7 @@ class Kubernetes:
         if self._cluster is None or self._managers is None:
             return []
         counts = self._cluster.counts
-        happened = ", ".join(f"{counts[name]} {what}" for name, what in _TOLD.items() if counts[name])
+        happened = ", ".join(f"{what} {counts[name]}" for name, what in _TOLD.items() if counts[name])
         lines = [f"Cluster    {happened or 'nothing happened'}", f"Managers   {self.operations()}"]
         if self._managers.refusal:
             lines.append(f"           the last 409: {self._managers.refusal}")

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 from collections.abc import Callable
 from typing import Any
@@ -11,14 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from watcher_sync.model.entities import builtin_kinds
+from tests.modelled import model_of
 from watcher_sync.model.kubernetes import VnfInstance
 from watcher_sync.model.model import Model, Snapshot, Written
-from watcher_sync.model.vnf import matching
-from watcher_sync.model.vnf.observing import observe
 from watcher_sync.testing.cluster_truth import UNTOLD, observed_differences, observed_truth, told_differently
 from watcher_sync.testing.comparison import compare
-from watcher_sync.testing.ledger import Truth
 from watcher_sync.testing.live_cluster import IMAGES, LiveCluster
 from watcher_sync.testing.network_functions import FUNCTIONS
 
@@ -34,36 +30,6 @@ def make(seed: int = 0, accidents: int = 0) -> LiveCluster:
         for _ in range(rng.randint(0, 4)):
             cluster.server.cluster.step()
     return cluster
-
-
-def model_of(truth: Truth, *, observed: bool = True) -> Model:
-    """A model that holds exactly this and, unless told otherwise, what follows from it for the VNF instances."""
-    kinds = builtin_kinds()
-    model = Model(kinds)
-    model.write(
-        [
-            Written(name, row["id"], kinds[name].cls(seq=1, versions=kinds[name].no_versions, **row), None)
-            for name, rows in truth.items()
-            for row in rows.values()
-        ],
-        1,
-    )
-    if observed:
-        snapshot = model.snapshot()
-        model.write([_observed(snapshot, entity_id) for entity_id in truth["vnf_instance"]], 2)
-    return model
-
-
-def _observed(snapshot: Snapshot, entity_id: str) -> Written:
-    vnf = snapshot.get("vnf_instance", entity_id)
-    assert isinstance(vnf, VnfInstance)
-    sights = {
-        name: matching.look(snapshot, cluster="edge", namespace=vnf.namespace or "", workload=vdu["workload"])
-        for name, vdu in (vnf.vdus or {}).items()
-    }
-    numbers = itertools.count()
-    values = observe(vnf, sights, new_id=lambda: f"vnfc-{next(numbers)}").values
-    return Written("vnf_instance", entity_id, msgspec.structs.replace(vnf, **values), vnf)
 
 
 def changed(model: Model, entity_id: str, change: Callable[[VnfInstance], dict[str, Any]]) -> Snapshot:
