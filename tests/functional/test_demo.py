@@ -18,6 +18,7 @@ import pytest
 
 from tests.functional.api.conftest import free_port
 from watcher_sync.testing import dcm, nats_server, nova
+from watcher_sync.testing.kube import builders
 
 BIN = pathlib.Path(sys.executable).parent
 SMALL = ("--plain", "--hosts", "10", "--instances", "40", "--service-instances", "20")
@@ -73,6 +74,10 @@ def test_it_ends_in_time_with_a_model_equal_to_the_cloud_and_leaves_nothing_behi
     assert time.monotonic() - began < 30
     assert re.search(r"^Equal +\d", done.stdout, re.MULTILINE)
     assert re.search(r"came twice, [1-9]\d* were broken; DCM's came through NATS JetStream", done.stdout)
+    assert re.search(r"^Model .*cluster 1, workload \d+, pod [1-9]\d+, vnf_instance 4;", done.stdout, re.MULTILINE)
+    assert re.search(r"^Cluster +[a-z ]+ [1-9]", done.stdout, re.MULTILINE)
+    assert re.search(r"^Managers +[1-9]\d* operations, \d+ refused with 409", done.stdout, re.MULTILINE)
+    assert re.search(r"^VNFs +amf: [A-Z_]+, workers .*, [1-7] pods$", done.stdout, re.MULTILINE)
     assert done.stderr == ""
     assert list(tmp_path.iterdir()) == []
 
@@ -110,7 +115,7 @@ def test_without_nats_dcms_events_stay_in_the_process_and_disorder_does_no_harm(
     done = demo("--for", "4", "--seed", "12", "--rate", "0", "--poison", "5", "--no-nats", *SMALL)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "DCM's came within this process" in done.stdout
-    assert re.search(r"^Model .*service_type_instance 20;", done.stdout, re.MULTILINE)
+    assert re.search(r"^Model .*service_type_instance 20\b", done.stdout, re.MULTILINE)
 
 
 def test_without_a_nats_server_on_the_machine_the_demo_does_without(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,13 +125,15 @@ def test_without_a_nats_server_on_the_machine_the_demo_does_without(monkeypatch:
     assert nats_server.find_server() is None
 
 
-def test_without_service_instances_there_is_no_dcm() -> None:
-    done = demo("--for", "2", *SMALL[:-1], "0")
+def test_without_service_instances_there_is_no_dcm_and_without_kubernetes_no_cluster() -> None:
+    done = demo("--for", "2", "--no-kubernetes", *SMALL[:-1], "0")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "service_type_instance" not in done.stdout[done.stdout.index("\nModel") :]
+    summary = done.stdout[done.stdout.index("\nModel") :]
+    for absent in ("service_type_instance", "cluster", "pod", "workload", "vnf_instance", "Managers"):
+        assert absent not in summary
 
 
-def test_a_provider_that_dcm_never_had_is_found_and_fails_the_demo(
+def test_a_provider_that_dcm_never_had_and_a_pod_that_never_ran_are_found_and_fail_the_demo(
     running: Callable[..., subprocess.Popen[str]], tmp_path: pathlib.Path
 ) -> None:
     state = tmp_path / "state"
@@ -134,10 +141,15 @@ def test_a_provider_that_dcm_never_had_is_found_and_fails_the_demo(
     file = tmp_path / "foreign.json"
     file.write_text(json.dumps(dcm.health(provider="intruder")))
     assert json.loads(manage(state / "demo.conf", "replay", "-f", "json", str(file)))["applied"] == 1
+    pod = builders.pod("intruder", phase="Running")
+    pod["metadata"] |= {"uid": "intruder-1", "resourceVersion": "1"}
+    file.write_text(json.dumps({"type": "ADDED", "object": pod}))
+    assert json.loads(manage(state / "demo.conf", "replay", "-f", "json", str(file)))["applied"] == 1
     process.send_signal(signal.SIGINT)
     output = process.communicate(timeout=60)[0]
     assert process.returncode == 1, output
     assert "provider intruder/vm is in the model and was never there" in output
+    assert "pod intruder-1 is in the model and was never there" in output
 
 
 def test_the_commands_that_it_names_show_the_model_while_it_runs_and_afterwards(
@@ -164,6 +176,12 @@ def test_its_page_and_the_command_line_answer_while_it_runs(running: Callable[..
     command = [BIN / "watcher-sync", "--endpoint", url, "entity", "list", "compute_node", "-f", "json"]
     listed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert "compute-0" in {node["id"] for node in json.loads(listed.stdout)}
+    with urllib.request.urlopen(f"{url}/v1/topology", timeout=10) as answer:
+        groups = {group["kind"]: group for group in json.load(answer)["groups"]}
+    (edge,) = groups["cluster"]["entries"]
+    assert edge["id"] == "edge"
+    assert edge["members"].keys() == {"workload", "pod"}
+    assert edge["members"]["pod"]["Running"] > 5
     process.send_signal(signal.SIGTERM)
     output = process.communicate(timeout=60)[0]
     assert process.returncode == 0, output

@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """``watcher-sync demo``: everything at work in one process, and the proof that the model is right.
 
-A simulated cloud publishes what Nova would, on a bus in memory, and simulated DCM providers publish status events
-(:mod:`watcher_sync.cmd.demo_dcm`). The engine, the real one, listens to both and commits to SQLite. Some of the
-messages come late, twice or broken. At the end the tables are loaded back and compared with what the cloud and the
-providers know of themselves, entity by entity and field by field; the exit status is 0 only if there is no difference.
+A simulated cloud publishes what Nova would, on a bus in memory, simulated DCM providers publish status events
+(:mod:`watcher_sync.cmd.demo_dcm`), and a simulated cluster is watched (:mod:`watcher_sync.cmd.demo_kubernetes`). The
+engine, the real one, listens to all of them and commits to SQLite. Some of the messages come late, twice or broken.
+At the end the tables are loaded back and compared with what cloud, providers and cluster know of themselves, entity
+by entity and field by field; the exit status is 0 only if there is no difference.
 
-How it ends, step by step: cloud and providers begin nothing more and publish what they have in hand; what is on
-the way is committed; the engine drains and stops; the tables are loaded; they are compared.
+How it ends, step by step: cloud and providers begin nothing more and publish what they have in hand, and the cluster
+comes to rest; what is on the way is committed; the engine drains and stops; the tables are loaded; they are compared.
 
 Meanwhile the API and its page are served (:mod:`watcher_sync.cmd.demo_api`).
 
-Threads: the cloud's, the providers', the API's, the engine's and those of its sources; this one only looks, draws and
-waits.
+Threads: the cloud's, the providers', the cluster's, the API's, the engine's and those of its sources; this one only
+looks, draws and waits.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 import pathlib
+import re
 import shutil
 import signal
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import Final
 
@@ -34,9 +36,11 @@ from oslo_config import cfg
 from rich.console import Console
 from rich.live import Live
 
-from watcher_sync.cmd import process
+from watcher_sync.cmd import demo_dcm, demo_kubernetes, process
 from watcher_sync.cmd.demo_api import ServedApi
-from watcher_sync.cmd.demo_dcm import UNTOLD, Dcm
+from watcher_sync.cmd.demo_dcm import Dcm
+from watcher_sync.cmd.demo_kubernetes import SOURCE as CLUSTER
+from watcher_sync.cmd.demo_kubernetes import Kubernetes
 from watcher_sync.cmd.demo_screen import Figures, Screen, plain_line
 from watcher_sync.cmd.demo_watch import Watch
 from watcher_sync.engine import assembly
@@ -69,6 +73,8 @@ exchange = nova
 topics = versioned_notifications
 {more}"""
 
+_SECTION: Final = re.compile(r"^\[source_(\w+)\]", re.MULTILINE)
+
 _FRAME: Final = 0.25
 """Seconds between two pictures."""
 _LINE: Final = 2.0
@@ -77,6 +83,9 @@ _START_TIMEOUT: Final = 30.0
 _STOP_TIMEOUT: Final = 10.0
 _MOST_AHEAD: Final = 2000
 """Events that the cloud may be ahead of the commits before it waits."""
+_SETTLE_TIMEOUT: Final = 10.0
+"""Seconds in which the model has to hear of all pods and workloads. If it does not, the comparison says of which."""
+_UNTOLD: Final = demo_dcm.UNTOLD | demo_kubernetes.UNTOLD
 _DIFFERENCES: Final = 10
 """How many differences are printed."""
 
@@ -102,8 +111,9 @@ def run(options: argparse.Namespace) -> int:
         _folder(options) as (folder, keep),
         _interruption() as interrupted,
         Dcm.begun(options, folder / "nats") as dcm,
+        Kubernetes.begun(options, folder) as kubernetes,
     ):
-        demo = _Demo(options, folder, simulator, dcm)
+        demo = _Demo(options, folder, simulator, dcm, kubernetes)
         try:
             status = demo.judge(demo.play(interrupted))
         except WatcherSyncError:
@@ -117,7 +127,14 @@ def run(options: argparse.Namespace) -> int:
 class _Demo:
     """One run: what is started, watched, ended and judged."""
 
-    def __init__(self, options: argparse.Namespace, folder: pathlib.Path, simulator: CloudSimulator, dcm: Dcm) -> None:
+    def __init__(
+        self,
+        options: argparse.Namespace,
+        folder: pathlib.Path,
+        simulator: CloudSimulator,
+        dcm: Dcm,
+        kubernetes: Kubernetes,
+    ) -> None:
         self._length: float | None = options.length
         terminal = Console().is_terminal
         self._console = Console(highlight=False, soft_wrap=not terminal)
@@ -126,7 +143,8 @@ class _Demo:
         self._kept = bool(options.state_path or options.keep)
         self._config = folder / "demo.conf"
         self._dcm = dcm
-        self._conf = _configure(folder, self._config, dcm, options.port)
+        self._kubernetes = kubernetes
+        self._conf = _configure(folder, self._config, (dcm.config, kubernetes.config), options.port)
         self._engine = _make_engine(self._conf, dcm)
         self._api = ServedApi(self._conf)
         self._reader = assembly.open_store(self._conf)
@@ -155,11 +173,13 @@ class _Demo:
             self._wait(self._listening, show, "starting", _START_TIMEOUT, "the source does not connect")
             self._cloud.start()
             self._dcm.start()
+            self._kubernetes.start(self._api.url)
             while not interrupted.wait(_FRAME) and not self._is_over():
                 show("the cloud boots" if not self._cloud.booted else "the cloud lives")
                 self._look_after()
             self._cloud.stop(_STOP_TIMEOUT)
             self._dcm.stop(_STOP_TIMEOUT)
+            self._kubernetes.stop(_STOP_TIMEOUT)
             self._look_after()
             self._wait(
                 lambda: self._watch.committed("nova") >= self._cloud.published and self._dcm.settled(),
@@ -168,16 +188,24 @@ class _Demo:
                 _STOP_TIMEOUT,
                 "not everything that was published is committed",
             )
+            due = time.monotonic() + _SETTLE_TIMEOUT
+            self._wait(
+                lambda: self._kubernetes.settled(self._engine.model.snapshot()) or time.monotonic() > due,
+                show,
+                "settling",
+                2 * _SETTLE_TIMEOUT,
+                "the cluster is not compared",
+            )
             show("drained", last=True)
         self._seconds = time.monotonic() - self._began
         self._stop_engine()
-        return self._cloud.truth() | self._dcm.truth()
+        return self._cloud.truth() | self._dcm.truth() | self._kubernetes.truth()
 
     def judge(self, truth: Truth) -> int:
         """Load the tables, compare, say what came out; the exit status."""
         say = self._console.print
         snapshot = self._reader.load().snapshot()
-        differences = list(compare(truth, snapshot, ignored=UNTOLD))
+        differences = list(compare(truth, snapshot, ignored=_UNTOLD)) + self._kubernetes.differences(snapshot)
         entities = {kind: snapshot.count(kind) for kind in snapshot.kinds if snapshot.count(kind)}
         outcomes = self._engine.tally.as_dict()
         quarantined = Quarantine(self._reader).count()
@@ -188,13 +216,15 @@ class _Demo:
         say("Committed  " + ", ".join(f"{name} {n:,}" for name, n in outcomes.items() if name != "read" and n))
         say(f"Model      {', '.join(f'{kind} {n:,}' for kind, n in entities.items())}; journal at seq "
             f"{snapshot.generation:,}; {quarantined:,} different messages in quarantine")  # fmt: skip
+        for line in self._kubernetes.summary(snapshot):
+            self._console.print(line, markup=False)
         if differences:
             say(f"[bold red]Not equal[/]  {len(differences):,} differences between the model and the truth:")
             for difference in differences[:_DIFFERENCES]:
                 self._console.print(f"  {difference}", markup=False)
         else:
             say(f"[bold green]Equal[/]      {sum(entities.values()):,} entities, {_values(truth):,} values: "
-                "the tables, loaded back, hold exactly what cloud and providers are")  # fmt: skip
+                "the tables, loaded back, hold exactly what the simulated systems are")  # fmt: skip
         if self._kept or differences:
             self._console.print(f"Kept       {self._folder}; look with {self._manage()} --help", soft_wrap=True)
         return 1 if differences else 0
@@ -233,7 +263,10 @@ class _Demo:
             elapsed=time.monotonic() - self._began,
             length=self._length,
             phase=phase,
-            published=self._cloud.published + self._dcm.published,
+            # What a watch is told is not counted where it happens, so it never lags behind itself.
+            published=self._cloud.published + self._dcm.published + self._watch.committed(CLUSTER),
+            vnfs=self._kubernetes.vnfs,
+            operations=self._kubernetes.operations(),
         )
 
     def _wait(
@@ -255,6 +288,8 @@ class _Demo:
             raise DemoFailed(f"the simulated cloud has ended: {self._cloud.failure!r}")
         if self._dcm.failure is not None:
             raise DemoFailed(f"the simulated providers have ended: {self._dcm.failure!r}")
+        if self._kubernetes.failure is not None:
+            raise DemoFailed(f"the simulated cluster has ended: {self._kubernetes.failure!r}")
 
     def _listening(self) -> bool:
         states = [status.state for status in self._engine.source_status().values()]
@@ -296,13 +331,14 @@ def _typed(name: str) -> str:
     return name if known else str(beside)
 
 
-def _configure(folder: pathlib.Path, file: pathlib.Path, dcm: Dcm, port: int) -> cfg.ConfigOpts:
+def _configure(folder: pathlib.Path, file: pathlib.Path, parts: Sequence[str], port: int) -> cfg.ConfigOpts:
+    """:param parts: what the configuration says of each further source; empty for one that is not wanted."""
     text = _CONFIG.format(
         state_path=str(folder).replace("$", "$$"),
         transport_url=live.TRANSPORT_URL,
-        sources="nova, dcm" if dcm.config else "nova",
+        sources=", ".join(["nova", *(name for part in parts for name in _SECTION.findall(part))]),
         port=port,
-        more=dcm.config,
+        more="".join(parts),
     )
     file.write_text(text, encoding="utf-8")
     argv = ["--config-file", str(file), "--log-file", str(folder / "demo.log")]

@@ -2,7 +2,7 @@
 """What a person sees of the demo: a live picture on a terminal, a line now and then anywhere else.
 
 It draws :class:`Figures` and knows nothing of where they come from. It fits 80 columns and 24 lines; a
-larger terminal shows more changes and more of the quarantine.
+larger terminal shows more changes, more of the quarantine and every kind of the model.
 """
 
 from __future__ import annotations
@@ -21,14 +21,39 @@ from watcher_sync.model.changes import Outcome
 from watcher_sync.sources.base import SourceState, SourceStatus
 from watcher_sync.storage.journal import JournalRow
 
-_FIXED_LINES: Final = 11
-"""Lines of the picture besides the changes, the quarantine and where to look."""
+_FIXED_LINES: Final = 7
+"""Lines of the picture besides the overview, the changes, the quarantine and where to look."""
+
+_OVERVIEW: Final = 5
+"""Lines of the overview, at least."""
+
+_TALL: Final = 30
+"""Lines of a terminal that has room for all kinds."""
 
 _WIDE: Final = 118
 
 _UUID: Final = 36
 
 _COLOURS: Final = {"created": "green", "updated": "cyan", "deleted": "red"}
+
+_STATES: Final = {"SYNCED": "green", "SETTLING": "cyan", "UNKNOWN": "dim"}
+"""Of VNF instances; the others are trouble."""
+
+_FIRST: Final = ("compute_node", "instance", "service_type_instance", "workload", "pod")
+"""Kinds that are shown where there is no room for all."""
+
+
+class VnfRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One VNF instance."""
+
+    name: str
+    state: str
+    levels: str
+    """Aspect, level and highest level; a dash for a level that was not seen yet."""
+    pods: int
+    """Those that count."""
+    held_by: str
+    """Who works on it, and what is done; empty: nobody."""
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +78,9 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     quarantined: int
     quarantine: Sequence[Mapping[str, Any]]
     """The latest, oldest first."""
+    vnfs: Sequence[VnfRow] = ()
+    operations: str = ""
+    """What life-cycle managers did, in a few words."""
 
     @property
     def lag(self) -> int:
@@ -79,13 +107,16 @@ class Screen:
             return
         wide = options.max_width >= _WIDE
         look = self._look()
-        room = max(4, (options.height or console.height) - _FIXED_LINES - len(look))
-        bad = max(2, room // 3)
+        height = options.height or console.height
+        kinds = [kind for kind, count in figures.counts.items() if count and kind not in _FIRST]
+        overview = max(_OVERVIEW, len(_FIRST) + len(kinds)) if height >= _TALL else _OVERVIEW
+        room = max(4, height - _FIXED_LINES - overview - len(look))
+        bad = max(2, room // 3, len(figures.vnfs))
         yield Group(
             _head(figures),
-            _overview(figures),
+            _overview(figures, overview),
             _panel("Recent changes, from the journal", _changes(figures.changes, room - bad, wide=wide)),
-            _panel(f"Quarantine: {figures.quarantined}", _quarantine(figures.quarantine, bad)),
+            _bottom(figures, bad, wide=wide),
             *look,
         )
 
@@ -101,9 +132,10 @@ class Screen:
 def plain_line(figures: Figures) -> str:
     """The figures on one line."""
     counts = ", ".join(f"{kind} {count:,}" for kind, count in figures.counts.items())
+    operations = f"; {figures.operations}" if figures.operations else ""
     return (
         f"{figures.elapsed:4.0f} s  {figures.phase}: {figures.rate:,.0f} events/s, lag {figures.lag:,}, "
-        f"seq {figures.seq:,}; {counts}; quarantined {figures.quarantined:,}"
+        f"seq {figures.seq:,}; {counts}; quarantined {figures.quarantined:,}{operations}"
     )
 
 
@@ -119,28 +151,64 @@ def _head(figures: Figures) -> RenderableType:
     return head
 
 
-def _overview(figures: Figures) -> RenderableType:
+def _overview(figures: Figures, lines: int) -> RenderableType:
     flow = _grid()
     flow.add_row("events/s", f"[bold]{figures.rate:,.0f}[/]", "applied", f"{figures.outcomes[Outcome.APPLIED]:,}")
     flow.add_row("published", f"{figures.published:,}", "stale", f"{figures.outcomes[Outcome.STALE]:,}")
     flow.add_row("committed", f"{figures.committed:,}", "duplicate", f"{figures.outcomes[Outcome.DUPLICATE]:,}")
     flow.add_row("lag", f"{figures.lag:,}", "ignored", f"{figures.outcomes[Outcome.IGNORED]:,}")
-    model = _grid(2)
-    for kind, count in list(figures.counts.items())[:3]:
-        model.add_row(kind, f"{count:,}")
-    model.add_row("journal seq", f"{figures.seq:,}")
+    flow.add_row("seq", f"{figures.seq:,}", "parked", f"{figures.outcomes[Outcome.PARKED]:,}")
+    model = Table.grid(padding=(0, 1), expand=True)
+    model.add_column(ratio=1, style="dim", no_wrap=True, overflow="ellipsis")
+    model.add_column(justify="right", no_wrap=True)
+    known = [kind for kind in _FIRST if kind in figures.counts]
+    others = [kind for kind, count in figures.counts.items() if count and kind not in _FIRST]
+    for kind in [*known, *others][:lines]:
+        model.add_row(kind, f"{figures.counts[kind]:,}")
     sources = Table.grid(padding=(0, 1))
-    for name, status in list(figures.sources.items())[:4]:
-        colour = "green" if status.state is SourceState.CONNECTED else "yellow"
-        sources.add_row(name, f"[{colour}]{status.state.value}[/]")
-        for line in (status.detail, f"{status.lag:,} waiting" if status.lag is not None else ""):
-            if line:
-                sources.add_row("", Text(line, style="dim", overflow="ellipsis", no_wrap=True))
+    left = lines - len(figures.sources)
+    for name, status in list(figures.sources.items())[:lines]:
+        connected = status.state is SourceState.CONNECTED
+        sources.add_row(name, f"[{'green' if connected else 'yellow'}]{status.state.value}[/]")
+        more = (f"{status.lag:,} waiting" if status.lag else "") if connected else status.detail
+        if more and left > 0:
+            left -= 1
+            sources.add_row("", Text(more, style="dim", overflow="ellipsis", no_wrap=True))
     row = Table.grid(expand=True)
     for ratio in (44, 26, 24):
         row.add_column(ratio=ratio)
-    row.add_row(_panel("Events", flow, 6), _panel("Model", model, 6), _panel("Sources", sources, 6))
+    height = lines + 2
+    row.add_row(_panel("Events", flow, height), _panel("Model", model, height), _panel("Sources", sources, height))
     return row
+
+
+def _bottom(figures: Figures, lines: int, *, wide: bool) -> RenderableType:
+    """The quarantine, and beside it the VNF instances where there are any."""
+    quarantine = _panel(f"Quarantine: {figures.quarantined}", _quarantine(figures.quarantine, lines))
+    if not figures.vnfs:
+        return quarantine
+    row = Table.grid(expand=True)
+    row.add_column(ratio=3)
+    row.add_column(ratio=4 if wide else 6)
+    title = figures.operations or "VNF instances"
+    row.add_row(quarantine, _panel(title, _vnfs(figures.vnfs, lines, wide=wide)))
+    return row
+
+
+def _vnfs(rows: Sequence[VnfRow], lines: int, *, wide: bool) -> RenderableType:
+    table = _lines()
+    table.add_column(max_width=20 if wide else 8, no_wrap=True, overflow="ellipsis")
+    table.add_column(width=12 if wide else 9, no_wrap=True, overflow="ellipsis")
+    table.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
+    table.add_column(justify="right", no_wrap=True)
+    for row in rows[:lines]:
+        table.add_row(
+            row.name,
+            Text(row.state, style=_STATES.get(row.state, "yellow")),
+            Text.assemble(row.levels, (f"  {row.held_by}" if row.held_by else "", "bold")),
+            f"{row.pods} pods" if wide else str(row.pods),
+        )
+    return _filled(table, lines, len(rows))
 
 
 def _changes(changes: Sequence[JournalRow], lines: int, *, wide: bool) -> RenderableType:
@@ -191,9 +259,9 @@ def _short(value: Any) -> str:
     return str(value)
 
 
-def _grid(columns: int = 4) -> Table:
+def _grid() -> Table:
     grid = Table.grid(padding=(0, 1), expand=True)
-    for column in range(columns):
+    for column in range(4):
         grid.add_column(justify="right" if column % 2 else "left", style="" if column % 2 else "dim", no_wrap=True)
     return grid
 

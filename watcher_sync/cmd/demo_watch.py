@@ -9,10 +9,12 @@ for :meth:`Watch.committed`, which any may call.
 from __future__ import annotations
 
 import collections
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from watcher_sync.cmd.demo_screen import Figures
+from watcher_sync.cmd.demo_screen import Figures, VnfRow
 from watcher_sync.engine.engine import Engine
+from watcher_sync.model.model import Snapshot
 from watcher_sync.storage import journal
 from watcher_sync.storage.database import translated
 from watcher_sync.storage.quarantine import Quarantine
@@ -42,8 +44,20 @@ class Watch:
         outcomes = self._engine.tally.outcomes
         return sum(n for (name, _), n in list(outcomes.items()) if source is None or name == source)
 
-    def figures(self, *, elapsed: float, length: float | None, phase: str, published: int) -> Figures:
-        """All that is to be seen now."""
+    def figures(
+        self,
+        *,
+        elapsed: float,
+        length: float | None,
+        phase: str,
+        published: int,
+        vnfs: Callable[[Snapshot], Sequence[VnfRow]],
+        operations: str,
+    ) -> Figures:
+        """All that is to be seen now.
+
+        :param vnfs: the VNF instances of a snapshot.
+        """
         committed = self.committed()
         self._samples.append((elapsed, committed))
         while len(self._samples) > 2 and elapsed - self._samples[1][0] >= _RATE_OVER:
@@ -64,6 +78,8 @@ class Watch:
             changes=self._changes(),
             quarantined=self._look_into_quarantine(),
             quarantine=list(self._quarantined),
+            vnfs=vnfs(snapshot),
+            operations=operations,
         )
 
     def _changes(self) -> list[journal.JournalRow]:

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models that hold exactly what a simulated cluster says of itself."""
+
+from __future__ import annotations
+
+import itertools
+
+import msgspec
+
+from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.model.kubernetes import VnfInstance
+from watcher_sync.model.model import Model, Snapshot, Written
+from watcher_sync.model.vnf import matching
+from watcher_sync.model.vnf.observing import observe
+from watcher_sync.testing.ledger import Truth
+
+
+def model_of(truth: Truth, *, observed: bool = True) -> Model:
+    """A model that holds exactly this and, unless told otherwise, what follows from it for the VNF instances."""
+    kinds = builtin_kinds()
+    model = Model(kinds)
+    model.write(
+        [
+            Written(name, row["id"], kinds[name].cls(seq=1, versions=kinds[name].no_versions, **row), None)
+            for name, rows in truth.items()
+            for row in rows.values()
+        ],
+        1,
+    )
+    if observed:
+        snapshot = model.snapshot()
+        model.write([_observed(snapshot, entity_id) for entity_id in truth["vnf_instance"]], 2)
+    return model
+
+
+def _observed(snapshot: Snapshot, entity_id: str) -> Written:
+    vnf = snapshot.get("vnf_instance", entity_id)
+    assert isinstance(vnf, VnfInstance)
+    sights = {
+        name: matching.look(snapshot, cluster="edge", namespace=vnf.namespace or "", workload=vdu["workload"])
+        for name, vdu in (vnf.vdus or {}).items()
+    }
+    numbers = itertools.count()
+    values = observe(vnf, sights, new_id=lambda: f"vnfc-{next(numbers)}").values
+    return Written("vnf_instance", entity_id, msgspec.structs.replace(vnf, **values), vnf)
