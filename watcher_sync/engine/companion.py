@@ -9,8 +9,8 @@ may write only through commits of their own, which any process may make: the lea
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 class Companion(Protocol):
     """Started and stopped by the engine's thread, as often as the engine begins and ceases to lead."""
+
+    title: str
+    """What its section is called in a report on the engine."""
 
     def start(self) -> None:
         """Begin; returns at once, does not raise."""
@@ -30,3 +33,6 @@ class Companion(Protocol):
 
     def collect(self) -> Iterable[Metric]:
         """The figures of this moment, for Prometheus. For any thread, whether started or not."""
+
+    def report(self) -> Mapping[str, Any]:
+        """What it is doing, for people. For any thread, whether started or not."""

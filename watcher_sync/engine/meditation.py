@@ -3,7 +3,8 @@
 
 oslo.reports writes it on SIGUSR2 to stderr, or to a file in ``[oslo_reports] log_dir``; with
 ``file_event_handler`` a file that is touched does instead of the signal. To its own sections (package,
-threads, processes, configuration without secrets) it gets the sources, the model and the leases.
+threads, processes, configuration without secrets) it gets the sources, the model, the leases, and what works beside
+the batches, such as reconciliation.
 
 The process that runs the engine is the master's one child. Both may be sent the signal: the child
 reports, the master passes it on. The report is made in the child's main thread, which only waits for
@@ -28,6 +29,7 @@ from oslo_reports.generators import threading as thread_generators
 from oslo_reports.generators import version as version_generators
 from oslo_reports.models.with_default_views import ModelWithDefaultViews
 
+from watcher_sync.engine.companion import Companion
 from watcher_sync.engine.engine import Engine
 from watcher_sync.exceptions import DatabaseUnavailable
 from watcher_sync.storage.database import translated
@@ -74,6 +76,7 @@ def make_report(conf: cfg.ConfigOpts, engine: Engine) -> type[guru_meditation_re
         "Sources": lambda: _model(_sources_section(engine)),
         "Model": lambda: _model(_model_section(engine)),
         "Leases": lambda: _model(_leases_section(engine)),
+        **{companion.title: _companion_section(companion) for companion in engine.companions},
     }
 
     class Report(guru_meditation_report.TextGuruMeditation):
@@ -133,6 +136,10 @@ def _model_section(engine: Engine) -> dict[str, Any]:
     if kept is not None:
         found |= {"quarantined events": kept.quarantined, "parked events": kept.parked, "drifts": dict(kept.drifts)}
     return found
+
+
+def _companion_section(companion: Companion) -> Section:
+    return lambda: _model(companion.report())
 
 
 def _leases_section(engine: Engine) -> dict[str, Any]:

@@ -18,7 +18,8 @@ import datetime
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from futurist import periodics
 from oslo_config import cfg
@@ -37,6 +38,8 @@ _LOOK = 0.1
 
 class Reconciliation:
     """All scopes of all reconcilers. A :class:`~watcher_sync.engine.companion.Companion`."""
+
+    title = "Reconciliation"
 
     def __init__(
         self,
@@ -127,6 +130,10 @@ class Reconciliation:
         """The figures of this moment."""
         return figures.collect(self.states())
 
+    def report(self) -> Mapping[str, Any]:
+        """All scopes in words."""
+        return {f"{state.reconciler}/{state.scope}": _told(state) for state in self.states()}
+
     def look(self) -> None:
         """Begin what is due."""
         self._meet()
@@ -180,3 +187,18 @@ class Reconciliation:
             for key, scope in list(self._scopes.items()):
                 if key not in named and key[0] not in kept and not scope.running:
                     del self._scopes[key]
+
+
+def _told(state: ScopeState) -> dict[str, Any]:
+    def at(moment: datetime.datetime | None) -> str:
+        return moment.isoformat(timespec="seconds") if moment is not None else "never"
+
+    return {
+        "running": state.running,
+        "last started": at(state.last_started),
+        "last ended": at(state.last_finished),
+        "last success": at(state.last_ok),
+        "failures in a row": state.failures,
+        "trouble": state.trouble or "none",
+        "left alone until": at(state.open_until) if state.open_until is not None else "not at all",
+    }

@@ -111,10 +111,11 @@ def test_sigusr2_has_the_worker_report_and_the_engine_goes_on(watched: Watched) 
     engine.wait_for_log("Configuration", 10)
     wait_until(lambda: "connection = ***" in engine.log, what="the end of the report")
     log = engine.log
-    for title in ("Package", "Sources", "Model", "Leases", "Threads", "Processes"):
+    for title in ("Package", "Sources", "Model", "Leases", "Reconciliation", "Threads", "Processes"):
         assert re.search(rf"^====\s+{title}\s+====$", log, re.M), title
     assert re.search(r"^nova = \n(  .*\n)*  state = connected since ", log, re.M)
     assert "lease engine:default = " in log
+    assert re.search(r"^standin/hanging = \n(  .*\n)*  running = True", log, re.M)
     assert "sqlite:///" not in log
     assert "guest:guest" not in log
     assert (engine.workers, ask(port, "/healthz")[0]) == (workers, 200)

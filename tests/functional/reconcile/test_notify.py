@@ -13,6 +13,7 @@ from typing import Any
 import amqp
 import pytest
 from oslo_config import cfg
+from oslo_messaging import opts as messaging
 
 from tests.functional.conftest import Broker
 from tests.functional.engine.driving import wait_until
@@ -69,7 +70,10 @@ def configured(broker: Broker, port: int | None = None) -> cfg.ConfigOpts:
     conf = cfg.ConfigOpts()
     opts.register_opts(conf)
     conf([], default_config_files=[], default_config_dirs=[])
-    Notifications(conf)  # registers the options
+    for group, options in messaging.list_opts():
+        if group in (None, "oslo_messaging_notifications"):
+            conf.register_opts(options, group=group)
+    conf.set_override("control_exchange", broker.unique)
     conf.set_override("driver", ["messagingv2"], group="oslo_messaging_notifications")
     conf.set_override("topics", [broker.unique], group="oslo_messaging_notifications")
     conf.set_override("transport_url", url.geturl(), group="oslo_messaging_notifications")

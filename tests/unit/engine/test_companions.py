@@ -16,6 +16,8 @@ from watcher_sync.model.changes import Upsert
 class Beside:
     """Writes down what the engine tells it, and whose the lease was then."""
 
+    title = "Beside"
+
     def __init__(self, engine):
         self.engine = engine
         self.story = []
@@ -31,6 +33,9 @@ class Beside:
 
     def join(self, timeout):
         self._write("join")
+
+    def report(self):
+        return {"told": len(self.story)}
 
     def collect(self):
         return [GaugeMetricFamily("beside", "How often it was told something.", value=len(self.story))]

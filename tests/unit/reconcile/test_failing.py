@@ -176,3 +176,31 @@ def test_a_reconciler_that_cannot_name_its_scopes_keeps_those_that_it_had(steppe
     steps.after(300)
     assert standin.times("edge") == 3
     assert said() == ["The reconciler standin cannot name its scopes: a bug"]
+
+
+def test_the_report_says_of_each_scope_what_is_wrong_with_it(stepped, conf):
+    conf.set_override("breaker_threshold", 1, group="reconcile")
+    standin = StandIn("edge", "core")
+    standin.ends["edge"] = ReconcileError("gone")
+    steps = stepped(standin)
+    steps.look()
+    assert steps.reconciliation.report() == {
+        "standin/edge": {
+            "running": False,
+            "last started": "2026-01-01T12:00:00+00:00",
+            "last ended": "2026-01-01T12:00:00+00:00",
+            "last success": "never",
+            "failures in a row": 1,
+            "trouble": "gone",
+            "left alone until": "2026-01-01T12:01:00+00:00",
+        },
+        "standin/core": {
+            "running": False,
+            "last started": "2026-01-01T12:00:00+00:00",
+            "last ended": "2026-01-01T12:00:00+00:00",
+            "last success": "2026-01-01T12:00:00+00:00",
+            "failures in a row": 0,
+            "trouble": "none",
+            "left alone until": "not at all",
+        },
+    }
