@@ -33,10 +33,7 @@ from watcher_sync.testing.ledger import Truth
 from watcher_sync.testing.live_cluster import LiveCluster
 from watcher_sync.testing.live_managers import LiveManagers
 
-__all__ = ("OBSERVED_IS_WRITTEN", "SOURCE", "UNTOLD", "Kubernetes")
-
-OBSERVED_IS_WRITTEN: Final = False
-"""Whether the engine writes what is observed of VNF instances, so that it has to equal the truth."""
+__all__ = ("SOURCE", "UNTOLD", "Kubernetes")
 
 SOURCE: Final = "edge"
 """Name of the source, and of the cluster in the model."""
@@ -145,8 +142,8 @@ class Kubernetes:
         return self._cluster.truth() if self._cluster is not None else {}
 
     def differences(self, snapshot: Snapshot) -> list[Difference]:
-        """What is observed of VNF instances and is not so, where it is written at all; only after :meth:`stop`."""
-        if self._cluster is None or not OBSERVED_IS_WRITTEN:
+        """What is observed of VNF instances and is not so; only after :meth:`stop`."""
+        if self._cluster is None:
             return []
         return list(cluster_truth.observed_differences(self._cluster.server, self._cluster.functions, snapshot))
 

@@ -21,7 +21,7 @@ import collections
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
 from oslo_log import log as logging
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
@@ -37,6 +37,7 @@ LOG = logging.getLogger(__name__)
 
 _LOOK: Final = 0.2
 """Seconds between two looks."""
+_SHOWN: Final = 50
 _AGAIN: Final = 1.0
 """Seconds after which an instance that is held, or that could not be written, is tried again."""
 
@@ -76,6 +77,8 @@ class Follower:
         self._held: dict[str, str] = {}
         """Instance -> the lease that keeps us out, as the log has told."""
 
+    title = "VNF instances"
+
     def start(self) -> None:
         """Begin, with all instances."""
         if not self._clusters:
@@ -105,6 +108,14 @@ class Follower:
         )
         waiting.add_metric([], len(self._due))
         yield waiting
+
+    def report(self) -> Mapping[str, Any]:
+        """Of which clusters, and which instances wait."""
+        return {
+            "clusters": ", ".join(sorted(self._clusters)) or "none",
+            "waiting": ", ".join(sorted(list(self._due)[:_SHOWN])) or "none",
+            "held by operations": ", ".join(sorted(list(self._held)[:_SHOWN])) or "none",
+        }
 
     # Its own thread
 

@@ -47,12 +47,14 @@ from watcher_sync.sources.kube.resources import KNOWN, Resource
 from watcher_sync.sources.kube.survey import Surveyed
 from watcher_sync.sources.kubernetes import KubernetesSource
 from watcher_sync.storage import source_status
-from watcher_sync.storage.drifts import Difference, replace_drifts
+from watcher_sync.storage.drifts import Difference, list_drifts, replace_drifts
 
 LOG = logging.getLogger(__name__)
 
 _MOMENT: Final = 1.0
 """Seconds that a difference has to last before it counts: what a watch needs to tell the same."""
+
+_MOST_DRIFTS: Final = 100_000
 
 _SYNC_TIME: Final = 30.0
 """Seconds that the sync of one instance may take that somebody asked for."""
@@ -280,6 +282,7 @@ class KubernetesReconciler(Reconciler):
         :param differences: is added to.
         """
         changed: dict[str, list[Difference]] = {}
+        told = self._told_of(source) if self.context.notifications is not None and not dry_run else set()
         instances = [v for v in base.by(vnfs.KIND, "cluster", source.cluster) if isinstance(v, VnfInstance)]
         instances = [v for v in instances if source.follows(v.namespace)]
         for instance in instances:
@@ -288,11 +291,17 @@ class KubernetesReconciler(Reconciler):
                 found = _vnf_differences(instance, observation, policy.get(vnfs.KIND, HEAL))
                 changed[instance.id] = found
                 differences += found
-                if self.context.notifications is not None and not dry_run and found:
+                news = [d for d in found if (d.entity_id, d.field) not in told]
+                if self.context.notifications is not None and not dry_run and news:
                     self.context.notifications.drift(instance, found)
         if dry_run or policy.get(vnfs.KIND, HEAL) != HEAL:
             return 0
         return sum(self._sync_one(entity_id, compared.unknown, source.name) for entity_id in changed)
+
+    def _told_of(self, source: KubernetesSource) -> set[tuple[str, str]]:
+        """(instance, field) of the drifts that were found before, and told of then."""
+        drifts = list_drifts(self.context.store.engine, kind=vnfs.KIND, source=source.name, limit=_MOST_DRIFTS)
+        return {(drift.entity_id, drift.field) for drift in drifts}
 
     def _sync_one(self, entity_id: str, unknown: Collection[str], source: str) -> bool:
         try:

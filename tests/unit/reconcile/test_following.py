@@ -198,6 +198,9 @@ def test_an_instance_that_is_held_is_synced_when_it_is_free(world: Followed, cap
     world.look()
     world.look()
     assert world.site.vnf("v1").state == "UNKNOWN"
+    assert world.follower.report() == {"clusters": "edge", "waiting": "v1", "held by operations": "v1"}
+    (waiting,) = world.follower.collect()
+    assert [sample.value for sample in waiting.samples] == [1]
     world.site.operations.end("v1", lease.id)
     world.clock += 2
     world.look()
