@@ -76,6 +76,10 @@ class SourceError(WatcherSyncError):
     """A source cannot run now; its supervisor starts it again."""
 
 
+class ReconcileError(WatcherSyncError):
+    """Nothing of a scope could be compared with the live system; the message says why, in one sentence."""
+
+
 class OperationRunning(WatcherSyncError):
     """Another operation holds the entity's lease now.
 

@@ -19,7 +19,7 @@ from watcher_sync.api import etags, schemas
 from watcher_sync.api.entities import Collection, item_resource, list_resource
 from watcher_sync.api.operation import JSON, Answer, Body, Call, Rule, operation
 from watcher_sync.api.problems import Problem, not_found
-from watcher_sync.api.writing import CONDITIONS, ID, WRITER, cause, next_version, utcnow
+from watcher_sync.api.writing import CONDITIONS, ID, WRITER, cause, utcnow
 from watcher_sync.engine.short import ShortCycle, ShortWrites
 from watcher_sync.model.changes import Delete, Outcome, Upsert
 from watcher_sync.model.entities import ServiceTypeInstance
@@ -106,7 +106,7 @@ def writable_item(collection: Collection, writes: ShortWrites) -> object:
                 if old is None:
                     raise not_found(f"{kind.name} {entity_id}")
                 etags.demand(call, etags.of(kind, old.seq))
-                change = Delete(KIND, entity_id, next_version(cycle))
+                change = Delete(KIND, entity_id, cycle.next_version())
                 cycle.write(cause(KIND, "deleted", entity_id, utcnow()), [change])
             call.nothing()
 
@@ -138,7 +138,7 @@ def _put(cycle: ShortCycle, kind: Kind, entity_id: str, body: dict[str, Any]) ->
     spec = {**values, "spec_updated_at": now}
     if not isinstance(old, ServiceTypeInstance) or old.created_at is None:
         spec["created_at"] = now
-    change = Upsert(KIND, entity_id, next_version(cycle), {"spec": spec, "provider": provider})
+    change = Upsert(KIND, entity_id, cycle.next_version(), {"spec": spec, "provider": provider})
     outcome = cycle.write(cause(KIND, "created" if old is None else "updated", entity_id, now), [change])
     entity = cycle.view.get(KIND, entity_id)
     if outcome is not Outcome.APPLIED or entity is None:

@@ -19,7 +19,7 @@ from watcher_sync.api import etags, schemas, sol003
 from watcher_sync.api.entities import Collection, demand_existing, item_resource, list_resource
 from watcher_sync.api.operation import JSON, Answer, Body, Call, Rule, operation, pointer
 from watcher_sync.api.problems import FieldError, Problem, bad_request, not_found
-from watcher_sync.api.writing import CONDITIONS, ID, WRITER, cause, next_version, utcnow
+from watcher_sync.api.writing import CONDITIONS, ID, WRITER, cause, utcnow
 from watcher_sync.engine.short import ShortCycle, ShortWrites
 from watcher_sync.model.changes import Delete, Outcome, Upsert
 from watcher_sync.model.kinds import Entity, Kind
@@ -203,7 +203,7 @@ def vnf_item(collection: Collection, writes: ShortWrites, operations: Operations
                 if old is None:
                     raise not_found(f"{kind.name} {entity_id}")
                 etags.demand(call, etags.of(kind, old.seq))
-                change = Delete(KIND, entity_id, next_version(cycle))
+                change = Delete(KIND, entity_id, cycle.next_version())
                 cycle.write(cause(KIND, "deleted", entity_id, utcnow()), [change])
             call.nothing()
 
@@ -272,7 +272,7 @@ def _put(cycle: ShortCycle, entity_id: str, values: Mapping[str, Any]) -> Entity
     facet = {**values, "registered_at": now}
     if old is None:
         facet["created_at"] = now
-    change = Upsert(KIND, entity_id, next_version(cycle), {"registration": facet})
+    change = Upsert(KIND, entity_id, cycle.next_version(), {"registration": facet})
     outcome = cycle.write(cause(KIND, "created" if old is None else "updated", entity_id, now), [change])
     entity = cycle.view.get(KIND, entity_id)
     if outcome is not Outcome.APPLIED or entity is None:

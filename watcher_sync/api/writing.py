@@ -11,9 +11,7 @@ import datetime
 import uuid
 
 from watcher_sync.api.schemas import Schema
-from watcher_sync.engine.short import ShortCycle
 from watcher_sync.events import Event
-from watcher_sync.model.changes import WRITTEN_HERE, Version
 
 WRITER = "role:admin or role:member"
 
@@ -25,11 +23,6 @@ ID: Schema = {
 
 # In words: a parameter's schema cannot say that most of its values are refused most of the time.
 CONDITIONS = "If-Match and If-None-Match (RFC 9110, section 13.1) are held against the ETag; 412 where one fails."
-
-
-def next_version(cycle: ShortCycle) -> Version:
-    """Newer than every version before: of events, and of earlier writes."""
-    return Version(f"{WRITTEN_HERE}{cycle.generation + 1:020d}")
 
 
 def cause(kind: str, what: str, entity_id: str, now: datetime.datetime) -> Event:

@@ -60,8 +60,11 @@ def make_conf(
         raise ConfigError(" ".join(str(exc).split())) from None
     except OSError as exc:
         raise ConfigError(str(exc)) from None
-    if log_to_stderr_only_warnings and not conf.debug:
-        conf.set_default("default_log_levels", [*_QUIET, "watcher_sync=WARN"])
+    if log_to_stderr_only_warnings:
+        # oslo.log's own fallback is stdout, where the result goes.
+        conf.set_default("use_stderr", True)
+        if not conf.debug:
+            conf.set_default("default_log_levels", [*_QUIET, "watcher_sync=WARN"])
     logging.setup(conf, PROJECT)
     return conf
 

@@ -14,10 +14,11 @@ from oslo_config import cfg
 from oslo_db.options import database_opts
 from stevedore import ExtensionManager
 
-from watcher_sync.conf import api, engine, monitoring, operations, paths, retention
+from watcher_sync.conf import api, engine, monitoring, operations, paths, reconcile, retention
 
 SOURCES = "watcher_sync.sources"
 HANDLERS = "watcher_sync.handlers"
+RECONCILERS = "watcher_sync.reconcilers"
 
 SQLITE = "sqlite:///$state_path/watcher-sync.sqlite"
 """The database of an installation that configures none."""
@@ -32,7 +33,7 @@ The driver of this source: the name of an entry point in ``watcher_sync.sources`
 """,
 )
 
-_MODULES = (paths, engine, monitoring, operations, retention, api)
+_MODULES = (paths, engine, monitoring, operations, reconcile, retention, api)
 
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
@@ -51,7 +52,8 @@ def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     ours = itertools.chain.from_iterable(module.list_opts() for module in _MODULES)
     sources = [(f"source_{name}", [DRIVER, *options]) for name, options in plugin_options(SOURCES).items()]
     handlers = [(f"handler_{name}", options) for name, options in plugin_options(HANDLERS).items() if options]
-    return [*ours, *sources, *handlers]
+    reconcilers = [(f"reconciler_{name}", options) for name, options in plugin_options(RECONCILERS).items() if options]
+    return [*ours, *sources, *handlers, *reconcilers]
 
 
 def set_defaults() -> None:

@@ -6,6 +6,7 @@
 ``cycle``        one batch through dispatch, model and commit; conflicts, refused rows, parked events
 ``supervision``  sources that are started, watched and started again, for ever
 ``leadership``   the thread that keeps the lease alive
+``companion``    what else starts and stops with a leading engine, such as reconciliation
 ``housekeeping`` retention, signs of life, expired parked events
 ``engine``       the loop that drives all of them
 ===============  =================================================================================

@@ -15,7 +15,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 from stevedore import ExtensionManager
 
-from watcher_sync.conf import opts
+from watcher_sync.conf import opts, reconcile
 from watcher_sync.dispatch import Dispatcher, load_handlers
 from watcher_sync.engine.engine import Engine
 from watcher_sync.engine.supervision import MakeSource
@@ -102,8 +102,12 @@ def assemble(conf: cfg.ConfigOpts, more_sources: Mapping[str, MakeSource] | None
     # The configuration first: a database that is not ready must not hide what is wrong with it.
     store = open_store(conf, checked=False)
     makers = source_makers(conf, store) | dict(more_sources or {})
+    reconcile.policies(conf)
     schema.check(store.engine, store.tables)
-    return Engine(conf, store, dispatcher, make_lease(conf, store), makers)
+    # Not at the top: of all that put a process together, only an engine needs it.
+    from watcher_sync.reconcile.assembly import companions
+
+    return Engine(conf, store, dispatcher, make_lease(conf, store), makers, companions(conf, dispatcher))
 
 
 def _maker(conf: cfg.ConfigOpts, store: Store | None, name: str, drivers: dict[str, type[Source]]) -> MakeSource:

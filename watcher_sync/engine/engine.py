@@ -18,12 +18,13 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from oslo_config import cfg
 from oslo_log import log as logging
 
 from watcher_sync.dispatch import Dispatcher
+from watcher_sync.engine.companion import Companion
 from watcher_sync.engine.cycle import Batch, CommitCycle
 from watcher_sync.engine.housekeeping import Kept, Purger, SignsOfLife, SourceReporter
 from watcher_sync.engine.intake import Intake
@@ -58,8 +59,12 @@ class Engine:
         dispatcher: Dispatcher,
         lease: EngineLease,
         sources: dict[str, MakeSource],
+        companions: Sequence[Callable[[Engine], Companion]] = (),
     ) -> None:
-        """:param sources: name -> maker of a driver instance, for each enabled source."""
+        """:param sources: name -> maker of a driver instance, for each enabled source.
+
+        :param companions: makers of what works beside the batches while this engine leads.
+        """
         self.conf = conf
         self.store = store
         self.lease = lease
@@ -79,6 +84,8 @@ class Engine:
         self._ended = threading.Event()
         self._deadline = 0.0
         self._last_followed = 0.0
+        self.companions = tuple(make(self) for make in companions)
+        """Each starts and stops as often as this engine begins and ceases to lead."""
 
     def run(self) -> None:
         """Work until :meth:`stop`.
@@ -240,11 +247,17 @@ class Engine:
             supervisor.start()
         self._reporter = reporter = SourceReporter(self.conf, self.store, self._supervisors, away=away)
         reporter.start()
+        for companion in self.companions:
+            companion.start()
         self._leading = True
         try:
             self._loop(signs)
         finally:
+            for companion in self.companions:
+                companion.begin_stop()
             self._drain()
+            for companion in self.companions:
+                companion.join(1.0)
             self._leading = False
             self._reporter = self._purger = None
             reporter.stop(told=not self._lost.is_set())

@@ -52,7 +52,8 @@ class EngineCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """All metrics of this moment."""
-        return itertools.chain(self._state(), self._work(), self._model(), self._kept(), self._sources())
+        companions = (companion.collect() for companion in self._engine.companions)
+        return itertools.chain(self._state(), self._work(), self._model(), self._kept(), self._sources(), *companions)
 
     def _state(self) -> Iterator[Metric]:
         engine = self._engine

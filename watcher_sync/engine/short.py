@@ -23,7 +23,7 @@ from watcher_sync.dispatch import Dispatcher
 from watcher_sync.engine.cycle import Batch, CommitCycle, Dispatched
 from watcher_sync.engine.tally import Tally
 from watcher_sync.events import Event
-from watcher_sync.model.changes import Change, Outcome
+from watcher_sync.model.changes import WRITTEN_HERE, Change, Outcome, Version
 from watcher_sync.model.model import Model, Written
 from watcher_sync.model.transaction import Transaction
 from watcher_sync.model.view import View
@@ -75,6 +75,28 @@ class ShortCycle(CommitCycle):
         self._commit(Batch(events=[event]), dispatch)
         self._take_up()
         return self.recorded.events[0]
+
+    def write_all(self, writes: Sequence[tuple[Event, Callable[[View], Iterable[Change]]]]) -> list[Outcome]:
+        """The same for several writes in one commit, each of which sees what those before it did.
+
+        :param writes: (cause, what makes the changes from the view).
+        :returns: the outcome of each.
+        :raises InvalidEvent, RowRefused: as :meth:`write`; nothing of all this is written then.
+        """
+        events = [event for event, _ in writes]
+        before = len(self.recorded.events)
+
+        def dispatch(transaction: Transaction, _events: Sequence[Event]) -> Dispatched:
+            outcomes = [transaction.apply(event, make(transaction)) for event, make in writes]
+            return Dispatched(transaction, outcomes, [], [])
+
+        self._commit(Batch(events=events), dispatch)
+        self._take_up()
+        return self.recorded.events[before : before + len(events)]
+
+    def next_version(self) -> Version:
+        """Newer than every version before: of events, and of earlier writes."""
+        return Version(f"{WRITTEN_HERE}{self.generation + 1:020d}")
 
     def read_parked(self) -> None:
         """Nothing is counted beforehand: what waits is asked for when an entity appears."""

@@ -31,7 +31,7 @@ import itertools
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar, Final
 
 import msgspec
@@ -44,8 +44,12 @@ from watcher_sync.sources.base import Emit, IntakeClosed, Source, SourceState, S
 from watcher_sync.sources.kube import resources
 from watcher_sync.sources.kube.connection import Access, Connection, KubeError
 from watcher_sync.sources.kube.reflector import Phase, Reflector, Settings
+from watcher_sync.sources.kube.survey import Scope, Surveyed, survey
 
 LOG = logging.getLogger(__name__)
+
+_LIST_TIMEOUT: Final = 30.0
+"""Seconds without a byte of a list after which it has failed; only a watch may be silent for longer."""
 
 _HANG: Final = 2.0
 """Seconds that a stop waits for a reflector that hangs in a request, and that the server's version may take."""
@@ -113,6 +117,14 @@ What to follow: ``pods``, ``deployments``, ``replicasets``, ``statefulsets``, ``
 becomes a workload of the model.
 """,
         ),
+        cfg.BoolOpt(
+            "watch",
+            default=True,
+            help="""
+Follow the cluster's changes as they happen. Without it only the reconciliation looks at the cluster, every
+``[reconcile] interval`` seconds.
+""",
+        ),
         cfg.IntOpt("page_size", default=500, min=1, max=10_000, help="Objects that one page of a listing asks for."),
         cfg.BoolOpt(
             "watch_list",
@@ -177,10 +189,15 @@ on a watch where nothing happens, so less than that only makes watches begin aga
             watch_timeout=group.watch_timeout,
             backoff_max=group.backoff_max,
         )
-        self.reflectors: Sequence[Reflector] = [
-            Reflector(resource, namespace, self._connection, settings, self)
+        self.targets = [
+            (resource, namespace)
             for resource in self._resources()
             for namespace in dict.fromkeys(group.namespaces or [None])
+        ]
+        """(resource, namespace) of all that is followed; the namespace None: all of them."""
+        self.reflectors: Sequence[Reflector] = [
+            Reflector(resource, namespace, self._connection, settings, self)
+            for resource, namespace in (self.targets if group.watch else ())
         ]
         now = int(time.time() * 1_000_000)
         self._epoch = max(now, int(cursor) + 1) if cursor is not None and cursor.isdecimal() else now
@@ -259,10 +276,31 @@ on a watch where nothing happens, so less than that only makes watches begin aga
         """The epoch, whenever a listing is complete."""
         return str(self._epoch) if any(event.type.endswith(".listed") for event in events) else None
 
+    def follows(self, namespace: str | None) -> bool:
+        """Whether objects of a namespace are followed."""
+        return any(n in (None, namespace) for _, n in self.targets)
+
+    def survey(self, namespace: str | None = None, *, deadline: float) -> Iterator[Surveyed]:
+        """List what is followed once, whether the source is started or not; for any thread.
+
+        :param namespace: only this one of those that are followed; None: all of them.
+        :param deadline: ``time.monotonic()`` after which no request is begun.
+        """
+        targets = self.targets
+        if namespace is not None:
+            targets = [(r, namespace if r.namespaced else n) for r, n in targets if n in (None, namespace)]
+        scope = Scope(
+            targets=targets,
+            label_selector=self.group.label_selector,
+            page_size=self.group.page_size,
+            read_timeout=min(self.group.read_timeout, _LIST_TIMEOUT),
+        )
+        return survey(self._connection, scope, deadline=deadline)
+
     @property
     def has_synced(self) -> bool:
         """Whether every resource was listed completely at least once."""
-        return all(reflector.has_synced for reflector in self.reflectors)
+        return bool(self.reflectors) and all(reflector.has_synced for reflector in self.reflectors)
 
     # What the reflectors call
 
@@ -324,6 +362,8 @@ on a watch where nothing happens, so less than that only makes watches begin aga
             return None
 
     def _state(self) -> SourceState:
+        if not self.reflectors:
+            return SourceState.CONNECTED  # nothing is followed, so nothing is missed
         phases = [reflector.phase for reflector in self.reflectors]
         if any(phase is Phase.WATCHING for phase in phases):
             return SourceState.CONNECTED
@@ -333,6 +373,8 @@ on a watch where nothing happens, so less than that only makes watches begin aga
 
     def _detail(self) -> str:
         """What is wrong with which resources, in one line."""
+        if not self.reflectors:
+            return "not watched, only reconciled"
         troubles: dict[str, list[str]] = {}
         for reflector in self.reflectors:
             if reflector.phase is Phase.FAILING:

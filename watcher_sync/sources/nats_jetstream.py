@@ -26,9 +26,10 @@ A message that has been delivered more often than max_deliveries is emitted as u
 quarantine: it may be what kills the engine each time. From half of that on it is taken alone, so that those which
 were only in hand beside it, or beside a power cut, are done before they get there.
 
-Stop, step by step: no requests are made any more, the subscription is drained and what it still brings is given
-back at once - what waits for the emitting thread is given back - what the engine has is waited for - shortly
-before the deadline the rest is given back - a flush makes sure that the server knows - the connection is closed.
+Stop, step by step: an answer that is waited for before there is work is given up - no requests are made any
+more, the subscription is drained and what it still brings is given back at once - what waits for the emitting
+thread is given back - what the engine has is waited for - shortly before the deadline the rest is given back - a
+flush makes sure that the server knows - the connection is closed.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ import datetime
 import random
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final, TypeVar
 
 import msgspec
 from nats.aio.client import Client
@@ -59,6 +60,8 @@ from watcher_sync.sources.nats_stream import Attached, JetStream, NoAnswer, NotR
 
 LOG = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 _BACKOFF: Final = (0.1, 1.0)
 """Seconds between two attempts, at first and at most: soon back, and no burden on a server that is not there."""
 
@@ -67,6 +70,10 @@ _REQUEST_TIMEOUT: Final = 3.0
 _CLOSE_TIMEOUT: Final = 1.0
 _LOOK: Final = 0.5
 _SHORT_LIFE: Final = 5.0
+
+
+class _Stopped(Exception):
+    """We were told to stop before there was an answer."""
 
 
 class NatsJetStreamSource(Source):
@@ -86,6 +93,8 @@ class NatsJetStreamSource(Source):
         self._emit: Emit | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._kick: asyncio.Event | None = None
+        # What the loop waits for that a stop does not wait for.
+        self._attempt: asyncio.Task[Any] | None = None
         # Written by one thread each, read by any:
         self._state = SourceState.STARTING
         self._detail = ""
@@ -122,7 +131,7 @@ class NatsJetStreamSource(Source):
         self._last_call = deadline - min(0.5, left / 4)
         self._stopping.set()
         self._hands.wake()
-        self._wake()
+        self._call_soon(self._abandon)
         for thread in (self._thread, self._emitter):
             if thread.ident is not None:
                 thread.join(max(0.0, deadline - time.monotonic()))
@@ -214,7 +223,9 @@ class NatsJetStreamSource(Source):
         failures = 0
         while not self._stopping.is_set():
             try:
-                client = await self._connect()
+                client = await self._unless_stopped(self._connect())
+            except _Stopped:
+                break
             except (NatsError, OSError) as exc:
                 self._tell(SourceState.DISCONNECTED, f"cannot connect: {_describe(exc)}")
             else:
@@ -251,11 +262,12 @@ class NatsJetStreamSource(Source):
             self._settings.require_tls(client)
         except BaseException as exc:
             await _close(client)
-            if isinstance(exc, NatsError) and self._error is not None:
-                raise self._error from None
-            if isinstance(exc, ConnectionError) and client._server_info:
+            told = self._error if isinstance(exc, NatsError) and self._error is not None else exc
+            if isinstance(told, ConnectionError) and client._server_info:
                 # It greeted, and went when it saw who we are; its reason got lost with the connection.
                 raise NatsError("the server closed the connection at the login, it may not know us") from None
+            if told is not exc:
+                raise told from None
             raise
         return client
 
@@ -274,7 +286,9 @@ class NatsJetStreamSource(Source):
             while not client.is_closed and not self._stopping.is_set():
                 began = time.monotonic()
                 try:
-                    attached = await stream.attach()
+                    attached = await self._unless_stopped(stream.attach())
+                except _Stopped:
+                    break
                 except NotReady as exc:
                     if not client.is_closed:
                         self._tell(SourceState.DISCONNECTED, self._with_error(str(exc)))
@@ -301,6 +315,23 @@ class NatsJetStreamSource(Source):
         """With what the server complained about meanwhile, such as a permission that is lacking."""
         error, self._error = self._error, None
         return detail if error is None else f"{detail} ({_describe(error)})"
+
+    async def _unless_stopped(self, attempt: Coroutine[Any, Any, T]) -> T:
+        """Its result, or what it raises.
+
+        :raises _Stopped: when we are told to stop meanwhile; it is cancelled then.
+        """
+        task: asyncio.Task[T] = asyncio.ensure_future(attempt)
+        self._attempt = task
+        if self._stopping.is_set():
+            task.cancel()
+        try:
+            result: T = await task
+            return result
+        except asyncio.CancelledError:
+            raise _Stopped from None
+        finally:
+            self._attempt = None
 
     async def _pause(self, failures: int) -> None:
         """Wait before the next attempt; a stop ends it."""
@@ -334,7 +365,9 @@ class NatsJetStreamSource(Source):
             self._tell(SourceState.CONNECTED, "")
             await self._pull(client, attached, pulling)
             await pulling.end(self._left() if self._stopping.is_set() else _REQUEST_TIMEOUT)
-            await pulling.give_back(pulling.suspects, 1.0)
+            if pulling.suspects:
+                await self._until_settled(client, epoch, attached.ack_wait / 3)
+                await pulling.give_back(pulling.suspects, 1.0)
             if self._stopping.is_set():
                 await self._finish(client, epoch, pulling)
         except (NatsError, OSError) as exc:
@@ -370,6 +403,15 @@ class NatsJetStreamSource(Source):
     async def _settle(self, client: Client, epoch: int) -> None:
         for reply, payload in self._hands.settlements(epoch):
             await client.publish(reply, payload)
+
+    async def _until_settled(self, client: Client, epoch: int, seconds: float) -> None:
+        """Until nothing is in hand any more, at most so long; a stop ends it."""
+        until = time.monotonic() + seconds
+        while not self._stopping.is_set() and not client.is_closed:
+            await self._settle(client, epoch)
+            if self._hands.empty or (left := until - time.monotonic()) <= 0:
+                break
+            await self._wait(min(_LOOK, left))
 
     async def _finish(self, client: Client, epoch: int, pulling: Pulling) -> None:
         """The stop, from the drained subscription to the flush."""
@@ -420,10 +462,20 @@ class NatsJetStreamSource(Source):
 
     def _wake(self) -> None:
         """From any thread: have the loop look at what there is to do."""
+        self._call_soon(self._kick_now)
+
+    def _call_soon(self, call: Callable[[], None]) -> None:
+        """From any thread: have the loop make a call, if there is one."""
         loop = self._loop
         if loop is not None:
             with suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(self._kick_now)
+                loop.call_soon_threadsafe(call)
+
+    def _abandon(self) -> None:
+        """We are stopping: wait for no answer that is of no use any more."""
+        if self._attempt is not None:
+            self._attempt.cancel()
+        self._kick_now()
 
     def _kick_now(self) -> None:
         if self._kick is not None:

@@ -22,7 +22,8 @@ What is delivered again and again may be what ends the engine each time, and wha
 its deliveries counted too. So a message that was delivered more often than ``suspect_after`` is only taken alone:
 one request for one message, and the next when that one is settled. A careful life begins so, because the server
 delivers first what it delivers again, and goes over to batches with the first message that is no suspect. A
-suspect that comes in a batch is not handed over: :attr:`Pulling.suspects` is set, and the pulling begins anew.
+suspect that comes in a batch is not handed over: :attr:`Pulling.suspects` is set, and the pulling begins anew. What
+comes beside it is handed over, lest its deliveries are counted up, too.
 
 Guaranteed: messages are handed over in the order of their arrival, each with its sequence and the count of its
 deliveries. All runs in the thread of the connection's event loop.
@@ -100,7 +101,7 @@ class Pulling:
         self.silent = False
         """Whether the server did not answer: the connection is not to be trusted any more."""
         self.suspects: list[str] = []
-        """Where to give back what came in a batch and is to be taken alone, and all that came after it."""
+        """Where to give back what came in a batch and is to be taken alone."""
         self._connection = connection
         self._subject = subject
         self._batch = batch
@@ -220,10 +221,7 @@ class Pulling:
         if not reply:
             self._status(message)
             return
-        if self.suspects:
-            self.suspects.append(reply)
-            return
-        if self.lost is not None:
+        if self.lost is not None and not self.suspects:
             # It may come from a stream that was made anew meanwhile, and would get the old one's epoch.
             await self._connection.publish(reply, GIVE_BACK)
             return

@@ -24,6 +24,7 @@ from watcher_sync.model.kinds import Entity, Kind, Kinds
 from watcher_sync.model.model import Tombstone
 from watcher_sync.model.table import index_values
 from watcher_sync.model.transaction import Transaction
+from watcher_sync.storage.database import translated
 from watcher_sync.storage.journal import JournalRow, read_head, versions_of
 from watcher_sync.storage.tables import Tables
 
@@ -105,6 +106,35 @@ class TableModel:
         if row is None:
             return None
         return Tombstone(row.id, versions_of(self.kinds[kind], row.versions), row.deleted_at, row.seq)
+
+
+class TableView:
+    """The tables as a view, for a process without a replica that reads for longer than one transaction.
+
+    Each question has its own connection and is answered as of its own moment. For any thread.
+    """
+
+    def __init__(self, engine: sa.Engine, tables: Tables, kinds: Kinds) -> None:
+        self._engine = engine
+        self._tables = tables
+        self._kinds = kinds
+
+    def get(self, kind: str, entity_id: str) -> Entity | None:
+        """The entity, or None where it does not exist.
+
+        :raises DatabaseUnavailable: when the database is away.
+        """
+        with translated(), self._engine.connect() as connection:
+            return TableModel(connection, self._tables, self._kinds).get(kind, entity_id)
+
+    def by(self, kind: str, index: str, value: Any) -> Collection[Entity]:
+        """The entities whose indexed field has this value; for a list field, that contain it.
+
+        :raises KeyError: when the kind declares no such index.
+        :raises DatabaseUnavailable: when the database is away.
+        """
+        with translated(), self._engine.connect() as connection:
+            return TableModel(connection, self._tables, self._kinds).by(kind, index, value)
 
 
 def entity_of(kind: Kind, row: Mapping[Any, Any]) -> Entity:

@@ -13,10 +13,11 @@ from typing import Self
 class CountingProxy:
     """Passes TCP connections on to a port of this machine; ``attempts`` counts them, refused ones included."""
 
-    def __init__(self, target: int) -> None:
+    def __init__(self, target: int, port: int = 0) -> None:
+        """:param port: where it is to be found; 0: at any free port."""
         self.attempts = 0
         self._target = target
-        self._server = socket.create_server(("127.0.0.1", 0))
+        self._server = socket.create_server(("127.0.0.1", port))
         self.port: int = self._server.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
 

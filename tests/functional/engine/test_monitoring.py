@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from tests.functional.engine.driving import EngineProcess, Installation, Line, wait_until
+from tests.functional.reconcile.installed import Installed
 from tests.unit.engine.asking import figures
 from watcher_sync.storage.source_status import list_sources
 from watcher_sync.testing.cloud import CloudSimulator
@@ -42,9 +43,9 @@ def ask(port: int, path: str) -> tuple[int, str]:
 def watched(
     install: Callable[..., Installation], line: Callable[[str], Line], sqlite_url: str, tmp_path: Path
 ) -> Iterator[Watched]:
-    """An engine that has worked off some events, where eventlet cannot be imported, and its port."""
+    """An engine with a reconciler that has worked off some events, where eventlet cannot be imported, and its port."""
     blocked = tmp_path / "blocked"
-    blocked.mkdir()
+    Installed(blocked)
     (blocked / "eventlet.py").write_text("raise ImportError('eventlet is blocked')\n")
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -57,6 +58,7 @@ def watched(
     engine = site.engine(site.config())
     wait_until(lambda: ask(port, "/readyz")[0] == 200, what="ready")
     wait_until(lambda: nova.waiting() == 0 and shown(port)["watcher_sync_events_total"][QUARANTINED] == 1)
+    wait_until(lambda: shown(port)["watcher_sync_reconcile_last_success_timestamp_seconds"], what="a reconciliation")
     yield site, engine, port
     status, _ = engine.terminate()
     assert status == 0, engine.log[-4000:]

@@ -359,3 +359,27 @@ def test_messages_that_were_delivered_often_are_taken_one_by_one_until_they_are_
         wait_until(dcm.settled)
     assert [event.id for event in engine.events[:20]] == [f"e-{n}" for n in range(20)]
     assert not [event.undecodable for event in engine.events if event.undecodable]
+
+
+def test_what_comes_in_one_batch_with_a_message_to_be_taken_alone_is_not_delivered_again(
+    own_nats: Server, dcm: Dcm
+) -> None:
+    """Else one message that fails again and again has the deliveries of its neighbours counted up."""
+
+    class Unlucky(Engine):
+        def emit(self, events):
+            super().emit(events)
+            failed = [event for event in events if event.sequence[1] == 500 and event.deliveries < 8]
+            self.source.release(failed, 0.0)
+            self.source.ack([event for event in events if event not in failed])
+
+    engine = Unlucky(acks=False)
+    with reading(engine, own_nats.url, max_deliveries=10):
+        for begin in range(0, 20_000, 2_000):
+            dcm.flood(cloud_event(n) for n in range(begin, begin + 2_000))
+        wait_until(lambda: len({event.sequence[1] for event in engine.events}) == 20_000 and dcm.settled(), 60)
+    # The request that is made when it is given back brings a message or two, which are given back in turn.
+    assert len({event.sequence[1] for event in engine.events if event.deliveries > 1}) < 10
+    assert max(event.deliveries for event in engine.events) in (8, 9)
+    # What was in hand beside it comes first, so it was alone.
+    assert all(len(batch) == 1 for batch in engine.batches if batch[0].sequence[1] == 500 and batch[0].deliveries > 6)

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import signal
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -231,3 +233,49 @@ def test_a_stop_while_the_server_is_away_does_not_wait_for_it(own_nats: Server, 
     disconnected(source, "")
     source.ack(engine.events)
     assert stop(source) < 1
+
+
+class DeafServer:
+    """Lets everybody in as a NATS server does, and answers nothing else."""
+
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.url = f"nats://127.0.0.1:{self._server.getsockname()[1]}"
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def close(self) -> None:
+        self._server.close()
+
+    def _serve(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self._server.accept()
+                with contextlib.suppress(OSError):
+                    self._talk(connection)
+
+    def _talk(self, connection: socket.socket) -> None:
+        connection.sendall(b'INFO {"server_id":"d","version":"2.10.0","headers":true,"max_payload":1048576}\r\n')
+        while data := connection.recv(65536):
+            if b"PING\r\n" in data:
+                connection.sendall(b"PONG\r\n")
+            if b"$JS.API.STREAM.INFO" in data:
+                self.asked.set()
+
+
+def test_a_stop_while_an_answer_is_waited_for_does_not_wait_for_it() -> None:
+    server = DeafServer()
+    source = make_source(server.url)
+    source.start(Engine(acks=True).emit)
+    assert server.asked.wait(10)
+    assert stop(source) < 1.5
+    server.close()
+
+
+def test_a_stop_while_a_frozen_server_is_connected_to_does_not_wait_for_it(own_nats: Server) -> None:
+    own_nats._process.send_signal(signal.SIGSTOP)
+    source = make_source(own_nats.url)
+    source.start(Engine(acks=True).emit)
+    wait_until(lambda: source._attempt is not None)
+    assert stop(source) < 1.5
+    own_nats._process.send_signal(signal.SIGCONT)

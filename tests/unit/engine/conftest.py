@@ -95,9 +95,10 @@ def store(conf):
 class Running:
     """An engine in a thread."""
 
-    def __init__(self, conf, store, source, dispatcher=None):
+    def __init__(self, conf, store, source, dispatcher=None, companions=()):
         self.lease = EngineLease(store.engine, store.tables, "engine:default", seconds=2.0)
-        self.engine = Engine(conf, store, dispatcher or telling(), self.lease, {"spoken": lambda: source})
+        sources = {"spoken": lambda: source}
+        self.engine = Engine(conf, store, dispatcher or telling(), self.lease, sources, companions)
         self.error = None
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -120,8 +121,8 @@ def run(conf, store):
     """Starts an engine over the store; stops it at the end."""
     started = []
 
-    def start(source, dispatcher=None):
-        started.append(Running(conf, store, source, dispatcher))
+    def start(source, dispatcher=None, companions=()):
+        started.append(Running(conf, store, source, dispatcher, companions))
         return started[-1]
 
     yield start

@@ -8,7 +8,7 @@ may be called gone. The objects stay JSON text. No state; any thread.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
@@ -43,11 +43,20 @@ class _List(msgspec.Struct):
 _decode = msgspec.json.Decoder(_List).decode
 
 
-def pages(connection: Connection, path: str, query: Mapping[str, str], *, accept: str, limit: int) -> Iterator[Page]:
+def pages(
+    connection: Connection,
+    path: str,
+    query: Mapping[str, str],
+    *,
+    accept: str,
+    limit: int,
+    read_timeout: Callable[[], float | None] = lambda: None,
+) -> Iterator[Page]:
     """All pages of a list; it is complete when the iterator ends without an exception.
 
     :param query: selectors.
     :param limit: objects on a page; 0 asks for all at once.
+    :param read_timeout: asked for each page: seconds without a byte; None: the connection's own.
     :raises ListExpired: in the middle.
     :raises Refused, Broken: as the connection does, or when an answer is no list.
     """
@@ -55,7 +64,8 @@ def pages(connection: Connection, path: str, query: Mapping[str, str], *, accept
     token = ""
     while True:
         try:
-            body = connection.read(path, {**asked, "continue": token} if token else asked, accept=accept)
+            question = {**asked, "continue": token} if token else asked
+            body = connection.read(path, question, accept=accept, read_timeout=read_timeout())
         except Refused as exc:
             if token and exc.gone:
                 raise ListExpired from exc

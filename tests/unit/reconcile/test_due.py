@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When a scope is compared: soon, then at the interval, at once when asked, and never twice at a time."""
+
+from __future__ import annotations
+
+from tests.unit.reconcile.conftest import Hang, StandIn, report
+
+
+def test_the_first_run_comes_within_seconds_and_the_next_after_the_interval_and_its_jitter(stepped):
+    standin = StandIn("edge")
+    steps = stepped(standin, share=lambda: 0.5)
+    steps.look()
+    assert standin.times("edge") == 0
+    steps.after(5)
+    assert standin.times("edge") == 1
+    steps.after(314)
+    assert standin.times("edge") == 1
+    steps.after(1)  # 300 s and half of a tenth of it
+    assert standin.times("edge") == 2
+
+
+def test_the_interval_is_read_anew_each_time(stepped, conf):
+    standin = StandIn("edge")
+    steps = stepped(standin)
+    steps.look()
+    steps.after(20)
+    assert standin.times("edge") == 1
+    conf.set_override("interval", 20, group="reconcile")
+    steps.look()
+    assert standin.times("edge") == 2
+
+
+def test_a_reload_of_the_configuration_counts_at_once(stepped, conf, tmp_path):
+    file = tmp_path / "watcher-sync.conf"
+    file.write_text("[reconcile]\ninterval = 300\n")
+    conf(["--config-file", str(file)], default_config_files=[], default_config_dirs=[])
+    standin = StandIn("edge")
+    steps = stepped(standin)
+    steps.look()
+    steps.after(20)
+    file.write_text("[reconcile]\ninterval = 15\n")
+    conf.mutate_config_files()
+    steps.look()
+    assert standin.times("edge") == 2
+
+
+def test_the_run_is_told_by_when_it_is_to_end(stepped, conf, clock):
+    conf.set_override("timeout", 7, group="reconcile")
+    standin = StandIn("edge")
+    stepped(standin).look()
+    assert standin.deadlines == [clock.seconds + 7]
+
+
+def test_a_run_that_goes_on_when_the_next_is_due_is_not_begun_twice(stepped, conf):
+    conf.set_override("timeout", 1000, group="reconcile")
+    standin, hang = StandIn("edge"), Hang(report("edge"))
+    standin.ends["edge"] = hang
+    steps = stepped(standin)
+    steps.look(wait=False)
+    steps.after(301, wait=False)
+    steps.after(1, wait=False)
+    assert hang.asked.wait(20)
+    assert standin.times("edge") == 1
+    assert steps.runs() == {"skipped": 1}
+    assert steps.state().running
+    hang.let_go()
+    steps.settle()
+    assert steps.runs() == {"skipped": 1, "ok": 1}
+    steps.after(298)
+    assert standin.times("edge") == 1
+    steps.after(1)
+    assert standin.times("edge") == 2
+
+
+def test_what_is_asked_for_begins_at_once_and_after_a_run_that_goes_on_once_more(stepped):
+    standin, hang = StandIn("edge", "core"), Hang(report("edge"))
+    standin.ends["edge"] = hang
+    steps = stepped(standin)
+    steps.look(wait=False)
+    assert steps.reconciliation.run_now("edge") == ["standin/edge"]
+    assert hang.asked.wait(20)
+    assert standin.times("edge") == 1
+    hang.let_go()
+    steps.settle()
+    steps.look()
+    steps.look()
+    assert (standin.times("edge"), standin.times("core")) == (2, 1)
+    assert steps.reconciliation.run_now() == ["standin/edge", "standin/core"]
+    steps.settle()
+    assert (standin.times("edge"), standin.times("core")) == (3, 2)
+
+
+def test_a_scope_that_is_new_is_taken_up_and_one_that_is_no_more_is_forgotten(stepped):
+    standin = StandIn("edge")
+    steps = stepped(standin)
+    steps.look()
+    standin.named = ["core"]
+    steps.look()
+    assert [state.scope for state in steps.reconciliation.states()] == ["core"]
+    assert standin.times("core") == 1
+
+
+def test_the_state_tells_when_the_scope_was_compared_last(stepped, clock):
+    standin = StandIn("edge")
+    steps = stepped(standin)
+    steps.look()
+    first = clock.now()
+    standin.ends["edge"] = ValueError("no")
+    steps.after(300)
+    state = steps.state()
+    assert (state.last_started, state.last_finished, state.last_ok) == (clock.now(), clock.now(), first)
+    assert (state.failures, state.trouble, state.running) == (1, "ValueError: no", False)

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The metrics say of each scope what became of its runs."""
+
+from __future__ import annotations
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+from tests.simulated import NOON
+from tests.unit.engine.asking import figures
+from tests.unit.reconcile.conftest import StandIn, report
+from watcher_sync.exceptions import ReconcileError
+
+
+class Collected:
+    def __init__(self, reconciliation):
+        self._reconciliation = reconciliation
+
+    def describe(self):
+        return []
+
+    def collect(self):
+        return self._reconciliation.collect()
+
+
+@pytest.fixture
+def shown():
+    def read(steps):
+        registry = CollectorRegistry()
+        registry.register(Collected(steps.reconciliation))
+        return figures(generate_latest(registry).decode())
+
+    return read
+
+
+EDGE = (("reconciler", "standin"), ("scope", "edge"))
+
+
+def test_runs_are_counted_by_scope_and_outcome(stepped, shown, conf):
+    conf.set_override("breaker_threshold", 2, group="reconcile")
+    conf.set_override("breaker_time", 3600, group="reconcile")
+    standin = StandIn("edge", "core")
+    steps = stepped(standin)
+    steps.look()
+    standin.ends["edge"] = ReconcileError("gone")
+    for _ in range(3):
+        steps.after(300)
+    found = shown(steps)
+    by_outcome = {
+        (dict(labels)["scope"], dict(labels)["outcome"]): count
+        for labels, count in found["watcher_sync_reconcile_runs_total"].items()
+        if count
+    }
+    assert by_outcome == {("edge", "ok"): 1, ("edge", "failed"): 2, ("edge", "skipped"): 1, ("core", "ok"): 4}
+    assert found["watcher_sync_reconcile_breaker_open"][EDGE] == 1
+    assert found["watcher_sync_reconcile_last_success_timestamp_seconds"][EDGE] == NOON.timestamp()
+    assert found["watcher_sync_reconcile_seconds_count"][EDGE] == 3
+
+
+def test_what_the_brake_holds_back_is_shown_until_it_does_so_no_more(stepped, shown):
+    standin = StandIn("edge")
+    standin.ends["edge"] = report("edge", braked={"pod": 40, "workload": 2})
+    steps = stepped(standin)
+    steps.look()
+    assert shown(steps)["watcher_sync_reconcile_braked_deletions"] == {EDGE: 42}
+    standin.ends.clear()
+    steps.after(300)
+    assert shown(steps)["watcher_sync_reconcile_braked_deletions"] == {EDGE: 0}
+
+
+def test_a_scope_that_never_succeeded_has_no_time_of_success(stepped, shown):
+    standin = StandIn("edge")
+    standin.ends["edge"] = ReconcileError("gone")
+    steps = stepped(standin)
+    steps.look()
+    assert shown(steps)["watcher_sync_reconcile_last_success_timestamp_seconds"] == {}

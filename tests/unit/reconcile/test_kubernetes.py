@@ -1,0 +1,363 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The model held against a cluster that speaks HTTP."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.unit.reconcile.clusters import Installation, one_vdu, truth
+from watcher_sync.events import Event
+from watcher_sync.exceptions import ConfigError, OperationRunning, ReconcileError, SourceError
+from watcher_sync.model.changes import Upsert
+from watcher_sync.model.vnf.observing import Result
+from watcher_sync.testing.kube import KubeServer
+from watcher_sync.testing.kube.builders import daemon_set, deployment, pod, stateful_set
+from watcher_sync.testing.kube.faults import Cut, forbidden, gone, internal_error
+
+NAMES = "vnfc_resource_info"
+
+
+@pytest.fixture
+def server() -> Iterator[KubeServer]:
+    with KubeServer() as server:
+        server.cluster.add_nodes(2)
+        server.create(deployment("vdu1", replicas=1))
+        server.create(stateful_set("db", replicas=2))
+        server.create(daemon_set("log"))
+        server.cluster.settle()
+        yield server
+
+
+@pytest.fixture
+def site(server: KubeServer, tmp_path: Path) -> Iterator[Installation]:
+    site = Installation(tmp_path, {"edge": server}, page_size=3, connect_timeout=1.0, read_timeout=2.0)
+    yield site
+    site.close()
+
+
+def names(site: Installation, vnf_id: str = "v1") -> list[str]:
+    return [entry["computeResource"]["resourceId"] for entry in site.vnf(vnf_id).vnfc_resource_info or ()]
+
+
+def scale(server: KubeServer, replicas: int) -> None:
+    server.cluster.scale("Deployment", "vdu1", replicas)
+    server.cluster.settle()
+
+
+# In step
+
+
+def test_an_empty_model_is_filled_and_a_second_run_finds_and_writes_nothing(site: Installation, server: KubeServer):
+    first = site.reconcile()
+    assert site.objects() == truth(server)
+    assert (first.complete, first.written, first.deleted) == (True, len(truth(server)), 0)
+    head = site.head()
+    second = site.reconcile()
+    assert (second.differences, second.written, second.deleted) == ((), 0, 0)
+    assert site.head() == head
+    assert site.drifts() == []
+
+
+def test_pods_are_traced_to_the_top_of_their_owners(site: Installation, server: KubeServer):
+    site.reconcile()
+    (top,) = [obj["metadata"]["uid"] for obj in server.objects("Deployment")]
+    assert [p.owner_kind for p in site.model.by("pod", "workload_uid", top)] == ["ReplicaSet"]
+
+
+def test_what_came_changed_and_went_unheard_is_healed_and_told_as_drifts(site: Installation, server: KubeServer):
+    site.reconcile()
+    before = {uid for uid, row in site.objects().items()}
+    server.cluster.kill("db-0")
+    scale(server, 2)
+    report = site.reconcile(allow_deletes=True)
+    assert site.objects() == truth(server)
+    assert report.deleted == 1
+    told = {(d.kind, d.field, d.entity_id in before) for d in report.differences}
+    assert {("pod", "", True), ("pod", "", False), ("workload", "replicas", True)} <= told
+    assert {(d.kind, d.entity_id, d.field) for d in site.drifts()} == {
+        (d.kind, d.entity_id, d.field) for d in report.differences
+    }
+    assert site.reconcile().differences == ()
+    assert site.drifts() == []
+
+
+def test_the_onset_of_a_drift_that_is_only_observed_stays(site: Installation, server: KubeServer):
+    site.conf.set_override("policy", {"workload": "observe", "pod": "observe"}, group="reconcile")
+    scale(server, 2)
+    head = site.head()
+    site.reconcile()
+    first = site.drifts()
+    assert first
+    assert {d.policy for d in first} == {"observe"}
+    scale(server, 3)
+    site.reconcile()
+    since = {(d.kind, d.entity_id, d.field): d.since for d in site.drifts()}
+    assert all(since[d.kind, d.entity_id, d.field] == d.since for d in first)
+    assert (site.objects(), site.head()) == ({}, head)
+
+
+def test_a_dry_run_tells_and_writes_nothing(site: Installation, server: KubeServer):
+    site.register("v1", one_vdu())
+    head = site.head()
+    report = site.reconcile(dry_run=True)
+    assert {d.kind for d in report.differences} == {"pod", "workload", "vnf_instance"}
+    assert (report.written, report.deleted, site.head(), site.drifts()) == (0, 0, head, [])
+
+
+def test_what_was_told_while_the_listing_went_on_wins(site: Installation, server: KubeServer):
+    site.reconcile()
+    scale(server, 2)
+    (uid,) = [uid for uid, row in site.objects().items() if row[:2] == ("Deployment", "vdu1")]
+
+    def told_meanwhile(_seconds: float) -> None:
+        server.cluster.scale("Deployment", "vdu1", 7)
+        newest = server.get("Deployment", "vdu1")
+        event = Event(
+            id="e-1",
+            type="kubernetes.deployment.modified",
+            source="edge",
+            origin="edge",
+            data=msgspec.json.encode(newest),
+            sequence=(1, 1),
+        )
+        site.told(event)
+
+    report = site.reconcile(wait=told_meanwhile)
+    assert uid not in {d.entity_id for d in report.differences}
+    assert site.model.get("workload", uid).replicas == 7
+    server.cluster.settle()
+    site.reconcile()
+    assert site.model.get("workload", uid).ready_replicas == 7
+
+
+def test_an_event_that_comes_later_is_newer_than_what_was_healed(site: Installation, server: KubeServer):
+    site.reconcile()
+    obj = server.get("Deployment", "vdu1")
+    obj["metadata"]["resourceVersion"] = "later"
+    obj["spec"]["replicas"] = 9
+    event = Event(
+        id="e-1",
+        type="kubernetes.deployment.modified",
+        source="edge",
+        origin="edge",
+        data=msgspec.json.encode(obj),
+        sequence=(1, 1),
+    )
+    site.told(event)
+    assert site.model.get("workload", obj["metadata"]["uid"]).replicas == 9
+    site.reconcile()  # the cluster knows nothing of nine
+    assert site.model.get("workload", obj["metadata"]["uid"]).replicas == 1
+    site.told(event)
+    assert site.model.get("workload", obj["metadata"]["uid"]).replicas == 1, "a duplicate undid what was healed"
+    site.told(msgspec.structs.replace(event, id="e-2", sequence=(1, 2)))
+    assert site.model.get("workload", obj["metadata"]["uid"]).replicas == 9
+
+
+# What is not known
+
+
+@pytest.mark.parametrize("fault", [forbidden(), internal_error(), Cut()], ids=["403", "500", "cut"])
+def test_nothing_is_deleted_when_a_list_fails_or_is_cut_in_the_middle(
+    site: Installation, server: KubeServer, fault: Any
+):
+    site.register("v1", one_vdu())
+    site.reconcile()
+    pods = len(list(site.model.all("pod")))
+    scale(server, 0)
+    server.fail(fault, path="/api/v1/pods", count=10)
+    report = site.reconcile(allow_deletes=True)
+    assert not report.complete
+    assert set(report.failures) == {"pods"}
+    assert len(list(site.model.all("pod"))) == pods
+    vnf = site.vnf("v1")
+    assert (vnf.state, vnf.vdu_results["VDU1"]["result"]) == ("UNKNOWN", Result.UNKNOWN)
+    assert len(vnf.vnfc_resource_info) == 1
+
+
+def test_a_second_page_that_fails_leaves_the_kind_unknown(site: Installation, server: KubeServer):
+    site.reconcile()
+    server.cluster.kill("db-0")
+    server.fail(internal_error(), when=lambda r: r.resource == "pods" and "continue" in r.query, count=3)
+    report = site.reconcile(allow_deletes=True)
+    assert set(report.failures) == {"pods"}
+    assert report.deleted == 0
+
+
+def test_a_list_that_expires_is_begun_again(site: Installation, server: KubeServer):
+    server.fail(gone(), when=lambda r: r.resource == "pods" and "continue" in r.query, count=1)
+    assert site.reconcile().complete
+    assert site.objects() == truth(server)
+
+
+def test_a_cluster_that_is_dead_is_an_error_and_changes_nothing(site: Installation, server: KubeServer):
+    site.register("v1", one_vdu())
+    site.reconcile()
+    head = site.head()
+    server.stop()
+    with pytest.raises(ReconcileError, match=r"the cluster edge cannot be listed: .*refused"):
+        site.reconcile()
+    assert site.head() == head
+
+
+def test_an_object_that_cannot_be_read_leaves_its_kind_unknown(site: Installation, server: KubeServer):
+    site.reconcile()
+    server.create({**pod("odd"), "status": {"phase": "Running", "podIP": 7}})
+    report = site.reconcile()
+    assert "podIP" in report.failures["pods"]
+    assert report.deleted == 0
+
+
+# The brake
+
+
+def test_the_brake_stops_a_deletion_of_sixty_percent_until_told(
+    site: Installation, server: KubeServer, caplog: pytest.LogCaptureFixture
+):
+    server.cluster.scale("Deployment", "vdu1", 10)
+    server.delete("StatefulSet", "db")
+    server.delete("DaemonSet", "log")
+    server.cluster.settle()
+    site.reconcile()
+    scale(server, 4)
+    report = site.reconcile()
+    assert (report.deleted, report.braked) == (0, {"pod": 6})
+    assert len(list(site.model.all("pod"))) == 10
+    assert "6 of 10 entities of the kind pod" in caplog.text
+    assert sum(d.kind == "pod" and d.field == "" for d in site.drifts()) == 6
+    assert site.reconcile(allow_deletes=True).deleted == 6
+    assert site.objects() == truth(server)
+
+
+def test_a_deletion_below_the_brake_goes_on(site: Installation, server: KubeServer):
+    server.cluster.scale("Deployment", "vdu1", 10)
+    server.cluster.settle()
+    site.reconcile()
+    scale(server, 8)
+    assert site.reconcile().deleted == 2
+
+
+# VNF instances
+
+
+def test_a_scaling_behind_our_back_shows_after_one_reconciliation(site: Installation, server: KubeServer):
+    site.register("v1", one_vdu())
+    site.reconcile()
+    assert (site.vnf("v1").state, site.vnf("v1").scale_level) == ("SYNCED", {"vdu1_aspect": 0})
+    scale(server, 3)
+    site.reconcile()
+    vnf = site.vnf("v1")
+    assert (vnf.state, vnf.scale_level) == ("SYNCED", {"vdu1_aspect": 2})
+    running = {obj["metadata"]["name"] for obj in server.pods() if obj["metadata"]["name"].startswith("vdu1-")}
+    assert (len(names(site)), set(names(site))) == (3, running)
+
+
+def test_a_pod_that_was_killed_keeps_its_vnfc_and_the_log_has_both_names(
+    site: Installation, server: KubeServer, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level(logging.INFO)
+    site.register("v1", one_vdu())
+    site.reconcile()
+    (old,) = site.vnf("v1").vnfc_resource_info
+    server.cluster.kill(old["computeResource"]["resourceId"])
+    server.cluster.settle()
+    site.reconcile(allow_deletes=True)
+    (new,) = site.vnf("v1").vnfc_resource_info
+    assert new["id"] == old["id"]
+    assert new["computeResource"]["resourceId"] != old["computeResource"]["resourceId"]
+    both = f"pod {old['computeResource']['resourceId']} -> {new['computeResource']['resourceId']}"
+    assert any("v1" in line and both in line for line in caplog.text.splitlines())
+
+
+def test_a_wrong_level_with_equal_names_is_repaired(site: Installation, server: KubeServer):
+    site.register("v1", one_vdu())
+    site.reconcile()
+    with site.context().writes.begin() as cycle:
+        wrong = {"scale_level": {"vdu1_aspect": 2}}
+        cycle.write(
+            Event(id="x", type="x", source="x"),
+            [Upsert("vnf_instance", "v1", cycle.next_version(), {"observed": wrong})],
+        )
+    report = site.reconcile()
+    assert ("vnf_instance", "scale_level") in {(d.kind, d.field) for d in report.differences}
+    assert site.vnf("v1").scale_level == {"vdu1_aspect": 0}
+
+
+def test_an_instance_that_an_operation_holds_is_skipped_and_synced_afterwards(
+    site: Installation, server: KubeServer, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level(logging.INFO)
+    site.register("v1", one_vdu())
+    lease = site.operations.begin("v1", "SCALE", "tacker")
+    site.reconcile()
+    assert site.vnf("v1").state == "UNKNOWN"
+    assert "VNF instance v1 is not synced (SKIPPED_LCM): tacker holds it for SCALE" in caplog.text
+    site.operations.end("v1", lease.id)
+    site.reconcile()
+    assert site.vnf("v1").state == "SYNCED"
+
+
+def test_one_instances_trouble_does_not_keep_the_others_back(site: Installation, server: KubeServer):
+    site.register("v1", one_vdu(name="nobody"))
+    site.register("v2", one_vdu())
+    site.reconcile()
+    assert (site.vnf("v1").state, site.vnf("v2").state) == ("UNRESOLVED", "SYNCED")
+
+
+def test_no_more_requests_are_made_for_more_instances(site: Installation, server: KubeServer):
+    requests = site.reconcile().requests
+    for number in range(20):
+        site.register(f"v{number}", one_vdu())
+    assert site.reconcile().requests == requests
+    assert requests == sum(1 for r in server.requests.last() if r.verb == "list") / 2
+
+
+# One instance, now
+
+
+def test_a_sync_of_one_instance_lists_its_namespace_only(site: Installation, server: KubeServer):
+    site.register("v1", one_vdu())
+    report = site.reconciler().sync_now("v1", dry_run=False)
+    assert (report.state, report.changed) == ("SYNCED", True)
+    assert report.vdu_results["VDU1"]["result"] == Result.SYNCED
+    assert [(p.vdu, p.old) for p in report.pods] == [("VDU1", None)]
+    assert names(site) == [report.pods[0].new]
+    assert all("/namespaces/default/" in r.path for r in server.requests.last() if r.verb == "list")
+    again = site.reconciler().sync_now("v1", dry_run=False)
+    assert (again.changed, again.pods, again.differences) == (False, [], [])
+    assert again.vdu_results["VDU1"]["result"] == Result.NO_DIFF
+
+
+def test_a_dry_sync_tells_and_writes_nothing_whoever_holds_the_instance(site: Installation, server: KubeServer):
+    site.register("v1", one_vdu())
+    site.operations.begin("v1", "SCALE", "tacker")
+    head = site.head()
+    report = site.reconciler().sync_now("v1", dry_run=True)
+    assert (report.state, report.changed, len(report.pods)) == ("SYNCED", True, 1)
+    assert {d.field for d in report.differences} >= {"state", "scale_level"}
+    assert site.head() == head
+    with pytest.raises(OperationRunning):
+        site.reconciler().sync_now("v1", dry_run=False)
+
+
+def test_a_sync_of_one_instance_says_what_it_lacks(site: Installation, server: KubeServer):
+    with pytest.raises(KeyError):
+        site.reconciler().sync_now("nobody", dry_run=True)
+    site.register("v2", one_vdu() | {"cluster": "elsewhere"})
+    with pytest.raises(SourceError, match="no source that is configured here follows the cluster elsewhere"):
+        site.reconciler().sync_now("v2", dry_run=True)
+    site.register("v1", one_vdu())
+    server.stop()
+    with pytest.raises(SourceError, match="the cluster edge cannot be listed"):
+        site.reconciler().sync_now("v1", dry_run=True)
+
+
+def test_a_wrong_option_of_a_source_is_a_config_error(site: Installation):
+    site.conf.set_override("kubeconfig", "/no/such/file", group="source_edge")
+    with pytest.raises(ConfigError, match=r"\[source_edge\] kubeconfig"):
+        site.reconciler()

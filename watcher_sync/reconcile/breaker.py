@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When something that fails is left alone, and for how long.
+
+After a number of failures in a row the breaker opens for a while. Then one attempt is let through: a success closes
+it, a failure opens it again for twice as long, up to an hour.
+"""
+
+from __future__ import annotations
+
+_LONGEST = 3600.0
+
+
+class Breaker:
+    """One breaker. The caller guards it, and passes the time."""
+
+    def __init__(self) -> None:
+        self.failures = 0
+        """In a row."""
+        self.until: float | None = None
+        """Until when it is open, or was at last; None while it is closed."""
+
+    def is_open(self, now: float) -> bool:
+        """Whether nothing is to be attempted now."""
+        return self.until is not None and now < self.until
+
+    def failed(self, now: float, *, threshold: int, seconds: float) -> float | None:
+        """One more failure.
+
+        :param threshold: failures in a row that it takes to open.
+        :param seconds: for how long it opens at first.
+        :returns: for how many seconds it is open now; None when it stays closed.
+        """
+        self.failures += 1
+        if self.failures < threshold:
+            return None
+        # The exponent is bounded, because a float is.
+        pause: float = min(_LONGEST, seconds * 2 ** min(self.failures - threshold, 20))
+        self.until = now + pause
+        return pause
+
+    def succeeded(self) -> None:
+        """It works: closed, and as if it had never failed."""
+        self.failures = 0
+        self.until = None

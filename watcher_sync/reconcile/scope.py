@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One scope: when it is due, whether it runs, what became of its runs. Its lines in the log are made here.
+
+The owner holds a lock around every call, and nothing in here waits.
+"""
+
+from __future__ import annotations
+
+import collections
+import datetime
+import enum
+import threading
+from collections.abc import Callable, Mapping
+
+import msgspec
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from watcher_sync.engine.tally import SECONDS, Distribution
+from watcher_sync.exceptions import ReconcileError
+from watcher_sync.reconcile.base import Reconciler, Report
+from watcher_sync.reconcile.breaker import Breaker
+
+LOG = logging.getLogger(__name__)
+
+_SOON = 5.0
+"""Seconds within which the first run begins."""
+
+
+class RunOutcome(enum.Enum):
+    """What became of a run that was due."""
+
+    OK = "ok"
+    PARTIAL = "partial"
+    """Something could not be listed; the rest was compared."""
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    """It was not begun: the one before still goes on, or the breaker is open."""
+
+
+class ScopeState(msgspec.Struct, frozen=True, kw_only=True):
+    """A scope as it is at one moment, for metrics and reports."""
+
+    reconciler: str
+    scope: str
+    running: bool
+    last_started: datetime.datetime | None
+    last_finished: datetime.datetime | None
+    last_ok: datetime.datetime | None
+    """When everything was compared last. Aware UTC, like the others."""
+    failures: int
+    """In a row."""
+    trouble: str
+    """Why the last run failed, or what it could not list; empty when all is well."""
+    open_until: datetime.datetime | None
+    """Until when the scope is left alone; None while it is not."""
+    report: Report | None
+    """Of the last run that had one."""
+    runs: Mapping[RunOutcome, int]
+    seconds: Distribution
+
+
+class Scope:
+    """One scope of one reconciler."""
+
+    def __init__(
+        self,
+        reconciler: Reconciler,
+        name: str,
+        conf: cfg.ConfigOpts,
+        *,
+        clock: Callable[[], float],
+        now: Callable[[], datetime.datetime],
+        share: Callable[[], float],
+    ) -> None:
+        """:param share: gives a number from 0 to 1 at random: how much of the jitter is added."""
+        self.reconciler = reconciler
+        self.name = name
+        self.thread: threading.Thread | None = None
+        """Of the run that goes on; None while none does."""
+        self.deadline = 0.0
+        """By when the run that goes on is to end."""
+        self.asked = False
+        """Whether a run is wanted at once, whatever the interval and the breaker say."""
+        self._conf = conf
+        self._clock = clock
+        self._now = now
+        self._share = share
+        self._breaker = Breaker()
+        self._counted = False
+        """Whether the run that goes on was counted as failed already."""
+        self._began = 0.0
+        self._last_started: datetime.datetime | None = None
+        self._last_finished: datetime.datetime | None = None
+        self._last_ok: datetime.datetime | None = None
+        self._trouble = ""
+        self._told: set[str] = set()
+        self._report: Report | None = None
+        self._runs: collections.Counter[RunOutcome] = collections.Counter()
+        self._seconds = Distribution((*SECONDS, 60.0, 300.0))
+        self.expect_first()
+
+    def __str__(self) -> str:
+        return f"{self.reconciler.name}/{self.name}"
+
+    @property
+    def running(self) -> bool:
+        """Whether a run goes on, in time or not."""
+        return self.thread is not None
+
+    # When it is due
+
+    def expect_first(self) -> None:
+        """Have the next run begin within some seconds from now."""
+        self._counted_from = self._clock()
+        self._part = self._share()
+        self._first = True
+        self._postponed: float | None = None
+
+    def _due_at(self) -> float:
+        if self._postponed is not None:
+            return self._postponed
+        interval = float(self._conf.reconcile.interval)
+        jitter = self._part * float(self._conf.reconcile.jitter) * interval
+        return self._counted_from + (min(_SOON, jitter) if self._first else interval + jitter)
+
+    def _count_from(self, moment: float) -> None:
+        self._counted_from = moment
+        self._part = self._share()
+        self._first = False
+        self._postponed = None
+
+    def is_to_begin(self) -> bool:
+        """Whether a run is to begin now; what is due and cannot be begun is counted as skipped."""
+        moment = self._clock()
+        if self.running:
+            if moment >= self._due_at():
+                self._runs[RunOutcome.SKIPPED] += 1
+                self._count_from(moment)
+            return False
+        if self.asked:
+            return True
+        if moment < self._due_at():
+            return False
+        if self._breaker.is_open(moment):
+            self._runs[RunOutcome.SKIPPED] += 1
+            self._postponed = self._breaker.until
+            return False
+        return True
+
+    # A run's life
+
+    def begin(self, thread: threading.Thread) -> None:
+        """A run begins in this thread."""
+        self.thread = thread
+        self.asked = False
+        self._began = self._clock()
+        self._last_started = self._now()
+        self._count_from(self._began)
+        self.deadline = self._began + float(self._conf.reconcile.timeout)
+        self._counted = False
+
+    def check_deadline(self) -> None:
+        """Count a run that is past its time as failed, once."""
+        if self.running and not self._counted and self._clock() >= self.deadline:
+            self._counted = True
+            seconds = self._clock() - self._began
+            self._fail(f"it has not ended within {seconds:.1f} s and is left behind", key="timeout")
+
+    def end(self, result: Report | BaseException) -> None:
+        """The run is over."""
+        seconds = self._clock() - self._began
+        self.thread = None
+        self._last_finished = self._now()
+        if self._counted:
+            LOG.info("The reconciliation of %s that was left behind has ended after %.1f s", self, seconds)
+            return
+        self._seconds.observe(seconds)
+        if isinstance(result, Report):
+            self._succeed(result)
+        elif isinstance(result, ReconcileError):
+            self._fail(str(result), key="error")
+        else:
+            self._fail(f"{type(result).__name__}: {result}", key=type(result).__name__, bug=result)
+
+    def _succeed(self, report: Report) -> None:
+        braked_before = self._report is not None and bool(self._report.braked)
+        self._report = report
+        if self._breaker.failures:
+            LOG.info("The reconciliation of %s works again", self)
+        self._breaker.succeeded()
+        trouble = "; ".join(f"{resource}: {why}" for resource, why in sorted(report.failures.items()))
+        if not report.complete:
+            trouble = trouble or "not everything could be compared"
+            self._tell("partial", f"The reconciliation of {self} is incomplete: {trouble}")
+            self._runs[RunOutcome.PARTIAL] += 1
+        else:
+            if "partial" in self._told:
+                LOG.info("The reconciliation of %s is complete again", self)
+            self._runs[RunOutcome.OK] += 1
+            self._last_ok = self._last_finished
+        self._told &= set() if report.complete else {"partial"}
+        self._trouble = trouble
+        self._tell_of_the_brake(report, before=braked_before)
+        if report.written or report.deleted:
+            LOG.info(
+                "Reconciled %s: %d entities written, %d deleted, in %.2f s with %d requests",
+                self,
+                report.written,
+                report.deleted,
+                report.seconds,
+                report.requests,
+            )
+
+    def _tell_of_the_brake(self, report: Report, *, before: bool) -> None:
+        if report.braked and not before:
+            LOG.warning(
+                "The reconciliation of %s holds deletions back: %s seem to be gone, more than "
+                "[reconcile] max_delete_percent",
+                self,
+                ", ".join(f"{count} of {kind}" for kind, count in sorted(report.braked.items())),
+            )
+        elif before and not report.braked:
+            LOG.info("The reconciliation of %s needs the brake no more", self)
+
+    def _fail(self, why: str, *, key: str, bug: BaseException | None = None) -> None:
+        self._runs[RunOutcome.FAILED] += 1
+        self._trouble = why
+        self._tell(key, f"The reconciliation of {self} fails: {why}", bug)
+        options = self._conf.reconcile
+        was_open = self._breaker.until is not None
+        pause = self._breaker.failed(
+            self._clock(), threshold=options.breaker_threshold, seconds=float(options.breaker_time)
+        )
+        if pause is not None and not was_open:
+            LOG.warning(
+                "The reconciliation of %s failed %d times in a row: it is left alone for %.0f s, and for longer "
+                "with each further failure",
+                self,
+                self._breaker.failures,
+                pause,
+            )
+
+    def _tell(self, key: str, line: str, bug: BaseException | None = None) -> None:
+        """Log it unless it was said since all was well; what nobody foresaw with its traceback."""
+        if key not in self._told:
+            self._told.add(key)
+            LOG.warning("%s", line, exc_info=bug)
+
+    def state(self) -> ScopeState:
+        """As it is now."""
+        left = (self._breaker.until or 0.0) - self._clock()
+        return ScopeState(
+            reconciler=self.reconciler.name,
+            scope=self.name,
+            running=self.running,
+            last_started=self._last_started,
+            last_finished=self._last_finished,
+            last_ok=self._last_ok,
+            failures=self._breaker.failures,
+            trouble=self._trouble,
+            open_until=self._now() + datetime.timedelta(seconds=left) if left > 0 else None,
+            report=self._report,
+            runs=dict(self._runs),
+            seconds=self._seconds,
+        )
