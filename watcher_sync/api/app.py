@@ -40,6 +40,7 @@ from watcher_sync.api.topology import topology_resource
 from watcher_sync.api.versions import OpenApi, Version1, Versions, release
 from watcher_sync.api.vnf_instances import vnf_item, vnf_list
 from watcher_sync.api.vnf_operations import operation_resource, operations_resource
+from watcher_sync.api.vnf_sync import SyncNow, sync_resource
 from watcher_sync.dispatch import Dispatcher, load_handlers
 from watcher_sync.engine.short import ShortWrites
 from watcher_sync.operations import Operations
@@ -52,22 +53,23 @@ Wsgi = Callable[..., Iterable[bytes]]
 _MIDDLEWARES: tuple[Callable[[Wsgi, cfg.ConfigOpts], Wsgi], ...] = (authentication.wrap, healthcheck.wrap)
 
 
-def make_application(conf: cfg.ConfigOpts, store: Store) -> Wsgi:
+def make_application(conf: cfg.ConfigOpts, store: Store, sync: SyncNow | None = None) -> Wsgi:
     """The whole application.
 
     :param conf: with every option read.
     :param store: on a database whose schema is right.
+    :param sync: what syncs single VNF instances; without it that is answered with 503.
     :raises ConfigError: when the configuration cannot work.
     """
-    application: Wsgi = make_app(Service(conf, store), load_handlers(conf))
+    application: Wsgi = make_app(Service(conf, store), load_handlers(conf), sync)
     for wrap in _MIDDLEWARES:
         application = wrap(application, conf)
     return application
 
 
-def make_app(service: Service, dispatcher: Dispatcher) -> falcon.App[Any, Any]:
+def make_app(service: Service, dispatcher: Dispatcher, sync: SyncNow | None = None) -> falcon.App[Any, Any]:
     """The Falcon application without the WSGI middlewares."""
-    routes = make_routes(service, dispatcher)
+    routes = make_routes(service, dispatcher, sync)
     rules = policies.rules_of(openapi.operations(routes))
     app = falcon.App(middleware=[Checked(Callers(service.conf, rules), service.conf.api.max_body_bytes)])
     app.req_options.strip_url_path_trailing_slash = True
@@ -80,7 +82,7 @@ def make_app(service: Service, dispatcher: Dispatcher) -> falcon.App[Any, Any]:
     return app
 
 
-def make_routes(service: Service, dispatcher: Dispatcher) -> list[openapi.Route]:
+def make_routes(service: Service, dispatcher: Dispatcher, sync: SyncNow | None = None) -> list[openapi.Route]:
     """URI template -> resource."""
     plurals = {name: kind.plural for name, kind in service.kinds.items()}
     settings = service.conf.api
@@ -120,6 +122,7 @@ def make_routes(service: Service, dispatcher: Dispatcher) -> list[openapi.Route]
             routes += [
                 (f"{path}/{{entity_id}}/operations", operations_resource(collection, operations)),
                 (f"{path}/{{entity_id}}/operations/{{operation_id}}", operation_resource(collection, operations)),
+                (f"{path}/{{entity_id}}/sync", sync_resource(collection, sync)),
             ]
     return routes
 

@@ -29,7 +29,7 @@ _PHRASES = {
     415: "The body has another media type",
     422: "It can be read and never be stored",
     500: "The server failed",
-    503: "The database is away, or the server is full; try again",
+    503: "The database or what else is needed is away, or the server is full; try again",
 }
 
 

@@ -25,6 +25,10 @@ from watcher_sync.client.documents import (
     Replayed,
     Source,
     Stored,
+    SyncDifference,
+    SyncedPod,
+    SyncReport,
+    VnfOperation,
 )
 from watcher_sync.client.errors import (
     BadAnswer,
@@ -63,6 +67,10 @@ __all__ = [
     "Replayed",
     "Source",
     "Stored",
+    "SyncDifference",
+    "SyncedPod",
+    "SyncReport",
+    "VnfOperation",
     "BadAnswer",
     "BadRequest",
     "ClientError",

@@ -11,7 +11,6 @@ and nothing else that has to do with the network.
 from __future__ import annotations
 
 import itertools
-import urllib.parse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -20,10 +19,10 @@ from keystoneauth1 import adapter, noauth, session
 
 from watcher_sync.client import documents
 from watcher_sync.client.documents import Change, Entity
-from watcher_sync.client.errors import BadAnswer, BadRequest, UnaskableId, UnknownKind
+from watcher_sync.client.errors import BadAnswer, BadRequest, UnknownKind
 from watcher_sync.client.following import LONGEST_WAIT, Following
-from watcher_sync.client.operations import Operation
-from watcher_sync.client.transport import Transport
+from watcher_sync.client.transport import Transport, segment
+from watcher_sync.client.vnf_instances import VNF_INSTANCES, VnfCalls
 
 PAGE = 1000
 """Entries that are asked for at once; a server that gives fewer is asked for what it gives by itself."""
@@ -43,7 +42,7 @@ def connect(endpoint: str, *, timeout: float = 30.0) -> Client:
     return Client(adapter.Adapter(session.Session(auth=plugin), endpoint_override=endpoint), timeout=timeout)
 
 
-class Client:
+class Client(VnfCalls):
     """One API."""
 
     def __init__(self, adapter: adapter.Adapter, *, timeout: float = 30.0) -> None:
@@ -148,14 +147,14 @@ class Client:
 
         :raises NotFound: when there is none with this id.
         """
-        return self._get(f"{self._path(kind)}/{_segment(entity_id)}", Entity, {"fields": fields})
+        return self._get(f"{self._path(kind)}/{segment(entity_id)}", Entity, {"fields": fields})
 
     def stored(self, kind: str, entity_id: str) -> documents.Stored:
         """One entity with its ETag, to be written back.
 
         :raises NotFound: when there is none with this id.
         """
-        answer = self._transport.request("GET", f"{self._path(kind)}/{_segment(entity_id)}")
+        answer = self._transport.request("GET", f"{self._path(kind)}/{segment(entity_id)}")
         return documents.Stored(entity=answer.read(Entity), etag=answer.etag)
 
     def history(
@@ -166,7 +165,7 @@ class Client:
         :param marker: the seq after which to begin.
         :raises NotFound: when there is and was none with this id.
         """
-        return self._list(f"{self._path(kind)}/{_segment(entity_id)}/history", "history", Change, {}, limit, marker)
+        return self._list(f"{self._path(kind)}/{segment(entity_id)}/history", "history", Change, {}, limit, marker)
 
     def events_page(
         self,
@@ -224,7 +223,7 @@ class Client:
 
         :raises NotFound: when there is none of this name.
         """
-        return self._get(f"/v1/sources/{_segment(name)}", documents.Source)
+        return self._get(f"/v1/sources/{segment(name)}", documents.Source)
 
     def drifts(
         self,
@@ -282,7 +281,7 @@ class Client:
         :raises Conflict: when the id belonged to one that was deleted.
         """
         headers = {"If-Match": if_match} if if_match is not None else None
-        answer = self._transport.request("PUT", f"{WRITABLE}/{_segment(entity_id)}", body=values, headers=headers)
+        answer = self._transport.request("PUT", f"{WRITABLE}/{segment(entity_id)}", body=values, headers=headers)
         return documents.Stored(entity=answer.read(Entity), etag=answer.etag)
 
     def delete_service_type_instance(self, entity_id: str, *, if_match: str | None = None) -> None:
@@ -293,16 +292,18 @@ class Client:
         :raises PreconditionFailed: when it has another ETag.
         """
         headers = {"If-Match": if_match} if if_match is not None else None
-        self._transport.request("DELETE", f"{WRITABLE}/{_segment(entity_id)}", headers=headers)
+        self._transport.request("DELETE", f"{WRITABLE}/{segment(entity_id)}", headers=headers)
 
-    def operation(self, vnf_id: str, operation: str, holder: str | None = None) -> Operation:
-        """A life-cycle operation on a VNF instance, as a ``with`` block; see :mod:`watcher_sync.client.operations`.
+    def operations(
+        self, vnf_id: str, *, limit: int | None = None, marker: str | None = None
+    ) -> Iterator[documents.VnfOperation]:
+        """The operations on a VNF instance, oldest first.
 
-        :param operation: what is done, such as SCALE.
-        :param holder: who does it, shown to whoever comes second; this process unless given.
+        :param marker: the token after which to begin.
+        :raises NotFound: when there is no such instance.
         """
-        path = f"/v1/vnf_instances/{_segment(vnf_id)}/operations"
-        return Operation(self._transport, path, operation, holder)
+        path = f"{VNF_INSTANCES}/{segment(vnf_id)}/operations"
+        return self._list(path, "operations", documents.VnfOperation, {}, limit, marker)
 
     def _path(self, kind: str) -> str:
         return self.kinds()[self.kind(kind)]
@@ -351,13 +352,3 @@ def _converted(value: Any, into: type[D]) -> D:
         return msgspec.convert(value, into)
     except msgspec.ValidationError as exc:
         raise BadAnswer(f"the API answers what this client does not understand: {exc}") from None
-
-
-def _segment(text: str) -> str:
-    """A text as one segment of a path.
-
-    :raises UnaskableId: when it would be another path: HTTP libraries take dots for folders, even encoded ones.
-    """
-    if text in ("", ".", "..") or "/" in text:
-        raise UnaskableId(f"what has the id {text!r} cannot be asked for by path")
-    return urllib.parse.quote(text, safe="")

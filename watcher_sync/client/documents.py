@@ -146,3 +146,55 @@ class Replayed(Document, frozen=True):
     """applied, stale, duplicate, ignored, parked or quarantined."""
     seq: int
     """The journal's seq afterwards."""
+
+
+class VnfOperation(Document, frozen=True):
+    """An operation on a VNF instance, whatever became of it."""
+
+    id: str
+    operation: str
+    """What is done, such as SCALE."""
+    holder: str
+    token: int
+    """The fencing token."""
+    state: str
+    """RUNNING, COMPLETED, FAILED or EXPIRED."""
+    since: datetime.datetime
+    expires_at: datetime.datetime | None = None
+    """When another may take over unless a heartbeat comes; None when it runs no more."""
+    ended_at: datetime.datetime | None = None
+
+
+class SyncDifference(Document, frozen=True):
+    """One field of a VNF instance that is not what the cluster shows."""
+
+    field: str
+    model_value: Any
+    live_value: Any
+
+
+class SyncedPod(Document, frozen=True):
+    """One entry of vnfcResourceInfo that got another pod, is new, or is gone."""
+
+    vdu: str
+    vnfc_id: str
+    old: str | None
+    """Name of the pod before; None: the entry is new."""
+    new: str | None
+    """Name of the pod now; None: the entry is gone."""
+
+
+class SyncReport(Document, frozen=True):
+    """What a sync of one VNF instance found."""
+
+    vnf_instance_id: str
+    dry_run: bool
+    """Whether nothing was written."""
+    state: str
+    """Of the instance as a whole: SYNCED, DRIFTED, SETTLING, OUT_OF_RANGE, UNRESOLVED or UNKNOWN."""
+    changed: bool
+    """Whether there was something to write; in a dry run, whether there would have been."""
+    vdu_results: dict[str, dict[str, Any]]
+    """VDU -> ``result`` and what else was seen of it."""
+    differences: list[SyncDifference]
+    pods: list[SyncedPod]

@@ -9,6 +9,7 @@ it was done.
 from __future__ import annotations
 
 import re
+import urllib.parse
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -17,7 +18,15 @@ import requests
 from keystoneauth1 import adapter, session
 from keystoneauth1 import exceptions as keystone
 
-from watcher_sync.client.errors import BadAnswer, ClientError, FieldError, NotConfigured, Unreachable, problem_error
+from watcher_sync.client.errors import (
+    BadAnswer,
+    ClientError,
+    FieldError,
+    NotConfigured,
+    UnaskableId,
+    Unreachable,
+    problem_error,
+)
 
 SERVICE_TYPE = "watcher-sync"
 """Of the service catalog."""
@@ -120,6 +129,16 @@ class Transport:
                 )
             self._root = found.rstrip("/").removesuffix("/v1")
         return self._root
+
+
+def segment(text: str) -> str:
+    """A text as one segment of a path.
+
+    :raises UnaskableId: when it would be another path: HTTP libraries take dots for folders, even encoded ones.
+    """
+    if text in ("", ".", "..") or "/" in text:
+        raise UnaskableId(f"what has the id {text!r} cannot be asked for by path")
+    return urllib.parse.quote(text, safe="")
 
 
 def _text(value: Any) -> str:
