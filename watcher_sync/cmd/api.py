@@ -22,6 +22,7 @@ from watcher_sync.api.authentication import is_loopback
 from watcher_sync.cmd import process
 from watcher_sync.engine import assembly
 from watcher_sync.exceptions import ConfigError
+from watcher_sync.reconcile.on_demand import SyncOnDemand
 
 LOG = logging.getLogger(__name__)
 
@@ -60,7 +61,8 @@ def main() -> None:
 def _main(argv: list[str]) -> int:
     conf = process.make_conf(argv, prog="watcher-sync-api")
     _check_address(conf)
-    application = make_application(conf, assembly.open_store(conf))
+    store = assembly.open_store(conf)
+    application = make_application(conf, store, SyncOnDemand(conf, store))
     server = listen(application, conf.api.host, conf.api.port)
     for number in (signal.SIGTERM, signal.SIGINT):
         # shutdown() waits for the loop of the thread that the signal interrupts, so it needs another one.

@@ -16,6 +16,7 @@ from watcher_sync.api.app import make_application
 from watcher_sync.cmd.api import listen
 from watcher_sync.engine import assembly
 from watcher_sync.exceptions import ConfigError
+from watcher_sync.reconcile.on_demand import SyncOnDemand
 
 _HOST: Final = "127.0.0.1"
 
@@ -25,7 +26,8 @@ class ServedApi:
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         """:param conf: the port that is wanted is ``[api] port``."""
-        application = make_application(conf, assembly.open_store(conf))
+        store = assembly.open_store(conf)
+        application = make_application(conf, store, SyncOnDemand(conf, store))
         try:
             self._server = listen(application, _HOST, conf.api.port)
         except ConfigError:

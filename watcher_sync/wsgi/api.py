@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from watcher_sync.api.app import Wsgi, make_application
 from watcher_sync.cmd import process
 from watcher_sync.engine import assembly
+from watcher_sync.reconcile.on_demand import SyncOnDemand
 
 FILES = "OS_WATCHER_SYNC_CONFIG_FILES"
 DIRS = "OS_WATCHER_SYNC_CONFIG_DIRS"
@@ -32,7 +33,8 @@ def init_application(environ: Mapping[str, str] = os.environ) -> Wsgi:
     arguments = [f"--config-file={path}" for path in environ.get(FILES, "").split(";") if path.strip()]
     arguments += [f"--config-dir={path}" for path in environ.get(DIRS, "").split(";") if path.strip()]
     conf = process.make_conf(arguments, prog="watcher-sync-api")
-    return make_application(conf, assembly.open_store(conf))
+    store = assembly.open_store(conf)
+    return make_application(conf, store, SyncOnDemand(conf, store))
 
 
 def __getattr__(name: str) -> Wsgi:

@@ -14,16 +14,13 @@ from typing import Any
 
 import falcon.testing
 import pytest
-from oslo_config import cfg
 
 from tests.functional.engine.driving import EngineProcess, Installation, wait_until
-from watcher_sync.api.app import make_application
-from watcher_sync.conf import opts
-from watcher_sync.storage import database
 from watcher_sync.storage.source_status import list_sources
 from watcher_sync.testing.kube import KubeServer
 from watcher_sync.testing.kube.builders import deployment, stateful_set
 from watcher_sync.testing.kube.faults import Hang
+from watcher_sync.wsgi.api import FILES, init_application
 
 BODY = {
     "name": "demo",
@@ -37,15 +34,10 @@ BODY = {
 
 
 class Reader:
-    """Who uses the API of an installation."""
+    """Who uses the API of an installation, as a WSGI server loads it."""
 
     def __init__(self, site: Installation) -> None:
-        conf = cfg.ConfigOpts()
-        opts.register_opts(conf)
-        database.register_opts(conf)
-        conf([], default_config_files=[str(site.config())], default_config_dirs=[])
-        conf.set_override("auth_strategy", "noauth", group="api")
-        application = make_application(conf, site.store)
+        application = init_application({FILES: str(site.config(api__auth_strategy="noauth"))})
         self._client = falcon.testing.TestClient(
             lambda environ, start_response: application(environ, start_response)  # type: ignore[arg-type]
         )
@@ -173,6 +165,20 @@ def test_while_an_operation_is_in_progress_sync_skips_it_and_a_second_operation_
     read("DELETE", f"/v1/vnf_instances/v1/operations/{lease['id']}", 204, params={"token": lease["token"]})
     wait_until(lambda: read.vnf("v1")[0] == 2, 5, "level 2 when the operation is over")
     assert engine.terminate()[0] == 0
+
+
+def test_a_sync_that_is_asked_for_lists_the_cluster_now(site: Installation, server: KubeServer):
+    read = Reader(site)
+    read("POST", "/v1/vnf_instances", 201, json={"id": "v1", **BODY})
+    dry = read("POST", "/v1/vnf_instances/v1/sync", 200, params={"dry_run": "true"})
+    assert (dry["state"], dry["changed"], read.vnf("v1")) == ("SYNCED", True, (None, []))
+    synced = read("POST", "/v1/vnf_instances/v1/sync", 200)
+    assert [pod["new"] for pod in synced["pods"]] == running(server)
+    assert read.vnf("v1") == (0, running(server))
+    read("POST", "/v1/vnf_instances/v1/operations", 201, json={"operation": "SCALE", "holder": "tacker"})
+    assert read("POST", "/v1/vnf_instances/v1/sync", 409)["holder"] == "tacker"
+    server.stop()
+    assert "cannot be listed" in read("POST", "/v1/vnf_instances/v1/sync", 503, params={"dry_run": "true"})["detail"]
 
 
 def test_one_dead_cluster_of_ten_delays_the_sync_of_the_others_by_less_than_ten_percent(
