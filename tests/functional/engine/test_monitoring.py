@@ -45,7 +45,7 @@ def watched(
 ) -> Iterator[Watched]:
     """An engine with a reconciler that has worked off some events, where eventlet cannot be imported, and its port."""
     blocked = tmp_path / "blocked"
-    Installed(blocked)
+    plugin = Installed(blocked)
     (blocked / "eventlet.py").write_text("raise ImportError('eventlet is blocked')\n")
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -59,6 +59,7 @@ def watched(
     wait_until(lambda: ask(port, "/readyz")[0] == 200, what="ready")
     wait_until(lambda: nova.waiting() == 0 and shown(port)["watcher_sync_events_total"][QUARANTINED] == 1)
     wait_until(lambda: shown(port)["watcher_sync_reconcile_last_success_timestamp_seconds"], what="a reconciliation")
+    wait_until(lambda: plugin.runs("hanging"), what="the one that hangs")
     yield site, engine, port
     status, _ = engine.terminate()
     assert status == 0, engine.log[-4000:]
