@@ -227,7 +227,7 @@ class Transaction:
             return
         values = {
             derived.field: value
-            for derived in kind.derived
+            for derived in kind.derived_settled
             if (value := derived.compute(self, entity)) != getattr(entity, derived.field)
         }
         if values:
@@ -272,12 +272,13 @@ class Transaction:
             new: Entity = kind.cls(id=entity_id, seq=seq, versions=versions, **values)
         else:
             new = _replaced(entity, seq=seq, versions=versions, **values)
-        if kind.derives_alone:
-            for derived in kind.derived:
-                value = derived.compute(self, new)
-                if value != getattr(new, derived.field):
-                    new = _replaced(new, **{derived.field: value})
-                    values = {**values, derived.field: value}
+        for derived in kind.derived_alone:
+            if entity is not None and derived.reads and values.keys().isdisjoint(derived.reads):
+                continue
+            value = derived.compute(self, new)
+            if value != getattr(new, derived.field):
+                new = _replaced(new, **{derived.field: value})
+                values = {**values, derived.field: value}
         self._stage(event, kind, entity_id, old, new, None, values)
 
     def _bury(self, event: Event, kind: Kind, entity_id: str, versions: tuple[Version, ...]) -> None:
@@ -311,7 +312,7 @@ class Transaction:
         if before is None or entity is None or kind.refers_loosely or not kind.indexed_fields.isdisjoint(touched):
             both = before is not None and entity is not None
             self._reindex(kind, entity_id, before, entity, [f for f in kind.indexes if f in touched] if both else None)
-        if kind.implied or (kind.derived and not kind.derives_alone):
+        if kind.implied or (kind.derived_settled and (before is None or not kind.settled_reads.isdisjoint(touched))):
             self._unsettled[key] = None
         if kind.name in self.kinds.followers:
             self._unsettle_followers(kind.name, before, entity)
