@@ -306,6 +306,8 @@ class Transaction:
             # Undone or not, a field that was touched may stay noted as such.
             fields = old.touched
             fields.update(touched)
+            if before is None and entity is not None:
+                fields.update(kind.fields)  # made anew, it has lost what nobody told again
             new = Staged(kind, entity_id, old.seq, old.base, entity, tombstone, event, merged, fields)
         self._undo.append((key, old))
         self._staged[key] = new
