@@ -209,7 +209,7 @@ class Kind:
         names = self._facet_names.get(facet)
         if names is None:
             raise InvalidEvent(f"{self.name} has no facet {facet!r}; it has {', '.join(self.facets)}")
-        if not names >= values.keys():
+        if not names.issuperset(values):
             unknown = min(values.keys() - names)
             raise InvalidEvent(f"{self.name}: the facet {facet} has no field {unknown!r}")
         return self.facet_position[facet]
