@@ -289,7 +289,8 @@ class Transaction:
             value = derived.compute(self, new)
             if value != getattr(new, derived.field):
                 new = _replaced(new, **{derived.field: value})
-                values = {**values, derived.field: value}
+                if entity is not None:  # of a new one, nobody asks what was touched
+                    values = {**values, derived.field: value}
         self._stage(event, kind, entity_id, old, entity, new, None, values)
 
     def _bury(
