@@ -14,14 +14,13 @@ import itertools
 import json
 import time
 
-import nats
-import nats.errors
 from nats.aio.client import Client
 from nats.js.api import AckPolicy, ConsumerConfig
 
 from tests.benchmarks.figures import Budget, Figure, against
 from tests.benchmarks.places import Bench
 from tests.services.servers import private_nats
+from watcher_sync.sources.nats_client import DirectClient
 from watcher_sync.sources.nats_pull import Arrived, Pulling
 
 _BATCH = 500
@@ -47,7 +46,8 @@ def pulling(bench: Bench) -> list[Figure]:
 
 
 async def _measure(url: str, count: int, pairs: int) -> list[tuple[float, float]]:
-    client = await nats.connect(url)
+    client = DirectClient()
+    await client.connect(url)
     names = itertools.count()
     try:
         await client.jetstream().add_stream(name=_STREAM, subjects=["dcm.*"])
@@ -87,7 +87,7 @@ async def _consumer(client: Client, name: str) -> None:
     await client.jetstream().add_consumer(_STREAM, config)
 
 
-async def _own(client: Client, name: str, count: int) -> float:
+async def _own(client: DirectClient, name: str, count: int) -> float:
     """Messages a second of our loop."""
     await _consumer(client, name)
     kick = asyncio.Event()
@@ -116,8 +116,8 @@ async def _own(client: Client, name: str, count: int) -> float:
     async with asyncio.timeout(_PATIENCE):
         while seen < count or replies:
             await loop.ask()
-            while replies:
-                await client.publish(replies.pop(), b"+ACK")
+            await client.publish_all((reply, b"+ACK") for reply in replies)
+            replies.clear()
             if seen < count:
                 await kick.wait()
                 kick.clear()

@@ -193,7 +193,8 @@ class DcmHandler(Handler):
         if data.output_spec is UNSET:
             return (Upsert(KIND, instance_id, version, facets),)
         output = {"output": {"output_spec": data.output_spec}}
-        output_version = version_of(event, when, versions[_OUTPUT])
+        known, output_known = versions[_STATUS], versions[_OUTPUT]
+        output_version = version if output_known == known else version_of(event, when, output_known)
         if output_version == version:
             return (Upsert(KIND, instance_id, version, facets | output),)
         return (Upsert(KIND, instance_id, version, facets), Upsert(KIND, instance_id, output_version, output))

@@ -41,6 +41,12 @@ from watcher_sync.model.changes import Version
 
 _MOST_EPOCH: Final = 10**17
 _MOST_SEQUENCE: Final = 10**20
+_NO_PLACE: Final = "sequence: a place in the stream that cannot be put in order"
+
+_REACH: Final = slice(20, 40)
+_TIME: Final = slice(41, 58)
+_SEQUENCE: Final = slice(59, 79)
+"""Where the parts of a stream's version stand; each has a fixed length."""
 
 
 def version_of(event: Event, when: str, known: Version) -> Version:
@@ -54,16 +60,27 @@ def version_of(event: Event, when: str, known: Version) -> Version:
     if event.sequence is None:
         return Version(f"0.{source}.{when}.{sortable.name(event.id)}")
     epoch, number = event.sequence
-    if not (0 <= epoch < _MOST_EPOCH and 0 <= number < _MOST_SEQUENCE):
-        raise InvalidEvent("sequence: a place in the stream that cannot be put in order")
-    stream, sequence = f"1.{epoch:017d}.", f"{number:020d}"
+    if not 0 <= number < _MOST_SEQUENCE:
+        raise InvalidEvent(_NO_PLACE)
+    stream, sequence = _stream(epoch), f"{number:020d}"
     reach = sequence
     if known.startswith(stream) and known.endswith(source):
-        _, _, known_reach, known_time, known_sequence, _ = known.split(".")
-        if sortable.NO_TIME not in (when, known_time):
-            later = (when, sequence) > (known_time, known_sequence)
-            reach = max(sequence, known_reach) if later else known_reach
+        known_time = known[_TIME]
+        if when != sortable.NO_TIME != known_time:
+            known_reach = known[_REACH]
+            if when > known_time or (when == known_time and sequence > known[_SEQUENCE]):
+                reach = max(sequence, known_reach)
+            else:
+                reach = known_reach
     return Version(f"{stream}{reach}.{when}.{sequence}.{source}")
+
+
+@functools.lru_cache(maxsize=64)
+def _stream(epoch: int) -> str:
+    """How the versions of one stream begin."""
+    if not 0 <= epoch < _MOST_EPOCH:
+        raise InvalidEvent(_NO_PLACE)
+    return f"1.{epoch:017d}."
 
 
 @functools.lru_cache(maxsize=4096)

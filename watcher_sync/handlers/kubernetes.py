@@ -306,7 +306,13 @@ def _version(event: Event) -> Version:
     if event.sequence is None:
         raise InvalidEvent("nothing says where it stands in the order of its cluster's events")
     epoch, number = event.sequence
-    return Version(f"{epoch:017d}.{number:012d}")
+    return Version(f"{_epoch(epoch)}.{number:012d}")
+
+
+@functools.lru_cache(maxsize=64)
+def _epoch(epoch: int) -> str:
+    """How the versions of one life of a source begin."""
+    return f"{epoch:017d}"
 
 
 def _older(entity: Entity, listed: Listed, position: int, version: Version) -> bool:

@@ -175,8 +175,13 @@ def last_update(_view: View, instance: ServiceTypeInstance) -> datetime.datetime
     anchor="spec",
     indexes=("service_type", "status", "provider_name"),
     derived=(
-        Derived("updated_at", last_update),
-        Derived("provider_state", state_of_provider, follows=(Follows("provider", "name", "provider_name"),)),
+        Derived("updated_at", last_update, alone=True, reads=("spec_updated_at", "status_updated_at")),
+        Derived(
+            "provider_state",
+            state_of_provider,
+            follows=(Follows("provider", "name", "provider_name"),),
+            reads=("provider_name", "service_type"),
+        ),
     ),
 )
 class ServiceTypeInstance(Entity, frozen=True, kw_only=True, gc=False):

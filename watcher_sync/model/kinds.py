@@ -109,6 +109,9 @@ class Derived(msgspec.Struct, frozen=True):
     follows: tuple[Follows, ...] = ()
     alone: bool = False
     """It follows from the entity alone; the view is not looked at."""
+    reads: tuple[str, ...] = ()
+    """The entity's own fields that it follows from: where none of them changed it is not computed again. Empty:
+    any of them."""
 
 
 class Field(msgspec.Struct, frozen=True):
@@ -160,8 +163,13 @@ class Kind:
         self.facet_fields: dict[str, tuple[str, ...]] = {
             facet: tuple(f.name for f in self.fields.values() if f.facet == facet) for facet in self.facets
         }
-        self.derives_alone = bool(derived) and not self.implied and all(each.alone for each in derived)
-        """Whether what is derived needs no settling, because it follows from the entity alone."""
+        self.derived_alone = tuple(d for d in derived if d.alone and not self.implied)
+        """What follows from the entity alone, and is computed with every write."""
+        self.derived_settled = tuple(d for d in derived if d not in self.derived_alone)
+        """What follows from other entities too, and is settled after the event."""
+        reads = [d.reads for d in self.derived_settled]
+        self.settled_reads = frozenset().union(*reads) if all(reads) else frozenset(self.fields)
+        """The own fields whose change calls for settling."""
         self.no_versions: tuple[Version, ...] = (NEVER,) * len(self.facets)
         self.anchor_position = self.facet_position[anchor]
         self.defaults: dict[str, Any] = {
@@ -178,7 +186,8 @@ class Kind:
         self.refers_loosely = any(not r.implies for r in references)
         """Whether a change of any field concerns entities that it refers to."""
         follows = [follow for d in derived for follow in d.follows]
-        for field in (*indexes, *(r.field for r in references), *(d.field for d in derived)):
+        read = (field for d in derived for field in d.reads)
+        for field in (*indexes, *(r.field for r in references), *(d.field for d in derived), *read):
             if field not in self.fields:
                 raise TypeError(f"kind {name}: {field} is not a field")
         for reference in references:
@@ -200,7 +209,7 @@ class Kind:
         names = self._facet_names.get(facet)
         if names is None:
             raise InvalidEvent(f"{self.name} has no facet {facet!r}; it has {', '.join(self.facets)}")
-        if not names >= values.keys():
+        if not names.issuperset(values):
             unknown = min(values.keys() - names)
             raise InvalidEvent(f"{self.name}: the facet {facet} has no field {unknown!r}")
         return self.facet_position[facet]

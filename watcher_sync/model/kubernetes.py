@@ -61,7 +61,7 @@ class Cluster(Entity, frozen=True, kw_only=True, gc=False):
     "workload",
     plural="workloads",
     indexes=("cluster", "namespace", "owner_uid", "full_name"),
-    derived=(Derived("full_name", _name_of_workload, alone=True),),
+    derived=(Derived("full_name", _name_of_workload, alone=True, reads=("cluster", "namespace", "kind", "name")),),
 )
 class Workload(Entity, frozen=True, kw_only=True, gc=False):
     """What makes pods: a Deployment, ReplicaSet, StatefulSet or DaemonSet. Id: its uid."""
@@ -89,7 +89,7 @@ class Workload(Entity, frozen=True, kw_only=True, gc=False):
     "pod",
     plural="pods",
     indexes=("cluster", "namespace", "node", "owner_uid", "workload_uid", "full_name"),
-    derived=(Derived("full_name", _name_of_pod, alone=True),),
+    derived=(Derived("full_name", _name_of_pod, alone=True, reads=("cluster", "namespace", "name")),),
 )
 class Pod(Entity, frozen=True, kw_only=True, gc=False):
     """A pod. Id: its uid."""
@@ -127,7 +127,7 @@ def last_written(_view: View, vnf: VnfInstance) -> datetime.datetime | None:
     plural="vnf_instances",
     anchor="registration",
     indexes=("cluster", "namespace", "vnfd_id", "state"),
-    derived=(Derived("updated_at", last_written, alone=True),),
+    derived=(Derived("updated_at", last_written, alone=True, reads=("registered_at", "observed_at")),),
 )
 class VnfInstance(Entity, frozen=True, kw_only=True, gc=False):
     """A network function that runs in a cluster. Id: given by who registered it, else a uuid.

@@ -187,31 +187,42 @@ class Model:
 
         :param transaction: a :class:`~watcher_sync.model.transaction.Transaction` on this model.
         """
-        self.write(transaction.written(), transaction.head)
+        with self._lock:
+            for (kind, field, value), ids in transaction.left():
+                if ids:
+                    self._indexes[kind, field].discard_all(value, ids)
+            for (kind, field, value), ids in transaction.joined():
+                if ids:
+                    self._indexes[kind, field].add_all(value, ids)
+            for staged in transaction.staged():
+                self._keep(staged.kind, staged.id, staged.entity, staged.tombstone)
+            self.generation = transaction.head
+            self._snapshot = None
         for kind, heard in transaction.heard.items():
             self.hear(kind, heard)
 
     def _put(self, declared: Kind, item: Written) -> None:
-        table = self._tables[declared.name]
-        old = table.get(item.id)
-        new = item.entity
-        indexed = declared.indexed
-        same = indexed is None or (old is not None and new is not None and indexed(old) == indexed(new))
-        for field in () if same else declared.indexes:
-            before = index_values(getattr(old, field)) if old is not None else ()
-            after = index_values(getattr(item.entity, field)) if item.entity is not None else ()
-            if before == after:
-                continue
-            index = self._indexes[declared.name, field]
-            for value in before:
-                index.discard(value, item.id)
-            for value in after:
-                index.add(value, item.id)
-        if item.entity is not None:
-            table.set(item.id, item.entity)
+        old, new, indexed = self._tables[declared.name].get(item.id), item.entity, declared.indexed
+        if indexed is not None and (old is None or new is None or indexed(old) != indexed(new)):
+            for field in declared.indexes:
+                before = index_values(getattr(old, field)) if old is not None else ()
+                after = index_values(getattr(new, field)) if new is not None else ()
+                if before == after:
+                    continue
+                index = self._indexes[declared.name, field]
+                for value in before:
+                    index.discard_all(value, (item.id,))
+                for value in after:
+                    index.add_all(value, (item.id,))
+        self._keep(declared, item.id, new, item.tombstone)
+
+    def _keep(self, declared: Kind, entity_id: str, entity: Entity | None, tombstone: Tombstone | None) -> None:
+        table, tombstones = self._tables[declared.name], self._tombstones[declared.name]
+        if entity is not None:
+            table.set(entity_id, entity)
         else:
-            table.discard(item.id)
-        if item.tombstone is not None:
-            self._tombstones[declared.name][item.id] = item.tombstone
-        else:
-            self._tombstones[declared.name].pop(item.id, None)
+            table.discard(entity_id)
+        if tombstone is not None:
+            tombstones[entity_id] = tombstone
+        elif tombstones:
+            tombstones.pop(entity_id, None)

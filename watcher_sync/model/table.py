@@ -11,7 +11,7 @@ Written by one thread; readers hold only what :meth:`Table.frozen` gave them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Generic, TypeVar
 
 V = TypeVar("V")
@@ -117,14 +117,14 @@ class Index:
         bucket = self._buckets.get(value)
         return bucket[1] if bucket is not None else _NOBODY
 
-    def add(self, value: str, entity_id: str) -> None:
-        """The entity has the value from now on."""
-        self._own(value).add(entity_id)
+    def add_all(self, value: str, entity_ids: Iterable[str]) -> None:
+        """The entities have the value from now on."""
+        self._own(value).update(entity_ids)
 
-    def discard(self, value: str, entity_id: str) -> None:
-        """The entity has the value no more."""
+    def discard_all(self, value: str, entity_ids: Iterable[str]) -> None:
+        """The entities have the value no more."""
         ids = self._own(value)
-        ids.discard(entity_id)
+        ids.difference_update(entity_ids)
         if not ids:
             self._buckets.discard(value)
 
@@ -147,6 +147,8 @@ _NOBODY: set[str] = set()
 
 def index_values(value: object) -> tuple[str, ...]:
     """What an indexed field's value is found under: nothing for None, each element for a list."""
+    if value.__class__ is str:
+        return (value,)
     if value is None:
         return ()
     if isinstance(value, (list, tuple)):

@@ -31,6 +31,9 @@ from watcher_sync.model.table import index_values
 Key = tuple[str, str]
 """(kind, id)."""
 
+At = tuple[str, str, str]
+"""(kind, indexed field, value)."""
+
 
 class Staged(msgspec.Struct, gc=False):
     """One entity that the batch touched, from what it was to what it is now."""
@@ -80,8 +83,8 @@ class Transaction:
         self.heard: dict[str, dict[str, datetime.datetime]] = {}
         self._now = (now or _utcnow)()
         self._staged: dict[Key, Staged] = {}
-        self._joined: dict[tuple[str, str, str], set[str]] = {}
-        self._left: dict[tuple[str, str, str], set[str]] = {}
+        self._joined: dict[At, set[str]] = {}
+        self._left: dict[At, set[str]] = {}
         self._undo: list[tuple[Key, Staged | None]] = []
         self._unsettled: dict[Key, None] = {}
 
@@ -106,6 +109,14 @@ class Transaction:
     def written(self) -> list[Written]:
         """What the model must write when this is committed."""
         return [Written(s.kind.name, s.id, s.entity, s.tombstone) for s in self._staged.values()]
+
+    def joined(self) -> Collection[tuple[At, set[str]]]:
+        """For each indexed value, the entities that have it now and did not before."""
+        return self._joined.items()
+
+    def left(self) -> Collection[tuple[At, set[str]]]:
+        """For each indexed value, the entities that had it before and do not now."""
+        return self._left.items()
 
     def apply(self, event: Event, changes: Iterable[Change]) -> Outcome:
         """Stage everything that one event does, or nothing of it.
@@ -203,7 +214,7 @@ class Transaction:
             blank = {name: kind.defaults[name] for names in kind.facet_fields.values() for name in names}
             self._write(event, kind, change.id, entity, {**blank, "discovered": False, "gone": True}, new_versions)
         else:
-            self._bury(event, kind, change.id, new_versions)
+            self._bury(event, kind, change.id, entity, new_versions)
         return Outcome.APPLIED
 
     # What follows from other entities
@@ -221,13 +232,13 @@ class Transaction:
                 self._write(event, kind, entity_id, None, {"discovered": not declared, "gone": declared}, versions)
                 entity = self.get(kind_name, entity_id)
             elif entity is not None and not referred and (_flag(entity, "discovered") or _flag(entity, "gone")):
-                self._bury(event, kind, entity_id, entity.versions)
+                self._bury(event, kind, entity_id, entity, entity.versions)
                 return
         if entity is None:
             return
         values = {
             derived.field: value
-            for derived in kind.derived
+            for derived in kind.derived_settled
             if (value := derived.compute(self, entity)) != getattr(entity, derived.field)
         }
         if values:
@@ -272,18 +283,23 @@ class Transaction:
             new: Entity = kind.cls(id=entity_id, seq=seq, versions=versions, **values)
         else:
             new = _replaced(entity, seq=seq, versions=versions, **values)
-        if kind.derives_alone:
-            for derived in kind.derived:
-                value = derived.compute(self, new)
-                if value != getattr(new, derived.field):
-                    new = _replaced(new, **{derived.field: value})
+        for derived in kind.derived_alone:
+            if entity is not None and derived.reads and values.keys().isdisjoint(derived.reads):
+                continue
+            value = derived.compute(self, new)
+            if value != getattr(new, derived.field):
+                new = _replaced(new, **{derived.field: value})
+                if entity is not None:  # of a new one, nobody asks what was touched
                     values = {**values, derived.field: value}
-        self._stage(event, kind, entity_id, old, new, None, values)
+        self._stage(event, kind, entity_id, old, entity, new, None, values)
 
-    def _bury(self, event: Event, kind: Kind, entity_id: str, versions: tuple[Version, ...]) -> None:
+    def _bury(
+        self, event: Event, kind: Kind, entity_id: str, entity: Entity | None, versions: tuple[Version, ...]
+    ) -> None:
         old = self._staged.get((kind.name, entity_id))
         seq = old.seq if old is not None else self.head + 1
-        self._stage(event, kind, entity_id, old, None, Tombstone(entity_id, versions, self._now, seq), ())
+        tombstone = Tombstone(entity_id, versions, self._now, seq)
+        self._stage(event, kind, entity_id, old, entity, None, tombstone, ())
 
     def _stage(
         self,
@@ -291,27 +307,29 @@ class Transaction:
         kind: Kind,
         entity_id: str,
         old: Staged | None,
+        before: Entity | None,
         entity: Entity | None,
         tombstone: Tombstone | None,
         touched: Collection[str],
     ) -> None:
         key = (kind.name, entity_id)
         if old is None:
-            before = base = self.model.get(kind.name, entity_id)
-            new = Staged(kind, entity_id, self.head + 1, base, entity, tombstone, event, 1, set(touched))
+            fields = set() if before is None else set(touched)
+            new = Staged(kind, entity_id, self.head + 1, before, entity, tombstone, event, 1, fields)
         else:
-            before = old.entity
             merged = old.merged if old.event is event else old.merged + 1
             # Undone or not, a field that was touched may stay noted as such.
             fields = old.touched
             fields.update(touched)
+            if before is None and entity is not None:
+                fields.update(kind.fields)  # made anew, it has lost what nobody told again
             new = Staged(kind, entity_id, old.seq, old.base, entity, tombstone, event, merged, fields)
         self._undo.append((key, old))
         self._staged[key] = new
         if before is None or entity is None or kind.refers_loosely or not kind.indexed_fields.isdisjoint(touched):
             both = before is not None and entity is not None
             self._reindex(kind, entity_id, before, entity, [f for f in kind.indexes if f in touched] if both else None)
-        if kind.implied or (kind.derived and not kind.derives_alone):
+        if kind.implied or (kind.derived_settled and (before is None or not kind.settled_reads.isdisjoint(touched))):
             self._unsettled[key] = None
         if kind.name in self.kinds.followers:
             self._unsettle_followers(kind.name, before, entity)
@@ -347,6 +365,17 @@ class Transaction:
 
         :param fields: the indexed ones among those that may differ; None: any.
         """
+        if before is None and after is not None and not kind.references and not self._left:
+            # The usual way of a first listing: nobody has left an index yet that it could come back to.
+            joined, name = self._joined, kind.name
+            for field in kind.indexes:
+                for value in index_values(getattr(after, field)):
+                    ids = joined.get(at := (name, field, value))
+                    if ids is None:
+                        joined[at] = {entity_id}
+                    else:
+                        ids.add(entity_id)
+            return
         for field in kind.indexes if fields is None else fields:
             was = getattr(before, field) if before is not None else None
             now = getattr(after, field) if after is not None else None
@@ -372,9 +401,9 @@ class Transaction:
 
     def _move(
         self,
-        into: dict[tuple[str, str, str], set[str]],
-        out_of: dict[tuple[str, str, str], set[str]],
-        at: tuple[str, str, str],
+        into: dict[At, set[str]],
+        out_of: dict[At, set[str]],
+        at: At,
         entity_id: str,
     ) -> None:
         others = out_of.get(at)

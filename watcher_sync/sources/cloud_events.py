@@ -26,6 +26,11 @@ from watcher_sync.events import Event
 from watcher_sync.sources.fields import BadEnvelope, Brought, name_of, parse_time, show, text_of_member
 from watcher_sync.strictjson import BadJson
 
+_USUAL: Final = frozenset(
+    ["specversion", "id", "source", "type", "subject", "time", "datacontenttype", "dataschema", "data"]
+)
+"""Names that need not be taken in lower case."""
+
 _JSON_TYPE: Final = re.compile(r"\s*(application|text)/([\w.+-]+\+)?json\s*(;.*)?", re.IGNORECASE)
 
 
@@ -35,9 +40,11 @@ def read_structured(document: dict[str, Any], brought: Brought, body: bytes | No
     :param body: its text; None where the transport had decoded it already.
     :raises BadEnvelope: naming the attribute that is wrong.
     """
-    attributes = {name.lower(): value for name, value in document.items()}
-    if len(attributes) != len(document):
-        raise BadEnvelope("two attributes have names that differ by case only")
+    attributes = document
+    if not _USUAL.issuperset(document):
+        attributes = {name.lower(): value for name, value in document.items()}
+        if len(attributes) != len(document):
+            raise BadEnvelope("two attributes have names that differ by case only")
     return _cloud_event_of(attributes, _cloud_event_data(attributes, body), brought)
 
 

@@ -76,7 +76,10 @@ def read_body(
     :param sequence: see :class:`~watcher_sync.events.Event`.
     :param max_size: bytes that the text may have.
     """
-    brought = Brought(source, number, position, deliveries, channel, sequence)
+    return _read_body(body, Brought(source, number, position, deliveries, channel, sequence), max_size)
+
+
+def _read_body(body: bytes, brought: Brought, max_size: int) -> Event:
     document: Any = None
     try:
         text = body
@@ -108,18 +111,9 @@ def read_message(
     :param headers: of the message; None where it has none. For the rest see :func:`read_body`.
     """
     attributes = cloud_events.binary_attributes(headers) if headers else None
-    if attributes is None:
-        return read_body(
-            body,
-            source=source,
-            number=number,
-            position=position,
-            deliveries=deliveries,
-            channel=channel,
-            sequence=sequence,
-            max_size=max_size,
-        )
     brought = Brought(source, number, position, deliveries, channel, sequence)
+    if attributes is None:
+        return _read_body(body, brought, max_size)
     try:
         return cloud_events.read_binary(attributes, body, brought, max_size=max_size)
     except (BadJson, BadEnvelope) as exc:

@@ -44,7 +44,6 @@ from contextlib import suppress
 from typing import Any, ClassVar, Final, TypeVar
 
 import msgspec
-from nats.aio.client import Client
 from nats.errors import Error as NatsError
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -53,6 +52,7 @@ from watcher_sync.events import Event
 from watcher_sync.exceptions import SourceError
 from watcher_sync.sources import envelopes, nats_settings
 from watcher_sync.sources.base import Emit, IntakeClosed, Source, SourceState, SourceStatus
+from watcher_sync.sources.nats_client import DirectClient
 from watcher_sync.sources.nats_hands import PROLONG, Hands
 from watcher_sync.sources.nats_pull import GIVE_BACK, Arrived, Pulling
 from watcher_sync.sources.nats_settings import CONNECT_TIMEOUT, Settings
@@ -238,13 +238,13 @@ class NatsJetStreamSource(Source):
             failures += 1
         await self._forget_all()
 
-    async def _connect(self) -> Client:
+    async def _connect(self) -> DirectClient:
         """A connection to one of the servers, each of which is tried twice.
 
         :raises nats.errors.Error, OSError: when none lets us in.
         """
         self._error = None
-        client = Client()
+        client = DirectClient()
         try:
             arguments = self._settings.connect_arguments(client)
             async with asyncio.timeout(CONNECT_TIMEOUT * (2 * len(arguments["servers"]) + 2)):
@@ -277,7 +277,7 @@ class NatsJetStreamSource(Source):
     async def _on_closed(self) -> None:
         self._wake()
 
-    async def _serve(self, client: Client) -> bool:
+    async def _serve(self, client: DirectClient) -> bool:
         """Work on one connection until it ends or we are stopped; whether it came to work at all."""
         stream = self._jetstream(client)
         worked = False
@@ -308,7 +308,7 @@ class NatsJetStreamSource(Source):
             await _close(client)
         return worked
 
-    def _jetstream(self, client: Client) -> JetStream:
+    def _jetstream(self, client: DirectClient) -> JetStream:
         return JetStream(client, self._settings.wanted, prefix=self._settings.api_prefix, timeout=_REQUEST_TIMEOUT)
 
     def _with_error(self, detail: str) -> str:
@@ -342,7 +342,7 @@ class NatsJetStreamSource(Source):
 
     # -- the loop's thread: one consumer ----------------------------------------------------------
 
-    async def _work(self, client: Client, stream: JetStream, attached: Attached) -> bool:
+    async def _work(self, client: DirectClient, stream: JetStream, attached: Attached) -> bool:
         """Pull, settle and look at the backlog, until the consumer or the connection is lost or we are stopped.
 
         :returns: whether the connection may be used on.
@@ -382,7 +382,7 @@ class NatsJetStreamSource(Source):
             self._tell(SourceState.DISCONNECTED, pulling.lost)
         return not (pulling.silent or client.is_closed)
 
-    async def _pull(self, client: Client, attached: Attached, pulling: Pulling) -> None:
+    async def _pull(self, client: DirectClient, attached: Attached, pulling: Pulling) -> None:
         prolong_every = attached.ack_wait / 3
         prolong_at = time.monotonic() + prolong_every
         while not self._stopping.is_set() and not client.is_closed:
@@ -396,15 +396,13 @@ class NatsJetStreamSource(Source):
             now = time.monotonic()
             if now >= prolong_at:
                 prolong_at = now + prolong_every
-                for reply in self._hands.held(attached.epoch):
-                    await client.publish(reply, PROLONG)
+                await client.publish_all((reply, PROLONG) for reply in self._hands.held(attached.epoch))
             await self._wait(min(_LOOK, prolong_at - now))
 
-    async def _settle(self, client: Client, epoch: int) -> None:
-        for reply, payload in self._hands.settlements(epoch):
-            await client.publish(reply, payload)
+    async def _settle(self, client: DirectClient, epoch: int) -> None:
+        await client.publish_all(self._hands.settlements(epoch))
 
-    async def _until_settled(self, client: Client, epoch: int, seconds: float) -> None:
+    async def _until_settled(self, client: DirectClient, epoch: int, seconds: float) -> None:
         """Until nothing is in hand any more, at most so long; a stop ends it."""
         until = time.monotonic() + seconds
         while not self._stopping.is_set() and not client.is_closed:
@@ -413,15 +411,13 @@ class NatsJetStreamSource(Source):
                 break
             await self._wait(min(_LOOK, left))
 
-    async def _finish(self, client: Client, epoch: int, pulling: Pulling) -> None:
+    async def _finish(self, client: DirectClient, epoch: int, pulling: Pulling) -> None:
         """The stop, from the drained subscription to the flush."""
         back = self._hands.unemitted(epoch)
         while True:
-            for reply, payload in self._hands.settlements(epoch):
-                if payload.startswith(GIVE_BACK):
-                    back.append(reply)
-                else:
-                    await client.publish(reply, payload)
+            settled = list(self._hands.settlements(epoch))
+            back += [reply for reply, payload in settled if payload.startswith(GIVE_BACK)]
+            await client.publish_all((r, p) for r, p in settled if not p.startswith(GIVE_BACK))
             left = self._last_call - time.monotonic()
             if self._hands.empty or left <= 0 or client.is_closed:
                 break
@@ -501,7 +497,7 @@ class NatsJetStreamSource(Source):
         self._state, self._detail = state, detail
 
 
-async def _close(client: Client) -> None:
+async def _close(client: DirectClient) -> None:
     """Close, in bounded time: after a failed TLS handshake the library waits for an end that never comes."""
     with suppress(NatsError, OSError):
         async with asyncio.timeout(_CLOSE_TIMEOUT):

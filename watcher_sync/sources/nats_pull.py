@@ -34,15 +34,16 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
 import msgspec
-from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.errors import Error as NatsError
+
+from watcher_sync.sources.nats_client import DirectClient, Message
 
 HEARTBEAT: Final = 2.0
 """Seconds of silence after which the server sends a heartbeat for a request."""
@@ -65,7 +66,7 @@ _FIRST: Final = 32
 class Arrived(msgspec.Struct, frozen=True, gc=False):
     """A message as it came, with what its reply subject tells."""
 
-    message: Msg
+    message: Message
     sequence: int
     deliveries: int
 
@@ -85,7 +86,7 @@ class Pulling:
 
     def __init__(
         self,
-        connection: Client,
+        connection: DirectClient,
         subject: str,
         *,
         batch: int,
@@ -123,9 +124,7 @@ class Pulling:
     async def begin(self) -> None:
         """Subscribe. :raises nats.errors.Error: when the connection is gone."""
         self._heard = time.monotonic()
-        self._subscription = await self._connection.subscribe(
-            f"{self._inbox}.*", cb=self._receive, pending_msgs_limit=0, pending_bytes_limit=0
-        )
+        self._subscription = await self._connection.listen(f"{self._inbox}.*", self._receive)
 
     async def ask(self) -> None:
         """Make as many requests as there is room for. :raises nats.errors.Error: when the connection is gone."""
@@ -179,7 +178,7 @@ class Pulling:
             return
         try:
             async with asyncio.timeout(timeout):
-                await subscription.drain()  # type: ignore[no-untyped-call]
+                await self._connection.end_listening(subscription)
         except (NatsError, TimeoutError, OSError):
             self.silent = True  # the connection is gone, and what it held is delivered again
 
@@ -207,24 +206,22 @@ class Pulling:
         inbox = self._connection.new_inbox()
         await self._connection.subscribe(inbox, cb=receive)
         await self._connection.publish(self._subject, _LAST_REQUEST, inbox)
-        for reply in replies:
-            await self._connection.publish(reply, GIVE_BACK)
+        await self._connection.publish_all((reply, GIVE_BACK) for reply in replies)
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout):
                 await answered.wait()
         for reply in brought:
             await self._connection.publish(reply, GIVE_BACK)
 
-    async def _receive(self, message: Msg) -> None:
+    def _receive(self, message: Message) -> Awaitable[None] | None:
         self._heard = time.monotonic()
         reply = message.reply
         if not reply:
             self._status(message)
-            return
+            return None
         if self.lost is not None and not self.suspects:
             # It may come from a stream that was made anew meanwhile, and would get the old one's epoch.
-            await self._connection.publish(reply, GIVE_BACK)
-            return
+            return self._connection.publish_all([(reply, GIVE_BACK)])
         self._open -= 1
         self._received += 1
         tokens = reply.split(".")
@@ -236,12 +233,13 @@ class Pulling:
             # Not given back yet: our requests are open, and it would be with us again at once.
             self.suspects.append(reply)
             self._lose(f"a message was delivered {arrived.deliveries} times, it is taken alone")
-            return
+            return None
         if self._open <= self._batch:
             self._kick()
         self._deliver(arrived)
+        return None
 
-    def _status(self, message: Msg) -> None:
+    def _status(self, message: Message) -> None:
         headers = message.headers or {}
         status = headers.get("Status", "")
         if status == "100":

@@ -56,16 +56,18 @@ class RowWriter:
         """The parameters for values in the order of the columns."""
         return self._converted(list(values))
 
-    def write(self, connection: sa.Connection, rows: Sequence[Row]) -> None:
-        """Run the statement for these parameters, in their order; nothing where there are none."""
+    def write(self, connection: sa.Connection, rows: Sequence[Row]) -> int:
+        """Run the statement for these parameters, in their order; nothing where there are none.
+
+        :returns: how many rows it changed, as far as the driver tells; -1 where it does not.
+        """
         if not rows:
-            return
+            return 0
         if self._unfolded:
             names = self._names
             text = _encode([dict(zip(names, row, strict=True)) for row in rows]).decode()
-            connection.exec_driver_sql(self._unfolded, (text,))
-        else:
-            connection.exec_driver_sql(self.sql, list(rows))
+            return connection.exec_driver_sql(self._unfolded, (text,)).rowcount
+        return connection.exec_driver_sql(self.sql, list(rows)).rowcount
 
     def _converted(self, row: list[Any]) -> Row:
         for i, convert in self._converters:
@@ -113,6 +115,19 @@ class Statements:
             if newer is not None:
                 conflict += f" WHERE {q(table.name)}.{q(newer)} < excluded.{q(newer)}"
         return self._writer(table, columns, conflict)
+
+    def update(self, table: sa.Table, fields: Sequence[str], *, key: str, newer: str) -> RowWriter:
+        """Set these columns, ``newer`` and the versions of known rows. In the dialect of SQLite.
+
+        :param newer: replace only if this column of the new row is greater.
+        """
+        names = [*fields, key, newer, VERSIONS]
+        mark = {name: f"?{number}" for number, name in enumerate(names, 1)}
+        q = self._quote
+        sets = ", ".join(f"{q(name)} = {mark[name]}" for name in names if name != key)
+        where = f"{q(key)} = {mark[key]} AND {q(newer)} < {mark[newer]}"
+        sql = f"UPDATE {q(table.name)} SET {sets} WHERE {where}"
+        return RowWriter(sql, [table.c[name] for name in names], self.dialect)
 
     def keep_event(self, table: sa.Table) -> RowWriter:
         """Insert a kept event; the same digest again only counts the delivery."""

@@ -27,9 +27,10 @@ from watcher_sync.model.model import Model, Written
 from watcher_sync.model.transaction import Staged
 from watcher_sync.storage import journal
 from watcher_sync.storage.database import translated
+from watcher_sync.storage.entity_rows import EntityRows
 from watcher_sync.storage.kept import Parked, Quarantined, columns_of
 from watcher_sync.storage.loading import load_rows
-from watcher_sync.storage.statements import Row, RowWriter, Statements
+from watcher_sync.storage.statements import Row, Statements
 from watcher_sync.storage.tables import Tables
 
 _FROZEN = 4
@@ -80,9 +81,8 @@ class Store:
         self._now = now or (lambda: datetime.datetime.now(datetime.UTC))
         self._connection: sa.Connection | None = None
         statements = Statements(engine)
-        self._upsert: dict[str, RowWriter] = {
-            name: statements.upsert(table, newer="seq", skip=[kinds[name].volatile or ""])
-            for name, table in self.tables.entities.items()
+        self._entities = {
+            name: EntityRows(statements, table, kinds[name]) for name, table in self.tables.entities.items()
         }
         self._remove = {name: statements.delete(table, "id") for name, table in self.tables.entities.items()}
         self._bury = statements.upsert(self.tables.tombstones, newer="seq")
@@ -265,7 +265,7 @@ class Store:
             self._park.write(connection, rows)
 
     def _write_staged(self, connection: sa.Connection, commit: Commit, now: datetime.datetime) -> None:
-        upserts: dict[str, list[Row]] = {}
+        changed: dict[str, list[tuple[Staged, str]]] = {}
         removals: dict[str, list[Row]] = {}
         buried: list[Row] = []
         unburied: list[Row] = []
@@ -274,7 +274,7 @@ class Store:
             name = s.kind.name
             if s.entity is not None:
                 versions = journal.versions_text(s.kind, s.entity.versions)
-                upserts.setdefault(name, []).append(self._upsert[name].row(s.entity, versions))
+                changed.setdefault(name, []).append((s, versions))
                 if s.base is None and (s.kind.ids_reused or s.kind.implied):
                     unburied.append((name, s.id))
             elif s.tombstone is not None:
@@ -297,8 +297,8 @@ class Store:
                 s.merged,
             )
             entries.append(self._journal.values(entry))
-        for name, rows in upserts.items():
-            self._upsert[name].write(connection, rows)
+        for name, entities in changed.items():
+            self._entities[name].write(connection, entities)
         for name, rows in removals.items():
             _run(connection, self._remove[name], rows)
         _run(connection, self._unbury, unburied)

@@ -282,7 +282,9 @@ def test_a_listing_with_an_object_that_cannot_be_read_says_nothing_is_gone(engin
         wait_for_truth(server, engine)
         reflector, before = only(source), len(engine.events)
         seen: set[str] = set()
-        reflector._emit(reflector._seen_in_list(b'{"metadata":{"uid":7}}', seen))
+        event = reflector._seen_in_list(b'{"metadata":{"uid":7}}', seen)
+        assert event is not None
+        reflector._emit([event])
         reflector._listed(str(server.store.version), seen)
         assert [bool(e.undecodable) for e in engine.events[before:]] == [True]
         assert source.has_synced  # by the listing before

@@ -167,6 +167,17 @@ def test_a_tombstone_goes_when_the_id_is_used_again(store):
     assert whole(store.load()) == whole(cycle.model) == whole(followed(store))
 
 
+def test_what_is_deleted_and_made_anew_in_one_batch_has_lost_what_nobody_told_again(store):
+    cycle = cycle_on(store)
+    old, new = {"state": {"state": "connected", "version": "1.30"}}, {"state": {"state": "connected"}}
+    cycle.run(Batch(events=[told(1, Upsert("cluster", "edge", "1", old))]))
+    again = [told(2, Delete("cluster", "edge", "2")), told(3, Upsert("cluster", "edge", "3", new))]
+    cycle.run(Batch(events=again))
+    assert cycle.model.get("cluster", "edge").version is None
+    assert journal(store)[-1].delta == {"version": ["1.30", None]}
+    assert whole(store.load()) == whole(cycle.model) == whole(followed(store))
+
+
 def test_signs_of_life_are_kept_newest_first_and_move_no_seq(store):
     cycle = cycle_on(store)
     cycle.run(

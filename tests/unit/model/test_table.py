@@ -58,10 +58,10 @@ def test_a_frozen_index_is_for_ever_what_copied_sets_would_be(steps):
     index, plain, frozen = Index(), {"a": set(), "b": set(), "c": set()}, []
     for step, value, entity_id in steps:
         if step == "add":
-            index.add(value, entity_id)
+            index.add_all(value, [entity_id])
             plain[value].add(entity_id)
         elif step == "discard":
-            index.discard(value, entity_id)
+            index.discard_all(value, [entity_id])
             plain[value].discard(entity_id)
         else:
             frozen.append((index.frozen(), {v: set(ids) for v, ids in plain.items()}))
@@ -74,6 +74,6 @@ def test_a_frozen_index_is_for_ever_what_copied_sets_would_be(steps):
 
 def test_an_empty_bucket_is_not_kept():
     index = Index()
-    index.add("host", "vm")
-    index.discard("host", "vm")
+    index.add_all("host", ["vm"])
+    index.discard_all("host", ["vm"])
     assert len(index.frozen()) == 0

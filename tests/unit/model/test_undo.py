@@ -89,7 +89,7 @@ def test_a_batch_with_failing_events_is_the_batch_without_them(before, events):
 
 @settings(max_examples=200, deadline=None)
 @given(before=st.lists(CHANGES, max_size=6), events=EVENTS)
-def test_the_batch_finds_by_index_what_a_walk_over_all_entities_finds(before, events):
+def test_batch_and_model_find_by_index_what_a_walk_over_all_entities_finds(before, events):
     model = new_model()
     play(model, telling(), [told(i, change) for i, change in enumerate(before)])
     transaction = Transaction(model)
@@ -106,6 +106,18 @@ def test_the_batch_finds_by_index_what_a_walk_over_all_entities_finds(before, ev
                         if (e := transaction.get(kind.name, i)) is not None and value in values_of(getattr(e, index))
                     }
                     assert {e.id for e in transaction.by(kind.name, index, value)} == walked
+    in_batch = found(transaction)
+    model.publish(transaction)
+    assert found(model.snapshot()) == in_batch
+
+
+def found(view):
+    return {
+        (kind.name, index, value): {e.id for e in view.by(kind.name, index, value)}
+        for kind in view.kinds.values()
+        for index in kind.indexes
+        for value in ("host1", "host2", "az1", "az2", "az3")
+    }
 
 
 def test_an_event_that_changes_what_exists_and_then_fails_leaves_it_as_it_was():

@@ -6,17 +6,16 @@ from __future__ import annotations
 import threading
 
 import pytest
-from nats.aio.client import Client
-from nats.aio.msg import Msg
 
 from watcher_sync.events import Event
+from watcher_sync.sources.nats_client import Message
 from watcher_sync.sources.nats_hands import ACK, Hands
 from watcher_sync.sources.nats_pull import GIVE_BACK, Arrived
 from watcher_sync.sources.nats_stream import NotReady, microseconds
 
 
 def arrived(sequence: int, reply: str, deliveries: int = 1) -> Arrived:
-    return Arrived(Msg(Client(), subject="dcm.vm", reply=reply), sequence, deliveries)
+    return Arrived(Message("dcm.vm", reply, b""), sequence, deliveries)
 
 
 def event(epoch: int, sequence: int, deliveries: int = 1) -> Event:

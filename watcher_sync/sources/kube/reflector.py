@@ -273,7 +273,7 @@ class Reflector:
                     if self._stopping.is_set():
                         raise IntakeClosed
                     version, self._remaining = page.version, page.remaining
-                    self._emit([event for item in page.items for event in self._seen_in_list(bytes(item), seen)])
+                    self._emit([e for item in page.items if (e := self._seen_in_list(bytes(item), seen)) is not None])
             except ListExpired:
                 continue
             finally:
@@ -281,18 +281,18 @@ class Reflector:
             return self._listed(version, seen)
         raise Broken("the list expires before its end")
 
-    def _seen_in_list(self, item: bytes, seen: set[str]) -> list[Event]:
+    def _seen_in_list(self, item: bytes, seen: set[str]) -> Event | None:
         """The object's event, if there is news of it.
 
         :param seen: what exists; :data:`_UNREADABLE` among it for an object that does not tell what it is.
         """
         try:
-            metadata = watching.decode_head(item).metadata
+            metadata = watching.metadata_of(item)
             if not metadata.uid:
                 raise msgspec.DecodeError("metadata has no uid")
         except (msgspec.DecodeError, UnicodeError) as exc:
             seen.add(_UNREADABLE)
-            return [self._undecodable(item, str(exc))]
+            return self._undecodable(item, str(exc))
         seen.add(metadata.uid)
         return self._upserted(item, metadata)
 
@@ -392,11 +392,12 @@ class Reflector:
                     what = watching.decode_line(line)
                     if (happened := _HAPPENED.get(what.type)) is not None:
                         item = bytes(what.object)
-                        metadata = watching.decode_head(item).metadata
+                        metadata = watching.metadata_of(item)
                         if not metadata.uid or not metadata.version:
                             raise msgspec.DecodeError("metadata has no uid or no resourceVersion")
                         version = metadata.version
-                        events += self._happened(happened, item, metadata, seen)
+                        if (event := self._happened(happened, item, metadata, seen)) is not None:
+                            events.append(event)
                     elif what.type == "BOOKMARK":
                         bookmark = watching.decode_bookmark(what.object)
                         version = bookmark.metadata.version or version
@@ -421,7 +422,7 @@ class Reflector:
                 self._version = version
         return seen
 
-    def _happened(self, happened: str, item: bytes, metadata: watching.Metadata, seen: set[str] | None) -> list[Event]:
+    def _happened(self, happened: str, item: bytes, metadata: watching.Metadata, seen: set[str] | None) -> Event | None:
         if happened != "deleted":
             if seen is not None:
                 seen.add(metadata.uid)
@@ -429,16 +430,16 @@ class Reflector:
         if seen is not None:
             seen.discard(metadata.uid)
         self._known.pop(metadata.uid, None)
-        return [self._event("deleted", metadata.uid, metadata.version, item, metadata.version, metadata.name)]
+        return self._event("deleted", metadata.uid, metadata.version, item, metadata.version, metadata.name)
 
-    def _upserted(self, item: bytes, metadata: watching.Metadata) -> list[Event]:
+    def _upserted(self, item: bytes, metadata: watching.Metadata) -> Event | None:
         """What is new of an object: nothing, where this version of it was seen."""
         uid, version = metadata.uid, metadata.version
         known = self._known.get(uid)
         if known == version:
-            return []
+            return None
         self._known[uid] = version
-        return [self._event("added" if known is None else "modified", uid, version, item, version, metadata.name)]
+        return self._event("added" if known is None else "modified", uid, version, item, version, metadata.name)
 
     # Events
 

@@ -8,6 +8,7 @@ it is first asked. Pure; any thread.
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Final
 
@@ -50,7 +51,13 @@ class Resource(msgspec.Struct, frozen=True):
 
     def event_type(self, what: str) -> str:
         """The type of an event about one of its objects."""
-        return f"kubernetes.{self.kind.lower()}.{what}"
+        return _event_type(self.kind, what)
+
+
+@functools.lru_cache(maxsize=256)
+def _event_type(kind: str, what: str) -> str:
+    """One text for all events of a type: it is looked up for each of them."""
+    return f"kubernetes.{kind.lower()}.{what}"
 
 
 KNOWN: Final = {

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The direct client does what the library's does, in the same order and with the same bytes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+from collections.abc import AsyncIterator, Callable
+
+import nats
+import pytest
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.errors import ConnectionClosedError
+
+from tests.services.ensure import url_of
+from watcher_sync.sources.nats_client import DirectClient, Message
+
+
+@contextlib.asynccontextmanager
+async def connected(**options: object) -> AsyncIterator[DirectClient]:
+    client = DirectClient()
+    await client.connect(url_of("nats"), **options)  # type: ignore[arg-type]
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("_process_msg", ["self", "sid", "subject", "reply", "data", "headers"]),
+        ("_process_headers", ["self", "headers"]),
+        ("_send_command", ["self", "cmd", "priority"]),
+        ("_flush_pending", ["self", "force_flush"]),
+    ],
+)
+def test_what_is_used_of_the_librarys_private_names_is_as_it_was(name: str, parameters: list[str]) -> None:
+    assert list(inspect.signature(getattr(Client, name)).parameters) == parameters
+
+
+def test_messages_with_and_without_headers_are_handed_over_in_the_order_of_their_arrival() -> None:
+    async def run() -> list[Message]:
+        async with connected() as client:
+            taken: list[Message] = []
+            inbox = client.new_inbox()
+            await client.listen(f"{inbox}.*", taken.append)
+            for number in range(200):
+                headers = {"Number": str(number)} if number % 3 else None
+                await client.publish(f"{inbox}.{number}", b"%d" % number, "answer.here", headers)
+            await until(lambda: len(taken) == 200)
+            return taken
+
+    taken = asyncio.run(run())
+    assert [int(message.data) for message in taken] == list(range(200))
+    assert [message.subject.rpartition(".")[2] for message in taken] == [str(number) for number in range(200)]
+    assert [message.headers for message in taken] == [{"Number": str(n)} if n % 3 else None for n in range(200)]
+    assert {message.reply for message in taken} == {"answer.here"}
+
+
+def test_what_is_published_together_arrives_as_what_is_published_one_by_one() -> None:
+    async def run() -> list[list[tuple[str, str, bytes]]]:
+        arrived: list[tuple[str, str, bytes]] = []
+
+        async def take(message: Msg) -> None:
+            arrived.append((message.subject, message.reply, message.data))
+
+        async with connected() as client:
+            inbox = client.new_inbox()
+            observer = await nats.connect(str(url_of("nats")))
+            await observer.subscribe(f"{inbox}.>", cb=take)
+            await observer.flush()
+            messages = [(f"{inbox}.{n}", payload) for n, payload in enumerate([b"", b"+ACK", b'-NAK {"delay": 1}'])]
+            await client.publish_all(messages)
+            await client.publish_all([])
+            await until(lambda: len(arrived) == 3)
+            together = arrived[:]
+            for subject, payload in messages:
+                await client.publish(subject, payload)
+            await until(lambda: len(arrived) == 6)
+            await observer.close()
+            return [together, arrived[3:]]
+
+    together, one_by_one = asyncio.run(run())
+    assert together == one_by_one
+
+
+def test_a_listener_that_fails_costs_its_message_only() -> None:
+    async def run() -> tuple[list[bytes], list[Exception]]:
+        taken: list[bytes] = []
+        errors: list[Exception] = []
+
+        def listener(message: Message) -> None:
+            if message.data == b"bad":
+                raise ValueError("bad")
+            taken.append(message.data)
+
+        async def told(error: Exception) -> None:
+            errors.append(error)
+
+        async with connected(error_cb=told) as client:
+            inbox = client.new_inbox()
+            await client.listen(inbox, listener)
+            for data in (b"1", b"bad", b"2"):
+                await client.publish(inbox, data)
+            await until(lambda: len(taken) == 2)
+        return taken, errors
+
+    taken, errors = asyncio.run(run())
+    assert taken == [b"1", b"2"]
+    assert [str(error) for error in errors] == ["bad"]
+
+
+def test_all_that_was_sent_is_handed_over_when_listening_has_ended_and_nothing_later() -> None:
+    async def run() -> list[bytes]:
+        taken: list[bytes] = []
+        async with connected() as client, connected() as other:
+            inbox = client.new_inbox()
+            subscription = await client.listen(inbox, lambda message: taken.append(message.data))
+            await client.flush()
+            for number in range(100):
+                await other.publish(inbox, b"%d" % number)
+            await other.flush()
+            await client.end_listening(subscription)
+            before = len(taken)
+            await other.publish(inbox, b"late")
+            await other.flush()
+            await client.flush()
+            assert len(taken) == before
+        return taken
+
+    assert [int(data) for data in asyncio.run(run())] == list(range(100))
+
+
+def test_nothing_is_taken_from_the_messages_when_the_connection_is_gone() -> None:
+    async def run() -> list[tuple[str, bytes]]:
+        left = iter([("a", b"1"), ("b", b"2")])
+        async with connected() as client:
+            await client.close()
+            with pytest.raises(ConnectionClosedError):
+                await client.publish_all(left)
+        return list(left)
+
+    assert asyncio.run(run()) == [("a", b"1"), ("b", b"2")]
