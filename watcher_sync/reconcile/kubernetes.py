@@ -54,6 +54,8 @@ LOG = logging.getLogger(__name__)
 _MOMENT: Final = 1.0
 """Seconds that a difference has to last before it counts: what a watch needs to tell the same."""
 
+_COMPARED: Final = ("workload", "pod")
+
 _MOST_DRIFTS: Final = 100_000
 
 _SYNC_TIME: Final = 30.0
@@ -75,6 +77,14 @@ class Compared(msgspec.Struct, kw_only=True):
     """kind -> entities of the model that were compared."""
     complete: Collection[str]
     """Kinds of the model of which everything was compared."""
+
+
+class _Whole(msgspec.Struct, kw_only=True):
+    """A kind of object of which everything was listed."""
+
+    resource: Resource
+    namespaces: set[str | None] = msgspec.field(default_factory=set)
+    """Where; None: in all of them, or where it lives in none."""
 
 
 class KubernetesReconciler(Reconciler):
@@ -188,6 +198,8 @@ class KubernetesReconciler(Reconciler):
         :param namespace: only this one; None: all that the source follows.
         :raises ReconcileError: nothing could be listed.
         """
+        # Before the listing, whatever the view: one over the tables is as of the moment at which it is asked.
+        known = {kind: _known(base, kind, source.cluster, namespace) for kind in _COMPARED}
         live = Live(self._kinds, self.context.dispatcher)
         failures: dict[str, str] = {}
         lists: list[Surveyed] = []
@@ -208,10 +220,7 @@ class KubernetesReconciler(Reconciler):
             raise ReconcileError(f"the cluster {source.cluster} cannot be listed: {next(iter(failures.values()))}")
         unknown = {listed.resource.kind for listed in lists if listed.failure is not None}
         unknown |= {resource.kind for resource in KNOWN.values()} - {listed.resource.kind for listed in lists}
-        resources = {
-            _kind_in_model(listed.resource): listed.resource for listed in lists if listed.resource.kind not in unknown
-        }
-        found, sizes = self._differing(source, base, live, lists, resources)
+        found, sizes = self._differing(source, known, live, _whole(lists, unknown, namespace))
         if found:
             self._wait(_MOMENT)
             now = self.context.view()
@@ -227,25 +236,20 @@ class KubernetesReconciler(Reconciler):
         )
 
     def _differing(
-        self,
-        source: KubernetesSource,
-        base: View,
-        live: Live,
-        lists: Sequence[Surveyed],
-        resources: Mapping[str, Resource],
+        self, source: KubernetesSource, known: Mapping[str, Sequence[Entity]], live: Live, whole: Mapping[str, _Whole]
     ) -> tuple[list[tuple[Found, Event]], dict[str, int]]:
         """What differs, with the events that tell it, workloads first; and how many entities were compared.
 
-        :param resources: kind of object as the model has it -> its resource, of those that are known as a whole.
+        :param known: kind -> what the model had before the listing.
+        :param whole: of the kinds of objects that are known as a whole.
         """
-        namespaces = {listed.namespace for listed in lists}
         found: list[tuple[Found, Event]] = []
         sizes: dict[str, int] = collections.Counter()
-        for kind in ("workload", "pod"):
-            known = [e for e in base.by(kind, "cluster", source.cluster) if _inside(e, namespaces, resources)]
-            there = {i: f for i, f in live.found[kind].items() if _object_kind(f.entity) in resources}
-            sizes[kind] = len(known)
-            for what in compare(kind, known, there):
+        for kind in _COMPARED:
+            there = {i: f for i, f in live.found[kind].items() if _object_kind(f.entity) in whole}
+            before = [e for e in known[kind] if _inside(e, whole)]
+            sizes[kind] = len(before)
+            for what in compare(kind, before, there):
                 if what.live is not None:
                     happened = "added" if what.model is None else "modified"
                     event = msgspec.structs.replace(
@@ -253,7 +257,7 @@ class KubernetesReconciler(Reconciler):
                     )
                 else:
                     assert what.model is not None
-                    listed = Surveyed(resource=resources[_object_kind(what.model)], namespace=None)
+                    listed = Surveyed(resource=whole[_object_kind(what.model)].resource, namespace=None)
                     data = msgspec.json.encode({"metadata": {"uid": what.id}})
                     event = listed.event(data, source=source.name, cluster=source.cluster, what="deleted")
                 found.append((what, event))
@@ -343,11 +347,32 @@ def _object_kind(entity: Entity) -> str:
     return "Pod" if type(entity).__name__ == "Pod" else str(getattr(entity, "kind", None))
 
 
-def _inside(entity: Entity, namespaces: Collection[str | None], resources: Mapping[str, Resource]) -> bool:
+def _known(base: View, kind: str, cluster: str, namespace: str | None) -> list[Entity]:
+    """What the model has of a kind in a cluster, or in one of its namespaces."""
+    if namespace is None:
+        return list(base.by(kind, "cluster", cluster))
+    return [e for e in base.by(kind, "namespace", namespace) if getattr(e, "cluster", None) == cluster]
+
+
+def _whole(lists: Sequence[Surveyed], unknown: Collection[str], namespace: str | None) -> dict[str, _Whole]:
+    """Kind of object as the model has it -> what was listed of it; only kinds that are known as a whole.
+
+    :param namespace: the only one that is compared; kinds that live in none are left out then.
+    """
+    found: dict[str, _Whole] = {}
+    for listed in lists:
+        resource = listed.resource
+        if resource.kind in unknown or (namespace is not None and not resource.namespaced):
+            continue
+        kind = found.setdefault(_kind_in_model(resource), _Whole(resource=resource))
+        kind.namespaces.add(listed.namespace if resource.namespaced else None)
+    return found
+
+
+def _inside(entity: Entity, whole: Mapping[str, _Whole]) -> bool:
     """Whether the listings would have had the entity."""
-    if _object_kind(entity) not in resources:
-        return False
-    return None in namespaces or getattr(entity, "namespace", None) in namespaces
+    kind = whole.get(_object_kind(entity))
+    return kind is not None and (None in kind.namespaces or getattr(entity, "namespace", None) in kind.namespaces)
 
 
 def _vnf_differences(instance: VnfInstance, observation: Observation, policy: str) -> list[Difference]:
