@@ -105,7 +105,8 @@ SIGHUP.
 What is done about differences, by kind of entity: ``vnf_instance:observe, pod:heal``.
 
 ``heal`` writes what is live into the model; ``observe`` only shows the difference as a drift. Kinds that
-are not named are healed.
+are not named are healed. What an event tells of a pod or workload is written in any case; a
+``vnf_instance`` that is only observed is written when its sync is asked for, and never by itself.
 """,
     ),
 ]

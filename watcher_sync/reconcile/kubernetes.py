@@ -219,7 +219,7 @@ class KubernetesReconciler(Reconciler):
         if all(listed.failure is not None for listed in lists):
             raise ReconcileError(f"the cluster {source.cluster} cannot be listed: {next(iter(failures.values()))}")
         unknown = {listed.resource.kind for listed in lists if listed.failure is not None}
-        unknown |= {resource.kind for resource in KNOWN.values()} - {listed.resource.kind for listed in lists}
+        unknown |= source.unfollowed
         found, sizes = self._differing(source, known, live, _whole(lists, unknown, namespace))
         if found:
             self._wait(_MOMENT)
