@@ -36,6 +36,7 @@ from watcher_sync.conf import opts
 from watcher_sync.conf.reconcile import HEAL, policies
 from watcher_sync.events import Event
 from watcher_sync.exceptions import (
+    ConfigError,
     InvalidEvent,
     OperationRunning,
     ReconcileError,
@@ -345,15 +346,20 @@ class KubernetesReconciler(Reconciler):
 def cluster_sources(conf: cfg.ConfigOpts) -> list[KubernetesSource]:
     """The configured sources of this driver, none of them started.
 
-    :raises ConfigError: naming the option that is wrong.
+    :raises ConfigError: naming the option that is wrong, or two sources that say they follow the same cluster: what
+        only one of them follows would be gone to the other.
     """
-    found = []
+    found: dict[str, KubernetesSource] = {}
     for name in conf.engine.enabled_sources:
         opts.register_source(conf, name, [])
         if conf[f"source_{name}"].driver == "kubernetes":
             opts.register_source(conf, name, KubernetesSource.options)
-            found.append(KubernetesSource(name, conf))
-    return found
+            source = KubernetesSource(name, conf)
+            if (other := found.setdefault(source.cluster, source)) is not source:
+                raise ConfigError(
+                    f"[source_{name}] cluster: {source.cluster} is the cluster of [source_{other.name}] already"
+                )
+    return list(found.values())
 
 
 def _unwritten(instance: VnfInstance, now: View) -> bool:

@@ -405,3 +405,12 @@ def test_what_lives_in_no_namespace_is_compared_wherever_the_source_looks(server
     site.reconcile(allow_deletes=True)
     assert len([w for w in site.model.all("workload") if w.kind == "node"]) == len(nodes) - 1
     site.close()
+
+
+def test_two_sources_of_one_cluster_are_refused_naming_both(server: KubeServer, tmp_path: Path):
+    site = Installation(tmp_path, {"east": server, "west": server})
+    assert site.reconciler().scopes() == ["east", "west"]
+    site.conf.set_override("cluster", "east", group="source_west")
+    with pytest.raises(ConfigError, match=r"\[source_west\] cluster: east is the cluster of \[source_east\] already"):
+        site.reconciler()
+    site.close()
