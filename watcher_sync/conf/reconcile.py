@@ -94,8 +94,9 @@ It delays what is due and begins nothing earlier than ``interval`` says. Can be 
 The brake: how many percent of a scope's entities of one kind one comparison may delete.
 
 Where more seem to be gone, none of that kind is deleted, and it is logged and measured: a live system
-that answers with nothing is more often broken than empty. 100 lets everything be deleted. Can be changed by
-SIGHUP.
+that answers with nothing is more often broken than empty. Until the operator has decided, what is new of that kind
+is not created either, and no VNF instance of the scope is synced by the comparison. 100 lets everything be
+deleted. Can be changed by SIGHUP.
 """,
     ),
     cfg.DictOpt(
@@ -105,7 +106,8 @@ SIGHUP.
 What is done about differences, by kind of entity: ``vnf_instance:observe, pod:heal``.
 
 ``heal`` writes what is live into the model; ``observe`` only shows the difference as a drift. Kinds that
-are not named are healed.
+are not named are healed. What an event tells of a pod or workload is written in any case; a
+``vnf_instance`` that is only observed is written when its sync is asked for, and never by itself.
 """,
     ),
 ]

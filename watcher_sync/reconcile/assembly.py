@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from oslo_config import cfg
 
+from watcher_sync.conf.reconcile import HEAL, policies
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.engine.companion import Companion
 from watcher_sync.engine.engine import Engine
@@ -19,7 +20,7 @@ from watcher_sync.reconcile.kubernetes import cluster_sources
 from watcher_sync.reconcile.notify import Notifications
 from watcher_sync.reconcile.periodic import Reconciliation
 from watcher_sync.reconcile.plugins import load_reconcilers
-from watcher_sync.reconcile.vnf import VnfSync
+from watcher_sync.reconcile.vnf import KIND, VnfSync
 from watcher_sync.storage.operation_leases import OperationLeases
 from watcher_sync.storage.reading import TableView
 from watcher_sync.storage.store import Store
@@ -34,10 +35,15 @@ def companions(conf: cfg.ConfigOpts, dispatcher: Dispatcher) -> list[Callable[[E
 
 
 def make_follower(conf: cfg.ConfigOpts, engine: Engine, dispatcher: Dispatcher) -> Follower:
-    """Who follows the pods of the VNF instances in the clusters of this engine's sources."""
+    """Who follows the pods of the VNF instances in the clusters of this engine's sources; of none, where the
+    policy is to observe what differs.
+
+    :raises ConfigError: when the configuration cannot work.
+    """
     context = make_context(conf, engine.store, dispatcher, engine.model.snapshot)
     sync = VnfSync(context.writes, context.operations, notifications=context.notifications)
-    clusters = {source.cluster: source.name for source in cluster_sources(conf)}
+    heal = policies(conf).get(KIND, HEAL) == HEAL
+    clusters = {source.cluster: source for source in cluster_sources(conf)} if heal else {}
     return Follower(engine.model.snapshot, lambda: engine.model.generation, sync, clusters)
 
 

@@ -9,7 +9,7 @@ What a reconciler promises:
 
 * A listing that failed, or that is not whole, says nothing of what is gone.
 * Where more than ``[reconcile] max_delete_percent`` of a scope's entities of a kind would be deleted, none of that
-  kind is, unless the caller allows it; the report says how many were held back.
+  kind is, unless the caller allows it; the report says how many were held back. What is new of that kind waits, too.
 * What is written goes through the commit cycle, so whatever was told by a notification meanwhile wins by its version.
 * With ``dry_run`` nothing is written at all, drifts included.
 * It has timeouts of its own and ends by the deadline. One that does not is left behind: no thread can be ended

@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import msgspec
 
-from watcher_sync.model.kinds import Entity
+from watcher_sync.model.changes import Version
+from watcher_sync.model.kinds import Entity, kind_of
 from watcher_sync.model.view import View
 from watcher_sync.reconcile.live import LiveEntity
 from watcher_sync.storage.drifts import Difference
@@ -34,8 +35,12 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
         return self.live is None
 
     def stands(self, view: View) -> bool:
-        """Whether nobody has written the entity since."""
-        return versions_of(view.get(self.kind, self.id)) == versions_of(self.model)
+        """Whether nobody has told of the entity since.
+
+        What follows from other entities, such as a pod's workload, may have been written meanwhile, even by
+        the healing of those others a moment ago.
+        """
+        return told_of(view.get(self.kind, self.id)) == told_of(self.model)
 
     def differences(self, policy: str) -> Iterator[Difference]:
         """The same, field by field.
@@ -82,9 +87,9 @@ def compare(kind: str, model: Iterable[Entity], live: Mapping[str, LiveEntity]) 
         yield Found(kind=kind, id=entity.id, model=entity, live=None)
 
 
-def versions_of(entity: Entity | None) -> tuple[str, ...] | None:
-    """What tells one state of an entity from every other."""
-    return entity.versions if entity is not None else None
+def told_of(entity: Entity | None) -> Version | None:
+    """The version of the facet that the entity is declared by."""
+    return entity.versions[kind_of(type(entity)).anchor_position] if entity is not None else None
 
 
 def plain(value: object) -> object:

@@ -6,7 +6,11 @@ what changed between them. A pod, or a workload, that changed concerns the insta
 it, in either snapshot; these are judged, and those that differ are synced. It costs nothing per event.
 
 An instance is left alone until its cluster was listed completely once: before that, missing pods mean nothing.
-One that a life-cycle operation holds is asked for again every second, until it is free.
+One that a life-cycle operation holds is asked for again every second, until it is free. What an
+instance's source does not follow is unknown, and one in a namespace that it does not follow is none of ours.
+
+That an instance was synced is no reason to judge it again: whoever did it may have known better what is unknown.
+An instance whose sync fails costs the others nothing, and is tried again after a time that doubles.
 
 Guaranteed: after the last change of its pods an instance is judged at least once more, if not by this engine then by
 the next that leads, which begins with all of them. What is written is decided at the moment of writing (see
@@ -27,11 +31,12 @@ from oslo_log import log as logging
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
 from watcher_sync.exceptions import DatabaseUnavailable, OperationRunning, StaleToken
-from watcher_sync.model.kinds import Entity
+from watcher_sync.model.kinds import Entity, kind_of
 from watcher_sync.model.kubernetes import Cluster, Pod, VnfInstance, Workload, full_name
 from watcher_sync.model.model import Snapshot
 from watcher_sync.model.view import View
 from watcher_sync.reconcile.vnf import KIND, VnfSync, judge
+from watcher_sync.sources.kubernetes import KubernetesSource
 
 LOG = logging.getLogger(__name__)
 
@@ -40,6 +45,11 @@ _LOOK: Final = 0.2
 _SHOWN: Final = 50
 _AGAIN: Final = 1.0
 """Seconds after which an instance that is held, or that could not be written, is tried again."""
+_LATEST: Final = 60.0
+"""The same, at most, of one whose sync fails again and again."""
+
+_REGISTRATION: Final = kind_of(VnfInstance).facet_position["registration"]
+_SYNC: Final = kind_of(Cluster).facet_position["sync"]
 
 
 class Follower:
@@ -55,7 +65,7 @@ class Follower:
         snapshot: Callable[[], Snapshot],
         generation: Callable[[], int],
         sync: VnfSync,
-        clusters: Mapping[str, str],
+        clusters: Mapping[str, KubernetesSource],
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -76,6 +86,8 @@ class Follower:
         """Instance -> when it is to be judged."""
         self._held: dict[str, str] = {}
         """Instance -> the lease that keeps us out, as the log has told."""
+        self._failures: dict[str, int] = {}
+        """Instance -> how often its sync failed in a row."""
 
     title = "VNF instances"
 
@@ -89,6 +101,7 @@ class Follower:
         self._names.clear()
         self._due.clear()
         self._held.clear()
+        self._failures.clear()
         self._thread = threading.Thread(target=self._run, args=(self._stopping,), name="vnf-follower", daemon=True)
         self._thread.start()
 
@@ -138,7 +151,17 @@ class Follower:
             if self._stopping.is_set():
                 return
             del self._due[vnf_id]
-            self._look_at(vnf_id)
+            try:
+                self._look_at(vnf_id)
+            except DatabaseUnavailable as exc:
+                LOG.debug("VNF instance %s cannot be synced now: %s", vnf_id, exc)
+                later = self._clock() + _AGAIN
+                self._due = {i: max(due, later) for i, due in [(vnf_id, later), *self._due.items()]}
+                return
+            except Exception as exc:  # noqa: BLE001 - the supervised edge of one instance
+                self._fail(vnf_id, exc)
+            else:
+                self._failures.pop(vnf_id, None)
 
     def _notice(self, snapshot: Snapshot) -> None:
         then, self._last = self._last, snapshot
@@ -151,9 +174,8 @@ class Follower:
         for old, new in snapshot.changed(KIND, then):
             one = new or old
             assert one is not None
-            registered = isinstance(new, VnfInstance)
             self._learn(one.id, new if isinstance(new, VnfInstance) else None)
-            if registered:
+            if new is not None and _written(old, new, _REGISTRATION):
                 self._due[one.id] = 0.0
         if not self._names:
             return
@@ -164,8 +186,8 @@ class Follower:
                 touched.update(_names_above(new, snapshot))
         for name in touched & self._named.keys():
             self._due.update(dict.fromkeys(self._named[name], 0.0))
-        for _, new in snapshot.changed("cluster", then):
-            if isinstance(new, Cluster):
+        for old, new in snapshot.changed("cluster", then):
+            if new is not None and _written(old, new, _SYNC):
                 self._due.update((vnf.id, 0.0) for vnf in snapshot.by(KIND, "cluster", new.id))
 
     def _learn(self, vnf_id: str, vnf: VnfInstance | None) -> None:
@@ -183,34 +205,51 @@ class Follower:
         else:
             self._due.pop(vnf_id, None)
             self._held.pop(vnf_id, None)
+            self._failures.pop(vnf_id, None)
 
     def _look_at(self, vnf_id: str) -> None:
         assert self._last is not None
         vnf = self._last.get(KIND, vnf_id)
         if not isinstance(vnf, VnfInstance) or not self._may_judge(vnf, self._last):
             return
-        if not judge(self._last, vnf).changed:
+        source = self._clusters[vnf.cluster or ""]
+        if not judge(self._last, vnf, source.unfollowed).changed:
             self._held.pop(vnf_id, None)
             return
         try:
-            self._sync.sync(vnf_id, source=self._clusters[vnf.cluster or ""])
+            self._sync.sync(vnf_id, unknown=source.unfollowed, source=source.name)
         except OperationRunning as exc:
             if self._held.get(vnf_id) != exc.lease.id:
                 LOG.info("VNF instance %s is not synced (SKIPPED_LCM) for now: %s", vnf_id, exc)
             self._held[vnf_id] = exc.lease.id
             self._due[vnf_id] = self._clock() + _AGAIN
-        except (DatabaseUnavailable, StaleToken) as exc:
+        except StaleToken as exc:
             LOG.debug("VNF instance %s cannot be synced now: %s", vnf_id, exc)
             self._due[vnf_id] = self._clock() + _AGAIN
         else:
             self._held.pop(vnf_id, None)
 
+    def _fail(self, vnf_id: str, error: Exception) -> None:
+        """Say it once, and try again later."""
+        failures = self._failures[vnf_id] = self._failures.get(vnf_id, 0) + 1
+        self._due[vnf_id] = self._clock() + min(_AGAIN * 2 ** min(failures, 10), _LATEST)
+        if failures == 1:
+            LOG.error(
+                "VNF instance %s cannot be synced, and is tried again for ever: %s", vnf_id, error, exc_info=error
+            )
+
     def _may_judge(self, vnf: VnfInstance, view: View) -> bool:
         """Whether the model knows all that there is in the instance's cluster."""
-        if vnf.cluster not in self._clusters:
+        source = self._clusters.get(vnf.cluster or "")
+        if source is None or not source.follows(vnf.namespace):
             return False
-        cluster = view.get("cluster", vnf.cluster)
+        cluster = view.get("cluster", source.cluster)
         return isinstance(cluster, Cluster) and bool(cluster.has_synced)
+
+
+def _written(old: Entity | None, new: Entity, facet: int) -> bool:
+    """Whether a facet was written between two states of an entity."""
+    return old is None or old.versions[facet] != new.versions[facet]
 
 
 def _names_of(vnf: VnfInstance) -> set[str]:

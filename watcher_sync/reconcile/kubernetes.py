@@ -7,8 +7,11 @@ A run lists what the source follows, compares it with the model, and writes what
                                                                                     VNF instances: judge, sync
 
 The view is taken before the listing begins. What differs may be on its way here through the watch, so a
-difference counts only if nobody wrote the entity while we waited a moment. The VNF instances are held against the
-listing; those that differ are synced, each under its lease, from what the tables say then.
+difference counts only if nobody wrote the entity while we waited a moment. The VNF instances, too, are held against
+the listing; those that differ are synced, each under its lease, from what the tables say then.
+
+Where the brake holds deletions of a kind, nothing of it is created and no VNF instance synced: what is gone and what
+is new are often the two sides of one replacement, and together more than there ever was.
 
 A kind of which one listing failed is unknown as a whole: none of its objects is compared, none is gone, and
 the VDUs that need it are UNKNOWN. The cluster is read without any lease or lock.
@@ -23,7 +26,7 @@ import collections
 import datetime
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import msgspec
 from oslo_config import cfg
@@ -32,17 +35,26 @@ from oslo_log import log as logging
 from watcher_sync.conf import opts
 from watcher_sync.conf.reconcile import HEAL, policies
 from watcher_sync.events import Event
-from watcher_sync.exceptions import InvalidEvent, OperationRunning, ReconcileError, SourceError
+from watcher_sync.exceptions import (
+    ConfigError,
+    InvalidEvent,
+    OperationRunning,
+    ReconcileError,
+    RowRefused,
+    SourceError,
+    StaleToken,
+)
 from watcher_sync.model.kinds import Entity
 from watcher_sync.model.kubernetes import VnfInstance
 from watcher_sync.model.view import View
 from watcher_sync.model.vnf.observing import Observation
-from watcher_sync.model.vnf.reports import ReportedDifference, ReportedPod, SyncReport
+from watcher_sync.model.vnf.reports import SyncReport
 from watcher_sync.reconcile import vnf as vnfs
 from watcher_sync.reconcile.base import Context, Reconciler, Report
-from watcher_sync.reconcile.differences import Found, compare, plain
+from watcher_sync.reconcile.differences import Found, compare
 from watcher_sync.reconcile.healing import Healer
 from watcher_sync.reconcile.live import Live
+from watcher_sync.reconcile.vnf_reports import reported, vnf_differences
 from watcher_sync.sources.kube.resources import KNOWN, Resource
 from watcher_sync.sources.kube.survey import Surveyed
 from watcher_sync.sources.kubernetes import KubernetesSource
@@ -53,6 +65,8 @@ LOG = logging.getLogger(__name__)
 
 _MOMENT: Final = 1.0
 """Seconds that a difference has to last before it counts: what a watch needs to tell the same."""
+
+_COMPARED: Final = ("workload", "pod")
 
 _MOST_DRIFTS: Final = 100_000
 
@@ -75,6 +89,14 @@ class Compared(msgspec.Struct, kw_only=True):
     """kind -> entities of the model that were compared."""
     complete: Collection[str]
     """Kinds of the model of which everything was compared."""
+
+
+class _Whole(msgspec.Struct, kw_only=True):
+    """A kind of object of which everything was listed."""
+
+    resource: Resource
+    namespaces: set[str | None] = msgspec.field(default_factory=set)
+    """Where; None: in all of them, or where it lives in none."""
 
 
 class KubernetesReconciler(Reconciler):
@@ -108,7 +130,9 @@ class KubernetesReconciler(Reconciler):
         began = time.monotonic()
         source = self._sources[scope]
         base = self.context.view()
+        instances = [v for v in base.by(vnfs.KIND, "cluster", source.cluster) if isinstance(v, VnfInstance)]
         compared = self._compare(source, base, None, deadline)
+        drifted = self._drifted([v for v in instances if source.follows(v.namespace)], compared)
         policy = policies(self.conf)
         differences = [d for what, _ in compared.found for d in what.differences(policy.get(what.kind, HEAL))]
         braked: Mapping[str, int] = {} if allow_deletes else self._braked(compared)
@@ -126,11 +150,18 @@ class KubernetesReconciler(Reconciler):
             wanted = [
                 (what, event)
                 for what, event in compared.found
-                if policy.get(what.kind, HEAL) == HEAL and not (what.gone and what.kind in braked)
+                # Of what is not believed, what is new waits, too: else the model would have both sides.
+                if policy.get(what.kind, HEAL) == HEAL and not (what.kind in braked and None in (what.model, what.live))
             ]
             written, deleted = self._healer.heal(wanted)
-        synced = self._sync_all(source, base, compared, differences, dry_run=dry_run, policy=policy)
+        policy_of_vnfs = policy.get(vnfs.KIND, HEAL)
+        for instance, observation in drifted:
+            differences += vnf_differences(instance, observation, policy_of_vnfs)
+        synced = 0
         if not dry_run:
+            self._notify(source, drifted, policy_of_vnfs)
+            if policy_of_vnfs == HEAL and not braked:
+                synced = sum(self._sync_one(vnf.id, compared.unknown, source.name) for vnf, _ in drifted)
             self._record(source, compared, differences)
         return Report(
             scope=scope,
@@ -178,7 +209,7 @@ class KubernetesReconciler(Reconciler):
             observation = self._sync.sync(entity_id, unknown=compared.unknown, source=source.name)
         if observation is None:
             raise KeyError(entity_id)
-        return _reported(instance, observation)
+        return reported(instance, observation)
 
     # Comparing
 
@@ -188,6 +219,8 @@ class KubernetesReconciler(Reconciler):
         :param namespace: only this one; None: all that the source follows.
         :raises ReconcileError: nothing could be listed.
         """
+        # Before the listing, whatever the view: one over the tables is as of the moment at which it is asked.
+        known = {kind: _known(base, kind, source.cluster, namespace) for kind in _COMPARED}
         live = Live(self._kinds, self.context.dispatcher)
         failures: dict[str, str] = {}
         lists: list[Surveyed] = []
@@ -207,11 +240,8 @@ class KubernetesReconciler(Reconciler):
         if all(listed.failure is not None for listed in lists):
             raise ReconcileError(f"the cluster {source.cluster} cannot be listed: {next(iter(failures.values()))}")
         unknown = {listed.resource.kind for listed in lists if listed.failure is not None}
-        unknown |= {resource.kind for resource in KNOWN.values()} - {listed.resource.kind for listed in lists}
-        resources = {
-            _kind_in_model(listed.resource): listed.resource for listed in lists if listed.resource.kind not in unknown
-        }
-        found, sizes = self._differing(source, base, live, lists, resources)
+        unknown |= source.unfollowed
+        found, sizes = self._differing(source, known, live, _whole(lists, unknown, namespace))
         if found:
             self._wait(_MOMENT)
             now = self.context.view()
@@ -227,25 +257,20 @@ class KubernetesReconciler(Reconciler):
         )
 
     def _differing(
-        self,
-        source: KubernetesSource,
-        base: View,
-        live: Live,
-        lists: Sequence[Surveyed],
-        resources: Mapping[str, Resource],
+        self, source: KubernetesSource, known: Mapping[str, Sequence[Entity]], live: Live, whole: Mapping[str, _Whole]
     ) -> tuple[list[tuple[Found, Event]], dict[str, int]]:
         """What differs, with the events that tell it, workloads first; and how many entities were compared.
 
-        :param resources: kind of object as the model has it -> its resource, of those that are known as a whole.
+        :param known: kind -> what the model had before the listing.
+        :param whole: of the kinds of objects that are known as a whole.
         """
-        namespaces = {listed.namespace for listed in lists}
         found: list[tuple[Found, Event]] = []
         sizes: dict[str, int] = collections.Counter()
-        for kind in ("workload", "pod"):
-            known = [e for e in base.by(kind, "cluster", source.cluster) if _inside(e, namespaces, resources)]
-            there = {i: f for i, f in live.found[kind].items() if _object_kind(f.entity) in resources}
-            sizes[kind] = len(known)
-            for what in compare(kind, known, there):
+        for kind in _COMPARED:
+            there = {i: f for i, f in live.found[kind].items() if _object_kind(f.entity) in whole}
+            before = [e for e in known[kind] if _inside(e, whole)]
+            sizes[kind] = len(before)
+            for what in compare(kind, before, there):
                 if what.live is not None:
                     happened = "added" if what.model is None else "modified"
                     event = msgspec.structs.replace(
@@ -253,7 +278,7 @@ class KubernetesReconciler(Reconciler):
                     )
                 else:
                     assert what.model is not None
-                    listed = Surveyed(resource=resources[_object_kind(what.model)], namespace=None)
+                    listed = Surveyed(resource=whole[_object_kind(what.model)].resource, namespace=None)
                     data = msgspec.json.encode({"metadata": {"uid": what.id}})
                     event = listed.event(data, source=source.name, cluster=source.cluster, what="deleted")
                 found.append((what, event))
@@ -267,36 +292,31 @@ class KubernetesReconciler(Reconciler):
 
     # VNF instances
 
-    def _sync_all(
-        self,
-        source: KubernetesSource,
-        base: View,
-        compared: Compared,
-        differences: list[Difference],
-        *,
-        dry_run: bool,
-        policy: Mapping[str, str],
-    ) -> int:
-        """Sync the instances that differ from the listing; how many were written.
+    def _drifted(self, instances: Sequence[VnfInstance], compared: Compared) -> list[tuple[VnfInstance, Observation]]:
+        """The instances that differ from the listing, and that nobody has written since.
 
-        :param differences: is added to.
+        :param instances: as they were before the listing.
         """
-        changed: dict[str, list[Difference]] = {}
-        told = self._told_of(source) if self.context.notifications is not None and not dry_run else set()
-        instances = [v for v in base.by(vnfs.KIND, "cluster", source.cluster) if isinstance(v, VnfInstance)]
-        instances = [v for v in instances if source.follows(v.namespace)]
-        for instance in instances:
-            observation = vnfs.judge(compared.live, instance, compared.unknown)
-            if observation.changed:
-                found = _vnf_differences(instance, observation, policy.get(vnfs.KIND, HEAL))
-                changed[instance.id] = found
-                differences += found
-                news = [d for d in found if (d.entity_id, d.field) not in told]
-                if self.context.notifications is not None and not dry_run and news:
-                    self.context.notifications.drift(instance, found)
-        if dry_run or policy.get(vnfs.KIND, HEAL) != HEAL:
-            return 0
-        return sum(self._sync_one(entity_id, compared.unknown, source.name) for entity_id in changed)
+        judged = [(v, vnfs.judge(compared.live, v, compared.unknown)) for v in instances]
+        drifted = [(v, observation) for v, observation in judged if observation.changed]
+        if drifted:
+            if not compared.found:
+                self._wait(_MOMENT)
+            now = self.context.view()
+            drifted = [(v, o) for v, o in drifted if _unwritten(v, now)]
+        return drifted
+
+    def _notify(
+        self, source: KubernetesSource, drifted: Sequence[tuple[VnfInstance, Observation]], policy: str
+    ) -> None:
+        """Tell listeners of the instances of which something differs that did not before."""
+        if self.context.notifications is None or not drifted:
+            return
+        told = self._told_of(source)
+        for instance, observation in drifted:
+            found = vnf_differences(instance, observation, policy)
+            if any((d.entity_id, d.field) not in told for d in found):
+                self.context.notifications.drift(instance, found)
 
     def _told_of(self, source: KubernetesSource) -> set[tuple[str, str]]:
         """(instance, field) of the drifts that were found before, and told of then."""
@@ -308,6 +328,9 @@ class KubernetesReconciler(Reconciler):
             observation = self._sync.sync(entity_id, unknown=unknown, source=source)
         except OperationRunning as exc:
             LOG.info("VNF instance %s is not synced (SKIPPED_LCM): %s", entity_id, exc)
+            return False
+        except (InvalidEvent, RowRefused, StaleToken) as exc:
+            LOG.warning("VNF instance %s cannot be synced: %s", entity_id, exc)
             return False
         return observation is not None and observation.changed
 
@@ -323,15 +346,25 @@ class KubernetesReconciler(Reconciler):
 def cluster_sources(conf: cfg.ConfigOpts) -> list[KubernetesSource]:
     """The configured sources of this driver, none of them started.
 
-    :raises ConfigError: naming the option that is wrong.
+    :raises ConfigError: naming the option that is wrong, or two sources that say they follow the same cluster: what
+        only one of them follows would be gone to the other.
     """
-    found = []
+    found: dict[str, KubernetesSource] = {}
     for name in conf.engine.enabled_sources:
         opts.register_source(conf, name, [])
         if conf[f"source_{name}"].driver == "kubernetes":
             opts.register_source(conf, name, KubernetesSource.options)
-            found.append(KubernetesSource(name, conf))
-    return found
+            source = KubernetesSource(name, conf)
+            if (other := found.setdefault(source.cluster, source)) is not source:
+                raise ConfigError(
+                    f"[source_{name}] cluster: {source.cluster} is the cluster of [source_{other.name}] already"
+                )
+    return list(found.values())
+
+
+def _unwritten(instance: VnfInstance, now: View) -> bool:
+    known = now.get(vnfs.KIND, instance.id)
+    return known is not None and known.versions == instance.versions
 
 
 def _kind_in_model(resource: Resource) -> str:
@@ -343,50 +376,29 @@ def _object_kind(entity: Entity) -> str:
     return "Pod" if type(entity).__name__ == "Pod" else str(getattr(entity, "kind", None))
 
 
-def _inside(entity: Entity, namespaces: Collection[str | None], resources: Mapping[str, Resource]) -> bool:
+def _known(base: View, kind: str, cluster: str, namespace: str | None) -> list[Entity]:
+    """What the model has of a kind in a cluster, or in one of its namespaces."""
+    if namespace is None:
+        return list(base.by(kind, "cluster", cluster))
+    return [e for e in base.by(kind, "namespace", namespace) if getattr(e, "cluster", None) == cluster]
+
+
+def _whole(lists: Sequence[Surveyed], unknown: Collection[str], namespace: str | None) -> dict[str, _Whole]:
+    """Kind of object as the model has it -> what was listed of it; only kinds that are known as a whole.
+
+    :param namespace: the only one that is compared; kinds that live in none are left out then.
+    """
+    found: dict[str, _Whole] = {}
+    for listed in lists:
+        resource = listed.resource
+        if resource.kind in unknown or (namespace is not None and not resource.namespaced):
+            continue
+        kind = found.setdefault(_kind_in_model(resource), _Whole(resource=resource))
+        kind.namespaces.add(listed.namespace if resource.namespaced else None)
+    return found
+
+
+def _inside(entity: Entity, whole: Mapping[str, _Whole]) -> bool:
     """Whether the listings would have had the entity."""
-    if _object_kind(entity) not in resources:
-        return False
-    return None in namespaces or getattr(entity, "namespace", None) in namespaces
-
-
-def _vnf_differences(instance: VnfInstance, observation: Observation, policy: str) -> list[Difference]:
-    """What is worth telling a person: the state, the levels, the numbers and the names of the pods."""
-    values = observation.values
-    pairs: dict[str, tuple[Any, Any]] = {
-        name: (getattr(instance, name), values[name]) for name in ("state", "scale_level", "observed")
-    }
-    pairs["vnfc_resource_info"] = _pods(instance.vnfc_resource_info), _pods(values["vnfc_resource_info"])
-    return [
-        Difference(
-            kind=vnfs.KIND,
-            entity_id=instance.id,
-            field=name,
-            model_value=plain(before),
-            live_value=plain(after),
-            policy=policy,
-        )
-        for name, (before, after) in pairs.items()
-        if before != after
-    ]
-
-
-def _pods(entries: Sequence[Mapping[str, Any]] | None) -> list[Any] | None:
-    """The names of the pods behind entries of vnfcResourceInfo."""
-    return None if entries is None else [entry["computeResource"]["resourceId"] for entry in entries]
-
-
-def _reported(instance: VnfInstance, observation: Observation) -> SyncReport:
-    values = observation.values
-    return SyncReport(
-        state=values["state"],
-        changed=observation.changed,
-        vdu_results={
-            vdu: {**values["vdu_results"][vdu], "result": result.value} for vdu, result in observation.results.items()
-        },
-        differences=[
-            ReportedDifference(field=d.field, model_value=d.model_value, live_value=d.live_value)
-            for d in _vnf_differences(instance, observation, HEAL)
-        ],
-        pods=[ReportedPod(vdu=p.vdu, vnfc_id=p.vnfc, old=p.old, new=p.new) for p in observation.pods],
-    )
+    kind = whole.get(_object_kind(entity))
+    return kind is not None and (None in kind.namespaces or getattr(entity, "namespace", None) in kind.namespaces)

@@ -97,15 +97,23 @@ class VnfSync:
         :raises OperationRunning: a life-cycle operation holds it.
         :raises DatabaseUnavailable: when the database is away; nothing is written then.
         """
-        with self._operations.held(vnf_id, SYNC, self._holder) as lease, self._writes.begin() as cycle:
-            with cycle.store.engine.connect() as connection:
-                self._operations.demand(connection, vnf_id, lease.token)
-            vnf = cycle.view.get(KIND, vnf_id)
-            if not isinstance(vnf, VnfInstance):
-                return None
-            observation = judge(cycle.view, vnf, unknown, new_id=self._new_id)
-            if observation.changed:
-                self._write(cycle, vnf, observation, source)
+        begun: VnfInstance | None = None
+        try:
+            with self._operations.held(vnf_id, SYNC, self._holder) as lease, self._writes.begin() as cycle:
+                with cycle.store.engine.connect() as connection:
+                    self._operations.demand(connection, vnf_id, lease.token)
+                vnf = cycle.view.get(KIND, vnf_id)
+                if not isinstance(vnf, VnfInstance):
+                    return None
+                observation = judge(cycle.view, vnf, unknown, new_id=self._new_id)
+                if observation.changed:
+                    begun = vnf
+                    self._write(cycle, vnf, observation, source)
+        except Exception as exc:
+            # The commit may have failed as well as the write: who heard of the start hears of the end.
+            if begun is not None and self._notifications is not None:
+                self._notifications.sync_error(begun, str(exc))
+            raise
         if observation.changed:
             _tell(vnf, observation)
             if self._notifications is not None:
@@ -119,12 +127,7 @@ class VnfSync:
         now = self._now()
         cause = Event(id=str(uuid.uuid4()), type=f"{KIND}.synced", source=source, subject=vnf.id, time=now)
         facet = {**observation.values, "observed_at": now}
-        try:
-            cycle.write(cause, [Upsert(KIND, vnf.id, cycle.next_version(), {"observed": facet})])
-        except Exception as exc:
-            if self._notifications is not None:
-                self._notifications.sync_error(vnf, str(exc))
-            raise
+        cycle.write(cause, [Upsert(KIND, vnf.id, cycle.next_version(), {"observed": facet})])
 
 
 def _tell(vnf: VnfInstance, observation: Observation) -> None:

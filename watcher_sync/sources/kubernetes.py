@@ -280,6 +280,12 @@ on a watch where nothing happens, so less than that only makes watches begin aga
         """Whether objects of a namespace are followed."""
         return any(n in (None, namespace) for _, n in self.targets)
 
+    @property
+    def unfollowed(self) -> set[str]:
+        """Kinds of objects that pods come from, and that are not followed: nothing is known of them."""
+        known = {resource.kind for resource in resources.KNOWN.values()}
+        return known - {resource.kind for resource, _ in self.targets}
+
     def survey(self, namespace: str | None = None, *, deadline: float) -> Iterator[Surveyed]:
         """List what is followed once, whether the source is started or not; for any thread.
 

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
+from watcher_sync.exceptions import RowRefused
 from watcher_sync.model.kinds import Kinds
 from watcher_sync.storage.database import translated
 from watcher_sync.storage.tables import Tables
@@ -88,10 +89,22 @@ def replace_drifts(
     :raises DatabaseUnavailable: when the database is away.
     :raises RowRefused: when it refuses a value; nothing is changed then.
     """
+    try:
+        _replace(engine, found, source, kinds, now)
+    except RowRefused:
+        # Another who compared the same wrote the same first: the rows are there now.
+        _replace(engine, found, source, kinds, now)
+
+
+def _replace(
+    engine: sa.Engine, found: Sequence[Difference], source: str, kinds: Collection[str], now: datetime.datetime
+) -> None:
     t = _TABLE
     wanted = {(d.kind, d.entity_id, d.field): d for d in found}
     scope = sa.and_(t.c.source == source, t.c.kind.in_(list(kinds)))
     with translated(), engine.begin() as connection:
+        # Changes nothing. Without it SQLite refuses at once to write after it has read, where another has written.
+        connection.execute(sa.update(t).where(t.c.id < 0).values(policy=t.c.policy))
         there = {(row.kind, row.entity_id, row.field): row for row in connection.execute(sa.select(t).where(scope))}
         gone = [{"b_id": row.id} for key, row in there.items() if key not in wanted]
         changed = [

@@ -16,6 +16,7 @@ import falcon.testing
 import pytest
 
 from tests.functional.engine.driving import EngineProcess, Installation, wait_until
+from watcher_sync.storage.operation_leases import OperationLeases
 from watcher_sync.storage.source_status import list_sources
 from watcher_sync.testing.kube import KubeServer
 from watcher_sync.testing.kube.builders import deployment, stateful_set
@@ -155,6 +156,8 @@ def test_while_an_operation_is_in_progress_sync_skips_it_and_a_second_operation_
     read = Reader(site)
     read("POST", "/v1/vnf_instances", 201, json={"id": "v1", **BODY})
     wait_until(lambda: read.vnf("v1")[0] == 0, 20, "the first level")
+    leases = OperationLeases(site.store.engine, site.store.tables)
+    wait_until(lambda: leases.held("vnf_instance", ["v1"]) == {}, 5, "the end of the sync that wrote it")
     lease = read("POST", "/v1/vnf_instances/v1/operations", 201, json={"operation": "SCALE", "holder": "tacker"})
     second = read("POST", "/v1/vnf_instances/v1/operations", 409, json={"operation": "HEAL", "holder": "other"})
     assert (second["holder"], second["operation"]) == ("tacker", "SCALE")

@@ -6,9 +6,9 @@ from __future__ import annotations
 import jsonschema
 import pytest
 
+from tests.clusters import Installation, nothing
 from tests.unit.api.conftest import Client
 from tests.unit.api.test_vnf_instances import DEMO, PATH
-from tests.unit.reconcile.clusters import Installation, nothing
 from watcher_sync.api.app import make_application
 from watcher_sync.api.vnf_sync import REPORT
 from watcher_sync.reconcile.kubernetes import KubernetesReconciler

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime
 import logging
+import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,10 +15,14 @@ import pytest
 from tests.clusters import Installation, one_vdu
 from watcher_sync.engine.cycle import Batch, CommitCycle
 from watcher_sync.events import Event
+from watcher_sync.exceptions import DatabaseUnavailable, RowRefused
+from watcher_sync.reconcile.assembly import make_follower
 from watcher_sync.reconcile.following import Follower
+from watcher_sync.reconcile.kubernetes import cluster_sources
 from watcher_sync.reconcile.vnf import VnfSync
 from watcher_sync.testing.kube import KubeServer
 from watcher_sync.testing.kube.builders import deployment
+from watcher_sync.testing.kube.faults import forbidden
 
 NOW = datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)
 
@@ -36,7 +41,7 @@ class Followed:
             model.snapshot,
             lambda: model.generation,
             VnfSync(context.writes, context.operations),
-            {"edge": "edge"},
+            {source.cluster: source for source in cluster_sources(site.conf)},
             clock=lambda: self.clock,
         )
         self._told: dict[str, str] = {}
@@ -241,3 +246,122 @@ def test_a_deleted_instance_is_forgotten(world: Followed):
     world.tell()
     world.look()
     assert world.site.model.get("vnf_instance", "v1") is None
+
+
+def test_what_a_reconciliation_could_not_list_is_not_contradicted(world: Followed):
+    world.site.register("v1", one_vdu())
+    world.tell()
+    world.synced()
+    world.look()
+    world.site.reconcile()
+    world.look()
+    world.server.fail(forbidden(), path="/api/v1/pods", count=10)
+    world.site.reconcile()
+    world.look()
+    assert world.site.vnf("v1").state == "UNKNOWN"
+    head = world.site.head()
+    world.site.reconcile()
+    world.look()
+    assert world.site.head() == head, "they write against each other"
+    world.synced()
+    world.look()
+    assert world.site.vnf("v1").state == "SYNCED"
+
+
+def test_of_a_kind_that_is_not_followed_nothing_is_concluded(server: KubeServer, tmp_path: Path):
+    site = Installation(tmp_path, {"edge": server}, resources=["pods", "replicasets", "deployments"])
+    world = Followed(site, server)
+    site.register("v1", one_vdu("StatefulSet", "db"))
+    world.tell()
+    world.synced()
+    world.look()
+    assert site.vnf("v1").vdu_results["VDU1"]["result"] == "UNKNOWN"
+    head = site.head()
+    world.site.reconcile()
+    assert site.vnf("v1").vdu_results["VDU1"]["result"] == "UNKNOWN"
+    world.look()
+    assert len([row for row in site.drifts() if row.kind == "vnf_instance"]) == 0
+    assert site.vnf("v1").seq <= head
+    site.close()
+
+
+def test_instances_in_namespaces_that_are_not_followed_are_left_alone(server: KubeServer, tmp_path: Path):
+    site = Installation(tmp_path, {"edge": server}, namespaces=["kube-system"])
+    world = Followed(site, server)
+    site.register("v1", one_vdu())
+    world.synced()
+    world.look()
+    assert (site.vnf("v1").state, site.vnf("v1").observed_at) == ("UNKNOWN", None)
+    site.close()
+
+
+def test_instances_that_are_only_observed_are_not_written(world: Followed):
+    world.site.conf.set_override("policy", {"vnf_instance": "observe"}, group="reconcile")
+    world.site.register("v1", one_vdu())
+    world.tell()
+    world.synced()
+    world.cycle.follow()
+    engine = types.SimpleNamespace(store=world.site.store, model=world.cycle.model)
+    follower = make_follower(world.site.conf, engine, world.site.dispatcher)
+    follower.look()
+    assert world.site.vnf("v1").state == "UNKNOWN"
+    world.site.conf.set_override("policy", {}, group="reconcile")
+    make_follower(world.site.conf, engine, world.site.dispatcher).look()
+    assert world.site.vnf("v1").state == "SYNCED"
+
+
+class Refusing:
+    """Stands in front of a sync, and fails for some instances."""
+
+    def __init__(self, sync: VnfSync, error: Exception, *refused: str) -> None:
+        self._sync, self._error = sync, error
+        self.refused = set(refused)
+        self.asked: list[str] = []
+
+    def sync(self, vnf_id: str, **how: object) -> object:
+        self.asked.append(vnf_id)
+        if vnf_id in self.refused:
+            raise self._error
+        return self._sync.sync(vnf_id, **how)
+
+
+def test_an_instance_that_the_database_refuses_costs_the_others_nothing_and_is_tried_again_ever_later(
+    world: Followed, caplog: pytest.LogCaptureFixture
+):
+    for name in ("v1", "v2", "v3"):
+        world.site.register(name, one_vdu())
+    sync = world.follower._sync = Refusing(world.follower._sync, RowRefused("too long"), "v1", "v2")
+    world.tell()
+    world.synced()
+    world.look()
+    assert world.site.vnf("v3").state == "SYNCED"
+    for _ in range(100):
+        world.clock += 1
+        world.look()
+    assert 6 <= sync.asked.count("v1") <= 8
+    assert caplog.text.count("VNF instance v1 cannot be synced") == 1
+    sync.refused.clear()
+    world.clock += 61
+    world.look()
+    assert world.site.vnf("v1").state == world.site.vnf("v2").state == "SYNCED"
+    assert world.follower.report()["waiting"] == "none"
+
+
+def test_while_the_database_is_away_one_instance_asks_for_all(world: Followed):
+    for number in range(9):
+        world.site.register(f"v{number}", one_vdu())
+    world.tell()
+    world.synced()
+    sync = world.follower._sync = Refusing(
+        world.follower._sync, DatabaseUnavailable("away"), *(f"v{number}" for number in range(9))
+    )
+    world.look()
+    world.look()
+    assert len(sync.asked) == 1
+    world.clock += 1
+    world.look()
+    assert len(sync.asked) == 2
+    sync.refused.clear()
+    world.clock += 1
+    world.look()
+    assert {vnf.state for vnf in world.site.model.all("vnf_instance")} == {"SYNCED"}

@@ -361,3 +361,56 @@ def test_a_wrong_option_of_a_source_is_a_config_error(site: Installation):
     site.conf.set_override("kubeconfig", "/no/such/file", group="source_edge")
     with pytest.raises(ConfigError, match=r"\[source_edge\] kubeconfig"):
         site.reconciler()
+
+
+# All at once
+
+
+def test_a_deployment_that_went_unheard_is_gone_with_its_replica_set_and_pods_after_one_run(
+    site: Installation, server: KubeServer
+):
+    site.reconcile()
+    server.delete("Deployment", "vdu1")
+    server.cluster.settle()
+    report = site.reconcile(allow_deletes=True)
+    assert report.deleted == len(report.differences) == 3
+    assert site.objects() == truth(server)
+
+
+def test_pods_whose_replica_set_went_unheard_are_healed_with_it_in_one_run(site: Installation, server: KubeServer):
+    (pod_uid,) = [obj["metadata"]["uid"] for obj in server.pods() if obj["metadata"]["name"].startswith("vdu1-")]
+    (stale,) = [obj for obj in server.pods() if obj["metadata"]["uid"] == pod_uid]
+    stale["metadata"]["resourceVersion"], stale["status"]["phase"] = "1", "Pending"
+    site.told(
+        Event(
+            id="e-1",
+            type="kubernetes.pod.added",
+            source="edge",
+            origin="edge",
+            data=msgspec.json.encode(stale),
+            sequence=(1, 1),
+        )
+    )
+    site.reconcile()
+    assert site.objects() == truth(server)
+
+
+def test_what_lives_in_no_namespace_is_compared_wherever_the_source_looks(server: KubeServer, tmp_path: Path):
+    site = Installation(tmp_path, {"edge": server}, namespaces=["default"], resources=["pods", "v1/Node"])
+    site.reconcile()
+    nodes = {w.id for w in site.model.all("workload") if w.kind == "node"}
+    assert nodes == {obj["metadata"]["uid"] for obj in server.objects("Node")}
+    assert site.reconcile().differences == ()
+    server.delete("Node", server.objects("Node")[0]["metadata"]["name"])
+    site.reconcile(allow_deletes=True)
+    assert len([w for w in site.model.all("workload") if w.kind == "node"]) == len(nodes) - 1
+    site.close()
+
+
+def test_two_sources_of_one_cluster_are_refused_naming_both(server: KubeServer, tmp_path: Path):
+    site = Installation(tmp_path, {"east": server, "west": server})
+    assert site.reconciler().scopes() == ["east", "west"]
+    site.conf.set_override("cluster", "east", group="source_west")
+    with pytest.raises(ConfigError, match=r"\[source_west\] cluster: east is the cluster of \[source_east\] already"):
+        site.reconciler()
+    site.close()

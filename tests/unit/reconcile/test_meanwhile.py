@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is told by events while a cluster is compared is newer than the listing, whoever compares."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.clusters import Installation, one_vdu, truth
+from watcher_sync.events import Event
+from watcher_sync.exceptions import RowRefused, StaleToken
+from watcher_sync.reconcile.following import Follower
+from watcher_sync.reconcile.kubernetes import KubernetesReconciler, cluster_sources
+from watcher_sync.reconcile.vnf import VnfSync
+from watcher_sync.sources.kubernetes import KubernetesSource
+from watcher_sync.storage.reading import TableView
+from watcher_sync.testing.kube import KubeServer
+from watcher_sync.testing.kube.builders import deployment
+
+
+@pytest.fixture
+def server() -> Iterator[KubeServer]:
+    with KubeServer() as server:
+        server.cluster.add_nodes(2)
+        server.create(deployment("vdu1", replicas=1))
+        server.create(deployment("other", replicas=9))
+        server.cluster.settle()
+        yield server
+
+
+@pytest.fixture
+def site(server: KubeServer, tmp_path: Path) -> Iterator[Installation]:
+    site = Installation(tmp_path, {"edge": server}, connect_timeout=1.0, read_timeout=2.0)
+    yield site
+    site.close()
+
+
+@pytest.fixture
+def after_listing(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]], None]:
+    """Have something happen between the listing and whatever is made of it."""
+    survey = KubernetesSource.survey
+
+    def arrange(happen: Callable[[], None]) -> None:
+        def surveyed(*args: Any, **more: Any) -> Iterator[Any]:
+            yield from survey(*args, **more)
+            happen()
+
+        monkeypatch.setattr(KubernetesSource, "survey", surveyed)
+
+    return arrange
+
+
+def nothing(_seconds: float) -> None:
+    """No watch is waited for."""
+
+
+def over_the_tables(site: Installation, wait: Callable[[float], None] = nothing) -> KubernetesReconciler:
+    """As in a process without a replica, such as an API worker."""
+    view = TableView(site.store.engine, site.store.tables, site.store.kinds)
+    return KubernetesReconciler(site.conf, site.context(lambda: view), wait=wait)
+
+
+class Watch:
+    """Tells the model what the cluster has, as an engine's watch does."""
+
+    def __init__(self, site: Installation, server: KubeServer) -> None:
+        self._site, self._server = site, server
+        self._number = 0
+
+    def tell(self) -> None:
+        events = []
+        for kind in ("Deployment", "ReplicaSet", "Pod"):
+            for obj in self._server.objects(kind):
+                self._number += 1
+                event = Event(
+                    id=f"e-{self._number}",
+                    type=f"kubernetes.{kind.lower()}.modified",
+                    source="edge",
+                    origin="edge",
+                    data=msgspec.json.encode(obj),
+                    sequence=(1, self._number),
+                )
+                events.append(event)
+        self._site.told(*events)
+
+
+def test_a_pod_that_is_told_after_the_listing_is_not_deleted_by_a_process_that_reads_the_tables(
+    site: Installation, server: KubeServer, after_listing: Callable[[Callable[[], None]], None]
+):
+    site.register("v1", one_vdu())
+    site.reconcile()
+
+    def scaled_and_told() -> None:
+        server.cluster.scale("Deployment", "vdu1", 2)
+        server.cluster.settle()
+        Watch(site, server).tell()
+
+    after_listing(scaled_and_told)
+    report = over_the_tables(site).run("edge", allow_deletes=True, deadline=time.monotonic() + 20)
+    assert report.deleted == 0
+    assert site.objects() == truth(server)
+
+
+def test_a_sync_that_is_asked_for_deletes_no_pod_that_is_told_after_the_listing(
+    site: Installation, server: KubeServer, after_listing: Callable[[Callable[[], None]], None]
+):
+    site.register("v1", one_vdu())
+    site.reconcile()
+
+    def scaled_and_told() -> None:
+        server.cluster.scale("Deployment", "vdu1", 2)
+        server.cluster.settle()
+        Watch(site, server).tell()
+
+    after_listing(scaled_and_told)
+    report = over_the_tables(site).sync_now("v1", dry_run=False)
+    assert report.state == "SYNCED"
+    assert site.objects() == truth(server)
+    assert site.vnf("v1").scale_level == {"vdu1_aspect": 1}
+
+
+def followed(site: Installation, server: KubeServer) -> Follower:
+    """What keeps VNF instances in step with the events, as of now."""
+    model = site.store.load()
+    context = site.context()
+    sync = VnfSync(context.writes, context.operations)
+    sources = {source.cluster: source for source in cluster_sources(site.conf)}
+    return Follower(model.snapshot, lambda: model.generation, sync, sources)
+
+
+def synced(site: Installation) -> None:
+    """The watch has listed everything."""
+    told = {"has_synced": True, "last_sync_at": "2026-01-02T00:00:00Z"}
+    site.told(
+        Event(
+            id="s-1",
+            type="kubernetes.cluster.synced",
+            source="edge",
+            origin="edge",
+            data=msgspec.json.encode(told),
+            sequence=(1, 1_000_000),
+        )
+    )
+
+
+@pytest.mark.parametrize("replica", [True, False])
+def test_an_instance_that_events_bring_in_step_meanwhile_is_no_drift(
+    site: Installation, server: KubeServer, after_listing: Callable[[Callable[[], None]], None], replica: bool
+):
+    site.register("v1", one_vdu())
+    watch = Watch(site, server)
+    watch.tell()
+    synced(site)
+    followed(site, server).look()
+    site.reconcile()
+    followed(site, server).look()
+    assert site.reconcile().differences == ()
+
+    def scale_and_tell(replicas: int) -> None:
+        server.cluster.scale("Deployment", "vdu1", replicas)
+        server.cluster.settle()
+        watch.tell()
+
+    # It is in the tables and in the listing, and the follower has not looked yet.
+    scale_and_tell(2)
+
+    def looked(_seconds: float) -> None:
+        followed(site, server).look()
+
+    reconciler = site.reconciler(looked) if replica else over_the_tables(site, looked)
+    report = reconciler.run("edge", deadline=time.monotonic() + 20)
+    assert [d for d in report.differences if d.kind == "vnf_instance"] == []
+    assert site.vnf("v1").scale_level == {"vdu1_aspect": 1}
+
+    # It comes after the listing, and the follower is done before anything is made of that.
+    def meanwhile() -> None:
+        scale_and_tell(3)
+        followed(site, server).look()
+
+    after_listing(meanwhile)
+    reconciler = site.reconciler() if replica else over_the_tables(site)
+    report = reconciler.run("edge", deadline=time.monotonic() + 20)
+    assert [d for d in report.differences if d.kind == "vnf_instance"] == []
+    assert site.vnf("v1").scale_level == {"vdu1_aspect": 2}
+
+
+def test_while_the_brake_holds_deletions_no_instance_gets_the_pods_of_both_sides(
+    site: Installation, server: KubeServer
+):
+    site.register("v1", one_vdu())
+    site.reconcile()
+    before = site.vnf("v1")
+    pods = {pod.id for pod in site.model.all("pod")}
+    for obj in server.pods():
+        server.cluster.kill(obj["metadata"]["name"])
+    server.cluster.settle()
+    report = site.reconcile()
+    assert report.braked == {"pod": 10}
+    assert {pod.id for pod in site.model.all("pod")} == pods
+    assert site.vnf("v1") == before
+    assert "vnf_instance" in {drift.kind for drift in site.drifts()}
+    site.reconcile(allow_deletes=True)
+    assert site.objects() == truth(server)
+    (now,) = site.vnf("v1").vnfc_resource_info
+    assert now["computeResource"] != before.vnfc_resource_info[0]["computeResource"]
+    assert now["id"] == before.vnfc_resource_info[0]["id"]
+
+
+@pytest.mark.parametrize("error", [RowRefused("too long"), StaleToken(None)])
+def test_an_instance_that_cannot_be_written_does_not_keep_the_others_back(
+    site: Installation, server: KubeServer, error: Exception, monkeypatch: pytest.MonkeyPatch
+):
+    for name in ("v1", "v2", "v3"):
+        site.register(name, one_vdu())
+    sync = VnfSync.sync
+
+    def refusing(self: VnfSync, vnf_id: str, **how: Any) -> Any:
+        if vnf_id == "v2":
+            raise error
+        return sync(self, vnf_id, **how)
+
+    monkeypatch.setattr(VnfSync, "sync", refusing)
+    report = site.reconcile()
+    assert report.complete
+    assert [site.vnf(name).state for name in ("v1", "v2", "v3")] == ["SYNCED", "UNKNOWN", "SYNCED"]
+    assert {drift.entity_id for drift in site.drifts() if drift.kind == "vnf_instance"} == {"v1", "v2", "v3"}

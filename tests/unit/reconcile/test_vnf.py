@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The write of one instance: who hears of its beginning hears of its end, and a lease that was lost writes nothing."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.clusters import Installation, one_vdu
+from watcher_sync.engine.short import ShortCycle, ShortWrites
+from watcher_sync.exceptions import DatabaseUnavailable, StaleToken
+from watcher_sync.reconcile.vnf import VnfSync
+from watcher_sync.testing.kube import KubeServer
+from watcher_sync.testing.kube.builders import deployment
+
+
+class Heard:
+    """A listener to notifications."""
+
+    def __init__(self) -> None:
+        self.words: list[str] = []
+
+    def sync_start(self, _vnf: Any) -> None:
+        self.words.append("start")
+
+    def sync_end(self, _vnf: Any, _results: Any, _pods: Any) -> None:
+        self.words.append("end")
+
+    def sync_error(self, _vnf: Any, why: str) -> None:
+        self.words.append(f"error: {why}")
+
+
+class LostAtTheEnd:
+    """Writes whose commit fails."""
+
+    def __init__(self, writes: ShortWrites) -> None:
+        self._writes = writes
+
+    @contextlib.contextmanager
+    def begin(self) -> Iterator[ShortCycle]:
+        with self._writes.begin() as cycle:
+            yield cycle
+            raise DatabaseUnavailable("gone at the commit")
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Installation]:
+    with KubeServer() as server:
+        server.cluster.add_nodes(1)
+        server.create(deployment("vdu1", replicas=1))
+        server.cluster.settle()
+        site = Installation(tmp_path, {"edge": server})
+        site.reconcile()
+        site.register("v1", one_vdu())
+        yield site
+        site.close()
+
+
+def test_a_sync_is_heard_of_from_its_start_to_its_end(site: Installation):
+    context, heard = site.context(), Heard()
+    sync = VnfSync(context.writes, context.operations, notifications=heard)
+    sync.sync("v1", source="edge")
+    sync.sync("v1", source="edge")
+    assert heard.words == ["start", "end"]
+
+
+def test_a_commit_that_fails_is_heard_of_and_gives_the_lease_back(site: Installation):
+    context, heard = site.context(), Heard()
+    sync = VnfSync(LostAtTheEnd(context.writes), context.operations, notifications=heard)
+    with pytest.raises(DatabaseUnavailable):
+        sync.sync("v1", source="edge")
+    assert heard.words == ["start", "error: gone at the commit"]
+    assert site.vnf("v1").state == "UNKNOWN"
+    assert site.operations.running("v1") is None
+
+
+class Slow:
+    """Writes that begin when the lease is another's already."""
+
+    def __init__(self, writes: ShortWrites, site: Installation) -> None:
+        self._writes, self._site = writes, site
+
+    @contextlib.contextmanager
+    def begin(self) -> Iterator[ShortCycle]:
+        leases = self._site.store.tables.operation_leases
+        with self._site.store.engine.begin() as connection:
+            connection.execute(leases.update().values(expires_at=leases.c.since))
+        self._site.operations.begin("v1", "SCALE", "tacker")
+        with self._writes.begin() as cycle:
+            yield cycle
+
+
+def test_a_stale_sync_overwrites_nothing_of_an_operation_that_took_the_lease_over(site: Installation):
+    context = site.context()
+    with pytest.raises(StaleToken):
+        VnfSync(Slow(context.writes, site), context.operations).sync("v1", source="edge")
+    lease = site.operations.running("v1")
+    assert lease is not None
+    assert (lease.holder, lease.operation) == ("tacker", "SCALE")
+    assert site.vnf("v1").state == "UNKNOWN"
