@@ -21,7 +21,7 @@ from oslo_log import log as logging
 from watcher_sync.cmd import process
 from watcher_sync.engine import assembly, meditation
 from watcher_sync.engine.port import MonitoringPort, check_port, make_application
-from watcher_sync.exceptions import LeaseHeld
+from watcher_sync.exceptions import ConfigError, LeaseHeld
 
 LOG = logging.getLogger(__name__)
 
@@ -54,7 +54,12 @@ class EngineService(cotyledon.Service):
         self._port.stop()
 
     def reload(self) -> None:
-        """Read the mutable options again, in the same process, with the same model."""
+        """Read the mutable options again, in the same process, with the same model; all of them, or none."""
+        try:
+            process.check_again(self._conf)
+        except ConfigError as exc:
+            LOG.error("The configuration stays as it was before the reload: %s", exc)
+            return
         changed = self._conf.mutate_config_files()
         names = [f"{group or 'DEFAULT'}.{option}" for group, option in changed]
         LOG.info("Reloaded the configuration: %s", ", ".join(names) or "nothing changed")

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import io
 import sys
 from collections.abc import Callable, Sequence
 
@@ -45,21 +47,8 @@ def make_conf(
     :param log_to_stderr_only_warnings: for commands whose output a person reads.
     :raises ConfigError: when a file or an option is wrong; names it.
     """
-    conf = cfg.ConfigOpts()
-    logging.register_options(conf)
-    logging.set_defaults(default_log_levels=[*_QUIET])
-    opts.register_opts(conf)
-    database.register_opts(conf)
-    reports.set_defaults(conf)
-    conf.register_cli_opts(cli_opts)
-    try:
-        conf(list(argv), project=PROJECT, prog=prog)
-        strict.check(conf)
-        _read_all(conf)
-    except cfg.Error as exc:
-        raise ConfigError(" ".join(str(exc).split())) from None
-    except OSError as exc:
-        raise ConfigError(str(exc)) from None
+    conf = _unread(cli_opts)
+    _read(conf, argv, prog)
     if log_to_stderr_only_warnings:
         # oslo.log's own fallback is stdout, where the result goes.
         conf.set_default("use_stderr", True)
@@ -67,6 +56,18 @@ def make_conf(
             conf.set_default("default_log_levels", [*_QUIET, "watcher_sync=WARN"])
     logging.setup(conf, PROJECT)
     return conf
+
+
+def check_again(conf: cfg.ConfigOpts) -> None:
+    """Whether the files that ``conf`` was made from can still be read, as they are now; ``conf`` is left alone.
+
+    oslo.config takes up whatever it finds when it mutates, and a wrong value is met by whoever reads the option next.
+
+    :raises ConfigError: when a file or an option is wrong; names it.
+    """
+    arguments = [f"--config-file={name}" for name in conf.config_file or ()]
+    arguments += [f"--config-dir={name}" for name in conf.config_dir or ()]
+    _read(_unread(()), arguments, conf.prog)
 
 
 def run(main: Callable[[list[str]], int | None], argv: Sequence[str] | None = None) -> int:
@@ -89,11 +90,44 @@ def run(main: Callable[[list[str]], int | None], argv: Sequence[str] | None = No
         return 130
 
 
+def _unread(cli_opts: Sequence[cfg.Opt]) -> cfg.ConfigOpts:
+    """A configuration that has its options, and no values yet."""
+    conf = cfg.ConfigOpts()
+    logging.register_options(conf)
+    logging.set_defaults(default_log_levels=[*_QUIET])
+    opts.register_opts(conf)
+    database.register_opts(conf)
+    reports.set_defaults(conf)
+    conf.register_cli_opts(cli_opts)
+    return conf
+
+
+def _read(conf: cfg.ConfigOpts, argv: Sequence[str], prog: str) -> None:
+    """Read the files.
+
+    :raises ConfigError: when a file or an option is wrong; names it.
+    """
+    told = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(told):
+            conf(list(argv), project=PROJECT, prog=prog)
+        strict.check(conf)
+        _read_all(conf)
+    except cfg.Error as exc:
+        raise ConfigError(" ".join(str(exc).split())) from None
+    except OSError as exc:
+        raise ConfigError(str(exc)) from None
+    except SystemExit as exc:
+        # How oslo.config says that a file has a wrong value of an option that the command line has too.
+        if exc.code != 1:
+            sys.stderr.write(told.getvalue())
+            raise
+        raise ConfigError(" ".join(told.getvalue().split())) from None
+    sys.stderr.write(told.getvalue())
+
+
 def _read_all(conf: cfg.ConfigOpts) -> None:
     """Read every option once, so that a wrong value is said now and not when it is first used."""
-    for group, options in opts.list_opts():
-        for option in options:
-            if group == "DEFAULT":
-                getattr(conf, option.dest, None)
-            elif group in conf:
-                getattr(conf[group], option.dest, None)
+    for value in conf.values():
+        if isinstance(value, cfg.ConfigOpts.GroupAttr):
+            list(value.values())

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from oslo_config import cfg
 
 from watcher_sync.exceptions import ConfigError
@@ -123,12 +125,16 @@ def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     return [(GROUP, OPTS)]
 
 
-def policies(conf: cfg.ConfigOpts) -> dict[str, str]:
+def policies(conf: cfg.ConfigOpts, kinds: Iterable[str] | None = None) -> dict[str, str]:
     """kind -> heal or observe, for the kinds that are named; all others are healed.
 
-    :raises ConfigError: when a value is neither; names it.
+    :param kinds: those that there are; None: whatever is named is taken for one.
+    :raises ConfigError: when a value is neither, or a kind does not exist; names it.
     """
+    known = None if kinds is None else sorted(kinds)
     for kind, policy in conf.reconcile.policy.items():
+        if known is not None and kind not in known:
+            raise ConfigError(f"[reconcile] policy: there is no kind {kind!r}; there are {', '.join(known)}")
         if policy not in (HEAL, OBSERVE):
             raise ConfigError(f"[reconcile] policy: {kind} is {policy!r}; it can be {HEAL} or {OBSERVE}")
     return dict(conf.reconcile.policy)

@@ -102,7 +102,7 @@ def assemble(conf: cfg.ConfigOpts, more_sources: Mapping[str, MakeSource] | None
     # The configuration first: a database that is not ready must not hide what is wrong with it.
     store = open_store(conf, checked=False)
     makers = source_makers(conf, store) | dict(more_sources or {})
-    reconcile.policies(conf)
+    reconcile.policies(conf, store.kinds)
     schema.check(store.engine, store.tables)
     # Not at the top: of all that put a process together, only an engine needs it.
     from watcher_sync.reconcile.assembly import companions

@@ -41,6 +41,26 @@ def test_the_leader_reconciles_a_reload_changes_the_interval_and_a_scope_that_ha
     assert (status, seconds < 8) == (0, True), engine.log[-4000:]
 
 
+def test_a_reload_with_a_wrong_value_changes_nothing_and_is_said_once(site: Site) -> None:
+    installation, plugin = site
+    config = installation.config(reconcile__interval=1)
+    engine = installation.engine(config)
+    wait_until(lambda: plugin.runs("quick") >= 2, what="runs at the first interval")
+    installation.write_config(config, {"reconcile.interval": 0, "DEFAULT.debug": "true"})
+    engine.signal(signal.SIGHUP)
+    engine.wait_for_log("The configuration stays as it was before the reload: Value for option interval")
+    seen = plugin.runs("quick")
+    wait_until(lambda: plugin.runs("quick") >= seen + 2, what="runs at the old interval")
+    assert not engine.logged("Traceback")
+    assert not engine.logged(" DEBUG ")
+    assert engine.logged(" ERROR ") == 1
+    installation.write_config(config, {"reconcile.interval": 600})
+    engine.signal(signal.SIGHUP)
+    engine.wait_for_log("Reloaded the configuration: reconcile.interval")
+    status, _ = engine.terminate()
+    assert status == 0
+
+
 def test_an_engine_that_is_told_not_to_reconciles_nothing(site: Site) -> None:
     installation, plugin = site
     engine = installation.engine(installation.config(reconcile__enabled=False))
@@ -54,3 +74,6 @@ def test_a_wrong_policy_is_said_at_the_start(site: Site) -> None:
     done = installation.run("watcher-sync-engine", config=installation.config(reconcile__policy="pod:mend"))
     assert done.returncode == 2
     assert "error: [reconcile] policy: pod is 'mend'; it can be heal or observe" in done.stderr
+    done = installation.run("watcher-sync-engine", config=installation.config(reconcile__policy="pods:observe"))
+    assert done.returncode == 2
+    assert "error: [reconcile] policy: there is no kind 'pods'; there are aggregate, cluster, " in done.stderr

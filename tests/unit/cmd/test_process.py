@@ -9,7 +9,7 @@ from oslo_service import backend
 backend.init_backend(backend.BackendType.THREADING)
 
 from watcher_sync.cmd import process  # noqa: E402
-from watcher_sync.exceptions import DatabaseUnavailable  # noqa: E402
+from watcher_sync.exceptions import ConfigError, DatabaseUnavailable  # noqa: E402
 
 
 @pytest.fixture
@@ -100,3 +100,26 @@ def test_an_interrupt_is_status_130(run):
         raise KeyboardInterrupt
 
     assert run("", work=work)[0] == 130
+
+
+def test_what_is_wrong_in_a_changed_file_is_said_and_the_configuration_in_use_is_left_alone(run, tmp_path):
+    _, _, conf = run("[reconcile]\ninterval = 60\n")
+    process.check_again(conf)
+    for line, words in (
+        ("interval = 0", "Should be greater than or equal to 1"),
+        ("intervall = 5", "did you mean interval"),
+        ("[DEFAULT]\ndebug = perhaps", "debug: Invalid Boolean value"),
+        ("[engine", "0.conf"),
+    ):
+        (tmp_path / "0.conf").write_text(f"[reconcile]\n{line}\n")
+        with pytest.raises(ConfigError, match=words):
+            process.check_again(conf)
+    (tmp_path / "0.conf").unlink()
+    with pytest.raises(ConfigError, match=r"0\.conf"):
+        process.check_again(conf)
+    assert conf.reconcile.interval == 60
+
+
+def test_a_wrong_value_of_a_library_s_option_is_said_at_once(run):
+    status, err, _ = run("[DEFAULT]\ndebug = perhaps\n")
+    assert (status, err) == (2, "error: argument --debug: Invalid Boolean value: perhaps\n")

@@ -229,6 +229,7 @@ def test_the_brake_stops_a_deletion_of_sixty_percent_until_told(
     assert (report.deleted, report.braked) == (0, {"pod": 6})
     assert len(list(site.model.all("pod"))) == 10
     assert "6 of 10 entities of the kind pod" in caplog.text
+    assert f"--allow-deletes {report.scope} " in caplog.text
     assert sum(d.kind == "pod" and d.field == "" for d in site.drifts()) == 6
     assert site.reconcile(allow_deletes=True).deleted == 6
     assert site.objects() == truth(server)

@@ -41,6 +41,12 @@ def test_a_policy_that_there_is_not_is_named(configured):
         reconcile.policies(conf)
 
 
+def test_a_policy_for_a_kind_that_there_is_not_is_named(configured):
+    conf = configured("[reconcile]\npolicy = vnf_instances:observe\n")
+    with pytest.raises(ConfigError, match=r"there is no kind 'vnf_instances'; there are pod, vnf_instance$"):
+        reconcile.policies(conf, {"vnf_instance", "pod"})
+
+
 @pytest.mark.parametrize("line", ["interval = 0", "max_delete_percent = 101", "jitter = 2", "breaker_threshold = 0"])
 def test_values_out_of_range_are_refused(configured, line):
     with pytest.raises(cfg.ConfigFileValueError):

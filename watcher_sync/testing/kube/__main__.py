@@ -10,6 +10,7 @@ It prints its address once it listens, and ends with SIGTERM or SIGINT.
 from __future__ import annotations
 
 import argparse
+import secrets
 import signal
 import sys
 import threading
@@ -28,7 +29,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--pods", type=int, default=0, metavar="N", help="running pods to begin with")
     parser.add_argument("--kubeconfig", metavar="FILE", help="write a kubeconfig for kubectl and clients")
     parser.add_argument("--token", help="ask for this bearer token")
-    parser.add_argument("--seed", type=int, default=0, help="of uids and generated names (%(default)s)")
+    parser.add_argument(
+        "--seed", type=int, default=secrets.randbits(32), help="of uids and generated names; default: another each time"
+    )
     parser.add_argument("--history-limit", type=int, default=10_000, metavar="N", help="writes a watch may go back")
     parser.add_argument("--no-controllers", action="store_true", help="nothing happens but what clients write")
     arguments = parser.parse_args(argv)
