@@ -95,10 +95,10 @@ It delays what is due and begins nothing earlier than ``interval`` says. Can be 
         help="""
 The brake: how many percent of a scope's entities of one kind one comparison may delete.
 
-Where more seem to be gone, none of that kind is deleted, and it is logged and measured: a live system
-that answers with nothing is more often broken than empty. Until the operator has decided, what is new of that kind
-is not created either, and no VNF instance of the scope is synced by the comparison. 100 lets everything be
-deleted. Can be changed by SIGHUP.
+Where more seem to be gone, and nothing new under the same controller makes up for them, none of that kind is
+deleted, and it is logged and measured: a live system that answers with nothing is more often broken than
+empty. Until the operator has decided, what is new of that kind is not created either, and no VNF instance of
+the scope is synced by the comparison. 100 lets everything be deleted. Can be changed by SIGHUP.
 """,
     ),
     cfg.DictOpt(

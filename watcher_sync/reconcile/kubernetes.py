@@ -51,6 +51,7 @@ from watcher_sync.model.vnf.observing import Observation
 from watcher_sync.model.vnf.reports import SyncReport
 from watcher_sync.reconcile import vnf as vnfs
 from watcher_sync.reconcile.base import Context, Reconciler, Report
+from watcher_sync.reconcile.brake import losses
 from watcher_sync.reconcile.differences import Found, compare
 from watcher_sync.reconcile.healing import Healer
 from watcher_sync.reconcile.live import Live
@@ -290,10 +291,11 @@ class KubernetesReconciler(Reconciler):
         return found, sizes
 
     def _braked(self, compared: Compared) -> dict[str, int]:
-        """kind -> deletions, where they are too many to be believed."""
+        """kind -> deletions, where too much is lost to be believed."""
         gone = collections.Counter(what.kind for what, _ in compared.found if what.gone)
         most = self.conf.reconcile.max_delete_percent
-        return {kind: count for kind, count in gone.items() if count * 100 > most * compared.sizes[kind]}
+        lost = losses((what for what, _ in compared.found), compared.live)
+        return {kind: gone[kind] for kind, count in lost.items() if count * 100 > most * compared.sizes[kind]}
 
     # VNF instances
 

@@ -75,7 +75,7 @@ def test_what_came_changed_and_went_unheard_is_healed_and_told_as_drifts(site: I
     before = {uid for uid, row in site.objects().items()}
     server.cluster.kill("db-0")
     scale(server, 2)
-    report = site.reconcile(allow_deletes=True)
+    report = site.reconcile()
     assert site.objects() == truth(server)
     assert report.deleted == 1
     told = {(d.kind, d.field, d.entity_id in before) for d in report.differences}
@@ -235,6 +235,36 @@ def test_the_brake_stops_a_deletion_of_sixty_percent_until_told(
     assert site.objects() == truth(server)
 
 
+def test_a_rollout_that_nobody_heard_of_replaces_every_pod_and_needs_no_word(site: Installation, server: KubeServer):
+    server.cluster.scale("Deployment", "vdu1", 10)
+    server.cluster.settle()
+    site.reconcile()
+    before = site.objects()
+    server.cluster.rollout("Deployment", "vdu1", "registry.example/app:2")
+    server.cluster.settle()
+    report = site.reconcile()
+    assert (report.braked, report.deleted) == ({}, 10)
+    assert site.objects() == truth(server) != before
+
+
+def test_another_cluster_with_the_same_names_replaces_nothing(tmp_path: Path, server: KubeServer):
+    """A kubeconfig that names the wrong one: its uids are others."""
+    with KubeServer(seed=7) as other:
+        other.cluster.add_nodes(2)
+        other.create(deployment("vdu1", replicas=1))
+        other.create(stateful_set("db", replicas=2))
+        other.create(daemon_set("log"))
+        other.cluster.settle()
+        site = Installation(tmp_path, {"edge": server})
+        site.reconcile()
+        before = site.objects()
+        other.kubeconfig(tmp_path / "kubeconfig-edge")
+        report = site.reconcile()
+        assert report.braked == {"pod": 5, "workload": 4}
+        assert site.objects() == before
+        site.close()
+
+
 def test_a_deletion_below_the_brake_goes_on(site: Installation, server: KubeServer):
     server.cluster.scale("Deployment", "vdu1", 10)
     server.cluster.settle()
@@ -267,7 +297,7 @@ def test_a_pod_that_was_killed_keeps_its_vnfc_and_the_log_has_both_names(
     (old,) = site.vnf("v1").vnfc_resource_info
     server.cluster.kill(old["computeResource"]["resourceId"])
     server.cluster.settle()
-    site.reconcile(allow_deletes=True)
+    site.reconcile()
     (new,) = site.vnf("v1").vnfc_resource_info
     assert new["id"] == old["id"]
     assert new["computeResource"]["resourceId"] != old["computeResource"]["resourceId"]
