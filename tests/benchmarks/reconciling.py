@@ -178,17 +178,16 @@ def _fill(site: Installation, engine: CommitCycle, reconciler: KubernetesReconci
     """Everything of the cluster into the model, as a watch would bring it."""
     (source,) = reconciler._sources.values()
     numbers = itertools.count(1)
-    lists = sorted(source.survey(deadline=time.monotonic() + 60), key=lambda listed: listed.resource.kind == "Pod")
-    for listed in lists:
-        assert listed.failure is None, listed.failure
+    parts = sorted(source.survey(deadline=time.monotonic() + 60), key=lambda part: part.resource.kind == "Pod")
+    for part in parts:
+        assert part.failure is None, part.failure
         events = [
             msgspec.structs.replace(
-                listed.event(data, source="edge", cluster="edge"), id=f"e-{number}", sequence=(1, number)
+                part.event(data, source="edge", cluster="edge"), id=f"e-{number}", sequence=(1, number)
             )
-            for data, number in zip(listed.objects, numbers, strict=False)
+            for data, number in zip(part.objects, numbers, strict=False)
         ]
-        for begin in range(0, len(events), _LOT):
-            engine.run(Batch(events=events[begin : begin + _LOT]))
+        engine.run(Batch(events=events))
 
 
 def _register(site: Installation, engine: CommitCycle, instances: int) -> None:

@@ -77,6 +77,8 @@ def compare(kind: str, model: Iterable[Entity], live: Mapping[str, LiveEntity]) 
     known = {entity.id: entity for entity in model}
     for entity_id, found in live.items():
         entity = known.pop(entity_id, None)
+        if found.event is None:
+            continue
         if entity is None:
             yield Found(kind=kind, id=entity_id, model=None, live=found)
             continue

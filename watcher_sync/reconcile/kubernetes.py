@@ -227,20 +227,13 @@ class KubernetesReconciler(Reconciler):
         """
         # Before the listing, whatever the view: one over the tables is as of the moment at which it is asked.
         known = {kind: _known(base, kind, source.cluster, namespace) for kind in _COMPARED}
-        live = Live(self._kinds, self.context.dispatcher)
-        failures: dict[str, str] = {}
-        lists: list[Surveyed] = []
-        for listed in source.survey(namespace, deadline=deadline):
-            lists.append(listed)
-            if listed.failure is None:
-                try:
-                    live.add(listed.event(data, source=source.name, cluster=source.cluster) for data in listed.objects)
-                except InvalidEvent as exc:
-                    listed.failure = f"an object cannot be read: {exc}"
+        live = Live(self._kinds, self.context.dispatcher, {k: {e.id: e for e in found} for k, found in known.items()})
+        lists, requests = _list(source, live, namespace, deadline)
+        failures = {}
+        for listed in lists:
             if listed.failure is not None:
                 where = f" of {listed.namespace}" if listed.namespace else ""
                 failures[f"{listed.resource.name}{where}"] = listed.failure
-            listed.objects = ()
         if not lists:
             raise ReconcileError(f"the source {source.name} does not follow the namespace {namespace}")
         if all(listed.failure is not None for listed in lists):
@@ -254,7 +247,7 @@ class KubernetesReconciler(Reconciler):
             found = [(what, event) for what, event in found if what.stands(now)]
         return Compared(
             live=live,
-            requests=sum(listed.requests for listed in lists),
+            requests=requests,
             failures=failures,
             unknown=unknown,
             found=found,
@@ -278,9 +271,11 @@ class KubernetesReconciler(Reconciler):
             sizes[kind] = len(before)
             for what in compare(kind, before, there):
                 if what.live is not None:
+                    event = what.live.event
+                    assert event is not None
                     happened = "added" if what.model is None else "modified"
                     event = msgspec.structs.replace(
-                        what.live.event, type=f"{what.live.event.type.rpartition('.')[0]}.{happened}", subject=what.id
+                        event, type=f"{event.type.rpartition('.')[0]}.{happened}", subject=what.id
                     )
                 else:
                     assert what.model is not None
@@ -388,6 +383,33 @@ def _known(base: View, kind: str, cluster: str, namespace: str | None) -> list[E
     if namespace is None:
         return list(base.by(kind, "cluster", cluster))
     return [e for e in base.by(kind, "namespace", namespace) if getattr(e, "cluster", None) == cluster]
+
+
+def _list(source: KubernetesSource, live: Live, namespace: str | None, deadline: float) -> tuple[list[Surveyed], int]:
+    """List into the view; how each list ended, and how many requests that took.
+
+    A list that failed may have left a part of it in the view: its kind is unknown as a whole.
+    """
+    lists: list[Surveyed] = []
+    requests = 0
+    added: list[tuple[str, str]] = []
+    unreadable: str | None = None
+    for part in source.survey(namespace, deadline=deadline):
+        requests += part.requests
+        if part.begins:
+            live.forget(added)
+            added, unreadable = [], None
+        if unreadable is None:
+            try:
+                added += live.add(part.event(data, source=source.name, cluster=source.cluster) for data in part.objects)
+            except InvalidEvent as exc:
+                unreadable = f"an object cannot be read: {exc}"
+        if part.ends:
+            part.failure = part.failure or unreadable
+            part.objects = ()
+            lists.append(part)
+            added = []
+    return lists, requests
 
 
 def _whole(lists: Sequence[Surveyed], unknown: Collection[str], namespace: str | None) -> dict[str, _Whole]:

@@ -11,7 +11,8 @@ Made and read by one thread.
 from __future__ import annotations
 
 import collections
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -28,27 +29,41 @@ class LiveEntity(msgspec.Struct, frozen=True, gc=False):
     """One entity as the live system has it."""
 
     entity: Entity
-    fields: Mapping[str, Any]
-    """What the live system tells of it, of the facet that it owns."""
-    event: Event
-    """What tells it."""
+    fields: Mapping[str, Any] = {}
+    """What the live system tells of it, of the facet that it owns; empty where the model has the same."""
+    event: Event | None = None
+    """What tells it; None where the model has the same."""
 
 
 class Live:
     """See the module. It implements :class:`~watcher_sync.model.view.View`."""
 
-    def __init__(self, kinds: Kinds, dispatcher: Dispatcher) -> None:
+    def __init__(
+        self, kinds: Kinds, dispatcher: Dispatcher, known: Mapping[str, Mapping[str, Entity]] = MappingProxyType({})
+    ) -> None:
+        """:param known: kind -> id -> what the model has: an object that says the same is not kept twice."""
         self._kinds = kinds
         self._dispatcher = dispatcher
+        self._known = known
         self.found: dict[str, dict[str, LiveEntity]] = collections.defaultdict(dict)
         """kind -> id -> what was found."""
         self._indexes: dict[tuple[str, str], dict[str, list[Entity]]] = {}
 
-    def add(self, events: Iterable[Event]) -> None:
-        """Objects that exist.
+    def forget(self, added: Iterable[tuple[str, str]]) -> None:
+        """What was added counts for nothing: it is listed anew.
+
+        :param added: (kind, id).
+        """
+        for kind, entity_id in added:
+            self.found[kind].pop(entity_id, None)
+        self._indexes.clear()
+
+    def add(self, events: Iterable[Event]) -> Iterator[tuple[str, str]]:
+        """Objects that exist: (kind, id) of each, while it is added.
 
         :raises InvalidEvent: one of them cannot be read, or nobody reads its like.
         """
+        self._indexes.clear()
         for event in events:
             entry = self._dispatcher.find(event.type)
             if entry is None or entry.call is None:
@@ -56,14 +71,21 @@ class Live:
             change = next(iter(entry.call(event, NOTHING) or ()))
             assert isinstance(change, Upsert)
             (fields,) = change.facets.values()
-            kind = self._kinds[change.kind]
-            entity = kind.cls(id=change.id, **fields)
-            for derived in kind.derived:
-                if derived.alone:
-                    value = {derived.field: derived.compute(NOTHING, entity)}
-                    entity = msgspec.structs.replace(entity, **value)
-            self.found[change.kind][change.id] = LiveEntity(entity, fields, event)
-        self._indexes.clear()
+            model = self._known.get(change.kind, {}).get(change.id)
+            if model is not None and all(getattr(model, name) == value for name, value in fields.items()):
+                found = LiveEntity(model)
+            else:
+                found = LiveEntity(self._entity(change.kind, change.id, fields), fields, event)
+            self.found[change.kind][change.id] = found
+            yield change.kind, change.id
+
+    def _entity(self, kind_name: str, entity_id: str, fields: Mapping[str, Any]) -> Entity:
+        kind = self._kinds[kind_name]
+        entity = kind.cls(id=entity_id, **fields)
+        for derived in kind.derived:
+            if derived.alone:
+                entity = msgspec.structs.replace(entity, **{derived.field: derived.compute(NOTHING, entity)})
+        return entity
 
     def get(self, kind: str, entity_id: str) -> Entity | None:
         """The entity, or None where it does not exist."""

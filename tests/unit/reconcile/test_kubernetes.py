@@ -18,7 +18,7 @@ from watcher_sync.model.changes import Upsert
 from watcher_sync.model.vnf.observing import Result
 from watcher_sync.testing.kube import KubeServer
 from watcher_sync.testing.kube.builders import daemon_set, deployment, pod, stateful_set
-from watcher_sync.testing.kube.faults import Cut, forbidden, gone, internal_error
+from watcher_sync.testing.kube.faults import Cut, Request, forbidden, gone, internal_error
 
 NAMES = "vnfc_resource_info"
 
@@ -193,6 +193,25 @@ def test_a_list_that_expires_is_begun_again(site: Installation, server: KubeServ
     server.fail(gone(), when=lambda r: r.resource == "pods" and "continue" in r.query, count=1)
     assert site.reconcile().complete
     assert site.objects() == truth(server)
+
+
+def test_what_a_list_had_that_was_begun_again_counts_for_nothing(site: Installation, server: KubeServer):
+    """Here a pod of the first page, which is gone when the list begins anew."""
+    victim = min(obj["metadata"]["name"] for obj in server.pods())
+    expired = []
+
+    def at_the_second_page(request: Request) -> bool:
+        if request.resource != "pods" or "continue" not in request.query or expired:
+            return False
+        expired.append(request)
+        server.cluster.kill(victim)
+        return True
+
+    server.fail(gone(), when=at_the_second_page)
+    assert site.reconcile().complete
+    assert expired
+    assert site.objects() == truth(server)
+    assert victim not in {name for _, name, _ in site.objects().values()}
 
 
 def test_a_cluster_that_is_dead_is_an_error_and_changes_nothing(site: Installation, server: KubeServer):

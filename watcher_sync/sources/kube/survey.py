@@ -4,7 +4,8 @@
 A reflector tells what is new; this tells what there is. Each resource of each namespace is listed for itself, and
 one that cannot be listed to its end says why and nothing else: a list that failed, or was cut in the
 middle, is no list. The number of requests depends on the number of objects and the size of a page, on
-nothing else. No state; any thread.
+nothing else. It comes page by page, so that nobody needs to hold the texts of a hundred thousand objects.
+No state; any thread.
 """
 
 from __future__ import annotations
@@ -22,16 +23,20 @@ from watcher_sync.sources.kube.resources import Resource
 
 
 class Surveyed(msgspec.Struct, kw_only=True):
-    """One resource of one namespace."""
+    """A part of one resource of one namespace: a page, or its end."""
 
     resource: Resource
     namespace: str | None
     """None: of all namespaces."""
     objects: Sequence[bytes] = ()
     """JSON texts."""
+    begins: bool = False
+    """Whether the list begins here, or begins anew: what came of it before counts for nothing."""
+    ends: bool = False
+    """Whether it is over: all is there, or ``failure`` says why it is not."""
     failure: str | None = None
-    """Why it could not be listed; None: ``objects`` is all there is."""
     requests: int = 0
+    """That were made for this part."""
 
     def event(self, data: bytes, *, source: str, cluster: str, what: str = "added") -> Event:
         """What a reflector of this source would tell of an object, but for its place in the order.
@@ -55,44 +60,49 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def survey(connection: Connection, scope: Scope, *, deadline: float) -> Iterator[Surveyed]:
-    """List everything, one after the other; raises nothing that the cluster does.
+    """List everything, one after the other, page by page; raises nothing that the cluster does.
 
     :param deadline: ``time.monotonic()`` after which no request is begun.
     """
     for resource, namespace in scope.targets:
-        found = Surveyed(resource=resource, namespace=namespace)
         try:
-            _list(connection, scope, found, deadline)
+            yield from _list(connection, scope, resource, namespace, deadline)
         except KubeError as exc:
-            found.objects, found.failure = (), str(exc) or type(exc).__name__
-        yield found
+            failure = str(exc) or type(exc).__name__
+            yield Surveyed(resource=resource, namespace=namespace, ends=True, failure=failure, requests=1)
 
 
-def _list(connection: Connection, scope: Scope, found: Surveyed, deadline: float) -> None:
-    if not found.resource.plural:
-        found.requests += 1
-        found.resource = _discovered(connection, found.resource, _timeout(scope, deadline))
-    resource = found.resource
+def _list(
+    connection: Connection, scope: Scope, resource: Resource, namespace: str | None, deadline: float
+) -> Iterator[Surveyed]:
+    """:raises KubeError: when the list does not come to its end."""
+    discovered = 0
+    if not resource.plural:
+        discovered = 1
+        resource = _discovered(connection, resource, _timeout(scope, deadline))
     accept = resources.METADATA_LIST if resource.metadata_only else resources.WHOLE
     selectors = {"labelSelector": scope.label_selector} if scope.label_selector else {}
     for limit in (scope.page_size, scope.page_size, 0):  # at last all at once: it changes faster than our pages
-        objects: list[bytes] = []
         listing = pages(
             connection,
-            resource.path(found.namespace),
+            resource.path(namespace),
             selectors,
             accept=accept,
             limit=limit,
             read_timeout=lambda: _timeout(scope, deadline),
         )
+        part = Surveyed(resource=resource, namespace=namespace, begins=True, requests=discovered)
         try:
             for page in listing:
-                found.requests += 1
-                objects += map(bytes, page.items)
+                part.objects = [bytes(item) for item in page.items]
+                part.requests += 1
+                yield part
+                part = Surveyed(resource=resource, namespace=namespace)
         except ListExpired:
-            found.requests += 1
+            discovered = part.requests + 1  # the request that was refused
             continue
-        found.objects = objects
+        part.ends = True
+        yield part
         return
     raise Broken("the list expires before its end")
 
