@@ -124,6 +124,8 @@ class KubernetesReconciler(Reconciler):
         self._healer = Healer(context.writes, context.dispatcher, self._kinds)
         self._sync = vnfs.VnfSync(context.writes, context.operations, notifications=context.notifications)
         self._sources = {source.cluster: source for source in cluster_sources(conf)}
+        self._told_of_brake: dict[tuple[str, str], int] = {}
+        """(cluster, kind) -> deletions that were held back when the log last told of it."""
 
     def scopes(self) -> Sequence[str]:
         """The clusters."""
@@ -141,6 +143,8 @@ class KubernetesReconciler(Reconciler):
         differences = [d for what, _ in compared.found for d in what.differences(policy.get(what.kind, HEAL))]
         braked: Mapping[str, int] = {} if allow_deletes else self._braked(compared)
         for kind, count in braked.items():
+            if self._told_of_brake.get((scope, kind)) == count:
+                continue  # one line for each change
             LOG.error(
                 "The cluster %s has %d of %d entities of the kind %s no more, which is above [reconcile] "
                 "max_delete_percent: none is deleted until watcher-sync-manage reconcile --allow-deletes %s says so",
@@ -150,6 +154,8 @@ class KubernetesReconciler(Reconciler):
                 kind,
                 scope,
             )
+        for kind in _COMPARED:
+            self._told_of_brake[scope, kind] = braked.get(kind, 0)
         written = deleted = 0
         if not dry_run:
             wanted = [

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -250,6 +251,11 @@ def test_the_brake_stops_a_deletion_of_sixty_percent_until_told(
     assert "6 of 10 entities of the kind pod" in caplog.text
     assert f"--allow-deletes {report.scope} " in caplog.text
     assert sum(d.kind == "pod" and d.field == "" for d in site.drifts()) == 6
+    reconciler = site.reconciler()
+    caplog.clear()
+    for _ in range(3):
+        reconciler.run("edge", deadline=time.monotonic() + 20)
+    assert caplog.text.count("6 of 10 entities of the kind pod") == 1
     assert site.reconcile(allow_deletes=True).deleted == 6
     assert site.objects() == truth(server)
 
