@@ -25,7 +25,7 @@ def site(tmp_path: Path, sqlite_url: str, broker: Broker) -> Iterator[Installati
     """An installation with one source of Nova's, whose schema is there."""
     with Installation(tmp_path, sqlite_url, {"engine.enabled_sources": "nova"}) as site:
         site.options |= source("nova", broker.url, broker.name("nova"))
-        site.manage("db_sync")
+        site.upgrade()
         yield site
 
 

@@ -33,6 +33,13 @@ The driver of this source: the name of an entry point in ``watcher_sync.sources`
 """,
 )
 
+PLUGINS: dict[str, tuple[str, list[cfg.Opt]]] = {
+    SOURCES: ("source", [DRIVER]),
+    HANDLERS: ("handler", []),
+    RECONCILERS: ("reconciler", []),
+}
+"""Entry points whose classes have options -> what their groups' names begin with, and what all of them have."""
+
 _MODULES = (paths, engine, monitoring, operations, reconcile, retention, api)
 
 
@@ -49,11 +56,22 @@ def register_source(conf: cfg.ConfigOpts, name: str, options: list[cfg.Opt]) -> 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """For oslo-config-generator and the documentation."""
-    ours = itertools.chain.from_iterable(module.list_opts() for module in _MODULES)
-    sources = [(f"source_{name}", [DRIVER, *options]) for name, options in plugin_options(SOURCES).items()]
-    handlers = [(f"handler_{name}", options) for name, options in plugin_options(HANDLERS).items() if options]
-    reconcilers = [(f"reconciler_{name}", options) for name, options in plugin_options(RECONCILERS).items() if options]
-    return [*ours, *sources, *handlers, *reconcilers]
+    return [*own_opts(), *itertools.chain.from_iterable(list_plugin_opts(namespace) for namespace in PLUGINS)]
+
+
+def own_opts() -> list[tuple[str, list[cfg.Opt]]]:
+    """Those that do not depend on what is installed."""
+    return list(itertools.chain.from_iterable(module.list_opts() for module in _MODULES))
+
+
+def list_plugin_opts(namespace: str) -> list[tuple[str, list[cfg.Opt]]]:
+    """Those of the plugins of one of :data:`PLUGINS`; imports every plugin."""
+    prefix, common = PLUGINS[namespace]
+    return [
+        (f"{prefix}_{name}", [*common, *options])
+        for name, options in plugin_options(namespace).items()
+        if common or options
+    ]
 
 
 def set_defaults() -> None:

@@ -8,9 +8,10 @@ option is held against everything that any executable of this package could regi
 from __future__ import annotations
 
 import difflib
+import functools
 import importlib.metadata
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from oslo_config import cfg, iniparser
@@ -20,15 +21,20 @@ from watcher_sync.exceptions import ConfigError
 
 _NAMESPACES = (
     "oslo.log",
-    "oslo.messaging",
     "oslo.db",
+    "oslo.messaging",
     "oslo.policy",
     "oslo.middleware",
     "oslo.service.service",
     "oslo.reports",
     "keystonemiddleware.auth_token",
 )
-"""Libraries whose options may stand in our files."""
+"""Libraries whose options may stand in our files, as they name themselves among the entry points of _GROUP."""
+
+_GROUP = "oslo.config.opts"
+
+_ALWAYS = 2
+"""So many of them are imported by every process anyway."""
 
 
 def check(conf: cfg.ConfigOpts) -> None:
@@ -36,7 +42,6 @@ def check(conf: cfg.ConfigOpts) -> None:
 
     :raises ConfigError: naming the file, the section and the option, and what may have been meant.
     """
-    known = _known()
     parsed: dict[str, dict[str, dict[str, str]]] = {}
     for name in _files(conf):
         parser = _Reader()
@@ -46,6 +51,27 @@ def check(conf: cfg.ConfigOpts) -> None:
             except iniparser.ParseError as exc:
                 raise ConfigError(f"{name}: {exc}") from None
         parsed[name] = parser.found
+    known: dict[str, set[str]] = {"DEFAULT": {"config_file", "config_dir"}}
+    _learn(known, opts.own_opts())
+    more = _more()
+    # What declares options is imported only as far as there are words left that nobody knows.
+    while _unknown(parsed, known, all_told=False) is not None:
+        listed = next(more, None)
+        if listed is None:
+            break
+        _learn(known, listed())
+    wrong = _unknown(parsed, known, all_told=True)
+    if wrong is not None:
+        raise ConfigError(wrong)
+
+
+def _unknown(
+    parsed: Mapping[str, Mapping[str, Mapping[str, str]]], known: Mapping[str, set[str]], *, all_told: bool
+) -> str | None:
+    """What is wrong with the first word that is not known; None where all are.
+
+    :param all_told: whether ``known`` is all that there is.
+    """
     # A section may be told in several files, and its driver in any of them.
     drivers = {s: v["driver"] for found in parsed.values() for s, v in found.items() if "driver" in v}
     for name, found in parsed.items():
@@ -55,12 +81,15 @@ def check(conf: cfg.ConfigOpts) -> None:
                 driver = drivers.get(section)
                 allowed = known.get(f"source_{driver}") if driver else None
                 if allowed is None:
+                    if driver and not all_told:
+                        return f"{name}: unknown driver {driver} in [{section}]"
                     continue  # the driver is missing or unknown: said where the source is made
             elif allowed is None:
-                raise ConfigError(f"{name}: unknown section [{section}]{_meant(section, known)}")
+                return f"{name}: unknown section [{section}]{_meant(section, known)}"
             for option in values:
                 if option.replace("-", "_") not in allowed:
-                    raise ConfigError(f"{name}: unknown option {option} in [{section}]{_meant(option, allowed)}")
+                    return f"{name}: unknown option {option} in [{section}]{_meant(option, allowed)}"
+    return None
 
 
 class _Reader(iniparser.BaseParser):
@@ -85,19 +114,25 @@ def _files(conf: cfg.ConfigOpts) -> list[str]:
     return list(dict.fromkeys(files))
 
 
-def _known() -> dict[str, set[str]]:
-    known: dict[str, set[str]] = {"DEFAULT": {"config_file", "config_dir"}}
-    listed = list(opts.list_opts())
-    for entry_point in importlib.metadata.entry_points(group="oslo.config.opts"):
-        if entry_point.name in _NAMESPACES:
-            listed += entry_point.load()()
+def _more() -> Iterator[Callable[[], Iterable[tuple[Any, Iterable[cfg.Opt]]]]]:
+    """What lists more options: the libraries that every process needs, the plugins, the other libraries."""
+    found = {entry_point.name: entry_point for entry_point in importlib.metadata.entry_points(group=_GROUP)}
+    libraries = [found[name] for name in _NAMESPACES if name in found]
+    for entry_point in libraries[:_ALWAYS]:
+        yield entry_point.load()
+    for namespace in opts.PLUGINS:
+        yield functools.partial(opts.list_plugin_opts, namespace)
+    for entry_point in libraries[_ALWAYS:]:
+        yield entry_point.load()
+
+
+def _learn(known: dict[str, set[str]], listed: Iterable[tuple[Any, Iterable[cfg.Opt]]]) -> None:
     for group, options in listed:
         name = getattr(group, "name", group) or "DEFAULT"
         for option in options:
             known.setdefault(name, set()).update({option.name.replace("-", "_"), option.dest})
             for old in option.deprecated_opts:
                 known.setdefault(old.group or name, set()).add((old.name or option.name).replace("-", "_"))
-    return known
 
 
 def _meant(word: str, candidates: Mapping[str, Any] | set[str]) -> str:

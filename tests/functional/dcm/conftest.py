@@ -34,7 +34,7 @@ def site(own_nats: Server, install: Callable[..., Installation]) -> Callable[...
         source = {"source_dcm.driver": "nats_jetstream", "source_dcm.servers": own_nats.url}
         made = install(url, engine__enabled_sources="dcm", **options)
         made.options |= source
-        made.manage("db_sync")
+        made.upgrade()
         return made
 
     return make

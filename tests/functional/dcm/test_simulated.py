@@ -91,7 +91,7 @@ def test_the_same_history_without_a_stream_posted_and_replayed_ends_in_the_same_
     steps = simulator.history(400)
     timed = {"no time", "kubevirt", "acm"}  # whose events of one second nobody can put in order
     made = install(sqlite_url)
-    made.manage("db_sync")
+    made.upgrade()
     client = serve(made.store, workers=1, threads=2)
     for step in steps:
         if isinstance(step, Row):

@@ -36,7 +36,7 @@ from oslo_config import cfg
 
 from watcher_sync.engine.assembly import load_kinds
 from watcher_sync.model.model import Model
-from watcher_sync.storage import database, journal
+from watcher_sync.storage import database, journal, schema
 from watcher_sync.storage.journal import JournalRow
 from watcher_sync.storage.store import Store
 from watcher_sync.testing.cloud import Truth
@@ -283,6 +283,10 @@ class Installation:
             section, _, option = name.partition(".")
             sections[section].append(f"{option} = {value}")
         path.write_text("".join(f"[{s}]\n" + "\n".join(lines) + "\n\n" for s, lines in sections.items()))
+
+    def upgrade(self) -> None:
+        """What ``watcher-sync-manage db_sync`` does, in a fraction of its time."""
+        schema.upgrade(self.store.engine, self.store.tables)
 
     def manage(self, *arguments: object, config: Path | None = None) -> str:
         """What ``watcher-sync-manage`` prints. :raises AssertionError: when it fails."""

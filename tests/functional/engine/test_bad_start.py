@@ -58,7 +58,7 @@ def test_a_second_engine_that_is_not_to_stand_by_refuses_to_start(
 ) -> None:
     site = install(sqlite_url)
     site.options |= NOVA
-    site.manage("db_sync")
+    site.upgrade()
     first = site.engine(site.config())
     first.wait_until_leading()
     done = site.run("watcher-sync-engine", seconds=30)
@@ -73,7 +73,7 @@ def test_an_engine_starts_at_once_after_one_that_was_killed(
 ) -> None:
     site = install(sqlite_url)
     site.options |= NOVA
-    site.manage("db_sync")
+    site.upgrade()
     config = site.config()
     first = site.engine(config)
     first.wait_until_leading()

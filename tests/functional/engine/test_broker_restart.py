@@ -24,7 +24,7 @@ def test_a_broker_restart_loses_nothing_and_the_engine_goes_on_within_five_secon
     nova = Line("nova", own_rabbitmq.url, durable=True)
     site = install(sqlite_url, engine__enabled_sources="nova", oslo_messaging_rabbit__amqp_durable_queues="true")
     site.options |= nova.source("nova")
-    site.manage("db_sync")
+    site.upgrade()
     config = site.config()
     cloud = CloudSimulator(seed=40, hosts=20, instances=200)
     engine = site.engine(config)

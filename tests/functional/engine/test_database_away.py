@@ -29,7 +29,7 @@ def test_a_database_outage_loses_nothing_and_is_asked_less_than_once_a_second(
     nova = line("nova")
     with CountingProxy(own_postgresql.port) as proxy:
         site = install(own_postgresql.url, engine__enabled_sources="nova", engine__batch_size=100)
-        site.manage("db_sync")
+        site.upgrade()
         site.options |= nova.source("nova")
         site.options["database.connection"] = str(
             sa.make_url(own_postgresql.url).set(port=proxy.port).render_as_string(hide_password=False)

@@ -23,7 +23,7 @@ def test_a_writer_frozen_in_its_commit_does_not_keep_others_waiting_past_the_lea
     figure: Callable[[str], None],
 ) -> None:
     site = install(request.getfixturevalue(database))
-    site.manage("db_sync")
+    site.upgrade()
     head = site.store.tables.journal_head
     frozen = Store(site.store.engine, site.kinds)
     with pytest.raises(StorageError):  # there is no such lease, so nothing is written; but it is connected now

@@ -25,7 +25,7 @@ def test_twenty_kills_in_a_stream_lose_nothing_and_apply_nothing_twice(
     nova = line("nova")
     site = install(postgresql_url, engine__enabled_sources="nova", engine__batch_size=40)
     site.options |= nova.source("nova")
-    site.manage("db_sync")
+    site.upgrade()
     config = site.config()
     cloud = CloudSimulator(seed=20, hosts=40, instances=300)
     lot = scaled(20_000) // (KILLS + 1)

@@ -42,7 +42,7 @@ def site(
     (tmp_path / "blocked").mkdir()
     (tmp_path / "blocked" / "eventlet.py").write_text("raise ImportError('eventlet is blocked')\n")
     site.environment["PYTHONPATH"] = str(tmp_path / "blocked")
-    site.manage("db_sync")
+    site.upgrade()
     return site
 
 

@@ -53,7 +53,7 @@ def watched(
     site = install(sqlite_url, engine__enabled_sources="nova", monitoring__port=port, monitoring__status_interval=0.2)
     site.options |= nova.source("nova")
     site.environment["PYTHONPATH"] = str(blocked)
-    site.manage("db_sync")
+    site.upgrade()
     nova.publish([*CloudSimulator(seed=91, hosts=5, instances=20).history(200), b"not even JSON"])
     engine = site.engine(site.config())
     wait_until(lambda: ask(port, "/readyz")[0] == 200, what="ready")
@@ -127,7 +127,7 @@ def test_sigusr2_has_the_worker_report_and_the_engine_goes_on(watched: Watched) 
 def test_a_port_that_is_taken_is_said_at_the_start(install: Callable[..., Installation], sqlite_url: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         site = install(sqlite_url, monitoring__port=server.getsockname()[1])
-        site.manage("db_sync")
+        site.upgrade()
         done = site.run("watcher-sync-engine")
     assert done.returncode == 2
     assert "error: [monitoring] 127.0.0.1 port" in done.stderr

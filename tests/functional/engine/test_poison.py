@@ -29,7 +29,7 @@ def test_every_poisoned_message_is_in_quarantine_with_its_reason_and_the_rest_is
     nova = line("nova")
     site = install(sqlite_url, engine__enabled_sources="nova")
     site.options |= nova.source("nova")
-    site.manage("db_sync")
+    site.upgrade()
     nova.publish(m for i, item in enumerate(bad) for m in (*good[99 * i : 99 * (i + 1)], item.raw))
     site.drain(site.config(), nova)
     site.check(cloud.truth())

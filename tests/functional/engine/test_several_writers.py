@@ -27,7 +27,7 @@ def test_three_writers_of_one_cloud_keep_one_gapless_journal_and_agree_on_the_mo
 ) -> None:
     first, second = line("first"), line("second")
     site = install(postgresql_url, engine__batch_size=100)
-    site.manage("db_sync")
+    site.upgrade()
     cloud = CloudSimulator(seed=50, hosts=40, instances=300)
     history = cloud.history(3 * scaled(5_000))
     # Dealt out like cards: every writer has to do with every entity, and none sees any in order.

@@ -23,7 +23,7 @@ def test_sighup_changes_batch_size_and_debug_and_keeps_process_and_model(
     nova = line("nova")
     site = install(sqlite_url, engine__enabled_sources="nova", engine__batch_size=200, DEFAULT__debug="false")
     site.options |= nova.source("nova")
-    site.manage("db_sync")
+    site.upgrade()
     config = site.config()
     cloud = CloudSimulator(seed=70, hosts=10, instances=100)
     nova.publish(cloud.history(1000))
@@ -63,7 +63,7 @@ def test_sigterm_under_load_ends_in_time_with_status_0_and_nothing_acked_uncommi
     nova = line("nova")
     site = install(postgresql_url, engine__enabled_sources="nova")
     site.options |= nova.source("nova")
-    site.manage("db_sync")
+    site.upgrade()
     config = site.config()
     cloud = CloudSimulator(seed=71, hosts=20, instances=200)
     with nova.publishing(cloud.history(scaled(10_000))):

@@ -28,7 +28,7 @@ def test_a_standby_takes_over_within_ten_seconds_with_the_model_that_it_has(
         engine__graceful_shutdown_timeout=10,
     )  # fmt: skip
     site.options |= nova.source("nova")
-    site.manage("db_sync")
+    site.upgrade()
     config = site.config()
     cloud = CloudSimulator(seed=60, hosts=20, instances=200)
     leader = site.engine(config)

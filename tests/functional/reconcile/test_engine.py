@@ -21,7 +21,7 @@ def site(install: Callable[..., Installation], sqlite_url: str, tmp_path: Path) 
     made = install(sqlite_url, reconcile__interval=600, reconcile__jitter=0)
     plugin = Installed(tmp_path / "plugin")
     made.environment["PYTHONPATH"] = str(tmp_path / "plugin")
-    made.manage("db_sync")
+    made.upgrade()
     return made, plugin
 
 

@@ -71,7 +71,7 @@ def site(install: Callable[..., Installation], postgresql_url: str, server: Kube
     site = install(postgresql_url, engine__enabled_sources="edge")
     site.options["source_edge.driver"] = "kubernetes"
     site.options["source_edge.kubeconfig"] = server.kubeconfig(tmp_path / "edge")
-    site.manage("db_sync")
+    site.upgrade()
     return site
 
 
@@ -200,7 +200,7 @@ def test_one_dead_cluster_of_ten_delays_the_sync_of_the_others_by_less_than_ten_
             site.options[f"source_{name}.driver"] = "kubernetes"
             site.options[f"source_{name}.kubeconfig"] = server.kubeconfig(tmp_path / name)
         servers[3].fail(Hang(), count=None)
-        site.manage("db_sync")
+        site.upgrade()
         engine = started(site)
         times: dict[str, list[Any]] = {name: [] for name in names}
 

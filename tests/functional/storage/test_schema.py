@@ -6,7 +6,9 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 
 from tests.functional.storage.conftest import opened
 from tests.functional.storage.writing import kinds
@@ -72,3 +74,9 @@ def test_an_upgrade_that_is_run_again_keeps_what_is_there(store):
     assert schema.upgrade(store.engine, store.tables) == "0006"
     with store.engine.connect() as connection:
         assert connection.execute(sa.select(store.tables.journal_head)).all() == [(1, 17)]
+
+
+def test_the_revision_that_is_needed_is_that_of_the_last_migration():
+    config = Config()
+    config.set_main_option("script_location", str(schema._SCRIPTS))
+    assert ScriptDirectory.from_config(config).get_current_head() == schema.HEAD
