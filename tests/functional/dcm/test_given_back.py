@@ -96,7 +96,10 @@ def give_some_back(dcm: Dcm, count: int, *, each: int, over: int) -> int:
             except NothingThere:
                 break
             for message in messages:
-                await message.nak(delay=rng.choice((None, 0.05, 0.3, 1.0)))
+                times = message.metadata.num_delivered
+                # What comes back to us is left to the engine for longer each time: it is not to reach the limit.
+                delay = rng.choice((None, 0.05, 0.3, 1.0)) if times == 1 else 0.5 * 2**times
+                await message.nak(delay=delay)
             given += len(messages)
         await dcm.client.flush(5)
         return given
