@@ -380,6 +380,6 @@ def test_what_comes_in_one_batch_with_a_message_to_be_taken_alone_is_not_deliver
         wait_until(lambda: len({event.sequence[1] for event in engine.events}) == 20_000 and dcm.settled(), 60)
     # The request that is made when it is given back brings a message or two, which are given back in turn.
     assert len({event.sequence[1] for event in engine.events if event.deliveries > 1}) < 10
-    assert max(event.deliveries for event in engine.events) in (8, 9, 10)
+    assert not [event.undecodable for event in engine.events if event.undecodable]
     # What was in hand beside it comes first, so it was alone.
     assert all(len(batch) == 1 for batch in engine.batches if batch[0].sequence[1] == 500 and batch[0].deliveries > 6)

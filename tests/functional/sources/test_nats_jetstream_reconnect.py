@@ -207,7 +207,8 @@ def test_what_was_in_hand_when_the_connection_broke_is_acked_by_the_next_one(own
         own_nats.start()
         connected(source)
         wait_until(dcm.settled)
-        assert len(engine.events) == 5
+        # A server that was killed may have forgotten some deliveries, and make them again before it hears the acks.
+        assert {event.id for event in engine.events} == {f"e-{n}" for n in range(5)}
 
 
 def test_a_frozen_server_is_noticed_and_used_again(own_nats: Server, dcm: Dcm) -> None:
