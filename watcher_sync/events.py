@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import builtins
 import datetime
+from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
 import msgspec
@@ -17,6 +18,21 @@ import msgspec
 from watcher_sync.exceptions import InvalidEvent
 
 T = TypeVar("T")
+
+
+class Excerpt(msgspec.Struct, frozen=True, gc=False):
+    """A payload of which its source has decoded what the handler needs, with the way back to its text."""
+
+    decoded: Any
+    text_of: Callable[[int], bytes]
+    """Finds the JSON text again, among those that came with it. Slow: for what goes wrong."""
+    place: int
+    """Which of them it is."""
+
+    @property
+    def text(self) -> bytes:
+        """All of it, as it came."""
+        return self.text_of(self.place)
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -38,8 +54,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     time: datetime.datetime | None = None
     """When it was published, aware UTC; None where the envelope does not say."""
     data: Any = None
-    """The payload: JSON text as bytes, or the document where the transport had decoded it already; the whole
-    raw body of an event that is undecodable. :meth:`read` does not care which."""
+    """The payload: JSON text as bytes, the document where the transport had decoded it already, or an
+    :class:`Excerpt`; the whole raw body of an event that is undecodable. :meth:`read` does not care which."""
     channel: str = ""
     """The address that its transport carried it under, such as the NATS subject; empty where there is none."""
     sequence: tuple[int, int] | None = None
@@ -64,9 +80,14 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         :param type_: what msgspec shall decode it to: a Struct, a TypedDict, ... ; left out: whatever it is.
         :raises InvalidEvent: it is no such thing; says which field is wrong.
         """
+        data = self.data
+        if isinstance(data, Excerpt):
+            if data.decoded.__class__ is type_:
+                return data.decoded
+            data = data.text
         try:
-            if isinstance(self.data, (bytes, bytearray, memoryview, msgspec.Raw)):
-                return msgspec.json.decode(self.data, type=type_)
-            return msgspec.convert(self.data, type_)
+            if isinstance(data, (bytes, bytearray, memoryview, msgspec.Raw)):
+                return msgspec.json.decode(data, type=type_)
+            return msgspec.convert(data, type_)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as exc:
             raise InvalidEvent(f"data: {exc}") from None

@@ -30,17 +30,14 @@ from typing import Any, ClassVar
 from watcher_sync.events import Event
 from watcher_sync.exceptions import InvalidEvent
 from watcher_sync.handlers.base import Handler
-from watcher_sync.handlers.kubernetes_payloads import (
-    ClusterState,
-    ContainerStatus,
+from watcher_sync.handlers.kubernetes_payloads import ClusterState, Listed, read
+from watcher_sync.kubernetes_objects import (
     DaemonSetObject,
-    Listed,
     Metadata,
     Object,
     PodObject,
     PodStatus,
     WorkloadObject,
-    read,
 )
 from watcher_sync.model.changes import Change, Delete, Upsert, Version
 from watcher_sync.model.kinds import Entity, kind_of
@@ -89,8 +86,8 @@ class KubernetesHandler(Handler):
         uid, version = pod.metadata.uid, _version(event)
         yield _upsert("pod", uid, version, _pod(event, pod), view.get("pod", uid), _POD_STATE)
         now = view.get("pod", uid)
-        if isinstance(now, Pod):
-            yield from _trace(now, version, view)
+        if isinstance(now, Pod) and (traced := _trace(now, version, view)) is not None:
+            yield traced
 
     def pod_deleted(self, event: Event, view: View) -> Iterable[Change]:
         """A pod exists no more, known or not.
@@ -197,12 +194,12 @@ class KubernetesHandler(Handler):
 
 def _pod(event: Event, pod: PodObject) -> dict[str, Any]:
     told = _metadata(event, pod.metadata)
-    deleted = pod.metadata.deletion_timestamp
-    told["deleted_at"] = deleted
-    told["node"] = _shared(pod.spec.node_name) if pod.spec is not None else None
+    told["deleted_at"] = pod.metadata.deletion_timestamp
+    node = pod.spec.node_name if pod.spec is not None else None
+    told["node"] = _intern(node) if node is not None else None
     if (status := pod.status) is not None:
-        told["phase"] = _shared(status.phase)
-        told["reason"] = _shared(status.reason)
+        told["phase"] = _intern(status.phase) if status.phase is not None else None
+        told["reason"] = _intern(status.reason) if status.reason is not None else None
         told["ip_address"] = status.pod_ip
         told["ready"] = _is_ready(status)
         told["restarts"], told["crash_looping"] = _restarts(status)
@@ -219,23 +216,19 @@ def _is_ready(status: PodStatus) -> bool:
 def _restarts(status: PodStatus) -> tuple[int, bool]:
     """Of all containers; and whether one waits because it crashes again and again."""
     restarts, looping = 0, False
-    for container in _containers(status):
-        restarts += container.restart_count
-        state = container.state
-        if state is not None and state.waiting is not None and state.waiting.reason == _CRASH_LOOP:
-            looping = True
+    for containers in (status.container_statuses, status.init_container_statuses):
+        for container in containers or ():
+            restarts += container.restart_count
+            state = container.state
+            if state is not None and state.waiting is not None and state.waiting.reason == _CRASH_LOOP:
+                looping = True
     return restarts, looping
-
-
-def _containers(status: PodStatus) -> list[ContainerStatus]:
-    ordinary, initial = status.container_statuses or [], status.init_container_statuses
-    return [*ordinary, *initial] if initial else ordinary
 
 
 def _workload(event: Event, kind: str, metadata: Metadata, told: dict[str, Any], view: View) -> Iterator[Change]:
     uid, version = metadata.uid, _version(event)
     told |= _metadata(event, metadata)
-    told["kind"] = sys.intern(kind)
+    told["kind"] = _intern(kind)
     told["generation"] = metadata.generation
     yield _upsert("workload", uid, version, told, view.get("workload", uid), _WORKLOAD_STATE)
     if kind == "ReplicaSet":
@@ -243,13 +236,13 @@ def _workload(event: Event, kind: str, metadata: Metadata, told: dict[str, Any],
 
 
 def _metadata(event: Event, metadata: Metadata) -> dict[str, Any]:
-    owner = metadata.controller
+    owner, namespace = metadata.controller, metadata.namespace
     return {
         "name": metadata.name,
-        "namespace": _shared(metadata.namespace),
-        "cluster": sys.intern(event.origin),
+        "namespace": _intern(namespace) if namespace is not None else None,
+        "cluster": _intern(event.origin),
         "owner_uid": owner.uid if owner is not None else None,
-        "owner_kind": sys.intern(owner.kind) if owner is not None else None,
+        "owner_kind": _intern(owner.kind) if owner is not None else None,
         "labels": _kept_once(tuple(metadata.labels.items())) if metadata.labels else metadata.labels,
         "created_at": metadata.creation_timestamp,
         "resource_version": metadata.resource_version,
@@ -273,18 +266,19 @@ def _upsert(kind: str, uid: str, version: Version, told: dict[str, Any], known: 
 def _trace_all(owner_uid: str, version: Version, view: View) -> Iterator[Change]:
     for pod in view.by("pod", "owner_uid", owner_uid):
         assert isinstance(pod, Pod)
-        yield from _trace(pod, version, view)
+        if (traced := _trace(pod, version, view)) is not None:
+            yield traced
 
 
-def _trace(pod: Pod, version: Version, view: View) -> Iterator[Change]:
-    """Write the pod's workload where it is another one than the model says."""
+def _trace(pod: Pod, version: Version, view: View) -> Upsert | None:
+    """The pod's workload, where it is another one than the model says."""
     top = pod.owner_uid
     if pod.owner_kind == "ReplicaSet" and top is not None:
         found = view.get("workload", top)
         top = (found.owner_uid or found.id) if isinstance(found, Workload) else None
-    if top != pod.workload_uid:
-        written = pod.versions[_POD_WORKLOAD]
-        yield Upsert("pod", pod.id, _after(written, version), {"workload": {"workload_uid": top}})
+    if top == pod.workload_uid:
+        return None
+    return Upsert("pod", pod.id, _after(pod.versions[_POD_WORKLOAD], version), {"workload": {"workload_uid": top}})
 
 
 def _after(written: Version, version: Version) -> Version:
@@ -306,7 +300,8 @@ def _version(event: Event) -> Version:
     if event.sequence is None:
         raise InvalidEvent("nothing says where it stands in the order of its cluster's events")
     epoch, number = event.sequence
-    return Version(f"{_epoch(epoch)}.{number:012d}")
+    version: Version = f"{_epoch(epoch)}.{str(number).zfill(12)}"  # type: ignore[assignment]  # Version() would be a call
+    return version
 
 
 @functools.lru_cache(maxsize=64)
@@ -325,9 +320,8 @@ def _kind(event: Event) -> str:
     return event.type.split(".")[1]
 
 
-def _shared(value: str | None) -> str | None:
-    """One string in memory for all that are equal."""
-    return sys.intern(value) if value is not None else None
+_intern = sys.intern
+"""One string in memory for all that are equal."""
 
 
 @functools.lru_cache(maxsize=4096)
@@ -336,4 +330,4 @@ def _kept_once(pairs: tuple[tuple[str, str], ...]) -> dict[str, str]:
 
     Entities are immutable, and what is kept here is bounded: it is a saving, no state.
     """
-    return {sys.intern(key): sys.intern(value) for key, value in pairs}
+    return {_intern(key): _intern(value) for key, value in pairs}

@@ -1,152 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The objects of Kubernetes, as far as the model uses them.
-
-The structs are partial: what the model does not need is skipped by the decoder and never becomes a Python
-object. What an API server leaves out of a status because it is zero is zero here; without a status, as in an
-object of which only the metadata was asked for, it is not known. Pure functions, for any thread.
-
-Source: the Kubernetes API reference, core/v1 and apps/v1.
-"""
+"""What events of Kubernetes carry: an object, or what the source says of itself. Pure functions, for any thread."""
 
 from __future__ import annotations
 
 import datetime
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
-from watcher_sync.events import Event
+from watcher_sync.events import Event, Excerpt
 from watcher_sync.exceptions import InvalidEvent
-from watcher_sync.model.kinds import Count, Id, LongText, Text
+from watcher_sync.kubernetes_objects import DaemonSetObject, Object, PodObject, WorkloadObject
+from watcher_sync.limits import LongText, Text
 
 T = TypeVar("T")
-
-Name = Annotated[str, msgspec.Meta(max_length=253)]
-
-
-class OwnerReference(msgspec.Struct, gc=False):
-    """Who owns an object; at most one of them controls it."""
-
-    uid: Text
-    kind: Text = ""
-    controller: bool | None = None
-
-
-class Metadata(msgspec.Struct, gc=False, rename="camel"):
-    """ObjectMeta."""
-
-    uid: Id
-    name: Name | None = None
-    namespace: Text | None = None
-    labels: dict[str, str] | None = None
-    owner_references: list[OwnerReference] | None = None
-    creation_timestamp: datetime.datetime | None = None
-    deletion_timestamp: datetime.datetime | None = None
-    generation: Count | None = None
-    resource_version: Text | None = None
-
-    @property
-    def controller(self) -> OwnerReference | None:
-        """The owner that controls it."""
-        for owner in self.owner_references or ():
-            if owner.controller:
-                return owner
-        return None
-
-
-class Object(msgspec.Struct, gc=False):
-    """Any object, of which nothing but the metadata is looked at."""
-
-    metadata: Metadata
-
-
-class Waiting(msgspec.Struct, gc=False):
-    """Why a container does not run."""
-
-    reason: Text | None = None
-
-
-class ContainerState(msgspec.Struct, gc=False):
-    """What a container does."""
-
-    waiting: Waiting | None = None
-
-
-class ContainerStatus(msgspec.Struct, gc=False, rename="camel"):
-    """One container."""
-
-    restart_count: Count = 0
-    state: ContainerState | None = None
-
-
-class Condition(msgspec.Struct, gc=False):
-    """One condition of a pod."""
-
-    type: str
-    status: str
-
-
-class PodSpec(msgspec.Struct, gc=False, rename="camel"):
-    """What a pod shall be."""
-
-    node_name: Text | None = None
-
-
-class PodStatus(msgspec.Struct, gc=False, rename="camel"):
-    """What a pod is."""
-
-    phase: Text | None = None
-    reason: Text | None = None
-    pod_ip: Text | None = msgspec.field(default=None, name="podIP")
-    conditions: list[Condition] | None = None
-    container_statuses: list[ContainerStatus] | None = None
-    init_container_statuses: list[ContainerStatus] | None = None
-
-
-class PodObject(msgspec.Struct, gc=False):
-    """core/v1 Pod."""
-
-    metadata: Metadata
-    spec: PodSpec | None = None
-    status: PodStatus | None = None
-
-
-class WorkloadSpec(msgspec.Struct, gc=False):
-    """What a workload shall be."""
-
-    replicas: Count | None = None
-
-
-class WorkloadStatus(msgspec.Struct, gc=False, rename="camel"):
-    """What a Deployment, ReplicaSet or StatefulSet is."""
-
-    ready_replicas: Count = 0
-    updated_replicas: Count = 0
-    observed_generation: Count | None = None
-
-
-class WorkloadObject(msgspec.Struct, gc=False):
-    """apps/v1 Deployment, ReplicaSet or StatefulSet."""
-
-    metadata: Metadata
-    spec: WorkloadSpec | None = None
-    status: WorkloadStatus | None = None
-
-
-class DaemonSetStatus(msgspec.Struct, gc=False, rename="camel"):
-    """What a DaemonSet is: it wants a pod on each node that fits, and counts otherwise."""
-
-    desired: Count = msgspec.field(default=0, name="desiredNumberScheduled")
-    ready: Count = msgspec.field(default=0, name="numberReady")
-    updated: Count = msgspec.field(default=0, name="updatedNumberScheduled")
-    observed_generation: Count | None = None
-
-
-class DaemonSetObject(msgspec.Struct, gc=False):
-    """apps/v1 DaemonSet."""
-
-    metadata: Metadata
-    status: DaemonSetStatus | None = None
 
 
 class Listed(msgspec.Struct):
@@ -177,10 +44,13 @@ _DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {
 def read(event: Event, type_: type[T]) -> T:
     """The payload.
 
-    :param type_: one of the objects of this module.
+    :param type_: an object of Kubernetes, or one of this module.
     :raises InvalidEvent: it is no such thing; says which field is wrong.
     """
     data = event.data
+    if data.__class__ is Excerpt and data.decoded.__class__ is type_:
+        whole: T = data.decoded
+        return whole
     if data.__class__ is not bytes:
         return event.read(type_)
     try:

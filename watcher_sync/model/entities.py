@@ -131,7 +131,7 @@ class Instance(Entity, frozen=True, kw_only=True, gc=False):
     fault_message: Annotated[LongText | None, In("fault"), Doc("Message of the last error event.")] = None
 
 
-@kind("provider", plural="providers", indexes=("name", "state"))
+@kind("provider", plural="providers", indexes=("name", "state"), coarse=("state",))
 class Provider(Entity, frozen=True, kw_only=True, gc=False):
     """What is known of a DCM provider, for one service type of its. Id: ``<provider>/<service type>``.
 
@@ -174,6 +174,7 @@ def last_update(_view: View, instance: ServiceTypeInstance) -> datetime.datetime
     plural="service_type_instances",
     anchor="spec",
     indexes=("service_type", "status", "provider_name"),
+    coarse=("status",),
     derived=(
         Derived("updated_at", last_update, alone=True, reads=("spec_updated_at", "status_updated_at")),
         Derived(

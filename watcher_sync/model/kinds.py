@@ -26,19 +26,11 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 
 from watcher_sync.exceptions import InvalidEvent, PluginConflict
+from watcher_sync.limits import Count as Count
+from watcher_sync.limits import Id as Id
+from watcher_sync.limits import LongText as LongText
+from watcher_sync.limits import Text as Text
 from watcher_sync.model.changes import NEVER, Version
-
-Id = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
-"""An entity's id."""
-
-Text = Annotated[str, msgspec.Meta(max_length=255)]
-"""A short text: a name, a state, an id of something else."""
-
-LongText = Annotated[str, msgspec.Meta(max_length=65_535)]
-"""A message for people."""
-
-Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
-"""A number of things, or an amount in the unit that the field's name ends with."""
 
 
 class In(msgspec.Struct, frozen=True):
@@ -141,6 +133,7 @@ class Kind:
         anchor: str,
         ids_reused: bool,
         indexes: tuple[str, ...],
+        coarse: tuple[str, ...],
         references: tuple[Reference, ...],
         derived: tuple[Derived, ...],
         volatile: str | None,
@@ -151,6 +144,7 @@ class Kind:
         self.anchor = anchor
         self.ids_reused = ids_reused
         self.indexes = indexes
+        self.coarse = coarse
         self.references = references
         self.derived = derived
         self.volatile = volatile
@@ -176,20 +170,30 @@ class Kind:
             f.name: f.default for f in msgspec.structs.fields(cls) if f.name in self.fields
         }
         self._times = [f.name for f in self.fields.values() if f.python is datetime.datetime]
+        self._converted = [f.name for f in self.fields.values() if _may_be_converted(f)]
         self._facet_names = {facet: frozenset(names) for facet, names in self.facet_fields.items()}
         self._patch = msgspec.defstruct(
-            f"{cls.__name__}Patch", [(f.name, f.type, None) for f in self.fields.values()], forbid_unknown_fields=True
+            f"{cls.__name__}Patch",
+            [(f.name, f.type, None) for f in self.fields.values()],
+            forbid_unknown_fields=True,
+            gc=False,
         )
-        self.indexed = operator.attrgetter(*indexes) if indexes else None
-        """The values of all indexed fields of an entity at once."""
+        self.indexed = _getter(indexes)
+        """The values of all indexed fields of an entity at once, in the order of the indexes."""
         self.indexed_fields = frozenset(indexes)
         self.refers_loosely = any(not r.implies for r in references)
         """Whether a change of any field concerns entities that it refers to."""
+        renamed = any(f.encode_name != f.name for f in msgspec.structs.fields(cls))
+        self.stands_alone = not (self.implied or references or self.derived_settled or renamed)
+        """Whether it refers to no other entity and nothing of it follows from one: :meth:`make` makes it whole."""
         follows = [follow for d in derived for follow in d.follows]
         read = (field for d in derived for field in d.reads)
         for field in (*indexes, *(r.field for r in references), *(d.field for d in derived), *read):
             if field not in self.fields:
                 raise TypeError(f"kind {name}: {field} is not a field")
+        for field in coarse:
+            if field not in indexes:
+                raise TypeError(f"kind {name}: {field} is coarse, but no index")
         for reference in references:
             if reference.field not in indexes:
                 raise TypeError(f"kind {name}: the reference {reference.field} needs an index")
@@ -224,6 +228,21 @@ class Kind:
         except msgspec.ValidationError as exc:
             raise InvalidEvent(f"{self.name}: {exc}") from None
 
+    def make(self, values: dict[str, Any]) -> Entity:
+        """A new entity of values that are held against their declared types, in one step; for the rest :attr:`cls`.
+
+        :param values: with the id and the bookkeeping; none of another name than those of the kind.
+        :raises InvalidEvent: naming the field and what is wrong with it.
+        """
+        try:
+            entity = msgspec.convert(values, self.cls)
+        except msgspec.ValidationError as exc:
+            raise InvalidEvent(f"{self.name}: {exc}") from None
+        for name in self._converted:
+            if (value := values.get(name)) is not None:
+                msgspec.structs.force_setattr(entity, name, value)  # as it was told, and no copy of it
+        return entity
+
     def from_json(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Field values as JSON gave them (times as text) -> as the model holds them. They are trusted."""
         known = {name: value for name, value in values.items() if name in self.fields}
@@ -245,7 +264,8 @@ class Kinds(Mapping[str, Kind]):
     """The kinds of this process: ours and the plugins'."""
 
     def __init__(self, *classes: type[Entity]) -> None:
-        self._kinds: dict[str, Kind] = {}
+        self.by_name: dict[str, Kind] = {}
+        """Not to be written."""
         self._implying: dict[str, tuple[tuple[str, str], ...]] = {}
         self.followers: dict[str, tuple[tuple[str, Follows], ...]] = {}
         """Kind -> (kind, how) of those whose derived fields follow from it; only kinds that are followed."""
@@ -255,12 +275,12 @@ class Kinds(Mapping[str, Kind]):
     def add(self, cls: type[Entity]) -> None:
         """:raises PluginConflict: when the name or the plural is taken by another class."""
         new = kind_of(cls)
-        for old in self._kinds.values():
+        for old in self.by_name.values():
             if old.cls is not cls and (old.name == new.name or old.plural == new.plural):
                 raise PluginConflict(
                     f"entity kind {new.name!r} of {_qualified(cls)} is already declared by {_qualified(old.cls)}"
                 )
-        self._kinds[new.name] = new
+        self.by_name[new.name] = new
         for reference in new.references:
             if reference.implies:
                 others = self._implying.get(reference.kind, ())
@@ -273,13 +293,13 @@ class Kinds(Mapping[str, Kind]):
         return self._implying.get(kind_name, ())
 
     def __getitem__(self, name: str) -> Kind:
-        return self._kinds[name]
+        return self.by_name[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._kinds)
+        return iter(self.by_name)
 
     def __len__(self) -> int:
-        return len(self._kinds)
+        return len(self.by_name)
 
 
 _KIND_OF: dict[type[Entity], Kind] = {}
@@ -295,6 +315,7 @@ def kind(
     anchor: str = "state",
     ids_reused: bool = False,
     indexes: tuple[str, ...] = (),
+    coarse: tuple[str, ...] = (),
     references: tuple[Reference, ...] = (),
     derived: tuple[Derived, ...] = (),
     volatile: str | None = None,
@@ -306,6 +327,8 @@ def kind(
     :param anchor: the facet that carries the entity's existence.
     :param ids_reused: whether an id may be used again after a deletion (a host name is, a uuid is not).
     :param indexes: fields to look entities up by, in O(1); a list field is indexed by its elements.
+    :param coarse: those among them that take a few values only and change often: the table has no index over them,
+        for it would be written with every change, and who asks for one of a few values reads much of the table anyway.
     :param references: which indexed fields refer to other kinds.
     :param derived: fields that follow from other entities.
     :param volatile: the field that shows when it was last heard; kept in memory, never journaled.
@@ -319,6 +342,7 @@ def kind(
             anchor=anchor,
             ids_reused=ids_reused,
             indexes=indexes,
+            coarse=coarse,
             references=references,
             derived=derived,
             volatile=volatile,
@@ -336,8 +360,21 @@ def kind_of(cls: type[Entity]) -> Kind:
         raise TypeError(f"{_qualified(cls)} is not declared with @kind") from None
 
 
+def _getter(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
+    """What gets these attributes of an object, as a tuple."""
+    if len(names) > 1:
+        return operator.attrgetter(*names)
+    return lambda thing: tuple([getattr(thing, name) for name in names])
+
+
 def _qualified(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def _may_be_converted(field: Field) -> bool:
+    """Whether msgspec may make another object of a value that it accepts: a copy, a time of a text, 1.0 of 1."""
+    hints = (field.type, *typing.get_args(field.type))
+    return field.python not in (str, bool) or any(typing.get_origin(hint) is typing.Literal for hint in hints)
 
 
 def _fields_of(cls: type[Entity]) -> Iterator[Field]:

@@ -185,15 +185,19 @@ class Model:
     def publish(self, transaction: Any) -> None:
         """What the transaction staged becomes the new generation.
 
-        :param transaction: a :class:`~watcher_sync.model.transaction.Transaction` on this model.
+        :param transaction: a :class:`~watcher_sync.model.transaction.Transaction` on this model; used up by this.
         """
         with self._lock:
-            for (kind, field, value), ids in transaction.left():
-                if ids:
-                    self._indexes[kind, field].discard_all(value, ids)
-            for (kind, field, value), ids in transaction.joined():
-                if ids:
-                    self._indexes[kind, field].add_all(value, ids)
+            for where, left in transaction.left():
+                index = self._indexes[where]
+                for value, ids in left.items():
+                    if ids:
+                        index.discard_all(value, ids)
+            for where, joined in transaction.joined():
+                index = self._indexes[where]
+                for value, ids in joined.items():
+                    if ids:
+                        index.take(value, ids)
             for staged in transaction.staged():
                 self._keep(staged.kind, staged.id, staged.entity, staged.tombstone)
             self.generation = transaction.head
@@ -203,7 +207,7 @@ class Model:
 
     def _put(self, declared: Kind, item: Written) -> None:
         old, new, indexed = self._tables[declared.name].get(item.id), item.entity, declared.indexed
-        if indexed is not None and (old is None or new is None or indexed(old) != indexed(new)):
+        if declared.indexes and (old is None or new is None or indexed(old) != indexed(new)):
             for field in declared.indexes:
                 before = index_values(getattr(old, field)) if old is not None else ()
                 after = index_values(getattr(new, field)) if new is not None else ()

@@ -85,7 +85,10 @@ class Table(Generic[V]):
 
     def set(self, key: str, value: V) -> None:
         """Insert or replace."""
-        self._own(hash(key) & _MASK)[key] = value
+        i = hash(key) & _MASK
+        if self._epochs[i] != self._epoch:
+            self._own(i)
+        self._shards[i][key] = value
 
     def discard(self, key: str) -> None:
         """Remove the key if it is there."""
@@ -120,6 +123,13 @@ class Index:
     def add_all(self, value: str, entity_ids: Iterable[str]) -> None:
         """The entities have the value from now on."""
         self._own(value).update(entity_ids)
+
+    def take(self, value: str, entity_ids: set[str]) -> None:
+        """The entities have the value from now on; the set is given away and not to be used any more."""
+        if self._buckets.get(value) is None:
+            self._buckets.set(value, (self._epoch, entity_ids))
+        else:
+            self._own(value).update(entity_ids)
 
     def discard_all(self, value: str, entity_ids: Iterable[str]) -> None:
         """The entities have the value no more."""

@@ -15,6 +15,7 @@ An event that fails leaves nothing behind: what it staged is put back step by st
 
 from __future__ import annotations
 
+import collections
 import datetime
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
@@ -31,8 +32,14 @@ from watcher_sync.model.table import index_values
 Key = tuple[str, str]
 """(kind, id)."""
 
-At = tuple[str, str, str]
-"""(kind, indexed field, value)."""
+Where = tuple[str, str]
+"""(kind, indexed field)."""
+
+Ids = dict[str, set[str]]
+"""Indexed value -> ids."""
+
+_NO_FIELDS: set[str] = set()
+"""Of a new entity nobody asks what was touched. Never written."""
 
 
 class Staged(msgspec.Struct, gc=False):
@@ -79,12 +86,15 @@ class Transaction:
     def __init__(self, model: Model, *, now: Callable[[], datetime.datetime] | None = None) -> None:
         self.model = model
         self.kinds = model.kinds
+        self._kinds = model.kinds.by_name
         self.base_generation = model.generation
         self.heard: dict[str, dict[str, datetime.datetime]] = {}
         self._now = (now or _utcnow)()
         self._staged: dict[Key, Staged] = {}
-        self._joined: dict[At, set[str]] = {}
-        self._left: dict[At, set[str]] = {}
+        self._joined: dict[Where, Ids] = collections.defaultdict(dict)
+        self._left: dict[Where, Ids] = collections.defaultdict(dict)
+        self._joining: dict[str, list[Ids]] = {}
+        """Kind -> those of ``_joined`` that are its, in the order of its indexes."""
         self._undo: list[tuple[Key, Staged | None]] = []
         self._unsettled: dict[Key, None] = {}
 
@@ -110,11 +120,11 @@ class Transaction:
         """What the model must write when this is committed."""
         return [Written(s.kind.name, s.id, s.entity, s.tombstone) for s in self._staged.values()]
 
-    def joined(self) -> Collection[tuple[At, set[str]]]:
+    def joined(self) -> Collection[tuple[Where, Ids]]:
         """For each indexed value, the entities that have it now and did not before."""
         return self._joined.items()
 
-    def left(self) -> Collection[tuple[At, set[str]]]:
+    def left(self) -> Collection[tuple[Where, Ids]]:
         """For each indexed value, the entities that had it before and do not now."""
         return self._left.items()
 
@@ -132,11 +142,14 @@ class Transaction:
         self._unsettled.clear()
         try:
             for change in changes:
-                if isinstance(change, Heard):
+                if isinstance(change, Upsert):
+                    result = self._upsert(event, change)
+                elif isinstance(change, Delete):
+                    result = self._delete(event, change)
+                else:
                     self._check_heard(change)
                     heard.append(change)
                     continue
-                result = self._upsert(event, change) if isinstance(change, Upsert) else self._delete(event, change)
                 if outcome is None or _RANK[result] < _RANK[outcome]:
                     outcome = result
             while self._unsettled:
@@ -153,7 +166,7 @@ class Transaction:
     # The ordering guard
 
     def _upsert(self, event: Event, change: Upsert) -> Outcome:
-        kind = self._kind(change.kind)
+        kind = self._kinds.get(change.kind) or self._kind(change.kind)
         _check_key(change)
         entity, tombstone = self._current((kind.name, change.id))
         if tombstone is not None and not kind.ids_reused:
@@ -185,6 +198,9 @@ class Transaction:
             return Outcome.STALE
         if entity is not None:
             values = {n: v for n, v in values.items() if (old := getattr(entity, n)) is not v and _differ(old, v)}
+        if entity is None and tombstone is None and kind.stands_alone and kind.name not in self.kinds.followers:
+            self._create(event, kind, change.id, values, fresh)
+            return Outcome.APPLIED
         if values:
             kind.check_values(values)
         if declares and kind.implied and (entity is None or _flag(entity, "discovered") or _flag(entity, "gone")):
@@ -221,7 +237,7 @@ class Transaction:
 
     def _settle(self, event: Event, kind_name: str, entity_id: str) -> None:
         """Make the existence and the derived fields of one entity what the others say."""
-        kind = self.kinds[kind_name]
+        kind = self._kinds[kind_name]
         entity, tombstone = self._current((kind_name, entity_id))
         if kind.implied:
             referred = self._is_referred_to(kind_name, entity_id)
@@ -251,7 +267,7 @@ class Transaction:
 
     def _kind(self, name: str) -> Kind:
         try:
-            return self.kinds[name]
+            return self._kinds[name]
         except KeyError:
             raise InvalidEvent(f"{name!r} is no kind of entity") from None
 
@@ -266,6 +282,22 @@ class Transaction:
             return staged.entity, staged.tombstone
         entity = self.model.get(*key)
         return entity, None if entity is not None else self.model.tombstone(*key)
+
+    def _create(
+        self, event: Event, kind: Kind, entity_id: str, values: dict[str, Any], versions: list[Version]
+    ) -> None:
+        """Check and stage an entity that is new and concerns no other: what :meth:`_write` does, by a shorter way.
+
+        :raises InvalidEvent: as :meth:`~watcher_sync.model.kinds.Kind.check_values` does.
+        """
+        seq = self.head + 1
+        values["id"], values["seq"], values["versions"] = entity_id, seq, versions
+        new = kind.make(values)
+        self._derive_alone(kind, new)
+        key = (kind.name, entity_id)
+        self._undo.append((key, None))
+        self._staged[key] = Staged(kind, entity_id, seq, None, new, None, event, 1, _NO_FIELDS)
+        self._reindex(kind, entity_id, None, new)
 
     def _write(
         self,
@@ -283,15 +315,26 @@ class Transaction:
             new: Entity = kind.cls(id=entity_id, seq=seq, versions=versions, **values)
         else:
             new = _replaced(entity, seq=seq, versions=versions, **values)
+        derived = self._derive_alone(kind, new, values if entity is not None else None)
+        if derived and entity is not None:  # of a new one, nobody asks what was touched
+            values = {**values, **derived}
+        self._stage(event, kind, entity_id, old, entity, new, None, values)
+
+    def _derive_alone(self, kind: Kind, new: Entity, written: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Give an entity that nobody else has yet those derived fields that follow from itself; what changed by it.
+
+        :param written: the fields that differ from before; None: any may.
+        """
+        changed: dict[str, Any] = {}
         for derived in kind.derived_alone:
-            if entity is not None and derived.reads and values.keys().isdisjoint(derived.reads):
-                continue
+            reads = derived.reads
+            if written is not None and reads and written.keys().isdisjoint(reads) and changed.keys().isdisjoint(reads):
+                continue  # one may read what another one gave
             value = derived.compute(self, new)
             if value != getattr(new, derived.field):
-                new = _replaced(new, **{derived.field: value})
-                if entity is not None:  # of a new one, nobody asks what was touched
-                    values = {**values, derived.field: value}
-        self._stage(event, kind, entity_id, old, entity, new, None, values)
+                _set(new, derived.field, value)
+                changed[derived.field] = value
+        return changed
 
     def _bury(
         self, event: Event, kind: Kind, entity_id: str, entity: Entity | None, versions: tuple[Version, ...]
@@ -314,15 +357,16 @@ class Transaction:
     ) -> None:
         key = (kind.name, entity_id)
         if old is None:
-            fields = set() if before is None else set(touched)
+            fields = _NO_FIELDS if before is None else set(touched)
             new = Staged(kind, entity_id, self.head + 1, before, entity, tombstone, event, 1, fields)
         else:
             merged = old.merged if old.event is event else old.merged + 1
             # Undone or not, a field that was touched may stay noted as such.
             fields = old.touched
-            fields.update(touched)
-            if before is None and entity is not None:
-                fields.update(kind.fields)  # made anew, it has lost what nobody told again
+            if old.base is not None:
+                fields.update(touched)
+                if before is None and entity is not None:
+                    fields.update(kind.fields)  # made anew, it has lost what nobody told again
             new = Staged(kind, entity_id, old.seq, old.base, entity, tombstone, event, merged, fields)
         self._undo.append((key, old))
         self._staged[key] = new
@@ -367,14 +411,18 @@ class Transaction:
         """
         if before is None and after is not None and not kind.references and not self._left:
             # The usual way of a first listing: nobody has left an index yet that it could come back to.
-            joined, name = self._joined, kind.name
-            for field in kind.indexes:
-                for value in index_values(getattr(after, field)):
-                    ids = joined.get(at := (name, field, value))
-                    if ids is None:
-                        joined[at] = {entity_id}
-                    else:
+            joining = self._joining.get(kind.name)
+            if joining is None:
+                joining = self._joining[kind.name] = [self._joined[kind.name, field] for field in kind.indexes]
+            for into, value in zip(joining, kind.indexed(after), strict=True):
+                if value.__class__ is str:  # as in _join, but without the call
+                    if (ids := into.get(value)) is not None:
                         ids.add(entity_id)
+                    else:
+                        into[value] = {entity_id}
+                elif value is not None:
+                    for each in index_values(value):
+                        _join(into, each, entity_id)
             return
         for field in kind.indexes if fields is None else fields:
             was = getattr(before, field) if before is not None else None
@@ -382,12 +430,13 @@ class Transaction:
             if was is now or was == now:
                 continue
             old, new = index_values(was), index_values(now)
+            where = (kind.name, field)
             for value in old:
                 if value not in new:
-                    self._move(self._left, self._joined, (kind.name, field, value), entity_id)
+                    _move(self._left, self._joined, where, value, entity_id)
             for value in new:
                 if value not in old:
-                    self._move(self._joined, self._left, (kind.name, field, value), entity_id)
+                    _move(self._joined, self._left, where, value, entity_id)
         for reference in kind.references:
             was = getattr(before, reference.field) if before is not None else None
             now = getattr(after, reference.field) if after is not None else None
@@ -399,34 +448,34 @@ class Transaction:
             for value in concerned:
                 self._unsettled[reference.kind, value] = None
 
-    def _move(
-        self,
-        into: dict[At, set[str]],
-        out_of: dict[At, set[str]],
-        at: At,
-        entity_id: str,
-    ) -> None:
-        others = out_of.get(at)
-        if others is not None and entity_id in others:
-            others.discard(entity_id)
-        else:
-            ids = into.get(at)
-            if ids is None:
-                into[at] = {entity_id}
-            else:
-                ids.add(entity_id)
-
     def _ids(self, kind: str, index: str, value: str) -> set[str]:
         ids = self.model.indexed_ids(kind, index, value)
-        at = (kind, index, value)
-        left = self._left.get(at)
-        joined = self._joined.get(at)
+        where = (kind, index)
+        left = self._left[where].get(value) if where in self._left else None
+        joined = self._joined[where].get(value) if where in self._joined else None
         if left:
             ids = ids - left
         return ids | joined if joined else ids
 
 
+def _join(into: Ids, value: str, entity_id: str) -> None:
+    ids = into.get(value)
+    if ids is None:
+        into[value] = {entity_id}
+    else:
+        ids.add(entity_id)
+
+
+def _move(into: dict[Where, Ids], out_of: dict[Where, Ids], where: Where, value: str, entity_id: str) -> None:
+    others = out_of[where].get(value) if where in out_of else None
+    if others is not None and entity_id in others:
+        others.discard(entity_id)
+    else:
+        _join(into[where], value, entity_id)
+
+
 _replaced = msgspec.structs.replace
+_set = msgspec.structs.force_setattr
 
 _canonical = msgspec.json.Encoder(order="deterministic").encode
 
@@ -442,7 +491,7 @@ _RANK = {Outcome.APPLIED: 0, Outcome.STALE: 1, Outcome.DUPLICATE: 2}
 
 
 def _check_id(kind: str, entity_id: str) -> None:
-    if not entity_id or len(entity_id) > 255:
+    if not 0 < len(entity_id) <= 255:
         raise InvalidEvent(f"{kind}: an id of {len(entity_id)} characters; 1 to 255 are allowed")
     if entity_id[-1] == " ":  # some databases compare texts without the spaces at their ends
         raise InvalidEvent(f"{kind}: an id that ends with a space")
@@ -450,7 +499,7 @@ def _check_id(kind: str, entity_id: str) -> None:
 
 def _check_key(change: Upsert | Delete) -> None:
     _check_id(change.kind, change.id)
-    if not change.version or len(change.version) > 200 or not change.version.isascii():
+    if not 0 < len(change.version) <= 200 or not change.version.isascii():
         raise InvalidEvent(f"{change.kind} {change.id}: a version is 1 to 200 ASCII characters")
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from watcher_sync.events import Event
+from watcher_sync.events import Event, Excerpt
 
 _MOST_BYTES = 16_000_000
 
@@ -77,7 +77,7 @@ def event_of(row: Any) -> Event:
 
 def _body_of(event: Event) -> tuple[bytes, bool]:
     """The data as bytes, and whether they are JSON; what JSON cannot say is kept as Python shows it."""
-    data = event.data
+    data = event.data.text if isinstance(event.data, Excerpt) else event.data
     if isinstance(data, (bytes, bytearray, memoryview)):
         return bytes(data), event.undecodable is None and len(data) <= _MOST_BYTES
     try:

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.simulated import NOON, play, telling, told
+from tests.simulated import NOON, play, telling, told, whole
 from tests.unit.model.kinds import kinds
 from watcher_sync.exceptions import InvalidEvent, NotYet
 from watcher_sync.model.changes import Delete, Heard, Outcome, Upsert
@@ -31,6 +33,19 @@ def model():
     return Model(kinds())
 
 
+@contextlib.contextmanager
+def the_long_way():
+    """Entities are made as if they could concern others."""
+    declared = list(kinds().values())
+    try:
+        for kind in declared:
+            kind.stands_alone = False
+        yield
+    finally:
+        for kind in declared:
+            kind.stands_alone = True
+
+
 @st.composite
 def ticket_changes(draw):
     """Upserts of any facets beside the anchor, and deletions; no two of one version."""
@@ -47,6 +62,19 @@ def ticket_changes(draw):
             facets["size"] = version
         changes.append(upsert("ticket", entity_id, f"{version:03}", **facets))
     return changes
+
+
+@settings(deadline=None)
+@given(st.lists(ticket_changes(), max_size=3))
+def test_what_concerns_no_other_entity_is_made_by_a_shorter_way_and_is_the_same(batches):
+    short, long = Model(kinds()), Model(kinds())
+    assert all(kind.stands_alone for kind in short.kinds.values())
+    for changes in batches:
+        wrong = upsert("ticket", "c", "1", state=7)
+        outcomes = apply(short, *changes, wrong)
+        with the_long_way():
+            assert apply(long, *changes, wrong) == outcomes
+        assert whole(short) == whole(long)
 
 
 def meaning(changes, *, final):

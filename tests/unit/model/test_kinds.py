@@ -4,14 +4,23 @@
 from __future__ import annotations
 
 import datetime
-from typing import Annotated, Literal
+import enum
+from typing import Annotated, Any, Literal
 
 import pytest
 
 from tests.simulated import NOON
-from watcher_sync.exceptions import PluginConflict
+from watcher_sync.exceptions import InvalidEvent, PluginConflict
 from watcher_sync.model.entities import Instance, builtin_kinds
-from watcher_sync.model.kinds import Derived, Entity, In, Kinds, Reference, Text, kind, kind_of
+from watcher_sync.model.kinds import Count, Derived, Entity, In, Kinds, Reference, Text, kind, kind_of
+
+
+class Mode(enum.StrEnum):
+    ON = "on"
+
+
+class Five(enum.IntEnum):
+    FIVE = 5
 
 
 def declare(name="thing", plural="things", fields=None, **options):
@@ -35,6 +44,42 @@ def test_a_second_kind_with_the_same_table_is_refused_and_so_is_one_of_ours():
         builtin_kinds().add(declare(name="instance", plural="servers"))
 
 
+def test_a_new_entity_has_the_values_as_they_were_told_and_no_copies_of_them():
+    fields = {
+        "labels": Annotated[dict[str, Any] | None, In("state")],
+        "names": Annotated[list[str] | None, In("state")],
+        "ratio": Annotated[float | None, In("state")],
+        "count": Annotated[Count | None, In("state")],
+        "seen_at": Annotated[datetime.datetime | None, In("state")],
+        "mode": Annotated[Literal["on", "off"] | None, In("state")],
+        "flag": Annotated[bool | None, In("state")],
+        "owner": Annotated[Text | None, In("state")],
+    }
+    told = {
+        "labels": {"a": "b"},
+        "names": ["a"],
+        "ratio": 1,
+        "count": Five.FIVE,
+        "seen_at": NOON,
+        "mode": Mode.ON,
+        "flag": True,
+        "owner": Mode.ON,
+    }
+    made = kind_of(declare(fields=fields)).make({**told, "id": "a", "seq": 3, "versions": ["1"]})
+    assert (made.id, made.seq, made.versions) == ("a", 3, ("1",))
+    assert {name: getattr(made, name) is value for name, value in told.items()} == dict.fromkeys(told, True)
+
+
+@pytest.mark.parametrize("value", [7, ["a"], "x" * 256, b"a"])
+def test_a_value_of_a_wrong_type_is_said_of_a_new_entity_as_of_one_that_exists(value):
+    thing = kind_of(declare())
+    with pytest.raises(InvalidEvent) as checked:
+        thing.check_values({"owner": value})
+    with pytest.raises(InvalidEvent) as made:
+        thing.make({"owner": value, "id": "a", "seq": 1, "versions": ["1"]})
+    assert str(made.value) == str(checked.value)
+
+
 def test_the_same_class_may_be_added_twice():
     kinds = Kinds(Instance, Instance)
     assert list(kinds) == ["instance"]
@@ -44,6 +89,7 @@ def test_the_same_class_may_be_added_twice():
     ("options", "reason"),
     [
         ({"indexes": ("colour",)}, "kind thing: colour is not a field"),
+        ({"coarse": ("owner",)}, "kind thing: owner is coarse, but no index"),
         ({"references": (Reference("colour", "instance"),)}, "kind thing: colour is not a field"),
         ({"references": (Reference("owner", "instance"),)}, "kind thing: the reference owner needs an index"),
         ({"derived": (Derived("colour", lambda view, entity: None),)}, "kind thing: colour is not a field"),

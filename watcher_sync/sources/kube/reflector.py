@@ -45,11 +45,11 @@ import msgspec
 import urllib3
 from oslo_log import log as logging
 
-from watcher_sync.events import Event
+from watcher_sync.events import Event, Excerpt
 from watcher_sync.sources.base import IntakeClosed
 from watcher_sync.sources.kube import resources, watching
 from watcher_sync.sources.kube.connection import Broken, Connection, KubeError, Refused, TimedOut, refusal
-from watcher_sync.sources.kube.listing import ListExpired, pages
+from watcher_sync.sources.kube.listing import ListExpired, Page, pages
 from watcher_sync.sources.kube.resources import Resource
 
 LOG = logging.getLogger(__name__)
@@ -66,6 +66,7 @@ _NOT_OUR_FAULT: Final = {401, 403, 429, 503, 504}
 _UNREADABLE: Final = ""
 """Stands among uids for an object whose uid cannot be read."""
 _HAPPENED: Final = {"ADDED": "added", "MODIFIED": "modified", "DELETED": "deleted"}
+_TOLD: Final = (*_HAPPENED.values(), "listed", "undecodable")
 
 
 class Phase(enum.StrEnum):
@@ -143,6 +144,7 @@ class Reflector:
         self._jitter = jitter
         self._stopping = threading.Event()
         self._known: dict[str, str] = {}
+        self._types = {what: resource.event_type(what) for what in _TOLD}
         self._version: str | None = None
         self._streams = settings.watch_list
         """Whether lists are asked for as streams; proven once one came to its end."""
@@ -265,21 +267,44 @@ class Reflector:
         self._tell(Phase.LISTING)
         accept = resources.METADATA_LIST if self.resource.metadata_only else resources.WHOLE
         size = self._settings.page_size
+        # What is listed again is known for the most part: of that nothing but the version is of interest.
+        read_as = self.resource.read_as if not self._known else None
         for limit in (size, size, 0):  # at last all at once: the cluster moves faster than our pages
             seen: set[str] = set()
             version = ""
             try:
-                for page in pages(self._connection, self._path(), self._selectors(), accept=accept, limit=limit):
+                listing = pages(
+                    self._connection, self._path(), self._selectors(), accept=accept, limit=limit, read_as=read_as
+                )
+                for page in listing:
                     if self._stopping.is_set():
                         raise IntakeClosed
                     version, self._remaining = page.version, page.remaining
-                    self._emit([e for item in page.items if (e := self._seen_in_list(bytes(item), seen)) is not None])
+                    self._emit(self._seen_on_page(page, seen))
+                    del page  # before the next one is decoded
             except ListExpired:
                 continue
             finally:
                 self._remaining = 0
             return self._listed(version, seen)
         raise Broken("the list expires before its end")
+
+    def _seen_on_page(self, page: Page, seen: set[str]) -> list[Event]:
+        """The events of all objects of which there is news."""
+        if page.objects is None:
+            return [e for text in page.texts() if (e := self._seen_in_list(text, seen)) is not None]
+        events, text_of = [], page.text
+        for place, found in enumerate(page.objects):
+            metadata = found.metadata
+            name, version = metadata.name, metadata.resource_version
+            if name and version:
+                seen.add(metadata.uid)
+                event = self._upserted(Excerpt(found, text_of, place), metadata.uid, version, name)
+            else:
+                event = self._seen_in_list(text_of(place), seen)
+            if event is not None:
+                events.append(event)
+        return events
 
     def _seen_in_list(self, item: bytes, seen: set[str]) -> Event | None:
         """The object's event, if there is news of it.
@@ -294,7 +319,7 @@ class Reflector:
             seen.add(_UNREADABLE)
             return self._undecodable(item, str(exc))
         seen.add(metadata.uid)
-        return self._upserted(item, metadata)
+        return self._upserted(item, metadata.uid, metadata.version, metadata.name)
 
     def _listed(self, version: str, seen: set[str]) -> None:
         """The listing is whole: tell what is gone, and what there is; or nothing, when some of it is not readable."""
@@ -426,20 +451,19 @@ class Reflector:
         if happened != "deleted":
             if seen is not None:
                 seen.add(metadata.uid)
-            return self._upserted(item, metadata)
+            return self._upserted(item, metadata.uid, metadata.version, metadata.name)
         if seen is not None:
             seen.discard(metadata.uid)
         self._known.pop(metadata.uid, None)
         return self._event("deleted", metadata.uid, metadata.version, item, metadata.version, metadata.name)
 
-    def _upserted(self, item: bytes, metadata: watching.Metadata) -> Event | None:
+    def _upserted(self, data: bytes | Excerpt, uid: str, version: str, name: str) -> Event | None:
         """What is new of an object: nothing, where this version of it was seen."""
-        uid, version = metadata.uid, metadata.version
         known = self._known.get(uid)
         if known == version:
             return None
         self._known[uid] = version
-        return self._event("added" if known is None else "modified", uid, version, item, version, metadata.name)
+        return self._event("added" if known is None else "modified", uid, version, data, version, name)
 
     # Events
 
@@ -447,7 +471,7 @@ class Reflector:
         sequence = self._owner.sequence()
         return Event(
             id=f"{uid}/{about}" if uid else f"{self.resource.kind}/{self.namespace or ''}/{sequence[0]}.{sequence[1]}",
-            type=self.resource.event_type(what),
+            type=self._types[what],
             source=self._settings.source,
             origin=self._settings.cluster,
             subject=name,

@@ -14,6 +14,8 @@ from typing import Final
 
 import msgspec
 
+from watcher_sync.kubernetes_objects import DaemonSetObject, Object, PodObject, WorkloadObject
+
 _NAMED: Final = re.compile(r"(?:(?P<group>[a-z0-9.-]+)/)?(?P<version>v[0-9][a-z0-9]*)/(?P<kind>[A-Z][A-Za-z0-9]*)")
 
 WHOLE: Final = "application/json"
@@ -33,6 +35,8 @@ class Resource(msgspec.Struct, frozen=True):
     namespaced: bool = True
     metadata_only: bool = False
     """Nothing but its metadata is of use: a ReplicaSet only tells who owns whom."""
+    read_as: type[Object] | None = None
+    """What handlers read its objects as, where that is known."""
 
     @property
     def base(self) -> str:
@@ -63,11 +67,11 @@ def _event_type(kind: str, what: str) -> str:
 KNOWN: Final = {
     resource.plural: resource
     for resource in (
-        Resource("", "v1", "Pod", "pods"),
-        Resource("apps", "v1", "Deployment", "deployments"),
-        Resource("apps", "v1", "ReplicaSet", "replicasets", metadata_only=True),
-        Resource("apps", "v1", "StatefulSet", "statefulsets"),
-        Resource("apps", "v1", "DaemonSet", "daemonsets"),
+        Resource("", "v1", "Pod", "pods", read_as=PodObject),
+        Resource("apps", "v1", "Deployment", "deployments", read_as=WorkloadObject),
+        Resource("apps", "v1", "ReplicaSet", "replicasets", metadata_only=True, read_as=WorkloadObject),
+        Resource("apps", "v1", "StatefulSet", "statefulsets", read_as=WorkloadObject),
+        Resource("apps", "v1", "DaemonSet", "daemonsets", read_as=DaemonSetObject),
     )
 }
 

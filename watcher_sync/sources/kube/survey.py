@@ -94,7 +94,7 @@ def _list(
         part = Surveyed(resource=resource, namespace=namespace, begins=True, requests=discovered)
         try:
             for page in listing:
-                part.objects = [bytes(item) for item in page.items]
+                part.objects = list(page.texts())
                 part.requests += 1
                 yield part
                 part = Surveyed(resource=resource, namespace=namespace)

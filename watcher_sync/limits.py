@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long and how large is what the model keeps; said once, for those who decode it and those who store it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+Id = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
+"""An entity's id."""
+
+Text = Annotated[str, msgspec.Meta(max_length=255)]
+"""A short text: a name, a state, an id of something else."""
+
+LongText = Annotated[str, msgspec.Meta(max_length=65_535)]
+"""A message for people."""
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+"""A number of things, or an amount in the unit that the field's name ends with."""
