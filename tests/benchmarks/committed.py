@@ -104,7 +104,7 @@ def _figures(title: str, ours: Sequence[Pace], theirs: Sequence[Pace], *, size: 
             reference_unit="µs/event",
             ratio=statistics.median(own.processor / other.processor for own, other in zip(ours, theirs, strict=True)),
             samples=[pace.processor for pace in ours],
-            note="all its threads; without the processes of servers",
+            note="all its threads, and the driver's own process; without the servers",
         ),
     ]
 

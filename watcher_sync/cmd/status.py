@@ -29,6 +29,7 @@ from watcher_sync.exceptions import ConfigError, SchemaMissing, SourceError, Sto
 from watcher_sync.sources.base import Source
 from watcher_sync.storage import schema
 from watcher_sync.storage.database import translated
+from watcher_sync.storage.journal import first_since
 from watcher_sync.storage.store import Store
 
 NOVA_DRIVER = "oslo_messaging"
@@ -177,8 +178,9 @@ def _journaled(store: Store, source: str, since: datetime.datetime, event_type: 
     :raises StorageError: when the journal cannot be read.
     """
     journal = store.tables.journal
-    query = sa.select(journal.c.seq).where(journal.c.time >= since, journal.c.source == source).limit(1)
+    query = sa.select(journal.c.seq).where(journal.c.source == source).limit(1)
     if event_type is not None:
         query = query.where(journal.c.event_type == event_type)
     with translated(), store.engine.connect() as connection:
+        query = query.where(journal.c.seq >= first_since(connection, store.tables, since))
         return connection.execute(query).first() is not None

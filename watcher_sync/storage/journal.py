@@ -80,6 +80,26 @@ def read_since(connection: sa.Connection, tables: Tables, seq: int, limit: int) 
     return rows
 
 
+def first_since(connection: sa.Connection, tables: Tables, time: datetime.datetime) -> int:
+    """The first seq that was committed at that time or later; where there is none, the one that comes next.
+
+    Seq and time grow together, as far as the writers' clocks agree. So a few rows are looked at, and nobody has to
+    keep an index over the times.
+    """
+    t = tables.journal
+    next_seq = read_head(connection, tables) + 1
+    oldest = connection.execute(sa.select(sa.func.min(t.c.seq))).scalar()
+    low, high = next_seq if oldest is None else int(oldest), next_seq
+    while low < high:
+        middle = (low + high) // 2
+        found = connection.execute(sa.select(t.c.time).where(t.c.seq == middle)).scalar()
+        if found is None or found < time:  # it is not there: purged meanwhile
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
 def versions_text(kind: Kind, versions: Sequence[str]) -> str:
     """facet -> version, as kept in rows; facets that nobody wrote are left out."""
     return json_text({facet: version for facet, version in zip(kind.facets, versions, strict=True) if version})

@@ -14,7 +14,7 @@ import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.storage.database import translated
-from watcher_sync.storage.journal import read_head
+from watcher_sync.storage.journal import first_since, read_head
 from watcher_sync.storage.tables import Tables
 
 _CHUNK = 5000
@@ -77,8 +77,7 @@ def _purge_journal(engine: sa.Engine, tables: Tables, retention: Retention, now:
         if retention.journal_rows is not None:
             keep_after = read_head(connection, tables) - retention.journal_rows
         if retention.journal_age is not None:
-            old = sa.select(sa.func.max(table.c.seq)).where(table.c.time < now - retention.journal_age)
-            keep_after = max(keep_after, connection.execute(old).scalar() or 0)
+            keep_after = max(keep_after, first_since(connection, tables, now - retention.journal_age) - 1)
         first = connection.execute(sa.select(sa.func.min(table.c.seq))).scalar()
     if first is None:
         return 0

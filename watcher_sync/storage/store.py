@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
 import msgspec
 import sqlalchemy as sa
@@ -88,6 +89,11 @@ class Store:
         self._bury = statements.upsert(self.tables.tombstones, newer="seq")
         self._unbury = statements.delete(self.tables.tombstones, "kind", "id")
         self._journal = statements.insert(self.tables.journal)
+        head, leases = self.tables.journal_head, self.tables.leases
+        self._swap = {
+            (moves, fenced): statements.swap(head, leases, moves=moves, fenced=fenced)
+            for moves, fenced in ((True, True), (True, False), (False, True))
+        }
         self._cursor = statements.upsert(self.tables.source_cursors)
         self._quarantine = statements.keep_event(self.tables.quarantine)
         self._park = statements.keep_event(self.tables.parked)
@@ -221,15 +227,13 @@ class Store:
         moves = bool(commit.staged or commit.parked)
         if not moves and commit.fence is None:
             return
-        update = sa.update(head).values(seq=head.c.seq + len(commit.staged))
+        values: list[Any] = [len(commit.staged)]
         if moves:
-            update = update.where(head.c.seq == commit.generation)
+            values.append(commit.generation)
         if commit.fence is not None:
-            holds = sa.select(leases.c.name).where(
-                leases.c.name == commit.fence.name, leases.c.token == commit.fence.token
-            )
-            update = update.where(sa.exists(holds))
-        if connection.execute(update).rowcount == 1:
+            values += (commit.fence.name, commit.fence.token)
+        sql = self._swap[moves, commit.fence is not None]
+        if connection.exec_driver_sql(sql, tuple(values)).rowcount == 1:
             return
         if commit.fence is not None:
             token = connection.execute(

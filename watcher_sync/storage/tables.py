@@ -66,7 +66,7 @@ class Tables:
             "journal",
             metadata,
             sa.Column("seq", _AUTO, primary_key=True, autoincrement=False),
-            sa.Column("time", UtcDateTime(), nullable=False, index=True),
+            sa.Column("time", UtcDateTime(), nullable=False),
             sa.Column("kind", sa.String(64), nullable=False),
             sa.Column("entity_id", sa.String(255), nullable=False),
             sa.Column("change", sa.String(16), nullable=False),
@@ -193,7 +193,7 @@ class Tables:
             *(
                 sa.Index(f"ix_{declared.plural}_{name}", name)
                 for name in declared.indexes
-                if declared.fields[name].python is str
+                if declared.fields[name].python is str and name not in declared.coarse
             ),
             **_OPTIONS,
         )

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from tests.functional.storage.writing import cycle_on, head, meter, rows, seqs
@@ -50,6 +51,21 @@ def test_a_nul_in_a_name_is_kept_or_quarantined_and_never_stops_the_engine(store
     assert whole(store.load()) == whole(cycle.model)
     assert cycle.model.get("instance", "good").name == "x"
     assert refuses or cycle.model.get("instance", "nul").name == "a\0b"
+
+
+@pytest.mark.parametrize(("bad", "refused"), [("a\0b", ["postgresql"]), ("\ud800", ["postgresql", "mysql", "sqlite"])])
+def test_what_only_the_journal_would_hold_and_a_database_refuses_costs_its_own_event(store, bad, refused):
+    cycle = cycle_on(store)
+    events = [told(i, meter(f"m{i}", reading=i)) for i in range(9)]
+    events[4] = msgspec.structs.replace(events[4], id=bad)
+    cycle.run(Batch(events=events))
+    kept = [row.reason for row in rows(store, "quarantine")]
+    left = [4] if store.engine.dialect.name in refused else []
+    assert len(kept) == len(left)
+    assert all(reason.startswith("the database refuses it: ") for reason in kept)
+    assert {row.id for row in rows(store, "meters")} == {f"m{i}" for i in range(9) if i not in left}
+    assert seqs(store) == list(range(1, head(store) + 1))
+    assert whole(store.load()) == whole(cycle.model)
 
 
 @pytest.mark.parametrize("data", ["\ud800", {("a", "b"): 1}, object, 2**70, float("nan"), b"\xff\0", "x\0y", None])

@@ -14,6 +14,7 @@ from watcher_sync.events import Event
 from watcher_sync.exceptions import JournalPurged
 from watcher_sync.model.changes import Delete
 from watcher_sync.model.model import Model
+from watcher_sync.storage.journal import first_since
 from watcher_sync.storage.retention import Retention, purge
 
 DAY = datetime.timedelta(days=1)
@@ -53,6 +54,18 @@ def test_the_journal_is_cut_at_its_start_and_stays_gapless(store, given, left):
     assert seqs(store) == list(left)
     assert purged["journal"] == 12 - len(left)
     assert head(store) == 12
+
+
+@pytest.mark.parametrize("purged", [0, 5, 12])
+@pytest.mark.parametrize(
+    ("time", "seq"),
+    [(NOON - DAY, 1), (NOON, 1), (NOON + DAY, 3), (NOON + 1.5 * DAY, 5), (NOON + 5 * DAY, 11), (NOON + 6 * DAY, 13)],
+)
+def test_the_first_seq_since_a_time_is_found_in_what_the_journal_still_has(store, time, seq, purged):
+    history(store)
+    with store.engine.begin() as connection:
+        connection.execute(store.tables.journal.delete().where(store.tables.journal.c.seq <= purged))
+        assert first_since(connection, store.tables, time) == max(seq, purged + 1)
 
 
 def test_tombstones_and_quarantined_events_go_by_their_age(store):

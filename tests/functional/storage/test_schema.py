@@ -14,6 +14,7 @@ from tests.functional.storage.conftest import opened
 from tests.functional.storage.writing import kinds
 from watcher_sync.exceptions import SchemaMissing
 from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.model.kinds import Kinds
 from watcher_sync.storage import schema
 from watcher_sync.storage.tables import Tables
 
@@ -71,9 +72,23 @@ def test_a_database_of_another_release_is_refused(store):
 def test_an_upgrade_that_is_run_again_keeps_what_is_there(store):
     with store.engine.begin() as connection:
         connection.execute(sa.update(store.tables.journal_head).values(seq=17))
-    assert schema.upgrade(store.engine, store.tables) == "0006"
+    assert schema.upgrade(store.engine, store.tables) == schema.HEAD
     with store.engine.connect() as connection:
         assert connection.execute(sa.select(store.tables.journal_head)).all() == [(1, 17)]
+
+
+@pytest.mark.parametrize("revision", ["0001", "0002", "0003", "0004", "0005", "0006"])
+def test_a_database_of_any_release_before_becomes_what_is_declared(any_database_url, revision):
+    store = opened(any_database_url, builtin_kinds())
+    plain = Tables(Kinds())
+    schema.upgrade(store.engine, plain, revision)
+    with store.engine.begin() as connection:
+        connection.execute(sa.update(plain.journal_head).values(seq=17))
+    schema.upgrade(store.engine, store.tables)
+    assert differences(store.engine, store.tables) == []
+    with store.engine.connect() as connection:
+        assert connection.execute(sa.select(plain.journal_head)).all() == [(1, 17)]
+    store.engine.dispose()
 
 
 def test_the_revision_that_is_needed_is_that_of_the_last_migration():

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import datetime
 
+import msgspec
 import pytest
 
-from tests.functional.storage.writing import cycle_on, meter, rows
+from tests.functional.storage.writing import commit, cycle_on, journal, meter, rows
 from tests.simulated import told, whole
 from watcher_sync.engine.cycle import Batch
 from watcher_sync.model.changes import Upsert
@@ -23,7 +24,9 @@ TEXTS = [
     "null",
     "žluťoučký",
     "🦀",
-    "a\tb\nc",
+    "a\tb\nc\r\n\\.\n",
+    "\\N",
+    "\\.",
     " ",
 ]
 
@@ -36,6 +39,19 @@ def test_texts_that_mean_something_to_json_or_sql_are_written_as_they_are(store,
         cycle.run(Batch(events=batch))
     assert {row.id: row.owner for row in rows(store, "meters")} == {f"m{i}": text for i, text in enumerate(TEXTS)}
     assert whole(store.load()) == whole(cycle.model)
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_the_journal_has_the_same_texts_and_the_time_of_the_commit(store, alone):
+    now = datetime.datetime(2026, 3, 1, 12, 0, 0, 1, tzinfo=datetime.UTC)
+    store._now = lambda: now
+    cycle = cycle_on(store)
+    events = [msgspec.structs.replace(told(i, meter(f"m{i}", owner=text)), id=text) for i, text in enumerate(TEXTS)]
+    for batch in [[event] for event in events] if alone else [events]:
+        commit(cycle, *batch)
+    written = journal(store)
+    assert [(row.event_id, row.delta["owner"]) for row in written] == [(text, [None, text]) for text in TEXTS]
+    assert {row.time for row in written} == {now}
 
 
 @pytest.mark.parametrize("reading", [0, -1, 2**53 + 1, 2**63 - 1, -(2**63)])
