@@ -17,12 +17,14 @@ from stevedore import ExtensionManager
 
 from watcher_sync.conf import opts, reconcile
 from watcher_sync.dispatch import Dispatcher, load_handlers
+from watcher_sync.engine import intake
 from watcher_sync.engine.engine import Engine
 from watcher_sync.engine.supervision import MakeSource
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.kinds import Entity, Kinds
 from watcher_sync.sources.base import Source
+from watcher_sync.sources.hosting.source import HostedSource
 from watcher_sync.storage import schema
 from watcher_sync.storage.database import make_engine
 from watcher_sync.storage.leases import EngineLease
@@ -122,6 +124,8 @@ def _maker(conf: cfg.ConfigOpts, store: Store | None, name: str, drivers: dict[s
     cls(name, conf)  # thrown away: whether it can be made as configured
 
     def make() -> Source:
+        if cls.lives_apart and conf[f"source_{name}"].own_process:
+            return HostedSource(cls, name, conf, most=intake.most_in_hand(conf))
         return cls(name, conf, cursor=store.cursors().get(name) if store is not None else None)
 
     return make

@@ -27,7 +27,7 @@ from watcher_sync.dispatch import Dispatcher
 from watcher_sync.engine.companion import Companion
 from watcher_sync.engine.cycle import Batch, CommitCycle
 from watcher_sync.engine.housekeeping import Kept, Purger, SignsOfLife, SourceReporter
-from watcher_sync.engine.intake import Intake
+from watcher_sync.engine.intake import Intake, most_in_hand
 from watcher_sync.engine.leadership import Heartbeat
 from watcher_sync.engine.supervision import MakeSource, Supervisor
 from watcher_sync.engine.tally import Tally
@@ -70,7 +70,7 @@ class Engine:
         self.lease = lease
         self.tally = Tally()
         self.model = Model(store.kinds)
-        self.intake = Intake(limit=lambda: 4 * conf.engine.batch_size)
+        self.intake = Intake(limit=lambda: most_in_hand(conf))
         self._dispatcher = dispatcher
         self._sources = sources
         self._supervisors: dict[str, Supervisor] = {}

@@ -17,8 +17,15 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
+from oslo_config import cfg
+
 from watcher_sync.events import Event
 from watcher_sync.sources.base import Emit, IntakeClosed, Source
+
+
+def most_in_hand(conf: cfg.ConfigOpts) -> int:
+    """How many events of one source may be in hand before it has to wait."""
+    return 4 * int(conf.engine.batch_size)
 
 
 class Intake:

@@ -70,10 +70,14 @@ class Source(abc.ABC):
     :cvar options: ``oslo.config`` options of the driver, registered in the group ``source_<name>``.
     :cvar waits_for_ack: True when the driver emits nothing more until what it emitted is acked or
         released. The engine then commits at once instead of lingering for more.
+    :cvar lives_apart: True when the driver may be made in a process of its own (see ``sources/hosting``), and its
+        option ``own_process`` says whether it is. Such a driver keeps no cursor, and of the configuration it
+        reads its own group and ``[engine]`` only.
     """
 
     options: ClassVar[list[cfg.Opt]] = []
     waits_for_ack: ClassVar[bool] = False
+    lives_apart: ClassVar[bool] = False
 
     def __init__(self, name: str, conf: cfg.ConfigOpts, *, cursor: str | None = None) -> None:
         """:param name: the source's name; its options are ``conf['source_' + name]``.

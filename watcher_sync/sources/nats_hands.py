@@ -8,6 +8,11 @@ sleeps on it; what the engine says goes through a deque, and the table of what i
 Guaranteed: a message is in the queue once, however often it is delivered while in hand, and its settlement goes
 to the latest delivery. A settlement of another epoch than the present one is dropped: the server knows a message
 by its sequence only, and in a stream that was made anew the same number is another message.
+
+What is to be emitted alone is put aside until its turn comes: it is in hand, and prolonged like all the rest. If it
+ends the engine, one more delivery is counted for what is aside beside it, too. So the turns go up from the lowest
+sequence one time and down from the highest the next, as the deliveries are counted: what waited behind the one that
+ended the engine is before it the next time.
 """
 
 from __future__ import annotations
@@ -47,6 +52,8 @@ class Hands:
         self._settled: collections.deque[tuple[Sequence[Event], float | None]] = collections.deque()
         # The loop's alone: where the settlement goes.
         self._replies: dict[Key, str] = {}
+        # The loop's alone: which of them wait for their turn to be emitted alone.
+        self._aside: dict[Key, Arrived] = {}
 
     # Any thread
 
@@ -89,16 +96,39 @@ class Hands:
         """Whether everything is settled."""
         return not self._replies
 
+    @property
+    def aside(self) -> int:
+        """How many of them wait for :meth:`emit_one_aside`."""
+        return len(self._aside)
+
     def deliver(self, epoch: int, arrived: Arrived) -> None:
         """A message came; it is emitted unless it is in hand already."""
+        if not self._is_known(epoch, arrived):
+            self._arrive(epoch, arrived)
+
+    def put_aside(self, epoch: int, arrived: Arrived) -> None:
+        """A message came that is to be emitted alone; it is put aside unless it is in hand already."""
+        if not self._is_known(epoch, arrived):
+            self._aside[epoch, arrived.sequence] = arrived
+
+    def emit_one_aside(self) -> None:
+        """Have one of those that are put aside emitted."""
+        turn = max(arrived.deliveries for arrived in self._aside.values())
+        key = min(self._aside) if turn % 2 else max(self._aside)
+        self._arrive(key[0], self._aside.pop(key))
+
+    def _is_known(self, epoch: int, arrived: Arrived) -> bool:
+        """Whether it was in hand before; it is now."""
         key = (epoch, arrived.sequence)
         known = key in self._replies
         self._replies[key] = arrived.message.reply
-        if not known:
-            with self._changed:
-                self._arrived.append((epoch, arrived))
-                if len(self._arrived) == 1:
-                    self._changed.notify_all()
+        return known
+
+    def _arrive(self, epoch: int, arrived: Arrived) -> None:
+        with self._changed:
+            self._arrived.append((epoch, arrived))
+            if len(self._arrived) == 1:
+                self._changed.notify_all()
 
     def settlements(self, epoch: int | None) -> Iterator[tuple[str, bytes]]:
         """(subject, payload) of each publish that settles what the engine is done with.
@@ -119,12 +149,14 @@ class Hands:
         with self._changed:
             keys = [(came, arrived.sequence) for came, arrived in self._arrived]
             self._arrived.clear()
+        keys += self._aside
+        self._aside.clear()
         replies = [(key, self._replies.pop(key, "")) for key in keys]
         return [reply for (came, _), reply in replies if came == epoch and reply]
 
     def rest(self, epoch: int) -> list[str]:
         """Where to give back what is still in hand at the end; it is in hand no more."""
-        replies = [reply for (came, _), reply in self._replies.items() if came == epoch]
+        replies = self.held(epoch)
         self._replies.clear()
         return replies
 

@@ -23,13 +23,14 @@ is in hand is not emitted twice: its latest delivery is the one that is acknowle
 stream was made anew is not acknowledged at all: the same number is another message there.
 
 A message that has been delivered more often than max_deliveries is emitted as undecodable, and so goes to
-quarantine: it may be what kills the engine each time. From half of that on it is taken alone, so that those which
+quarantine: it may be what kills the engine each time. From half of that on it is emitted alone, so that those which
 were only in hand beside it, or beside a power cut, are done before they get there.
 
 Stop, step by step: an answer that is waited for before there is work is given up - no requests are made any
-more, the subscription is drained and what it still brings is given back at once - what waits for the emitting
-thread is given back - what the engine has is waited for - shortly before the deadline the rest is given back - a
-flush makes sure that the server knows - the connection is closed.
+more, the subscription is drained and what it still brings is given back at once - the server is made to clear away
+the requests that are open - what waits for the emitting thread is given back - what the engine has is waited for -
+shortly before the deadline the rest is given back - a flush makes sure that the server knows - the connection is
+closed.
 """
 
 from __future__ import annotations
@@ -66,6 +67,10 @@ _BACKOFF: Final = (0.1, 1.0)
 """Seconds between two attempts, at first and at most: soon back, and no burden on a server that is not there."""
 
 _LAG_EVERY: Final = 3.0
+_MUCH: Final = 1_000
+"""While so many messages are left behind, the server is not asked how many there are ..."""
+_NOT_ASKED: Final = 60.0
+"""... for so many seconds at most."""
 _REQUEST_TIMEOUT: Final = 3.0
 _CLOSE_TIMEOUT: Final = 1.0
 _LOOK: Final = 0.5
@@ -80,6 +85,7 @@ class NatsJetStreamSource(Source):
     """The driver ``nats_jetstream``."""
 
     options: ClassVar[list[cfg.Opt]] = nats_settings.OPTIONS
+    lives_apart: ClassVar[bool] = True
 
     def __init__(self, name: str, conf: cfg.ConfigOpts, *, cursor: str | None = None) -> None:
         """:raises ConfigError: naming the option that is wrong."""
@@ -358,6 +364,9 @@ class NatsJetStreamSource(Source):
             in_hand=lambda: len(hands),
             careful=self._careful,
             suspect_after=self._settings.suspect_after,
+            put_aside=lambda arrived: self._put_aside(epoch, arrived),
+            aside=lambda: hands.aside,
+            emit_one_aside=hands.emit_one_aside,
         )
         looking = asyncio.create_task(self._look(stream, attached, pulling))
         try:
@@ -365,20 +374,16 @@ class NatsJetStreamSource(Source):
             self._tell(SourceState.CONNECTED, "")
             await self._pull(client, attached, pulling)
             await pulling.end(self._left() if self._stopping.is_set() else _REQUEST_TIMEOUT)
-            if pulling.suspects:
-                await self._until_settled(client, epoch, attached.ack_wait / 3)
-                await pulling.give_back(pulling.suspects, 1.0)
             if self._stopping.is_set():
-                await self._finish(client, epoch, pulling)
+                await self._clear_requests(stream)
+                await self._finish(client, epoch)
         except (NatsError, OSError) as exc:
             self._error = self._error or exc
         finally:
             looking.cancel()
             await asyncio.gather(looking, return_exceptions=True)
-        self._careful = bool(pulling.suspects)
-        if pulling.suspects:
-            LOG.warning("source %s: %s", self.name, pulling.lost)
-        elif pulling.lost and not client.is_closed:
+        self._careful = False
+        if pulling.lost and not client.is_closed:
             self._tell(SourceState.DISCONNECTED, pulling.lost)
         return not (pulling.silent or client.is_closed)
 
@@ -402,16 +407,28 @@ class NatsJetStreamSource(Source):
     async def _settle(self, client: DirectClient, epoch: int) -> None:
         await client.publish_all(self._hands.settlements(epoch))
 
-    async def _until_settled(self, client: DirectClient, epoch: int, seconds: float) -> None:
-        """Until nothing is in hand any more, at most so long; a stop ends it."""
-        until = time.monotonic() + seconds
-        while not self._stopping.is_set() and not client.is_closed:
-            await self._settle(client, epoch)
-            if self._hands.empty or (left := until - time.monotonic()) <= 0:
-                break
-            await self._wait(min(_LOOK, left))
+    def _put_aside(self, epoch: int, arrived: Arrived) -> None:
+        if not self._hands.aside:
+            LOG.warning(
+                "source %s: the message %d was delivered %d times, and waits until it is alone",
+                self.name,
+                arrived.sequence,
+                arrived.deliveries,
+            )
+        self._hands.put_aside(epoch, arrived)
 
-    async def _finish(self, client: DirectClient, epoch: int, pulling: Pulling) -> None:
+    async def _clear_requests(self, stream: JetStream) -> None:
+        """Have the server clear away our last requests, whose inbox is gone, before anything is given back.
+
+        It does so when it is asked about the consumer. A server of the 2.9 series would take up what is given back for
+        a request that is left, lose sight of it until ack_wait is over, and deliver the message before its last one
+        once more instead.
+        """
+        with suppress(NotReady, TimeoutError):
+            async with asyncio.timeout(min(1.0, self._left() / 2)):
+                await stream.backlog()
+
+    async def _finish(self, client: DirectClient, epoch: int) -> None:
         """The stop, from the drained subscription to the flush."""
         back = self._hands.unemitted(epoch)
         while True:
@@ -423,7 +440,7 @@ class NatsJetStreamSource(Source):
                 break
             await self._wait(min(_LOOK, left))
         back += self._hands.rest(epoch)
-        await pulling.give_back(back, min(1.0, self._left() / 2))
+        await client.publish_all((reply, GIVE_BACK) for reply in back)
         async with asyncio.timeout(self._left()):
             await client.flush()
 
@@ -432,8 +449,19 @@ class NatsJetStreamSource(Source):
         return max(0.1, self._deadline - time.monotonic())
 
     async def _look(self, stream: JetStream, attached: Attached, pulling: Pulling) -> None:
-        """Ask for the backlog every few seconds, and notice when the consumer is another one."""
+        """Ask for the backlog every few seconds, and notice when the consumer is another one.
+
+        While much is left behind it is not asked for, because each message tells, too: a server of the 2.9 series that
+        is asked in the midst of a large file counts the rest of it again with every message from then on.
+        """
+        asked_at = time.monotonic()
         while True:
+            left = pulling.left_behind()
+            if left is not None and left >= _MUCH and time.monotonic() - asked_at < _NOT_ASKED:
+                self._lag = left
+                await asyncio.sleep(_LAG_EVERY)
+                continue
+            asked_at = time.monotonic()
             try:
                 backlog = await stream.backlog()
             except NotReady as exc:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import httpx
+import pytest
 from selenium.webdriver.remote.webdriver import WebDriver
 
 from tests.functional.engine.driving import wait_until
@@ -76,6 +77,7 @@ def test_an_open_entity_follows_its_changes_and_tells_of_its_end(page: Page, clo
     assert "deleted" in page.text(".history li:first-child")
 
 
+@pytest.mark.alone
 def test_a_thousand_hosts_and_twenty_thousand_instances_are_painted_within_two_seconds(
     postgresql_store: Store,
     serve: Callable[..., httpx.Client],

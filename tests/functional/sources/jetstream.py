@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 import nats
 from nats.js.api import ConsumerConfig, StreamConfig
+from nats.js.errors import NotFoundError
 from oslo_config import cfg
 
 from tests.functional.sources.listening import Engine, wait_until
@@ -84,8 +85,11 @@ class Dcm:
         return self.do(self.js.stream_info(STREAM))
 
     def settled(self) -> bool:
-        """Whether every message of the stream is acknowledged."""
-        info = self.consumer()
+        """Whether every message of the stream is acknowledged; nobody's is before there is a consumer."""
+        try:
+            info = self.consumer()
+        except NotFoundError:
+            return False
         return info.num_pending == 0 and info.num_ack_pending == 0
 
     def publish(self, *bodies: bytes, subject: str = "dcm.vm", headers: dict[str, str] | None = None) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import re
 import signal
@@ -195,20 +196,26 @@ def test_a_server_that_is_killed_under_load_is_back_in_use_within_two_seconds_of
     assert max(pauses) < 2, pauses
 
 
-def test_what_was_in_hand_when_the_connection_broke_is_acked_by_the_next_one(own_nats: Server, dcm: Dcm) -> None:
+@pytest.mark.parametrize(("ending", "most"), [("stop", 1), ("kill", 2)])
+def test_what_was_in_hand_when_the_connection_broke_is_acked_by_the_next_one(
+    own_nats: Server, dcm: Dcm, ending: str, most: int
+) -> None:
     dcm.make_stream()
     dcm.publish(*(cloud_event(n) for n in range(5)))
     engine = Engine(acks=False)
     with reading(engine, own_nats.url, ack_wait=60.0) as source:
         wait_until(lambda: len(engine.events) == 5)
-        own_nats.kill()
+        getattr(own_nats, ending)()
         disconnected(source, "")
         source.ack(engine.events)
         own_nats.start()
         connected(source)
         wait_until(dcm.settled)
-        # A server that was killed may have forgotten some deliveries, and make them again before it hears the acks.
-        assert {event.id for event in engine.events} == {f"e-{n}" for n in range(5)}
+    came = collections.Counter(event.id for event in engine.events)
+    assert set(came) == {f"e-{n}" for n in range(5)}
+    # A server writes down a little later what it has delivered. One that is killed before may know nothing of it, and
+    # then of no ack either: it delivers once more, for the first time as it believes.
+    assert max(came.values()) <= most, came
 
 
 def test_a_frozen_server_is_noticed_and_used_again(own_nats: Server, dcm: Dcm) -> None:

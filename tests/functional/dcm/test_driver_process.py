@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The driver's own process, under an engine that works."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import psutil
+
+from tests.functional.dcm.flowing import Flow, flowing, worked_off
+from tests.functional.engine.driving import EngineProcess, Installation, scaled, wait_until
+from tests.functional.sources.jetstream import Dcm
+
+Site = Callable[..., Installation]
+KILLS = 5
+
+
+def drivers_of(engine: EngineProcess) -> list[psutil.Process]:
+    """The processes of its drivers."""
+    found = psutil.Process(engine.pid).children(recursive=True)
+    return [process for process in found if "watcher_sync.sources.hosting" in process.cmdline()]
+
+
+def test_a_driver_that_is_killed_is_made_anew_and_nothing_is_lost(sqlite_url: str, site: Site, dcm: Dcm) -> None:
+    flow = Flow(seed=31, rows=200, messages=scaled(6_000))
+    made = site(sqlite_url, source_dcm__ack_wait=1)
+    flow.make_rows(made)
+    engine = made.engine(made.config())
+    rng = random.Random(1)
+    with flowing(dcm, flow.messages, rate=1_000):
+        for _ in range(KILLS):
+            head = made.head()
+            wait_until(lambda head=head: made.head() > head + rng.randint(1, 100) and drivers_of(engine), 60, "load")
+            for process in drivers_of(engine):
+                process.kill()
+    worked_off(dcm, len(flow.messages))
+    assert engine.log.count("its process died, exit status -9") >= 1
+    assert engine.log.count("The source dcm runs again") >= 1
+    assert len(drivers_of(engine)) == 1
+    assert engine.terminate()[0] == 0, engine.log[-4000:]
+    flow.check(made)
+
+
+def test_the_driver_ends_with_its_engine(sqlite_url: str, site: Site, dcm: Dcm) -> None:
+    made = site(sqlite_url)
+    for end in (EngineProcess.terminate, EngineProcess.kill):
+        engine = made.engine(made.config())
+        engine.wait_for_log("source dcm: listening")
+        (driver,) = drivers_of(engine)
+        end(engine)
+        wait_until(lambda driver=driver: not driver.is_running(), 3, "the end of the driver")
+
+
+def test_a_driver_may_live_in_the_engine(sqlite_url: str, site: Site, dcm: Dcm) -> None:
+    flow = Flow(seed=32, rows=20, messages=200)
+    made = site(sqlite_url, source_dcm__own_process="false")
+    flow.make_rows(made)
+    engine = made.engine(made.config())
+    engine.wait_for_log("source dcm: listening")
+    assert drivers_of(engine) == []
+    with flowing(dcm, flow.messages):
+        pass
+    worked_off(dcm, len(flow.messages))
+    assert engine.terminate()[0] == 0, engine.log[-4000:]
+    flow.check(made)

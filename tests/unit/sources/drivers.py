@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Drivers that do as they are told by their options; made here, or in a process of their own."""
+
+from __future__ import annotations
+
+import datetime
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from oslo_config import cfg
+
+from watcher_sync.events import Event
+from watcher_sync.sources.base import Emit, IntakeClosed, Source, SourceState, SourceStatus
+
+LOG = logging.getLogger("watcher_sync.tests.drivers")
+TIME = datetime.datetime(2026, 1, 2, 3, 4, 5, 678901, datetime.UTC)
+
+
+def event_of(number: int) -> Event:
+    """One with something in every field."""
+    return Event(
+        id=f"e-{number}",
+        type="dcm.vm",
+        source="dcm",
+        origin="dcm/providers/p1",
+        subject=f"vm-{number}",
+        time=TIME,
+        data=b'{"status": "RUNNING", "text": "\\u00e9"}',
+        channel="dcm.vm",
+        sequence=(1_700_000_000_000_000, number),
+        deliveries=number + 1,
+        undecodable="it is not" if number % 2 else None,
+    )
+
+
+class Talkative(Source):
+    """Emits so many events, ``size`` at once, and writes down what becomes of them."""
+
+    lives_apart: ClassVar[bool] = True
+    options: ClassVar[list[cfg.Opt]] = [
+        cfg.BoolOpt("own_process", default=True),
+        cfg.IntOpt("count", default=10),
+        cfg.IntOpt("size", default=4),
+        cfg.StrOpt("diary"),
+        cfg.StrOpt("secret", default="pa$$word", secret=True),
+        cfg.ListOpt("servers", default=["nats://one", "nats://two"]),
+        cfg.FloatOpt("stops_after", default=0.0),
+        cfg.StrOpt("fails", default=""),
+    ]
+
+    def __init__(self, name: str, conf: cfg.ConfigOpts, *, cursor: str | None = None) -> None:
+        super().__init__(name, conf, cursor=cursor)
+        self._stopped = threading.Event()
+        self._emitted = 0
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def start(self, emit: Emit) -> None:
+        if self.group.fails == "start":
+            raise RuntimeError("no such stream")
+        self._emit = emit
+        LOG.warning("%s talks to %s", self.name, ",".join(self.group.servers))
+        self.note("secret", self.group["secret"], self.conf.engine.batch_size)
+        self._thread.start()
+
+    def _run(self) -> None:
+        number = 0
+        while number < self.group.count and not self._stopped.is_set():
+            lot = [event_of(n) for n in range(number, min(number + self.group.size, self.group.count))]
+            try:
+                self._emit(lot)
+            except IntakeClosed:
+                self.note("closed", lot[0].id)
+                return
+            number += len(lot)
+            self._emitted = number
+        if self.group.fails == "garbage":
+            os.write(int(sys.argv[2]), (1).to_bytes(4) + b"\xc1")
+        elif self.group.fails == "end":
+            os._exit(0)
+
+    def ack(self, events: Sequence[Event]) -> None:
+        if self.group.fails == "ack":
+            raise RuntimeError("a bug")
+        self.note("acked", *(event.id for event in events))
+
+    def release(self, events: Sequence[Event], delay: float) -> None:
+        self.note("released", delay, *(event.id for event in events))
+
+    def stop(self, deadline: float) -> None:
+        self._stopped.set()
+        time.sleep(self.group.stops_after)
+        self.note("stopped", deadline - time.monotonic() > 0)
+
+    def status(self) -> SourceStatus:
+        if self.group.fails == "status" and self._emitted == self.group.count:
+            raise RuntimeError("no idea")
+        return SourceStatus(state=SourceState.CONNECTED, detail="well", lag=self._emitted, last_event_at=TIME)
+
+    def reach(self) -> None:
+        self.note("reached")
+
+    def note(self, *words: Any) -> None:
+        with Path(self.group.diary).open("a") as file:
+            file.write(" ".join(str(word) for word in words) + "\n")
