@@ -5,9 +5,13 @@ The client library puts each message that it has read into an object and a queue
 subscription takes it; and it makes of each publish a command of its own, checks the subject and wakes the task that
 writes. Here a message goes from the parser straight to who listens, and the answers to a batch are one command.
 
+The library writes a PING past what still waits to be written. So the PONG that a flush, or the end of a subscription,
+waits for said nothing of what had been sent just before; here it does.
+
 What is used of the library beyond its public names: ``_process_msg`` and ``_process_headers``, which its parser and
-itself call for each message, ``_send_command`` and ``_flush_pending``, which every publish ends with, ``_error_cb``,
-and a subscription's ``_id``. A test holds them against the installed version.
+itself call for each message, ``_send_command`` and ``_flush_pending``, which every publish ends with, ``_send_ping``,
+which every flush begins with, ``_pending`` and ``_transport``, which its flusher empties into one another,
+``_error_cb``, and a subscription's ``_id``. Tests hold them against the installed version.
 
 Guaranteed: messages are handed over in the order of their arrival, with headers or without; what a listener raises
 goes to the error callback, and the connection lives on. For the event loop's thread alone.
@@ -15,6 +19,7 @@ goes to the error callback, and the connection lives on. For the event loop's th
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 
 import msgspec
@@ -70,6 +75,12 @@ class DirectClient(Client):
             self.stats["out_msgs"] += len(lines)
             await self._send_command(b"".join(lines))
             await self._flush_pending()
+
+    async def _send_ping(self, future: asyncio.Future[bool] | None = None) -> None:
+        if self.is_connected and self._pending:
+            self._transport.writelines(self._pending)  # type: ignore[union-attr]
+            self._pending, self._pending_data_size = [], 0
+        await super()._send_ping(future)
 
     async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
         listener = self._listeners.get(sid)

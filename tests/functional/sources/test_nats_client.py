@@ -41,6 +41,7 @@ async def until(condition: Callable[[], bool]) -> None:
         ("_process_headers", ["self", "headers"]),
         ("_send_command", ["self", "cmd", "priority"]),
         ("_flush_pending", ["self", "force_flush"]),
+        ("_send_ping", ["self", "future"]),
     ],
 )
 def test_what_is_used_of_the_librarys_private_names_is_as_it_was(name: str, parameters: list[str]) -> None:
