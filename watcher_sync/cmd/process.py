@@ -25,13 +25,15 @@ _QUIET = ("amqp=WARN", "amqplib=WARN", "sqlalchemy=WARN", "oslo.messaging=WARN",
 
 
 def prepare() -> None:
-    """Before anything else: threads are native ones, and the garbage collector looks seldom.
+    """Before anything else: threads are native ones, they take turns soon, and the garbage collector looks seldom.
 
-    Events come and go by the ten thousand a second, without cycles; at the default thresholds the
-    collector would spend a fifth of the time on looking at them.
+    The thread that waits for the database is not to wait for the interpreter as well, each time when an answer came.
+    And events come and go by the ten thousand a second, without cycles; at the default thresholds the collector would
+    spend a fifth of the time on looking at them.
     """
     backend.init_backend(backend.BackendType.THREADING)
     gc.set_threshold(50_000, 20, 50)
+    sys.setswitchinterval(0.002)  # seconds
 
 
 def make_conf(

@@ -26,10 +26,11 @@ same database.
         max=10_000,
         mutable=True,
         help="""
-How many events one database transaction holds at most.
+How many events are collected for one database transaction.
 
-Larger batches raise the throughput and the memory needed; past 1,000 little is gained. Can be changed
-by SIGHUP.
+While more wait than that, up to four batches share a transaction, and the next ones are dispatched while the
+database works at it; up to ten batches of a source are in the engine's hands then. Larger batches raise the
+throughput and the memory needed. Can be changed by SIGHUP.
 """,
     ),
     cfg.FloatOpt(

@@ -21,6 +21,7 @@ import datetime
 import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 
 import msgspec
 from oslo_log import log as logging
@@ -32,9 +33,10 @@ from watcher_sync.exceptions import HeadMoved, InvalidEvent, JournalPurged, NotY
 from watcher_sync.model.changes import Outcome
 from watcher_sync.model.model import Model, Written
 from watcher_sync.model.transaction import Transaction
+from watcher_sync.storage.commits import Commit, Fence, Prepared
 from watcher_sync.storage.kept import Parked, Quarantined
 from watcher_sync.storage.parking import ParkedEvents
-from watcher_sync.storage.store import Commit, Fence, Store
+from watcher_sync.storage.store import Store
 
 LOG = logging.getLogger(__name__)
 
@@ -61,6 +63,18 @@ class Dispatched(msgspec.Struct):
     outcomes: list[Outcome]
     quarantined: list[Quarantined]
     parked: list[Parked]
+
+
+class Step(msgspec.Struct, eq=False):
+    """A batch on its way: dispatched, with its statements ready, then handed to the database."""
+
+    batch: Batch
+    work: Dispatched
+    began: float
+    prepared: Prepared | None = None
+    """None where there is nothing to write."""
+    future: Future[float] | None = None
+    """What the database makes of it; None before it was handed over, and where there is nothing to write."""
 
 
 class CommitCycle:
@@ -176,36 +190,88 @@ class CommitCycle:
     def _commit(self, batch: Batch, dispatch: Callable[[Transaction, Sequence[Event]], Dispatched]) -> None:
         while True:
             work = dispatch(Transaction(self.model, now=self._now), batch.events)
-            commit = Commit(
-                generation=self.model.generation,
-                staged=work.transaction.staged(),
-                cursors=batch.cursors,
-                quarantined=work.quarantined,
-                parked=work.parked,
-                unparked=batch.unparked,
-                released=batch.released,
-                fence=self._fence(),
-            )
-            if commit.is_empty():
-                break
-            began = self._monotonic()
-            try:
-                self.store.commit(commit)
-            except HeadMoved:
-                self.tally.conflicts += 1
-                self.follow()
-                continue
-            self.tally.commit_seconds.observe(self._monotonic() - began)
-            self.tally.commits += 1
-            self.tally.changes += len(commit.staged)
-            LOG.debug("Committed %d events as %d changes", len(batch.events), len(commit.staged))
+            commit = self._commit_of(batch, work)
+            if not commit.is_empty():
+                began = self._monotonic()
+                try:
+                    self.store.commit(commit)
+                except HeadMoved:
+                    self.tally.conflicts += 1
+                    self.follow()
+                    continue
+                self._count(commit, batch, self._monotonic() - began)
             break
-        written = work.transaction.written()
+        self._publish(batch, work)
+
+    def _commit_of(self, batch: Batch, work: Dispatched) -> Commit:
+        return Commit(
+            generation=work.transaction.base_generation,
+            staged=work.transaction.staged(),
+            cursors=batch.cursors,
+            quarantined=work.quarantined,
+            parked=work.parked,
+            unparked=batch.unparked,
+            released=batch.released,
+            fence=self._fence(),
+        )
+
+    def _count(self, commit: Commit, batch: Batch, seconds: float) -> None:
+        self.tally.commit_seconds.observe(seconds)
+        self.tally.commits += 1
+        self.tally.changes += len(commit.staged)
+        LOG.debug("Committed %d events as %d changes", len(batch.events), len(commit.staged))
+
+    def _publish(self, batch: Batch, work: Dispatched) -> None:
         self.model.publish(work.transaction)
         self.tally.count(batch.events, work.outcomes)
         for parked in work.parked:
             self._awaited[parked.kind, parked.entity_id] += 1
-        self._notice(written)
+        self._notice(work.transaction.written())
+
+    # One batch in steps, while the one before it is under way
+
+    def stage(self, batch: Batch, *, on: Step | None = None) -> Step:
+        """Dispatch a batch and make its statements. Nothing is written.
+
+        :param on: a step that is under way. If it does not land, or sets parked events free, what is staged here is
+            worth nothing.
+        :raises RowRefused: a value can never be written; :meth:`run` finds the event.
+        """
+        began = self._monotonic()
+        transaction = Transaction(self.model, on=on.work.transaction if on is not None else None, now=self._now)
+        step = Step(batch, self._dispatch(transaction, batch.events), began)
+        commit = self._commit_of(batch, step.work)
+        if not commit.is_empty():
+            step.prepared = self.store.prepare(commit)
+        return step
+
+    def launch(self, step: Step) -> None:
+        """Hand a step to the database; the one that it was staged on has landed."""
+        step.work.transaction.published()
+        if step.prepared is not None:
+            step.future = self.store.begin(step.prepared)
+
+    def land(self, step: Step) -> None:
+        """Wait until the step is committed, and publish it.
+
+        :raises HeadMoved: another writer was first; nothing was written.
+        :raises StorageError: as :meth:`~watcher_sync.storage.store.Store.commit` does.
+        """
+        if step.future is not None and step.prepared is not None:
+            try:
+                seconds = step.future.result()
+            except HeadMoved:
+                self.tally.conflicts += 1
+                raise
+            self._count(step.prepared.commit, step.batch, seconds)
+        self._publish(step.batch, step.work)
+        self.tally.batch_events.observe(len(step.batch.events))
+        self.tally.batch_seconds.observe(self._monotonic() - step.began)
+
+    @property
+    def has_due(self) -> bool:
+        """Whether parked events are to be taken up, by :meth:`catch_up` or :meth:`run`."""
+        return bool(self._due)
 
     def _notice(self, written: Iterable[Written]) -> None:
         """Remember which of these entities exist now and have parked events waiting for them."""

@@ -15,6 +15,7 @@ again with back-off, at less than one attempt a second, and the sources are held
 
 from __future__ import annotations
 
+import collections
 import random
 import threading
 import time
@@ -27,8 +28,9 @@ from watcher_sync.dispatch import Dispatcher
 from watcher_sync.engine.companion import Companion
 from watcher_sync.engine.cycle import Batch, CommitCycle
 from watcher_sync.engine.housekeeping import Kept, Purger, SignsOfLife, SourceReporter
-from watcher_sync.engine.intake import Intake, most_in_hand
+from watcher_sync.engine.intake import JOINED, Intake, most_in_hand
 from watcher_sync.engine.leadership import Heartbeat
+from watcher_sync.engine.pipeline import Pipeline
 from watcher_sync.engine.supervision import MakeSource, Supervisor
 from watcher_sync.engine.tally import Tally
 from watcher_sync.events import Event
@@ -45,8 +47,14 @@ _FIRST_RETRY = 1.2
 _LONGEST_RETRY = 4.0
 """Seconds between two attempts at a database that is away: less than one a second, and soon back."""
 
+_FLOW = 2.0
+"""Seconds after which the engine looks after other things than batches, however many wait."""
+
 _REDELIVER = 1.0
 """Seconds after which what was not committed may be delivered again."""
+
+Taken = Sequence[tuple[Source, Sequence[Event]]]
+"""Events of one batch, with the sources that they are acked to."""
 
 
 class Engine:
@@ -273,27 +281,71 @@ class Engine:
             signs.persist_if_due()
 
     def _step(self, *, timeout: float) -> bool:
-        """One batch; False when there was none."""
-        taken = self.intake.take(self.conf.engine.batch_size, linger=self.conf.engine.batch_linger, timeout=timeout)
+        """One batch, or, while whole ones wait, one upon the other; False when there was none."""
+        size, linger = self.conf.engine.batch_size, self.conf.engine.batch_linger
+        taken = self.intake.take(size, linger=linger, timeout=timeout)
         if not taken:
             return False
-        committed = False
-        try:
-            committed = self._commit(taken)
-        finally:
-            for source, events in taken:
-                if committed:
-                    source.ack(events)
-                else:
-                    source.release(events, _REDELIVER)
-                self.intake.done(source, len(events))
+        if self._is_pressed():
+            self._flow(taken)
+        else:
+            committed = False
+            try:
+                committed = self._commit(_batch(taken))
+            finally:
+                self._settle(taken, committed)
         return True
 
-    def _commit(self, taken: Sequence[tuple[Source, Sequence[Event]]]) -> bool:
-        """Commit, through any outage; False when it must be given up."""
+    def _is_pressed(self) -> bool:
+        """Whether a whole batch waits."""
+        return self.intake.waiting() >= int(self.conf.engine.batch_size)
+
+    def _flow(self, taken: Taken) -> None:
+        """Dispatch each batch while the database works at the one before it, and join those that wait."""
         assert self._cycle is not None
-        batch = Batch(events=[e for _, events in taken for e in events], cursors=_cursors(taken))
-        uncertain = False
+        in_hand: collections.deque[Taken] = collections.deque()
+
+        def settle(one: Taken, committed: bool) -> None:
+            in_hand.popleft()
+            if committed:
+                self._report_back()
+            self._settle(one, committed)
+
+        def again(batch: Batch | None) -> bool:
+            return self._commit(batch or Batch(events=()), uncertain=True)
+
+        pipeline = Pipeline(self._cycle, again=again, settle=settle)
+        stopping = self._stopping.is_set()
+        until = self._deadline if stopping else time.monotonic() + _FLOW
+        try:
+            while taken:
+                in_hand.append(taken)
+                pipeline.add(taken, _batch(taken))
+                turns = self._lost.is_set() or self._stopping.is_set() is not stopping
+                if turns or time.monotonic() >= until or not self._is_pressed():
+                    break
+                taken = self.intake.take(JOINED * self.conf.engine.batch_size, linger=0, timeout=0)
+        finally:
+            try:
+                pipeline.end()
+            finally:
+                for one in in_hand:
+                    self._settle(one, committed=False)
+
+    def _settle(self, taken: Taken, committed: bool) -> None:
+        for source, events in taken:
+            if committed:
+                source.ack(events)
+            else:
+                source.release(events, _REDELIVER)
+            self.intake.done(source, len(events))
+
+    def _commit(self, batch: Batch, *, uncertain: bool = False) -> bool:
+        """Commit, through any outage; False when it must be given up.
+
+        :param uncertain: the journal may be past the model, perhaps by this very batch.
+        """
+        assert self._cycle is not None
         for pause in self._pauses():
             try:
                 if uncertain:
@@ -410,7 +462,11 @@ class _Pauses:
         return pause + random.uniform(0, 0.3)  # noqa: S311 - jitter
 
 
-def _cursors(taken: Sequence[tuple[Source, Sequence[Event]]]) -> dict[str, str]:
+def _batch(taken: Taken) -> Batch:
+    return Batch(events=[e for _, events in taken for e in events], cursors=_cursors(taken))
+
+
+def _cursors(taken: Taken) -> dict[str, str]:
     """source -> the position after the last of its events in the batch."""
     cursors: dict[str, str] = {}
     for source, events in taken:

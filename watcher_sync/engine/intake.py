@@ -22,10 +22,18 @@ from oslo_config import cfg
 from watcher_sync.events import Event
 from watcher_sync.sources.base import Emit, IntakeClosed, Source
 
+JOINED = 4
+"""Batches that are committed together while so many wait: the fewer commits, and the fewer rows, because what they do
+to one entity is written once."""
+
 
 def most_in_hand(conf: cfg.ConfigOpts) -> int:
-    """How many events of one source may be in hand before it has to wait."""
-    return 4 * int(conf.engine.batch_size)
+    """How many events of one source may be in hand before it has to wait.
+
+    There is room for what is under way to the database, for as much that is dispatched meanwhile, and for two batches
+    that wait.
+    """
+    return (2 * JOINED + 2) * int(conf.engine.batch_size)
 
 
 class Intake:

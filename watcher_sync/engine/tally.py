@@ -53,7 +53,7 @@ class Tally:
         self.changes = 0
         """Journal rows written."""
         self.batch_events = Distribution(EVENTS)
-        """Events of each batch."""
+        """Events of each commit: of one batch, or of several that were joined."""
         self.batch_seconds = Distribution(SECONDS)
         """From a batch's first dispatch to its commit, conflicts and parked events that it set free included."""
         self.commit_seconds = Distribution(SECONDS)

@@ -11,13 +11,16 @@ referred to; a field that follows from other entities is computed again when one
 view inside the batch is as whole as one between two batches.
 
 An event that fails leaves nothing behind: what it staged is put back step by step.
+
+A transaction may lie on another one that is under way to the database. It is worth nothing unless that one
+is committed and published first.
 """
 
 from __future__ import annotations
 
 import collections
 import datetime
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -83,11 +86,15 @@ class Transaction:
     Belongs to the model's writer thread.
     """
 
-    def __init__(self, model: Model, *, now: Callable[[], datetime.datetime] | None = None) -> None:
+    def __init__(
+        self, model: Model, *, on: Transaction | None = None, now: Callable[[], datetime.datetime] | None = None
+    ) -> None:
+        """:param on: one that is finished and not published yet; what it staged counts as if it were."""
+        self._under: Model | Transaction = model if on is None else on
         self.model = model
         self.kinds = model.kinds
         self._kinds = model.kinds.by_name
-        self.base_generation = model.generation
+        self.base_generation = model.generation if on is None else on.head
         self.heard: dict[str, dict[str, datetime.datetime]] = {}
         self._now = (now or _utcnow)()
         self._staged: dict[Key, Staged] = {}
@@ -106,19 +113,38 @@ class Transaction:
     def get(self, kind: str, entity_id: str) -> Entity | None:
         """The entity as the batch has it so far, or None. O(1)."""
         staged = self._staged.get((kind, entity_id))
-        return staged.entity if staged is not None else self.model.get(kind, entity_id)
+        return staged.entity if staged is not None else self._under.get(kind, entity_id)
+
+    def tombstone(self, kind: str, entity_id: str) -> Tombstone | None:
+        """What is remembered of a deleted entity, as the batch has it so far. O(1)."""
+        staged = self._staged.get((kind, entity_id))
+        return staged.tombstone if staged is not None else self._under.tombstone(kind, entity_id)
 
     def by(self, kind: str, index: str, value: Any) -> Collection[Entity]:
         """The entities whose indexed field has this value, as the batch has them so far."""
-        return [entity for i in self._ids(kind, index, str(value)) if (entity := self.get(kind, i)) is not None]
+        return [entity for i in self.indexed_ids(kind, index, str(value)) if (entity := self.get(kind, i)) is not None]
+
+    def indexed_ids(self, kind: str, index: str, value: str) -> set[str]:
+        """Ids by indexed value as the batch has them so far, not to be kept or changed. O(1), or O(number found)."""
+        ids = self._under.indexed_ids(kind, index, value)
+        where = (kind, index)
+        left = self._left[where].get(value) if where in self._left else None
+        joined = self._joined[where].get(value) if where in self._joined else None
+        if left:
+            ids = ids - left
+        return ids | joined if joined else ids
+
+    def published(self) -> None:
+        """What this one lies on is published: from now on it lies on the model."""
+        self._under = self.model
 
     def staged(self) -> Collection[Staged]:
         """What was touched, in the order of seq, which is the order of the first touch."""
         return self._staged.values()
 
-    def written(self) -> list[Written]:
-        """What the model must write when this is committed."""
-        return [Written(s.kind.name, s.id, s.entity, s.tombstone) for s in self._staged.values()]
+    def written(self) -> Iterator[Written]:
+        """What the model must write when this is committed, or has written."""
+        return (Written(s.kind.name, s.id, s.entity, s.tombstone) for s in self._staged.values())
 
     def joined(self) -> Collection[tuple[Where, Ids]]:
         """For each indexed value, the entities that have it now and did not before."""
@@ -261,7 +287,7 @@ class Transaction:
             self._write(event, kind, entity_id, entity, values, entity.versions)
 
     def _is_referred_to(self, kind_name: str, entity_id: str) -> bool:
-        return any(self._ids(other, field, entity_id) for other, field in self.kinds.implying(kind_name))
+        return any(self.indexed_ids(other, field, entity_id) for other, field in self.kinds.implying(kind_name))
 
     # Staging and undo
 
@@ -280,8 +306,8 @@ class Transaction:
         staged = self._staged.get(key)
         if staged is not None:
             return staged.entity, staged.tombstone
-        entity = self.model.get(*key)
-        return entity, None if entity is not None else self.model.tombstone(*key)
+        entity = self._under.get(*key)
+        return entity, None if entity is not None else self._under.tombstone(*key)
 
     def _create(
         self, event: Event, kind: Kind, entity_id: str, values: dict[str, Any], versions: list[Version]
@@ -383,7 +409,7 @@ class Transaction:
         for follower, follow in self.kinds.followers[followed]:
             values = {str(getattr(state, follow.field)) for state in states if state is not None}
             for value in values:
-                self._unsettled.update(((follower, i), None) for i in self._ids(follower, follow.index, value))
+                self._unsettled.update(((follower, i), None) for i in self.indexed_ids(follower, follow.index, value))
 
     def _put_back(self) -> None:
         while self._undo:
@@ -447,15 +473,6 @@ class Transaction:
                 concerned.update(index_values(now))
             for value in concerned:
                 self._unsettled[reference.kind, value] = None
-
-    def _ids(self, kind: str, index: str, value: str) -> set[str]:
-        ids = self.model.indexed_ids(kind, index, value)
-        where = (kind, index)
-        left = self._left[where].get(value) if where in self._left else None
-        joined = self._joined[where].get(value) if where in self._joined else None
-        if left:
-            ids = ids - left
-        return ids | joined if joined else ids
 
 
 def _join(into: Ids, value: str, entity_id: str) -> None:

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from watcher_sync.model.kinds import Entity, Kind
 from watcher_sync.model.transaction import Staged
-from watcher_sync.storage.statements import Row, RowWriter, Statements
+from watcher_sync.storage.statements import RowWriter, Statement, Statements
 
 _FEW = 4
 """Rows below which statements of their own are not worth it."""
@@ -38,8 +38,8 @@ class EntityRows:
         self._part_of = {field.name: field.facet or field.name for field in kind.fields.values()}
         self._parts: dict[frozenset[str], RowWriter] = {}
 
-    def write(self, connection: sa.Connection, changed: Sequence[tuple[Staged, str]]) -> None:
-        """Have the rows say what the entities say.
+    def statements(self, changed: Sequence[tuple[Staged, str]]) -> list[Statement]:
+        """What has the rows say what the entities say.
 
         :param changed: entities that exist, with their versions as text.
         """
@@ -53,18 +53,25 @@ class EntityRows:
                 parts.setdefault(frozenset([part_of[name] for name in staged.touched]), []).append((entity, versions))
             else:
                 whole.append((entity, versions))
+        statements: list[Statement] = []
         for part, entities in parts.items():
-            if len(entities) < _FEW or not self._update(connection, part, entities):
+            if len(entities) < _FEW:
                 whole += entities
-        self._whole.write(connection, [self._whole.row(*each) for each in whole])
+            else:
+                statements.append(self._update(part, entities))
+        return statements + self._write(whole)
 
-    def _update(self, connection: sa.Connection, part: frozenset[str], entities: Sequence[Written]) -> bool:
-        """Write some facets; whether all rows were there."""
+    def _write(self, entities: Sequence[Written]) -> list[Statement]:
+        return self._whole.statements([self._whole.row(*each) for each in entities])
+
+    def _update(self, part: frozenset[str], entities: Sequence[Written]) -> Statement:
+        """Write some facets, and if a row is not there, all of them."""
         writer = self._parts.get(part)
         if writer is None:
             writer = self._parts[part] = self._writer(part)
-        rows: list[Row] = [writer.row(*each) for each in entities]
-        return writer.write(connection, rows) == len(rows)
+        (statement,) = writer.statements([writer.row(*each) for each in entities])
+        statement.rows, statement.otherwise = len(entities), lambda: self._write(entities)
+        return statement
 
     def _writer(self, part: frozenset[str]) -> RowWriter:
         fields = [name for name, of in self._part_of.items() if of in part and name != self._kind.volatile]

@@ -24,8 +24,8 @@ import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.exceptions import LeaseLost, RowRefused
+from watcher_sync.storage.commits import Fence
 from watcher_sync.storage.database import translated
-from watcher_sync.storage.store import Fence
 from watcher_sync.storage.tables import Tables
 
 

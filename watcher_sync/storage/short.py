@@ -21,9 +21,10 @@ from typing import Any, cast
 import sqlalchemy as sa
 
 from watcher_sync.exceptions import DatabaseUnavailable
+from watcher_sync.storage.commits import Commit
 from watcher_sync.storage.database import translated
 from watcher_sync.storage.reading import TableModel
-from watcher_sync.storage.store import Commit, Store
+from watcher_sync.storage.store import Store
 
 
 class HeldStore(Store):
@@ -43,9 +44,9 @@ class HeldStore(Store):
         """
         connection = self._connection
         assert connection is not None
+        prepared = self.prepare(commit)
         with translated(), connection.begin_nested():
-            self._swap_head(connection, commit)
-            self._write(connection, commit)
+            self._write(connection, prepared)
 
     def close(self) -> None:
         """The transaction ends where it was begun."""

@@ -34,6 +34,25 @@ VERSIONS = "versions"
 """The column of every table that keeps versions; its values come as JSON text already."""
 
 
+class Statement(msgspec.Struct, gc=False):
+    """One statement with its parameters, ready to run."""
+
+    sql: str
+    parameters: Any
+    rows: int = -1
+    """How many it must find, where something is to be done otherwise."""
+    otherwise: Callable[[], Sequence[Statement]] | None = None
+    """Makes what is run after it when it did not find them."""
+
+    def run(self, connection: sa.Connection) -> int:
+        """:returns: how many rows it found, as far as the driver tells; -1 where it does not."""
+        found = connection.exec_driver_sql(self.sql, self.parameters).rowcount
+        if self.otherwise is not None and found != self.rows:
+            for statement in self.otherwise():
+                statement.run(connection)
+        return found
+
+
 class RowWriter:
     """One statement and how an object becomes its parameters.
 
@@ -70,18 +89,15 @@ class RowWriter:
         """The parameters for values in the order of the columns."""
         return self._converted(list(values))
 
-    def write(self, connection: sa.Connection, rows: Sequence[Row]) -> int:
-        """Run the statement for these parameters, in their order; nothing where there are none.
-
-        :returns: how many rows it changed, as far as the driver tells; -1 where it does not.
-        """
+    def statements(self, rows: Sequence[Row]) -> list[Statement]:
+        """What writes rows with these parameters, in their order: one statement, or where there are none, none."""
         if not rows:
-            return 0
+            return []
         if self._unfolded:
             record = self._record
             document = _encode([record(*row) for row in rows])
-            return connection.exec_driver_sql(self._unfolded, (self._parameter(document),)).rowcount
-        return connection.exec_driver_sql(self.sql, list(rows)).rowcount
+            return [Statement(self._unfolded, (self._parameter(document),))]
+        return [Statement(self.sql, list(rows))]
 
     def _converted(self, row: list[Any]) -> Row:
         for i, convert in self._converters:

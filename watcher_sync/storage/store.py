@@ -10,60 +10,32 @@ row lock keeps every other writer out until the commit. If it does not, another 
 caller reads its journal rows into the replica, dispatches the batch again on top, and comes back.
 An engine's commit also names its lease, so one that was deposed cannot write any more.
 
-One thread uses a store for writing, over one connection that is kept; reading opens its own.
+One commit at a time is written, over one connection that is kept; reading opens its own. What the processor has to do
+for a commit can be done ahead, and the database be waited for aside: see :meth:`Store.begin`.
 """
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 
-import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.exceptions import DatabaseUnavailable, HeadMoved, LeaseLost, StorageError
 from watcher_sync.model.kinds import Kinds
 from watcher_sync.model.model import Model, Written
-from watcher_sync.model.transaction import Staged
 from watcher_sync.storage import journal
+from watcher_sync.storage.aside import aside
+from watcher_sync.storage.commits import Commit, CommitWriter, Prepared
 from watcher_sync.storage.database import translated
-from watcher_sync.storage.entity_rows import EntityRows
-from watcher_sync.storage.kept import Parked, Quarantined, columns_of
 from watcher_sync.storage.loading import load_rows
-from watcher_sync.storage.statements import Row, Statements
 from watcher_sync.storage.tables import Tables
 
 _FROZEN = 4
 """Seconds between two statements of one commit after which its writer is taken for frozen. Commits compute
 nothing in between, and it is less than the usual lease time."""
-
-
-class Fence(msgspec.Struct, frozen=True):
-    """The lease under which an engine writes."""
-
-    name: str
-    token: int
-
-
-class Commit(msgspec.Struct, kw_only=True):
-    """Everything that one database transaction holds."""
-
-    generation: int
-    """The journal seq that the changes are based on."""
-    staged: Collection[Staged] = ()
-    cursors: Mapping[str, str] = {}
-    quarantined: Sequence[Quarantined] = ()
-    parked: Sequence[Parked] = ()
-    unparked: Sequence[int] = ()
-    """Ids of parked events that this commit takes up."""
-    released: Sequence[int] = ()
-    """Ids of quarantined events that this commit takes up again."""
-    fence: Fence | None = None
-
-    def is_empty(self) -> bool:
-        """Whether there is nothing to write."""
-        return not (self.staged or self.cursors or self.quarantined or self.parked or self.unparked or self.released)
 
 
 class Store:
@@ -81,22 +53,7 @@ class Store:
         self.tables = Tables(kinds)
         self._now = now or (lambda: datetime.datetime.now(datetime.UTC))
         self._connection: sa.Connection | None = None
-        statements = Statements(engine)
-        self._entities = {
-            name: EntityRows(statements, table, kinds[name]) for name, table in self.tables.entities.items()
-        }
-        self._remove = {name: statements.delete(table, "id") for name, table in self.tables.entities.items()}
-        self._bury = statements.upsert(self.tables.tombstones, newer="seq")
-        self._unbury = statements.delete(self.tables.tombstones, "kind", "id")
-        self._journal = statements.insert(self.tables.journal)
-        head, leases = self.tables.journal_head, self.tables.leases
-        self._swap = {
-            (moves, fenced): statements.swap(head, leases, moves=moves, fenced=fenced)
-            for moves, fenced in ((True, True), (True, False), (False, True))
-        }
-        self._cursor = statements.upsert(self.tables.source_cursors)
-        self._quarantine = statements.keep_event(self.tables.quarantine)
-        self._park = statements.keep_event(self.tables.parked)
+        self._writer = CommitWriter(engine, self.tables, kinds)
 
     def load(self) -> Model:
         """The model as the tables have it, at one consistent seq.
@@ -134,17 +91,38 @@ class Store:
         :raises DatabaseUnavailable: the database is away. Whether the commit reached it is unknown; the
             caller catches up before it tries again, so that it is seen if it did.
         """
+        self._end(self._run(self.prepare(commit)))
+
+    def prepare(self, commit: Commit) -> Prepared:
+        """Make the statements, and do nothing yet.
+
+        :raises RowRefused: a value can never be written.
+        """
+        with translated():
+            return self._writer.prepare(commit, self._now())
+
+    def begin(self, prepared: Prepared) -> Future[float]:
+        """Write it, all or nothing, while the caller goes on; nothing else may be committed meanwhile.
+
+        :returns: the seconds that it took, when it is committed; fails as :meth:`commit` does.
+        """
+        began = time.monotonic()
+
+        def end(transaction: sa.RootTransaction) -> float:
+            self._end(transaction)
+            return time.monotonic() - began
+
+        if self.engine.dialect.name != "sqlite":
+            return aside(lambda: end(self._run(prepared)), "commit")
+        # SQLite works in this process, and its driver hands the interpreter over and back for every single row. So
+        # only the end of the transaction, where the disk is waited for, is worth another thread.
         try:
-            with translated():
-                connection = self._writer()
-                with connection.begin():
-                    self._swap_head(connection, commit)
-                    self._write(connection, commit)
-        except (HeadMoved, LeaseLost):
-            raise
-        except StorageError:
-            self.close()
-            raise
+            transaction = self._run(prepared)
+        except StorageError as exc:
+            failed: Future[float] = Future()
+            failed.set_exception(exc)
+            return failed
+        return aside(lambda: end(transaction), "commit")
 
     def close(self) -> None:
         """Give the writer's connection back; the next commit opens another."""
@@ -196,7 +174,33 @@ class Store:
 
     # One transaction
 
-    def _writer(self) -> sa.Connection:
+    def _run(self, prepared: Prepared) -> sa.RootTransaction:
+        """Everything but the end of the transaction; undone if it fails."""
+        try:
+            with translated():
+                connection = self._kept_connection()
+                transaction = connection.begin()
+                try:
+                    self._write(connection, prepared)
+                except BaseException:
+                    transaction.rollback()
+                    raise
+                return transaction
+        except (HeadMoved, LeaseLost):
+            raise
+        except StorageError:
+            self.close()
+            raise
+
+    def _end(self, transaction: sa.RootTransaction) -> None:
+        try:
+            with translated():
+                transaction.commit()
+        except StorageError:
+            self.close()
+            raise
+
+    def _kept_connection(self) -> sa.Connection:
         if self._connection is None or self._connection.invalidated:
             self.close()
             self._connection = self.engine.connect()
@@ -222,19 +226,18 @@ class Store:
             connection = connection.execution_options(isolation_level="REPEATABLE READ")
         return connection
 
-    def _swap_head(self, connection: sa.Connection, commit: Commit) -> None:
+    def _write(self, connection: sa.Connection, prepared: Prepared) -> None:
+        if prepared.swap is not None and prepared.swap.run(connection) != 1:
+            self._explain(connection, prepared.commit)
+        for statement in prepared.statements:
+            statement.run(connection)
+
+    def _explain(self, connection: sa.Connection, commit: Commit) -> None:
+        """Why the head did not move.
+
+        :raises LeaseLost, HeadMoved, DatabaseUnavailable: as :meth:`commit`.
+        """
         head, leases = self.tables.journal_head, self.tables.leases
-        moves = bool(commit.staged or commit.parked)
-        if not moves and commit.fence is None:
-            return
-        values: list[Any] = [len(commit.staged)]
-        if moves:
-            values.append(commit.generation)
-        if commit.fence is not None:
-            values += (commit.fence.name, commit.fence.token)
-        sql = self._swap[moves, commit.fence is not None]
-        if connection.exec_driver_sql(sql, tuple(values)).rowcount == 1:
-            return
         if commit.fence is not None:
             token = connection.execute(
                 sa.select(leases.c.token).where(leases.c.name == commit.fence.name)
@@ -244,72 +247,3 @@ class Store:
         if connection.execute(sa.select(sa.func.count()).select_from(head)).scalar_one() != 1:
             raise DatabaseUnavailable("the journal has no head; run db_sync")
         raise HeadMoved(f"the journal is past seq {commit.generation}")
-
-    def _write(self, connection: sa.Connection, commit: Commit) -> None:
-        now = self._now()
-        for table, ids in ((self.tables.parked, commit.unparked), (self.tables.quarantine, commit.released)):
-            if ids:
-                statement = sa.delete(table).where(table.c.id == sa.bindparam("b_id"))
-                connection.execute(statement, [{"b_id": i} for i in ids])
-        if commit.staged:
-            self._write_staged(connection, commit, now)
-        for source, position in commit.cursors.items():
-            self._cursor.write(connection, [self._cursor.values((source, position, now))])
-        if commit.quarantined:
-            rows = [
-                self._quarantine.values((*columns_of(q.event).values(), now, q.reason, q.detail))
-                for q in commit.quarantined
-            ]
-            self._quarantine.write(connection, rows)
-        if commit.parked:
-            rows = [
-                self._park.values((*columns_of(p.event).values(), p.kind, p.entity_id, now, p.expires_at))
-                for p in commit.parked
-            ]
-            self._park.write(connection, rows)
-
-    def _write_staged(self, connection: sa.Connection, commit: Commit, now: datetime.datetime) -> None:
-        changed: dict[str, list[tuple[Staged, str]]] = {}
-        removals: dict[str, list[Row]] = {}
-        buried: list[Row] = []
-        unburied: list[Row] = []
-        entries: list[Row] = []
-        for s in commit.staged:
-            name = s.kind.name
-            if s.entity is not None:
-                versions = journal.versions_text(s.kind, s.entity.versions)
-                changed.setdefault(name, []).append((s, versions))
-                if s.base is None and (s.kind.ids_reused or s.kind.implied):
-                    unburied.append((name, s.id))
-            elif s.tombstone is not None:
-                versions = journal.versions_text(s.kind, s.tombstone.versions)
-                buried.append(self._bury.values((name, s.id, versions, s.tombstone.deleted_at, s.seq)))
-                if s.base is not None:
-                    removals.setdefault(name, []).append((s.id,))
-            event = s.event
-            entry = (
-                s.seq,
-                now,
-                name,
-                s.id,
-                s.change(),
-                s.delta(),
-                versions,
-                event.id[:255],
-                event.type[:255],
-                event.source,
-                s.merged,
-            )
-            entries.append(self._journal.values(entry))
-        for name, entities in changed.items():
-            self._entities[name].write(connection, entities)
-        for name, rows in removals.items():
-            _run(connection, self._remove[name], rows)
-        _run(connection, self._unbury, unburied)
-        self._bury.write(connection, buried)
-        self._journal.write(connection, entries)
-
-
-def _run(connection: sa.Connection, sql: str, rows: list[Row]) -> None:
-    if rows:
-        connection.exec_driver_sql(sql, rows)

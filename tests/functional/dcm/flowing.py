@@ -26,7 +26,7 @@ from tests.functional.sources.jetstream import Dcm
 from watcher_sync.events import Event
 from watcher_sync.model.changes import WRITTEN_HERE, Upsert, Version
 from watcher_sync.model.transaction import Transaction
-from watcher_sync.storage.store import Commit
+from watcher_sync.storage.commits import Commit
 from watcher_sync.testing.comparison import compare
 from watcher_sync.testing.dcm import Document
 from watcher_sync.testing.providers import UNTOLD, Message, ProviderSimulator, Row

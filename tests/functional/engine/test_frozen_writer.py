@@ -11,7 +11,8 @@ import sqlalchemy as sa
 
 from tests.functional.engine.driving import Installation
 from watcher_sync.exceptions import StorageError
-from watcher_sync.storage.store import Commit, Fence, Store
+from watcher_sync.storage.commits import Commit, Fence
+from watcher_sync.storage.store import Store
 
 
 @pytest.mark.timeout(60)
@@ -28,7 +29,7 @@ def test_a_writer_frozen_in_its_commit_does_not_keep_others_waiting_past_the_lea
     frozen = Store(site.store.engine, site.kinds)
     with pytest.raises(StorageError):  # there is no such lease, so nothing is written; but it is connected now
         frozen.commit(Commit(generation=0, cursors={"nova": "1"}, fence=Fence("nobody's", 1)))
-    connection = frozen._writer()
+    connection = frozen._kept_connection()
     connection.begin()
     connection.execute(sa.update(head).values(seq=head.c.seq + 1))
     began = time.monotonic()

@@ -21,9 +21,9 @@ from watcher_sync.events import Event
 from watcher_sync.exceptions import HeadMoved, NotYet
 from watcher_sync.model.changes import Delete, Outcome, Upsert
 from watcher_sync.model.transaction import Transaction
+from watcher_sync.storage.commits import Commit
 from watcher_sync.storage.parking import ParkedEvents
 from watcher_sync.storage.quarantine import NoSuchEvent, Quarantine
-from watcher_sync.storage.store import Commit
 
 DATABASES = ["sqlite", "postgresql", "mariadb"]
 

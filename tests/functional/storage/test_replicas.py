@@ -15,7 +15,7 @@ from watcher_sync.exceptions import HeadMoved, JournalPurged
 from watcher_sync.model.changes import Delete, Heard, Upsert
 from watcher_sync.model.model import Model
 from watcher_sync.model.transaction import Transaction
-from watcher_sync.storage.store import Commit
+from watcher_sync.storage.commits import Commit
 
 
 def without_heard(found):

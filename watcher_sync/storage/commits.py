@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one commit writes, as statements that are ready to run.
+
+They are made before the transaction begins: what takes the processor's time is done while nothing is locked, and
+what is left is the database's work. So it can be waited for by another thread, too.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from watcher_sync.model.kinds import Kinds
+from watcher_sync.model.transaction import Staged
+from watcher_sync.storage import journal
+from watcher_sync.storage.entity_rows import EntityRows
+from watcher_sync.storage.kept import Parked, Quarantined, columns_of
+from watcher_sync.storage.statements import Row, Statement, Statements
+from watcher_sync.storage.tables import Tables
+
+
+class Fence(msgspec.Struct, frozen=True):
+    """The lease under which an engine writes."""
+
+    name: str
+    token: int
+
+
+class Commit(msgspec.Struct, kw_only=True):
+    """Everything that one database transaction holds."""
+
+    generation: int
+    """The journal seq that the changes are based on."""
+    staged: Collection[Staged] = ()
+    cursors: Mapping[str, str] = {}
+    quarantined: Sequence[Quarantined] = ()
+    parked: Sequence[Parked] = ()
+    unparked: Sequence[int] = ()
+    """Ids of parked events that this commit takes up."""
+    released: Sequence[int] = ()
+    """Ids of quarantined events that this commit takes up again."""
+    fence: Fence | None = None
+
+    def is_empty(self) -> bool:
+        """Whether there is nothing to write."""
+        return not (self.staged or self.cursors or self.quarantined or self.parked or self.unparked or self.released)
+
+
+class Prepared(msgspec.Struct):
+    """A commit whose statements are ready."""
+
+    commit: Commit
+    swap: Statement | None
+    """Moves the head, if the generation and the fence hold; None where neither is at stake."""
+    statements: list[Statement]
+
+
+class CommitWriter:
+    """Makes the statements of commits; for the thread that dispatches."""
+
+    def __init__(self, engine: sa.Engine, tables: Tables, kinds: Kinds) -> None:
+        statements = Statements(engine)
+        entities = tables.entities
+        self._entities = {name: EntityRows(statements, table, kinds[name]) for name, table in entities.items()}
+        self._remove = {name: statements.delete(table, "id") for name, table in entities.items()}
+        self._bury = statements.upsert(tables.tombstones, newer="seq")
+        self._unbury = statements.delete(tables.tombstones, "kind", "id")
+        self._journal = statements.insert(tables.journal)
+        self._swap = {
+            (moves, fenced): statements.swap(tables.journal_head, tables.leases, moves=moves, fenced=fenced)
+            for moves, fenced in ((True, True), (True, False), (False, True))
+        }
+        self._cursor = statements.upsert(tables.source_cursors)
+        self._quarantine = statements.keep_event(tables.quarantine)
+        self._release = statements.delete(tables.quarantine, "id")
+        self._park = statements.keep_event(tables.parked)
+        self._unpark = statements.delete(tables.parked, "id")
+
+    def prepare(self, commit: Commit, now: datetime.datetime) -> Prepared:
+        """:param now: what the rows give as the time of the commit."""
+        statements: list[Statement] = []
+        for sql, ids in ((self._unpark, commit.unparked), (self._release, commit.released)):
+            _add(statements, sql, [(i,) for i in ids])
+        if commit.staged:
+            self._prepare_staged(commit.staged, now, statements)
+        for source, position in commit.cursors.items():
+            statements += self._cursor.statements([self._cursor.values((source, position, now))])
+        quarantined = [
+            self._quarantine.values((*columns_of(q.event).values(), now, q.reason, q.detail))
+            for q in commit.quarantined
+        ]
+        statements += self._quarantine.statements(quarantined)
+        parked = [
+            self._park.values((*columns_of(p.event).values(), p.kind, p.entity_id, now, p.expires_at))
+            for p in commit.parked
+        ]
+        statements += self._park.statements(parked)
+        return Prepared(commit, self._head(commit), statements)
+
+    def _head(self, commit: Commit) -> Statement | None:
+        moves, fence = bool(commit.staged or commit.parked), commit.fence
+        if not moves and fence is None:
+            return None
+        values: list[Any] = [len(commit.staged)]
+        if moves:
+            values.append(commit.generation)
+        if fence is not None:
+            values += (fence.name, fence.token)
+        return Statement(self._swap[moves, fence is not None], tuple(values))
+
+    def _prepare_staged(self, staged: Collection[Staged], now: datetime.datetime, statements: list[Statement]) -> None:
+        changed: dict[str, list[tuple[Staged, str]]] = {}
+        removals: dict[str, list[Row]] = {}
+        buried: list[Row] = []
+        unburied: list[Row] = []
+        entries: list[Row] = []
+        for s in staged:
+            name = s.kind.name
+            if s.entity is not None:
+                versions = journal.versions_text(s.kind, s.entity.versions)
+                changed.setdefault(name, []).append((s, versions))
+                if s.base is None and (s.kind.ids_reused or s.kind.implied):
+                    unburied.append((name, s.id))
+            elif s.tombstone is not None:
+                versions = journal.versions_text(s.kind, s.tombstone.versions)
+                buried.append(self._bury.values((name, s.id, versions, s.tombstone.deleted_at, s.seq)))
+                if s.base is not None:
+                    removals.setdefault(name, []).append((s.id,))
+            event = s.event
+            entry = (
+                s.seq,
+                now,
+                name,
+                s.id,
+                s.change(),
+                s.delta(),
+                versions,
+                event.id[:255],
+                event.type[:255],
+                event.source,
+                s.merged,
+            )
+            entries.append(self._journal.values(entry))
+        for name, entities in changed.items():
+            statements += self._entities[name].statements(entities)
+        for name, rows in removals.items():
+            _add(statements, self._remove[name], rows)
+        _add(statements, self._unbury, unburied)
+        statements += self._bury.statements(buried)
+        statements += self._journal.statements(entries)
+
+
+def _add(statements: list[Statement], sql: str, rows: list[Row]) -> None:
+    if rows:
+        statements.append(Statement(sql, rows))
