@@ -17,7 +17,6 @@ import msgspec
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.engine.cycle import Batch, CommitCycle
 from watcher_sync.engine.housekeeping import SignsOfLife
-from watcher_sync.engine.pipeline import Pipeline
 from watcher_sync.engine.tally import Tally
 from watcher_sync.events import Event
 from watcher_sync.sources.envelopes import read_body
@@ -38,17 +37,8 @@ def replay(
     began = time.monotonic()
     tally = Tally()
     cycle = CommitCycle(store, store.load(), dispatcher, tally=tally, parked_time=lambda: parked_time)
-
-    def again(batch: Batch | None) -> bool:
-        cycle.catch_up()
-        if batch is not None:
-            cycle.run(batch)
-        return True
-
-    pipeline: Pipeline[object] = Pipeline(cycle, again=again, settle=lambda _chunk, _committed: None)
     for chunk in _chunks(events, batch_size):
-        pipeline.add(chunk, Batch(events=chunk))
-    pipeline.end()
+        cycle.run(Batch(events=chunk))
     return _finish(store, cycle, tally, began)
 
 
