@@ -9,14 +9,11 @@ One thread runs :meth:`Engine.run`; it owns the model. The stop sequence, step b
 3. The intake is closed; what is left in it is released, to be delivered again elsewhere.
 4. Signs of life are written, and the lease is given back, so that a standby leads at once.
 
-While the database is away nothing is acked and nothing more is taken in: the batch in hand is tried
-again with back-off, at less than one attempt a second, and the sources are held back by the intake.
+How batches are taken, committed and acked, also while the database is away, is in :mod:`watcher_sync.engine.work`.
 """
 
 from __future__ import annotations
 
-import collections
-import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -26,35 +23,22 @@ from oslo_log import log as logging
 
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.engine.companion import Companion
-from watcher_sync.engine.cycle import Batch, CommitCycle
+from watcher_sync.engine.cycle import CommitCycle
 from watcher_sync.engine.housekeeping import Kept, Purger, SignsOfLife, SourceReporter
-from watcher_sync.engine.intake import JOINED, Intake, most_in_hand
+from watcher_sync.engine.intake import Intake, most_in_hand
 from watcher_sync.engine.leadership import Heartbeat
-from watcher_sync.engine.pipeline import Pipeline
+from watcher_sync.engine.outage import FIRST_RETRY, Outage, pauses
 from watcher_sync.engine.supervision import MakeSource, Supervisor
 from watcher_sync.engine.tally import Tally
-from watcher_sync.events import Event
-from watcher_sync.exceptions import DatabaseUnavailable, LeaseHeld, LeaseLost
+from watcher_sync.engine.work import Ending, Work
+from watcher_sync.exceptions import DatabaseUnavailable, LeaseHeld
 from watcher_sync.model.model import Model
-from watcher_sync.sources.base import Source, SourceStatus
+from watcher_sync.sources.base import SourceStatus
 from watcher_sync.storage.leases import EngineLease
 from watcher_sync.storage.source_status import SourceRow
 from watcher_sync.storage.store import Store
 
 LOG = logging.getLogger(__name__)
-
-_FIRST_RETRY = 1.2
-_LONGEST_RETRY = 4.0
-"""Seconds between two attempts at a database that is away: less than one a second, and soon back."""
-
-_FLOW = 2.0
-"""Seconds after which the engine looks after other things than batches, however many wait."""
-
-_REDELIVER = 1.0
-"""Seconds after which what was not committed may be delivered again."""
-
-Taken = Sequence[tuple[Source, Sequence[Event]]]
-"""Events of one batch, with the sources that they are acked to."""
 
 
 class Engine:
@@ -85,13 +69,10 @@ class Engine:
         self._reporter: SourceReporter | None = None
         self._purger: Purger | None = None
         self._cycle: CommitCycle | None = None
-        self._database_away: str | None = None
+        self._outage = Outage()
         self._leading = False
-        self._lost = threading.Event()
-        self._stopping = threading.Event()
+        self._ending = Ending()
         self._ended = threading.Event()
-        self._deadline = 0.0
-        self._last_followed = 0.0
         self.companions = tuple(make(self) for make in companions)
         """Each starts and stops as often as this engine begins and ceases to lead."""
 
@@ -112,11 +93,11 @@ class Engine:
     def _run(self) -> None:
         if not self._load():
             return
-        while not self._stopping.is_set():
+        while not self._ending.asked.is_set():
             if not self._stand_by():
                 return
             self._lead()
-            if self._lost.is_set() and not self.conf.engine.standby and not self._stopping.is_set():
+            if self._ending.lost.is_set() and not self.conf.engine.standby and not self._ending.asked.is_set():
                 raise LeaseHeld(f"engine group {self.lease.name!r}: another engine took the lease")
 
     def stop(self, timeout: float | None = None) -> None:
@@ -124,8 +105,8 @@ class Engine:
         if timeout is None:
             timeout = self.conf.engine.graceful_shutdown_timeout
         # What is left of the time after the drain is for the database and the lease.
-        self._deadline = time.monotonic() + timeout * 0.8
-        self._stopping.set()
+        self._ending.deadline = time.monotonic() + timeout * 0.8
+        self._ending.asked.set()
         self.intake.wake()
 
     def reload(self, changed: Iterable[str]) -> None:
@@ -141,8 +122,8 @@ class Engine:
 
     def is_ready(self) -> tuple[bool, str]:
         """Whether this engine leads and can commit, and if not, why."""
-        if self._database_away is not None:
-            return False, f"the database is away: {self._database_away}"
+        if (trouble := self._outage.trouble) is not None:
+            return False, f"the database is away: {trouble}"
         if not self._leading:
             return False, "this engine stands by"
         return True, ""
@@ -155,12 +136,12 @@ class Engine:
     @property
     def leading(self) -> bool:
         """Whether the lease of the group is this engine's."""
-        return self._leading and not self._lost.is_set()
+        return self._leading and not self._ending.lost.is_set()
 
     @property
     def database_trouble(self) -> str | None:
         """Why the database cannot be used; None while it can."""
-        return self._database_away
+        return self._outage.trouble
 
     @property
     def source_names(self) -> list[str]:
@@ -185,7 +166,7 @@ class Engine:
 
     def _load(self) -> bool:
         """Load the model and make the commit cycle; False when told to stop meanwhile."""
-        for pause in self._pauses():
+        for pause in pauses():
             try:
                 began = time.monotonic()
                 self.model.adopt(self.store.load())
@@ -198,11 +179,11 @@ class Engine:
                     parked_time=lambda: float(self.conf.engine.parked_time),
                 )
             except DatabaseUnavailable as exc:
-                self._report_away(exc)
-                if self._stopping.wait(pause):
+                self._outage.begins(exc)
+                if self._ending.asked.wait(pause):
                     return False
                 continue
-            self._report_back()
+            self._outage.ends()
             LOG.info("Loaded the model at seq %d in %.2f s", self.model.generation, time.monotonic() - began)
             return True
         return False
@@ -212,7 +193,7 @@ class Engine:
         assert self._cycle is not None
         announced = False
         began = time.monotonic()
-        while not self._stopping.is_set():
+        while not self._ending.asked.is_set():
             try:
                 if self.lease.try_take():
                     self._cycle.follow()
@@ -229,24 +210,25 @@ class Engine:
                     LOG.info("Standing by: the engine group %s is led by %s", self.lease.name, holder.holder)
                     announced = True
                 self._cycle.follow()
-                self._report_back()
+                self._outage.ends()
                 pause = float(self.conf.engine.follow_interval)
             except DatabaseUnavailable as exc:
-                self._report_away(exc)
-                pause = _FIRST_RETRY
-            self._stopping.wait(pause)
+                self._outage.begins(exc)
+                pause = FIRST_RETRY
+            self._ending.asked.wait(pause)
         return False
 
     # Leading
 
     def _lead(self) -> None:
         assert self._cycle is not None
+        work = Work(self.conf, self.intake, self._cycle, outage=self._outage, ending=self._ending)
         LOG.info("Leading the engine group %s at seq %d", self.lease.name, self.model.generation)
-        self._lost.clear()
+        self._ending.lost.clear()
         self.intake.open()
         heartbeat = Heartbeat(self.lease, self._lose)
         heartbeat.start()
-        away = self._is_away
+        away = self._outage.is_on
         self._purger = purger = Purger(self.conf, self.store, self.tally, away=away)
         purger.start()
         signs = SignsOfLife(self.store, self.model, lambda: float(self.conf.engine.liveness_interval))
@@ -259,164 +241,50 @@ class Engine:
             companion.start()
         self._leading = True
         try:
-            self._loop(signs)
+            self._loop(work, signs)
         finally:
             for companion in self.companions:
                 companion.begin_stop()
-            self._drain()
+            self._drain(work)
             for companion in self.companions:
                 companion.join(1.0)
             self._leading = False
             self._reporter = self._purger = None
-            reporter.stop(told=not self._lost.is_set())
+            reporter.stop(told=not self._ending.lost.is_set())
             purger.stop()
             heartbeat.stop()
             self._leave(signs)
 
-    def _loop(self, signs: SignsOfLife) -> None:
+    def _loop(self, work: Work, signs: SignsOfLife) -> None:
         """Take and commit until told to stop or the lease is lost."""
-        while not self._stopping.is_set() and not self._lost.is_set():
-            if not self._step(timeout=min(0.5, self.conf.engine.follow_interval)):
-                self._follow_if_idle()
+        while not self._ending.asked.is_set() and not self._ending.lost.is_set():
+            if not work.step(timeout=min(0.5, self.conf.engine.follow_interval)):
+                work.follow_if_due()
             signs.persist_if_due()
-
-    def _step(self, *, timeout: float) -> bool:
-        """One batch, or, while whole ones wait, one upon the other; False when there was none."""
-        size, linger = self.conf.engine.batch_size, self.conf.engine.batch_linger
-        taken = self.intake.take(size, linger=linger, timeout=timeout)
-        if not taken:
-            return False
-        if self._is_pressed():
-            self._flow(taken)
-        else:
-            committed = False
-            try:
-                committed = self._commit(_batch(taken))
-            finally:
-                self._settle(taken, committed)
-        return True
-
-    def _is_pressed(self) -> bool:
-        """Whether a whole batch waits."""
-        return self.intake.waiting() >= int(self.conf.engine.batch_size)
-
-    def _flow(self, taken: Taken) -> None:
-        """Dispatch each batch while the database works at the one before it, and join those that wait."""
-        assert self._cycle is not None
-        in_hand: collections.deque[Taken] = collections.deque()
-
-        def settle(one: Taken, committed: bool) -> None:
-            in_hand.popleft()
-            if committed:
-                self._report_back()
-            self._settle(one, committed)
-
-        def again(batch: Batch | None) -> bool:
-            return self._commit(batch or Batch(events=()), uncertain=True)
-
-        pipeline = Pipeline(self._cycle, again=again, settle=settle)
-        stopping = self._stopping.is_set()
-        until = self._deadline if stopping else time.monotonic() + _FLOW
-        try:
-            while taken:
-                in_hand.append(taken)
-                pipeline.add(taken, _batch(taken))
-                turns = self._lost.is_set() or self._stopping.is_set() is not stopping
-                if turns or time.monotonic() >= until or not self._is_pressed():
-                    break
-                taken = self.intake.take(JOINED * self.conf.engine.batch_size, linger=0, timeout=0)
-        finally:
-            try:
-                pipeline.end()
-            finally:
-                for one in in_hand:
-                    self._settle(one, committed=False)
-
-    def _settle(self, taken: Taken, committed: bool) -> None:
-        for source, events in taken:
-            if committed:
-                source.ack(events)
-            else:
-                source.release(events, _REDELIVER)
-            self.intake.done(source, len(events))
-
-    def _commit(self, batch: Batch, *, uncertain: bool = False) -> bool:
-        """Commit, through any outage; False when it must be given up.
-
-        :param uncertain: the journal may be past the model, perhaps by this very batch.
-        """
-        assert self._cycle is not None
-        for pause in self._pauses():
-            try:
-                if uncertain:
-                    self._cycle.catch_up()
-                self._cycle.run(batch)
-            except DatabaseUnavailable as exc:
-                uncertain = True
-                self._report_away(exc)
-                if self._lost.is_set() or self._wait_to_retry(pause):
-                    return False
-                continue
-            except LeaseLost:
-                self._lose()
-                return False
-            self._report_back()
-            return True
-        return False
-
-    def _wait_to_retry(self, pause: float) -> bool:
-        """Wait; True when the time to stop came meanwhile."""
-        if not self._stopping.wait(pause):
-            return False
-        left = self._deadline - time.monotonic()
-        if left <= 0:
-            return True
-        time.sleep(min(pause, left))
-        return time.monotonic() >= self._deadline
-
-    def _follow_if_idle(self) -> None:
-        assert self._cycle is not None
-        now = time.monotonic()
-        if now - self._last_followed < self.conf.engine.follow_interval:
-            return
-        self._last_followed = now
-        try:
-            self._cycle.catch_up()
-            self._report_back()
-        except DatabaseUnavailable as exc:
-            self._report_away(exc)
-            self._stopping.wait(_FIRST_RETRY)
-        except LeaseLost:
-            self._lose()
 
     # Ending
 
-    def _drain(self) -> None:
-        if not self._stopping.is_set():
-            self._deadline = time.monotonic() + 5
+    def _drain(self, work: Work) -> None:
+        if not self._ending.asked.is_set():
+            self._ending.deadline = time.monotonic() + 5
         for supervisor in self._supervisors.values():
-            supervisor.begin_stop(self._deadline)
-        while time.monotonic() < self._deadline and any(s.is_alive() for s in self._supervisors.values()):
-            if self._lost.is_set():
-                self._release(self.intake.close())
+            supervisor.begin_stop(self._ending.deadline)
+        while time.monotonic() < self._ending.deadline and any(s.is_alive() for s in self._supervisors.values()):
+            if self._ending.lost.is_set():
+                work.release(self.intake.close())
                 time.sleep(0.05)
             else:
-                self._step(timeout=0.05)
-        while not self._lost.is_set() and time.monotonic() < self._deadline and self._step(timeout=0):
+                work.step(timeout=0.05)
+        while not self._ending.lost.is_set() and time.monotonic() < self._ending.deadline and work.step(timeout=0):
             pass
-        self._release(self.intake.close())
+        work.release(self.intake.close())
         for supervisor in self._supervisors.values():
             supervisor.join(1.0)
         self._supervisors = {}
 
-    def _release(self, left: Sequence[tuple[Source, Sequence[Event]]]) -> None:
-        for source, events in left:
-            source.release(events, _REDELIVER)
-            self.intake.done(source, len(events))
-
     def _leave(self, signs: SignsOfLife) -> None:
         try:
-            if not self._lost.is_set():
+            if not self._ending.lost.is_set():
                 signs.persist()
                 self.lease.give_back()
         except DatabaseUnavailable as exc:
@@ -425,52 +293,5 @@ class Engine:
         self.store.close()
 
     def _lose(self) -> None:
-        self._lost.set()
+        self._ending.lost.set()
         self.intake.wake()
-
-    # The database's comings and goings
-
-    def _pauses(self) -> _Pauses:
-        return _Pauses()
-
-    def _is_away(self) -> bool:
-        return self._database_away is not None
-
-    def _report_away(self, exc: DatabaseUnavailable) -> None:
-        if self._database_away is None:
-            LOG.error("The database is away, nothing is acknowledged until it is back: %s", exc)
-        self._database_away = str(exc)
-
-    def _report_back(self) -> None:
-        if self._database_away is not None:
-            LOG.info("The database is back")
-            self._database_away = None
-
-
-class _Pauses:
-    """Endless back-off: seconds, growing, jittered, never below what keeps us under one attempt a second."""
-
-    def __init__(self) -> None:
-        self._pause = _FIRST_RETRY
-
-    def __iter__(self) -> _Pauses:
-        return self
-
-    def __next__(self) -> float:
-        pause = self._pause
-        self._pause = min(pause * 1.5, _LONGEST_RETRY)
-        return pause + random.uniform(0, 0.3)  # noqa: S311 - jitter
-
-
-def _batch(taken: Taken) -> Batch:
-    return Batch(events=[e for _, events in taken for e in events], cursors=_cursors(taken))
-
-
-def _cursors(taken: Taken) -> dict[str, str]:
-    """source -> the position after the last of its events in the batch."""
-    cursors: dict[str, str] = {}
-    for source, events in taken:
-        position = source.cursor(events)
-        if position is not None:
-            cursors[source.name] = position
-    return cursors

@@ -188,12 +188,12 @@ class Model:
         :param transaction: a :class:`~watcher_sync.model.transaction.Transaction` on this model; used up by this.
         """
         with self._lock:
-            for where, left in transaction.left():
+            for where, left in transaction.indexes.left.items():
                 index = self._indexes[where]
                 for value, ids in left.items():
                     if ids:
                         index.discard_all(value, ids)
-            for where, joined in transaction.joined():
+            for where, joined in transaction.indexes.joined.items():
                 index = self._indexes[where]
                 for value, ids in joined.items():
                     if ids:

@@ -18,7 +18,6 @@ is committed and published first.
 
 from __future__ import annotations
 
-import collections
 import datetime
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
@@ -29,17 +28,12 @@ from watcher_sync.events import Event
 from watcher_sync.exceptions import InvalidEvent, NotYet
 from watcher_sync.model.changes import Change, Delete, Heard, Outcome, Upsert, Version
 from watcher_sync.model.kinds import Entity, Kind
+from watcher_sync.model.layer import IndexLayer
 from watcher_sync.model.model import Model, Tombstone, Written
 from watcher_sync.model.table import index_values
 
 Key = tuple[str, str]
 """(kind, id)."""
-
-Where = tuple[str, str]
-"""(kind, indexed field)."""
-
-Ids = dict[str, set[str]]
-"""Indexed value -> ids."""
 
 _NO_FIELDS: set[str] = set()
 """Of a new entity nobody asks what was touched. Never written."""
@@ -98,10 +92,8 @@ class Transaction:
         self.heard: dict[str, dict[str, datetime.datetime]] = {}
         self._now = (now or _utcnow)()
         self._staged: dict[Key, Staged] = {}
-        self._joined: dict[Where, Ids] = collections.defaultdict(dict)
-        self._left: dict[Where, Ids] = collections.defaultdict(dict)
-        self._joining: dict[str, list[Ids]] = {}
-        """Kind -> those of ``_joined`` that are its, in the order of its indexes."""
+        self.indexes = IndexLayer()
+        """What the batch did to the model's indexes so far."""
         self._undo: list[tuple[Key, Staged | None]] = []
         self._unsettled: dict[Key, None] = {}
 
@@ -126,13 +118,7 @@ class Transaction:
 
     def indexed_ids(self, kind: str, index: str, value: str) -> set[str]:
         """Ids by indexed value as the batch has them so far, not to be kept or changed. O(1), or O(number found)."""
-        ids = self._under.indexed_ids(kind, index, value)
-        where = (kind, index)
-        left = self._left[where].get(value) if where in self._left else None
-        joined = self._joined[where].get(value) if where in self._joined else None
-        if left:
-            ids = ids - left
-        return ids | joined if joined else ids
+        return self.indexes.over(self._under.indexed_ids(kind, index, value), (kind, index), value)
 
     def published(self) -> None:
         """What this one lies on is published: from now on it lies on the model."""
@@ -145,14 +131,6 @@ class Transaction:
     def written(self) -> Iterator[Written]:
         """What the model must write when this is committed, or has written."""
         return (Written(s.kind.name, s.id, s.entity, s.tombstone) for s in self._staged.values())
-
-    def joined(self) -> Collection[tuple[Where, Ids]]:
-        """For each indexed value, the entities that have it now and did not before."""
-        return self._joined.items()
-
-    def left(self) -> Collection[tuple[Where, Ids]]:
-        """For each indexed value, the entities that had it before and do not now."""
-        return self._left.items()
 
     def apply(self, event: Event, changes: Iterable[Change]) -> Outcome:
         """Stage everything that one event does, or nothing of it.
@@ -435,34 +413,10 @@ class Transaction:
 
         :param fields: the indexed ones among those that may differ; None: any.
         """
-        if before is None and after is not None and not kind.references and not self._left:
-            # The usual way of a first listing: nobody has left an index yet that it could come back to.
-            joining = self._joining.get(kind.name)
-            if joining is None:
-                joining = self._joining[kind.name] = [self._joined[kind.name, field] for field in kind.indexes]
-            for into, value in zip(joining, kind.indexed(after), strict=True):
-                if value.__class__ is str:  # as in _join, but without the call
-                    if (ids := into.get(value)) is not None:
-                        ids.add(entity_id)
-                    else:
-                        into[value] = {entity_id}
-                elif value is not None:
-                    for each in index_values(value):
-                        _join(into, each, entity_id)
+        if before is None and after is not None and not kind.references and not self.indexes.left:
+            self.indexes.enter(kind, entity_id, after)
             return
-        for field in kind.indexes if fields is None else fields:
-            was = getattr(before, field) if before is not None else None
-            now = getattr(after, field) if after is not None else None
-            if was is now or was == now:
-                continue
-            old, new = index_values(was), index_values(now)
-            where = (kind.name, field)
-            for value in old:
-                if value not in new:
-                    _move(self._left, self._joined, where, value, entity_id)
-            for value in new:
-                if value not in old:
-                    _move(self._joined, self._left, where, value, entity_id)
+        self.indexes.move(kind, entity_id, before, after, kind.indexes if fields is None else fields)
         for reference in kind.references:
             was = getattr(before, reference.field) if before is not None else None
             now = getattr(after, reference.field) if after is not None else None
@@ -473,22 +427,6 @@ class Transaction:
                 concerned.update(index_values(now))
             for value in concerned:
                 self._unsettled[reference.kind, value] = None
-
-
-def _join(into: Ids, value: str, entity_id: str) -> None:
-    ids = into.get(value)
-    if ids is None:
-        into[value] = {entity_id}
-    else:
-        ids.add(entity_id)
-
-
-def _move(into: dict[Where, Ids], out_of: dict[Where, Ids], where: Where, value: str, entity_id: str) -> None:
-    others = out_of[where].get(value) if where in out_of else None
-    if others is not None and entity_id in others:
-        others.discard(entity_id)
-    else:
-        _join(into[where], value, entity_id)
 
 
 _replaced = msgspec.structs.replace

@@ -80,7 +80,7 @@ def make_engine(conf: cfg.ConfigOpts) -> sa.Engine:
         connection_debug=conf.database.connection_debug,
         max_pool_size=conf.database.max_pool_size,
         max_overflow=conf.database.max_overflow,
-        pool_timeout=conf.database.pool_timeout,
+        pool_timeout=conf.database.pool_timeout if dialect != "sqlite" else None,  # it has no pool there
         connection_parameters=conf.database.connection_parameters,
         max_retries=0,
     )

@@ -222,7 +222,7 @@ def test_a_pressed_engine_that_says_it_is_ready_again_needs_no_idle_moment_for_i
         return plain(commit)
 
     store.prepare = prepare
-    running.engine._report_away(DatabaseUnavailable("a moment"))
+    running.engine._outage.begins(DatabaseUnavailable("a moment"))
     source.say(*many(60))
     assert until(lambda: len(source.acked) == 60)
     assert ready[-1] is True
