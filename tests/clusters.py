@@ -10,6 +10,7 @@ from typing import Any
 
 from oslo_config import cfg
 
+from tests.migrated import migrate
 from watcher_sync.api.vnf_instances import registration
 from watcher_sync.conf import opts
 from watcher_sync.dispatch import Dispatcher
@@ -25,7 +26,7 @@ from watcher_sync.operations import Operations
 from watcher_sync.reconcile.assembly import make_context
 from watcher_sync.reconcile.base import Context, Report
 from watcher_sync.reconcile.kubernetes import KubernetesReconciler
-from watcher_sync.storage import database, schema
+from watcher_sync.storage import database
 from watcher_sync.storage.drifts import Drift, list_drifts
 from watcher_sync.storage.store import Store
 from watcher_sync.testing.kube import KubeServer
@@ -58,7 +59,7 @@ class Installation:
             for option, value in options.items():
                 self.conf.set_override(option, value, group=group)
         self.store = Store(database.make_engine(self.conf), builtin_kinds())
-        schema.upgrade(self.store.engine, self.store.tables)
+        migrate(self.store)
         self.dispatcher = Dispatcher([("kubernetes", KubernetesHandler())])
 
     def close(self) -> None:

@@ -206,7 +206,13 @@ _FORMATS.checks("date-time", raises=ValueError)(_is_date_time)
 
 
 def validator(schema: Schema) -> jsonschema.Draft202012Validator:
-    """Checks documents against a schema; made once, used by all threads."""
+    """Checks documents against a schema; made once for each schema, used by all threads."""
+    return _validator(msgspec.json.encode(schema))
+
+
+@functools.cache
+def _validator(document: bytes) -> jsonschema.Draft202012Validator:
+    schema = msgspec.json.decode(document)
     jsonschema.Draft202012Validator.check_schema(schema)
     return jsonschema.Draft202012Validator(schema, format_checker=_FORMATS)
 

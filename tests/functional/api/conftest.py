@@ -17,8 +17,8 @@ import pytest
 
 from tests.functional.engine.driving import wait_until
 from tests.functional.storage.conftest import opened
+from tests.migrated import migrate
 from watcher_sync.model.entities import builtin_kinds
-from watcher_sync.storage import schema
 from watcher_sync.storage.store import Store
 
 BIN = Path(sys.executable).parent
@@ -38,7 +38,7 @@ def postgresql_store(postgresql_url: str) -> Iterator[Store]:
 
 def _store(url: str) -> Iterator[Store]:
     store = opened(url, builtin_kinds())
-    schema.upgrade(store.engine, store.tables)
+    migrate(store)
     yield store
     store.close()
     store.engine.dispose()

@@ -17,11 +17,11 @@ import pytest
 from tests.functional.api.conftest import config_on, free_port
 from tests.functional.engine.driving import wait_until
 from tests.functional.storage.conftest import opened
+from tests.migrated import migrate
 from tests.simulated import cloud, nova
 from watcher_sync.engine.cycle import Batch, CommitCycle
 from watcher_sync.events import Event
 from watcher_sync.model.entities import builtin_kinds
-from watcher_sync.storage import schema
 from watcher_sync.storage.drifts import Difference, replace_drifts
 from watcher_sync.storage.source_status import SourceRow, write_sources
 from watcher_sync.storage.store import Store
@@ -80,7 +80,7 @@ class Site:
 def site(sqlite_url: str, tmp_path: Path) -> Iterator[Site]:
     """A site with a cloud, a source in trouble, a drift, and three events in quarantine; its API runs."""
     store = opened(sqlite_url, builtin_kinds())
-    schema.upgrade(store.engine, store.tables)
+    migrate(store)
     site = Site(store, tmp_path)
     site.commit(site.events[:200])
     site.commit(

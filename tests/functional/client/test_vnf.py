@@ -19,6 +19,7 @@ from tests.functional.client.conftest import BIN, Site, environment
 from tests.functional.client.conftest import run as run_executable
 from tests.functional.client.test_commands import failed, made
 from tests.functional.storage.conftest import opened
+from tests.migrated import migrate
 from tests.unit.api.test_vnf_instances import DEMO, demo
 from tests.unit.api.test_vnf_sync import REPORT, Syncing
 from watcher_sync.api.app import make_application
@@ -26,7 +27,7 @@ from watcher_sync.client import Client, connect
 from watcher_sync.cmd.api import listen
 from watcher_sync.conf import opts
 from watcher_sync.model.entities import builtin_kinds
-from watcher_sync.storage import database, schema
+from watcher_sync.storage import database
 
 OPTIONS = (
     "--cluster", "edge", "--namespace", "default", "--vnfd-id", "helloworld3", "--flavour-id", "simple",
@@ -40,7 +41,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A running API over an empty database, for all tests here."""
     folder = tmp_path_factory.mktemp("vnf")
     store = opened(f"sqlite:///{folder / 'watcher-sync.sqlite'}", builtin_kinds())
-    schema.upgrade(store.engine, store.tables)
+    migrate(store)
     site = Site(store, folder)
     try:
         site.start()

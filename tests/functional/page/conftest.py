@@ -16,10 +16,10 @@ from tests.functional.api import conftest as api
 from tests.functional.page.cloud import Cloud
 from tests.functional.page.looking import Page
 from tests.functional.storage.conftest import opened
+from tests.migrated import migrate
 from tests.services import browser as chromium
 from tests.services.servers import ServiceMissing
 from watcher_sync.model.entities import builtin_kinds
-from watcher_sync.storage import schema
 from watcher_sync.storage.store import Store
 
 serve = api.serve
@@ -27,7 +27,7 @@ serve = api.serve
 
 def _store(url: str) -> Iterator[Store]:
     store = opened(url, builtin_kinds())
-    schema.upgrade(store.engine, store.tables)
+    migrate(store)
     yield store
     store.close()
     store.engine.dispose()

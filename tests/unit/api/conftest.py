@@ -7,12 +7,13 @@ import falcon.testing
 import pytest
 from oslo_config import cfg
 
+from tests.migrated import migrate
 from tests.simulated import cloud, nova
 from watcher_sync.api.app import make_application
 from watcher_sync.conf import opts
 from watcher_sync.engine.cycle import Batch, CommitCycle
 from watcher_sync.model.entities import builtin_kinds
-from watcher_sync.storage import database, schema
+from watcher_sync.storage import database
 from watcher_sync.storage.store import Store
 
 
@@ -30,7 +31,7 @@ def conf(tmp_path):
 @pytest.fixture
 def store(conf):
     store = Store(database.make_engine(conf), builtin_kinds())
-    schema.upgrade(store.engine, store.tables)
+    migrate(store)
     yield store
     store.close()
     store.engine.dispose()

@@ -9,11 +9,12 @@ import pytest
 import sqlalchemy as sa
 from oslo_config import cfg
 
+from tests.migrated import migrate
 from tests.unit.engine.asking import ask
 from watcher_sync.api import healthcheck
 from watcher_sync.conf import opts
 from watcher_sync.model.entities import builtin_kinds
-from watcher_sync.storage import database, schema
+from watcher_sync.storage import database
 from watcher_sync.storage.source_status import SourceRow, write_sources
 from watcher_sync.storage.store import Store
 
@@ -39,7 +40,7 @@ def conf(tmp_path):
 @pytest.fixture
 def store(conf):
     store = Store(database.make_engine(conf), builtin_kinds())
-    schema.upgrade(store.engine, store.tables)
+    migrate(store)
     yield store
     store.engine.dispose()
 

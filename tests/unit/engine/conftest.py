@@ -9,12 +9,13 @@ import time
 import pytest
 from oslo_config import cfg
 
+from tests.migrated import migrate
 from tests.simulated import telling
 from watcher_sync.conf import opts
 from watcher_sync.engine.engine import Engine
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.sources.base import IntakeClosed, Source, SourceState, SourceStatus
-from watcher_sync.storage import database, schema
+from watcher_sync.storage import database
 from watcher_sync.storage.leases import EngineLease
 from watcher_sync.storage.store import Store
 
@@ -86,7 +87,7 @@ def conf(tmp_path):
 @pytest.fixture
 def store(conf):
     store = Store(database.make_engine(conf), builtin_kinds())
-    schema.upgrade(store.engine, store.tables)
+    migrate(store)
     yield store
     store.close()
     store.engine.dispose()
