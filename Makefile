@@ -27,9 +27,12 @@ demo: $(BIN)/python
 	$(BIN)/python -m pip install --quiet '.[demo]' || $(BIN)/python -m pip install --quiet .
 	$(BIN)/watcher-sync demo $(ARGS)
 
-# The services are started around tox as a whole, so that what is missing is said before anything runs.
+# The services are started around tox as a whole, so that what is missing is said before anything runs. The environments
+# are made two at a time, what runs in them runs one after the other.
 test: $(BIN)/tox
-	$(BIN)/python -m tests.services.ensure -- $(BIN)/tox
+	$(BIN)/python -m tests.services.ensure -- sh -ec '\
+	  $(BIN)/tox run-parallel --notest --parallel 2 --parallel-no-spinner; \
+	  $(BIN)/tox'
 
 bench: $(BIN)/tox
 	$(BIN)/tox -e benchmarks
