@@ -10,15 +10,15 @@ import msgspec
 import pytest
 from oslo_config import cfg
 
-from tests.functional.storage.writing import commit, cycle_on, meter, rows
-from tests.simulated import event, telling, told, whole
+from tests.functional.storage.writing import commit, cycle_on, make, meter, naming, rename, rows
+from tests.simulated import telling, told, whole
 from watcher_sync.conf import retention as retention_conf
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.engine.housekeeping import Purger
 from watcher_sync.engine.replay import decoded_again, replay_quarantined
 from watcher_sync.engine.tally import Tally
 from watcher_sync.events import Event
-from watcher_sync.exceptions import HeadMoved, NotYet
+from watcher_sync.exceptions import HeadMoved
 from watcher_sync.model.changes import Delete, Outcome, Upsert
 from watcher_sync.model.transaction import Transaction
 from watcher_sync.storage.commits import Commit
@@ -26,36 +26,6 @@ from watcher_sync.storage.parking import ParkedEvents
 from watcher_sync.storage.quarantine import NoSuchEvent, Quarantine
 
 DATABASES = ["sqlite", "postgresql", "mariadb"]
-
-
-class Naming:
-    """A handler whose events rename a meter that has to exist, or make one."""
-
-    events = {"rename": "rename", "make": "make", "drop": "drop"}  # noqa: RUF012
-
-    def rename(self, event, view):
-        entity_id, version, owner = event.read()
-        if view.get("meter", entity_id) is None:
-            raise NotYet("meter", entity_id)
-        yield meter(entity_id, version, owner=owner)
-
-    def make(self, event, view):
-        yield meter(event.read(), "1", owner="made")
-
-    def drop(self, event, view):
-        yield Delete("meter", event.read(), "9")
-
-
-def naming():
-    return Dispatcher([("naming", Naming())])
-
-
-def rename(number, entity_id="a", version="2", owner="renamed"):
-    return event(number, "rename", data=[entity_id, version, owner])
-
-
-def make(number, entity_id="a"):
-    return event(number, "make", data=entity_id)
 
 
 def test_an_event_that_is_delivered_again_is_parked_once(store):

@@ -9,9 +9,21 @@ import random
 import pytest
 import sqlalchemy as sa
 
-from tests.functional.storage.test_kept import Naming, make, naming, rename
-from tests.functional.storage.test_replicas import without_heard
-from tests.functional.storage.writing import commit, cycle_on, followed, head, journal, meter, rows, seqs
+from tests.functional.storage.writing import (
+    Naming,
+    commit,
+    cycle_on,
+    followed,
+    head,
+    journal,
+    make,
+    meter,
+    naming,
+    rename,
+    rows,
+    seqs,
+    without_heard,
+)
 from tests.simulated import batches, cloud, event, nova, shown, told, whole
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.engine.cycle import Batch

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from tests.functional.storage.writing import cycle_on, followed, head, journal, meter, rows, seqs
+from tests.functional.storage.writing import cycle_on, followed, head, journal, meter, rows, seqs, without_heard
 from tests.simulated import NOON, batches, cloud, nova, shown, told, whole
 from watcher_sync.engine.cycle import Batch
 from watcher_sync.exceptions import HeadMoved, JournalPurged
@@ -16,15 +16,6 @@ from watcher_sync.model.changes import Delete, Heard, Upsert
 from watcher_sync.model.model import Model
 from watcher_sync.model.transaction import Transaction
 from watcher_sync.storage.commits import Commit
-
-
-def without_heard(found):
-    """A replica without signs of life, which are in no journal."""
-    for kind, part in found.items():
-        if kind != "generation":
-            for row in part["dump"]:
-                row.pop("last_heard", None)
-    return found
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -3,18 +3,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import sqlalchemy as sa
 
-from tests.simulated import telling
+from tests.simulated import event, telling
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.engine.cycle import Batch, CommitCycle
 from watcher_sync.events import Event
-from watcher_sync.model.changes import Upsert
+from watcher_sync.exceptions import NotYet
+from watcher_sync.model.changes import Change, Delete, Upsert
 from watcher_sync.model.entities import BUILTIN
 from watcher_sync.model.kinds import Entity, In, Kinds, Text, kind
 from watcher_sync.model.model import Model
+from watcher_sync.model.view import View
 from watcher_sync.storage.journal import read_head, read_since
 from watcher_sync.storage.store import Store
 
@@ -78,3 +81,48 @@ def followed(store: Store) -> Model:
     model = Model(store.kinds)
     store.catch_up(model, chunk=37)
     return model
+
+
+def without_heard(found: dict[str, Any]) -> dict[str, Any]:
+    """A replica without signs of life, which are in no journal."""
+    for name, part in found.items():
+        if name != "generation":
+            for row in part["dump"]:
+                row.pop("last_heard", None)
+    return found
+
+
+class Naming:
+    """A handler whose events rename a meter that has to exist, or make one."""
+
+    events = {"rename": "rename", "make": "make", "drop": "drop"}  # noqa: RUF012
+
+    def rename(self, event: Event, view: View) -> Iterator[Change]:
+        """The meter has to be there."""
+        entity_id, version, owner = event.read()
+        if view.get("meter", entity_id) is None:
+            raise NotYet("meter", entity_id)
+        yield meter(entity_id, version, owner=owner)
+
+    def make(self, event: Event, view: View) -> Iterator[Change]:
+        """It is there from now on."""
+        yield meter(event.read(), "1", owner="made")
+
+    def drop(self, event: Event, view: View) -> Iterator[Change]:
+        """It is there no more."""
+        yield Delete("meter", event.read(), "9")
+
+
+def naming() -> Dispatcher:
+    """The dispatch table of :class:`Naming`."""
+    return Dispatcher([("naming", Naming())])
+
+
+def rename(number: int, entity_id: str = "a", version: str = "2", owner: str = "renamed") -> Event:
+    """An event for :meth:`Naming.rename`."""
+    return event(number, "rename", data=[entity_id, version, owner])
+
+
+def make(number: int, entity_id: str = "a") -> Event:
+    """An event for :meth:`Naming.make`."""
+    return event(number, "make", data=entity_id)
