@@ -11,25 +11,25 @@ from typing import Any
 from oslo_config import cfg
 
 from tests.migrated import migrate
-from watcher_sync.api.vnf_instances import registration
+from watcher_sync.api.resources.vnf_instances import registration
+from watcher_sync.assembly.reconcile import make_context
+from watcher_sync.commit.cycle import Batch, CommitCycle
 from watcher_sync.conf import opts
 from watcher_sync.dispatch import Dispatcher
-from watcher_sync.engine.cycle import Batch, CommitCycle
 from watcher_sync.events import Event
-from watcher_sync.handlers.kubernetes import KubernetesHandler
+from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
 from watcher_sync.model.changes import Upsert
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.kubernetes import VnfInstance
 from watcher_sync.model.model import Snapshot
 from watcher_sync.model.view import View
 from watcher_sync.operations import Operations
-from watcher_sync.reconcile.assembly import make_context
 from watcher_sync.reconcile.base import Context, Report
-from watcher_sync.reconcile.kubernetes import KubernetesReconciler
+from watcher_sync.reconcile.kubernetes.reconciler import KubernetesReconciler
 from watcher_sync.storage import database
 from watcher_sync.storage.drifts import Drift, list_drifts
 from watcher_sync.storage.store import Store
-from watcher_sync.testing.kube import KubeServer
+from watcher_sync.testing.kubernetes import KubeServer
 
 Row = tuple[str, str, str]
 
@@ -114,7 +114,7 @@ class Installation:
 
 
 def opts_of_kubernetes() -> list[cfg.Opt]:
-    from watcher_sync.sources.kubernetes import KubernetesSource
+    from watcher_sync.sources.kubernetes.source import KubernetesSource
 
     return KubernetesSource.options
 

@@ -11,7 +11,7 @@ from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.kubernetes import VnfInstance
 from watcher_sync.model.model import Model, Snapshot, Written
 from watcher_sync.model.vnf import matching
-from watcher_sync.model.vnf.observing import observe
+from watcher_sync.model.vnf.evaluation import observe
 from watcher_sync.testing.ledger import Truth
 
 

@@ -13,32 +13,32 @@ import msgspec
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
 from watcher_sync.exceptions import InvalidEvent, NotYet
-from watcher_sync.handlers.dcm import OPTIONS, DcmHandler
-from watcher_sync.handlers.dcm_services import ServiceTypes
+from watcher_sync.handlers.dcm.handler import OPTIONS, DcmHandler
+from watcher_sync.handlers.dcm.service_types import ServiceTypes
 from watcher_sync.model.changes import WRITTEN_HERE, Change, Outcome, Upsert
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.model import Model
 from watcher_sync.model.transaction import Transaction
-from watcher_sync.sources.envelopes import read_body
-from watcher_sync.testing import dcm
-from watcher_sync.testing.providers import Row, Step
+from watcher_sync.testing.dcm import publisher
+from watcher_sync.testing.dcm.providers import Row, Step
+from watcher_sync.wire.envelopes import read_body
 
 KIND = "service_type_instance"
 EPOCH = 1_772_000_000_000_000
 
 
 def event(
-    document: dcm.Document | bytes | None = None,
+    document: publisher.Document | bytes | None = None,
     *,
     channel: str = "dcm.vm",
     sequence: tuple[int, int] | int | None = None,
     **fields: Any,
 ) -> Event:
-    """The event that a source would make of the document; left out: of :func:`watcher_sync.testing.dcm.status`.
+    """The event that a source makes of the document (default: :func:`watcher_sync.testing.dcm.publisher.status`).
 
     :param sequence: (epoch, sequence), or the second of them; None: it came without one, and without a channel.
     """
-    body = document if isinstance(document, bytes) else dcm.body_of(document or dcm.status(**fields))
+    body = document if isinstance(document, bytes) else publisher.body_of(document or publisher.status(**fields))
     made = read_body(body, source="dcm", number=1)
     if sequence is None:
         return made
@@ -66,7 +66,7 @@ class Player:
         facets = {"spec": spec, "provider": {"provider_name": provider_name}}
         change = Upsert(KIND, entity_id, f"{WRITTEN_HERE}{next(self._writes):020d}", facets)
         self._apply(Event(id="api", type="api", source="api"), [change])
-        self._take_up(KIND, entity_id)
+        self._unpark_ready(KIND, entity_id)
 
     def play(self, *events: Event) -> list[Outcome]:
         """What becomes of each."""
@@ -126,7 +126,7 @@ class Player:
         transaction.apply(event, changes)
         self.model.publish(transaction)
 
-    def _take_up(self, *key: str) -> None:
+    def _unpark_ready(self, *key: str) -> None:
         due = [event for waits_for, event in self._parked if waits_for == key]
         self._parked = [entry for entry in self._parked if entry[0] != key]
         self.play(*due)
@@ -134,4 +134,4 @@ class Player:
 
 def seconds(number: float) -> datetime.datetime:
     """So many seconds after noon."""
-    return dcm.NOON + datetime.timedelta(seconds=number)
+    return publisher.NOON + datetime.timedelta(seconds=number)

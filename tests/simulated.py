@@ -17,15 +17,15 @@ from typing import Any
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
 from watcher_sync.exceptions import InvalidEvent
-from watcher_sync.handlers.nova import NovaHandler
+from watcher_sync.handlers.nova.handler import NovaHandler
 from watcher_sync.model.changes import Change, Outcome
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.kinds import Kinds
 from watcher_sync.model.model import Model, Snapshot
 from watcher_sync.model.transaction import Transaction
 from watcher_sync.model.view import View
-from watcher_sync.sources.envelopes import read_document
-from watcher_sync.testing.cloud import CloudSimulator, Truth
+from watcher_sync.testing.nova.cloud import CloudSimulator, Truth
+from watcher_sync.wire.envelopes import read_document
 
 SIMULATED = ("aggregate", "compute_node", "instance")
 """The kinds that the simulated cloud is made of."""

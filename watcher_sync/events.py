@@ -20,7 +20,7 @@ from watcher_sync.exceptions import InvalidEvent
 T = TypeVar("T")
 
 
-class Excerpt(msgspec.Struct, frozen=True, gc=False):
+class PartialPayload(msgspec.Struct, frozen=True, gc=False):
     """A payload of which its source has decoded what the handler needs, with the way back to its text."""
 
     decoded: Any
@@ -55,7 +55,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """When it was published, aware UTC; None where the envelope does not say."""
     data: Any = None
     """The payload: JSON text as bytes, the document where the transport had decoded it already, or an
-    :class:`Excerpt`; the whole raw body of an event that is undecodable. :meth:`read` does not care which."""
+    :class:`PartialPayload`; the whole raw body of an event that is undecodable. :meth:`read` does not care which."""
     channel: str = ""
     """The address that its transport carried it under, such as the NATS subject; empty where there is none."""
     sequence: tuple[int, int] | None = None
@@ -81,7 +81,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         :raises InvalidEvent: it is no such thing; says which field is wrong.
         """
         data = self.data
-        if isinstance(data, Excerpt):
+        if isinstance(data, PartialPayload):
             if data.decoded.__class__ is type_:
                 return data.decoded
             data = data.text

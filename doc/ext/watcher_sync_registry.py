@@ -26,7 +26,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from watcher_sync.handlers.base import Handler
-from watcher_sync.handlers.dcm_services import BUILTIN
+from watcher_sync.handlers.dcm.service_types import BUILTIN
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.kinds import Field, Kind
 
@@ -106,7 +106,7 @@ def _type(field: Field) -> str:
 def _facet(kind: Kind, field: Field) -> str:
     if field.facet is not None:
         return f"``{field.facet}``"
-    return "in memory" if field.name == kind.volatile else "derived"
+    return "in memory" if field.name == kind.last_seen_field else "derived"
 
 
 def _handler_rows(handler: type[Handler]) -> list[tuple[str, str]]:

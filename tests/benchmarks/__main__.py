@@ -18,7 +18,7 @@ import time
 import traceback
 from collections.abc import Callable
 
-from watcher_sync.cmd import process
+from watcher_sync.assembly import process
 
 process.prepare()
 

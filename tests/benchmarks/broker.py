@@ -27,11 +27,11 @@ from oslo_config import cfg
 from tests.benchmarks.figures import Budget, Figure, against
 from tests.benchmarks.places import Bench, Place, among
 from tests.benchmarks.running import Broken, counted, rate_of, running_engine, until
-from watcher_sync.testing import nova
-from watcher_sync.testing.nova import Document
+from watcher_sync.testing.nova import notifications
+from watcher_sync.testing.nova.notifications import Document
+from watcher_sync.testing.nova.publish import Publisher
+from watcher_sync.testing.nova.recording import oslo_body
 from watcher_sync.testing.poison import poison
-from watcher_sync.testing.publish import Publisher
-from watcher_sync.testing.recording import oslo_body
 
 _TOPIC = "versioned_notifications"
 _POISON_PAIRS = 3
@@ -152,7 +152,7 @@ def latency(bench: Bench) -> list[Figure]:
         with running_engine(place), sqlite3.connect(place.database) as reader:
             for turn in range(bench.scale.lone + 5):
                 key = f"00000000-0000-4000-a000-{turn:012d}"
-                document = nova.event("instance.update", uuid=key, envelope={"message_id": f"lone-{turn}"})
+                document = notifications.event("instance.update", uuid=key, envelope={"message_id": f"lone-{turn}"})
                 body = oslo_body(document)
                 time.sleep(0.03)  # so that it comes alone
                 began = time.perf_counter()

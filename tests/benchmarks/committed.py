@@ -39,7 +39,7 @@ from watcher_sync.model.transaction import Transaction
 from watcher_sync.storage.commits import Commit
 from watcher_sync.storage.store import Store
 from watcher_sync.testing.comparison import compare
-from watcher_sync.testing.providers import UNTOLD, Message, ProviderSimulator, Row
+from watcher_sync.testing.dcm.providers import UNTOLD, Message, ProviderSimulator, Row
 
 _STREAM = "dcm-status"
 _DATABASES = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
@@ -159,7 +159,7 @@ def _engine_pace(bench: Bench, filled: _Filled, database: str, durable: str) -> 
 def _make_rows(store: Store, rows: Sequence[dict[str, Any]]) -> None:
     """Make the instances, as the API does."""
     model = Model(store.kinds)
-    model.adopt(store.load())
+    model.replace_with(store.load())
     transaction = Transaction(model)
     for number, row in enumerate(rows):
         spec = {name: row[name] for name in ("service_type", "instance_name", "spec")}

@@ -20,8 +20,8 @@ from nats.js.api import AckPolicy, ConsumerConfig
 from tests.benchmarks.figures import Budget, Figure, against
 from tests.benchmarks.places import Bench
 from tests.services.servers import private_nats
-from watcher_sync.sources.nats_client import DirectClient
-from watcher_sync.sources.nats_pull import Arrived, Pulling
+from watcher_sync.sources.nats.client import DirectClient
+from watcher_sync.sources.nats.consumer import Arrived, Pulling
 
 _BATCH = 500
 _STREAM = "dcm-status"

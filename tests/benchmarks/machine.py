@@ -20,7 +20,7 @@ import msgspec
 
 from tests.benchmarks.figures import Figure
 from tests.benchmarks.places import Bench
-from watcher_sync.testing.cloud import CloudSimulator
+from watcher_sync.testing.nova.cloud import CloudSimulator
 
 _ROWS = 20_000
 _COLUMNS = 15

@@ -22,17 +22,17 @@ import sqlalchemy as sa
 from oslo_config import cfg
 
 from tests.services.ensure import url_of
-from watcher_sync.cmd import process
+from watcher_sync.assembly import process
+from watcher_sync.assembly.store import open_store
+from watcher_sync.commit.replay import replay
 from watcher_sync.dispatch import Dispatcher, load_handlers
-from watcher_sync.engine import assembly
-from watcher_sync.engine.replay import replay
-from watcher_sync.sources.ahead import read_ahead
+from watcher_sync.sources.prefetch import read_ahead
 from watcher_sync.sources.replay import read_events
 from watcher_sync.storage import schema
 from watcher_sync.storage.store import Store
-from watcher_sync.testing.cloud import CloudSimulator
+from watcher_sync.testing.nova.cloud import CloudSimulator
+from watcher_sync.testing.nova.recording import write_jsonl
 from watcher_sync.testing.poison import poison
-from watcher_sync.testing.recording import write_jsonl
 
 _SMALL = 65_536
 
@@ -84,7 +84,7 @@ class Place:
         self.conf: cfg.ConfigOpts = process.make_conf(
             ["--config-file", str(file)], prog="benchmark", log_to_stderr_only_warnings=True
         )
-        self.store: Store = assembly.open_store(self.conf, checked=False)
+        self.store: Store = open_store(self.conf, checked=False)
         schema.upgrade(self.store.engine, self.store.tables)
         self.dispatcher: Dispatcher = load_handlers(self.conf)
 

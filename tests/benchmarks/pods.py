@@ -28,13 +28,13 @@ from tests.benchmarks.figures import Budget, Figure, against
 from tests.benchmarks.places import Bench
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
-from watcher_sync.handlers.kubernetes import KubernetesHandler
+from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.model import Model
 from watcher_sync.model.transaction import Transaction
-from watcher_sync.sources.kube.reflector import Reflector, Settings
-from watcher_sync.sources.kube.resources import KNOWN
-from watcher_sync.testing.kube import builders
+from watcher_sync.sources.kubernetes.reflector import Reflector, Settings
+from watcher_sync.sources.kubernetes.resources import KNOWN
+from watcher_sync.testing.kubernetes import builders
 
 _PAGE = 500
 _PODS = 10_000

@@ -25,16 +25,16 @@ from tests.benchmarks.figures import Budget, Figure
 from tests.benchmarks.places import Bench
 from tests.benchmarks.pods import _pod as real_pod
 from tests.clusters import Installation
-from watcher_sync.api.vnf_instances import registration
-from watcher_sync.engine.cycle import Batch, CommitCycle
+from watcher_sync.api.resources.vnf_instances import registration
+from watcher_sync.commit.cycle import Batch, CommitCycle
 from watcher_sync.events import Event
 from watcher_sync.model.changes import Upsert
 from watcher_sync.model.kubernetes import VnfInstance
 from watcher_sync.reconcile.base import Report
-from watcher_sync.reconcile.kubernetes import KubernetesReconciler
-from watcher_sync.reconcile.vnf import judge
-from watcher_sync.testing.kube import KubeServer
-from watcher_sync.testing.kube.builders import deployment, owner_reference, replica_set
+from watcher_sync.reconcile.kubernetes.reconciler import KubernetesReconciler
+from watcher_sync.reconcile.kubernetes.vnf_sync import judge
+from watcher_sync.testing.kubernetes import KubeServer
+from watcher_sync.testing.kubernetes.builders import deployment, owner_reference, replica_set
 
 _INSTANCES = 1_000
 _PODS = 10

@@ -17,10 +17,10 @@ from typing import NamedTuple
 import psutil
 
 from tests.benchmarks.places import Place
-from watcher_sync.engine import assembly
+from watcher_sync.assembly.engine import assemble
 from watcher_sync.engine.engine import Engine
 from watcher_sync.model.changes import Outcome
-from watcher_sync.sources import hosting
+from watcher_sync.sources import subprocess
 from watcher_sync.sources.base import SourceState
 
 _PATIENCE = 60.0
@@ -42,7 +42,7 @@ class Pace(NamedTuple):
 @contextlib.contextmanager
 def running_engine(place: Place) -> Iterator[Engine]:
     """The real engine, leading, in a thread."""
-    engine = assembly.assemble(place.conf)
+    engine = assemble(place.conf)
     thread = threading.Thread(target=engine.run, name="engine", daemon=True)
     thread.start()
     try:
@@ -83,7 +83,7 @@ def rate_of(count: Callable[[], int], wanted: int) -> float:
 def _processor() -> float:
     """Seconds of processor time until now."""
     children = psutil.Process().children()
-    drivers = [child for child in children if hosting.__name__ in child.cmdline()]
+    drivers = [child for child in children if subprocess.__name__ in child.cmdline()]
     return time.process_time() + sum(sum(driver.cpu_times()[:2]) for driver in drivers)
 
 

@@ -17,8 +17,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.functional.api.conftest import free_port
-from watcher_sync.testing import dcm, nats_server, nova
-from watcher_sync.testing.kube import builders
+from watcher_sync.demo import nats_server
+from watcher_sync.testing.dcm import publisher
+from watcher_sync.testing.kubernetes import builders
+from watcher_sync.testing.nova import notifications
 
 BIN = pathlib.Path(sys.executable).parent
 SMALL = ("--plain", "--hosts", "10", "--instances", "40", "--service-instances", "20")
@@ -102,7 +104,7 @@ def test_an_instance_that_the_cloud_never_had_is_found_and_fails_the_demo(
     process = running("--state-path", str(state), *SMALL)
     intruder = "5f1e7c2a-93b0-4d4e-8f6a-0b6a2d9c4e11"
     file = tmp_path / "foreign.json"
-    file.write_text(json.dumps(nova.event("instance.create.end", uuid=intruder)))
+    file.write_text(json.dumps(notifications.event("instance.create.end", uuid=intruder)))
     assert json.loads(manage(state / "demo.conf", "replay", "-f", "json", str(file)))["applied"] == 1
     process.send_signal(signal.SIGINT)
     output = process.communicate(timeout=60)[0]
@@ -139,7 +141,7 @@ def test_a_provider_that_dcm_never_had_and_a_pod_that_never_ran_are_found_and_fa
     state = tmp_path / "state"
     process = running("--state-path", str(state), *SMALL)
     file = tmp_path / "foreign.json"
-    file.write_text(json.dumps(dcm.health(provider="intruder")))
+    file.write_text(json.dumps(publisher.health(provider="intruder")))
     assert json.loads(manage(state / "demo.conf", "replay", "-f", "json", str(file)))["applied"] == 1
     pod = builders.pod("intruder", phase="Running")
     pod["metadata"] |= {"uid": "intruder-1", "resourceVersion": "1"}

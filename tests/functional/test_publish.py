@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from watcher_sync.testing import nova
-from watcher_sync.testing.cloud import CloudSimulator
-from watcher_sync.testing.publish import Publisher
+from watcher_sync.testing.nova import notifications
+from watcher_sync.testing.nova.cloud import CloudSimulator
+from watcher_sync.testing.nova.publish import Publisher
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def publisher(broker: Any) -> Iterator[Publisher]:
 
 
 def test_what_is_published_is_in_the_queue_of_its_priority_in_order(publisher: Publisher) -> None:
-    history = [*CloudSimulator(seed=1, hosts=3, instances=5).history(700), nova.event("instance.create.error")]
+    history = [*CloudSimulator(seed=1, hosts=3, instances=5).history(700), notifications.event("instance.create.error")]
     assert publisher.publish(history) == 701
     for priority in ("info", "error"):
         expected = [event for event in history if event["priority"].lower() == priority]

@@ -14,7 +14,7 @@ import pytest
 
 from tests.functional.conftest import Broker
 from tests.functional.engine.driving import Installation
-from watcher_sync.testing.cloud import CloudSimulator, write_jsonl
+from watcher_sync.testing.nova.cloud import CloudSimulator, write_jsonl
 
 HINT_ALL = "notification_format = versioned"
 HINT_UPDATES = "notify_on_state_change"

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The REST API: a WSGI application on Falcon, one module per resource.
+"""The REST API: a WSGI application on Falcon.
 
-A resource's methods are declared with :func:`~watcher_sync.api.operation.operation`, which checks who asks
-and what, and from which the OpenAPI document and the policy follow. Nothing here holds a replica: what is
-read is read from the tables, and what is written is committed before it is answered.
+``app``       The application: routes, checks, and the WSGI middlewares around them
+``core``      What every resource of the API shares: operations, policy, problems, OpenAPI
+``resources`` The resources of the API, one module each
+``service``   What all resources work with, and one consistent look at the database
+``ui``        The page, and the static files that it needs
 """

@@ -16,33 +16,26 @@ from typing import Any
 import falcon
 from oslo_config import cfg
 
-from watcher_sync.api import (
-    authentication,
-    healthcheck,
-    openapi,
-    policies,
-    problems,
-    service_type_instances,
-    vnf_instances,
-)
-from watcher_sync.api.caller import Callers
-from watcher_sync.api.entities import Collection, history_resource, item_resource, list_resource
-from watcher_sync.api.events import feed_resource
-from watcher_sync.api.feed import Feed
-from watcher_sync.api.operation import Checked
-from watcher_sync.api.page import assets, page_resource, static_resource
-from watcher_sync.api.posting import writable_events
-from watcher_sync.api.quarantine import quarantine_resource, quarantined_resource, replay_resource
+from watcher_sync.api.core import authentication, healthcheck, openapi, policies, problems
+from watcher_sync.api.core.feed import Feed
+from watcher_sync.api.core.operation import Checked
+from watcher_sync.api.core.request_context import Callers
+from watcher_sync.api.core.versions import OpenApi, Version1, Versions, release
+from watcher_sync.api.resources import service_type_instances, vnf_instances
+from watcher_sync.api.resources.cloud_events import writable_events
+from watcher_sync.api.resources.entities import Collection, history_resource, item_resource, list_resource
+from watcher_sync.api.resources.events import feed_resource
+from watcher_sync.api.resources.quarantine import quarantine_resource, quarantined_resource, replay_resource
+from watcher_sync.api.resources.service_type_instances import writable_item, writable_list
+from watcher_sync.api.resources.sources import drifts_resource, source_resource, sources_resource
+from watcher_sync.api.resources.topology import topology_resource
+from watcher_sync.api.resources.vnf_instances import vnf_item, vnf_list
+from watcher_sync.api.resources.vnf_operations import operation_resource, operations_resource
+from watcher_sync.api.resources.vnf_sync import SyncNow, sync_resource
 from watcher_sync.api.service import Service
-from watcher_sync.api.service_type_instances import writable_item, writable_list
-from watcher_sync.api.sources import drifts_resource, source_resource, sources_resource
-from watcher_sync.api.topology import topology_resource
-from watcher_sync.api.versions import OpenApi, Version1, Versions, release
-from watcher_sync.api.vnf_instances import vnf_item, vnf_list
-from watcher_sync.api.vnf_operations import operation_resource, operations_resource
-from watcher_sync.api.vnf_sync import SyncNow, sync_resource
+from watcher_sync.api.ui.page import assets, page_resource, static_resource
+from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.dispatch import Dispatcher, load_handlers
-from watcher_sync.engine.short import ShortWrites
 from watcher_sync.operations import Operations
 from watcher_sync.storage.operation_leases import OperationLeases
 from watcher_sync.storage.store import Store
@@ -87,7 +80,7 @@ def make_routes(service: Service, dispatcher: Dispatcher, sync: SyncNow | None =
     plurals = {name: kind.plural for name, kind in service.kinds.items()}
     settings = service.conf.api
     feed = Feed(service.store.engine, service.tables, places=settings.max_streams, interval=settings.follow_interval)
-    writes = ShortWrites(service.store, dispatcher, lambda: float(service.conf.engine.parked_time))
+    writes = DirectWriter(service.store, dispatcher, lambda: float(service.conf.engine.parked_time))
     operations = Operations(
         OperationLeases(service.store.engine, service.tables),
         vnf_instances.KIND,
@@ -127,7 +120,9 @@ def make_routes(service: Service, dispatcher: Dispatcher, sync: SyncNow | None =
     return routes
 
 
-def _collection_resources(collection: Collection, writes: ShortWrites, operations: Operations) -> tuple[object, object]:
+def _collection_resources(
+    collection: Collection, writes: DirectWriter, operations: Operations
+) -> tuple[object, object]:
     """The list and the item of a kind, writable where the API owns a part of it."""
     if collection.kind.name == service_type_instances.KIND:
         return writable_list(collection, writes), writable_item(collection, writes)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import sqlalchemy as sa
 from oslo_config import cfg
 
-from watcher_sync.api.problems import Problem
+from watcher_sync.api.core.problems import Problem
 from watcher_sync.exceptions import RowRefused
 from watcher_sync.model.kinds import Kinds
 from watcher_sync.storage.database import translated

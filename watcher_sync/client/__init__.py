@@ -14,7 +14,27 @@ it works wherever keystoneauth1 and msgspec are.
 """
 
 from watcher_sync.client.client import Client, connect
-from watcher_sync.client.documents import (
+from watcher_sync.client.errors import (
+    BadRequest,
+    ClientError,
+    Conflict,
+    Forbidden,
+    Gone,
+    InvalidId,
+    NotConfigured,
+    NotFound,
+    OperationLost,
+    PreconditionFailed,
+    ProblemError,
+    ServerFailed,
+    Unauthorized,
+    Unavailable,
+    UnexpectedResponse,
+    UnknownKind,
+    Unprocessable,
+    Unreachable,
+)
+from watcher_sync.client.models import (
     Change,
     Drift,
     Entity,
@@ -29,26 +49,6 @@ from watcher_sync.client.documents import (
     SyncedPod,
     SyncReport,
     VnfOperation,
-)
-from watcher_sync.client.errors import (
-    BadAnswer,
-    BadRequest,
-    ClientError,
-    Conflict,
-    Forbidden,
-    Gone,
-    NotConfigured,
-    NotFound,
-    OperationLost,
-    PreconditionFailed,
-    ProblemError,
-    ServerFailed,
-    UnaskableId,
-    Unauthorized,
-    Unavailable,
-    UnknownKind,
-    Unprocessable,
-    Unreachable,
 )
 from watcher_sync.client.operations import Lease, Operation
 
@@ -71,7 +71,7 @@ __all__ = [
     "SyncedPod",
     "SyncReport",
     "VnfOperation",
-    "BadAnswer",
+    "UnexpectedResponse",
     "BadRequest",
     "ClientError",
     "Conflict",
@@ -83,7 +83,7 @@ __all__ = [
     "PreconditionFailed",
     "ProblemError",
     "ServerFailed",
-    "UnaskableId",
+    "InvalidId",
     "Unauthorized",
     "Unavailable",
     "UnknownKind",

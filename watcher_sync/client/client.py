@@ -17,10 +17,10 @@ from typing import Any, TypeVar
 import msgspec
 from keystoneauth1 import adapter, noauth, session
 
-from watcher_sync.client import documents
-from watcher_sync.client.documents import Change, Entity
-from watcher_sync.client.errors import BadAnswer, BadRequest, UnknownKind
-from watcher_sync.client.following import LONGEST_WAIT, Following
+from watcher_sync.client import models
+from watcher_sync.client.changes import LONGEST_WAIT, Following
+from watcher_sync.client.errors import BadRequest, UnexpectedResponse, UnknownKind
+from watcher_sync.client.models import Change, Entity
 from watcher_sync.client.transport import Transport, segment
 from watcher_sync.client.vnf_instances import VNF_INSTANCES, VnfCalls
 
@@ -61,7 +61,7 @@ class Client(VnfCalls):
             version = self._get("/v1", dict[str, Any]).get("version")
             kinds = version.get("kinds") if isinstance(version, dict) else None
             if not isinstance(kinds, dict):
-                raise BadAnswer("what answers at /v1 is not this API")
+                raise UnexpectedResponse("what answers at /v1 is not this API")
             self._paths = {str(name): str(path) for name, path in kinds.items()}
         return dict(self._paths)
 
@@ -85,7 +85,7 @@ class Client(VnfCalls):
         fields: Sequence[str] | None = None,
         limit: int | None = None,
         marker: str | None = None,
-    ) -> documents.EntityPage:
+    ) -> models.EntityPage:
         """One page of a list; see :meth:`entities`.
 
         :param limit: the most entries of the page.
@@ -93,7 +93,7 @@ class Client(VnfCalls):
         path = self._path(kind)
         query = {**(filters or {}), "sort": sort, "fields": fields, "limit": limit, "marker": marker}
         document = self._get(path, dict[str, Any], query)
-        return _converted({**document, "entities": document.get(path.rpartition("/")[2])}, documents.EntityPage)
+        return _converted({**document, "entities": document.get(path.rpartition("/")[2])}, models.EntityPage)
 
     def entities(
         self,
@@ -126,10 +126,10 @@ class Client(VnfCalls):
         fields: Sequence[str] | None = None,
         limit: int | None = None,
         marker: str | None = None,
-    ) -> Iterator[documents.EntityPage]:
+    ) -> Iterator[models.EntityPage]:
         """The same page by page. The events after the ``seq`` of the first page are what the list may lack."""
 
-        def page(size: int | None, marker: str | None) -> tuple[documents.EntityPage, str | None]:
+        def page(size: int | None, marker: str | None) -> tuple[models.EntityPage, str | None]:
             got = self.entity_page(kind, filters=filters, sort=sort, fields=fields, limit=size, marker=marker)
             return got, got.next_marker
 
@@ -149,13 +149,13 @@ class Client(VnfCalls):
         """
         return self._get(f"{self._path(kind)}/{segment(entity_id)}", Entity, {"fields": fields})
 
-    def stored(self, kind: str, entity_id: str) -> documents.Stored:
+    def stored(self, kind: str, entity_id: str) -> models.Stored:
         """One entity with its ETag, to be written back.
 
         :raises NotFound: when there is none with this id.
         """
         answer = self._transport.request("GET", f"{self._path(kind)}/{segment(entity_id)}")
-        return documents.Stored(entity=answer.read(Entity), etag=answer.etag)
+        return models.Stored(entity=answer.read(Entity), etag=answer.etag)
 
     def history(
         self, kind: str, entity_id: str, *, limit: int | None = None, marker: str | None = None
@@ -175,7 +175,7 @@ class Client(VnfCalls):
         wait: float = 0.0,
         kind: str | None = None,
         entity_id: str | None = None,
-    ) -> documents.EventPage:
+    ) -> models.EventPage:
         """One page of the journal.
 
         :param since: the seq after which to begin; without it the last changes.
@@ -184,7 +184,7 @@ class Client(VnfCalls):
         """
         known = self.kind(kind) if kind is not None else None
         query = {"since": since, "limit": limit, "wait": wait or None, "kind": known, "id": entity_id}
-        return self._get("/v1/events", documents.EventPage, query, wait=wait)
+        return self._get("/v1/events", models.EventPage, query, wait=wait)
 
     def events(
         self,
@@ -207,23 +207,23 @@ class Client(VnfCalls):
         :raises Gone: when the journal does not reach back to ``since``, or is another one.
         """
 
-        def page(since: int | None, wait: float) -> documents.EventPage:
+        def page(since: int | None, wait: float) -> models.EventPage:
             return self._sized(
                 lambda size: self.events_page(since, limit=size, wait=wait, kind=kind, entity_id=entity_id)
             )
 
         return Following(page, since, patience=patience, wait=wait)
 
-    def sources(self) -> list[documents.Source]:
+    def sources(self) -> list[models.Source]:
         """All sources of all engines."""
-        return _converted(self._get("/v1/sources", dict[str, Any]).get("sources"), list[documents.Source])
+        return _converted(self._get("/v1/sources", dict[str, Any]).get("sources"), list[models.Source])
 
-    def source(self, name: str) -> documents.Source:
+    def source(self, name: str) -> models.Source:
         """One source.
 
         :raises NotFound: when there is none of this name.
         """
-        return self._get(f"/v1/sources/{segment(name)}", documents.Source)
+        return self._get(f"/v1/sources/{segment(name)}", models.Source)
 
     def drifts(
         self,
@@ -232,28 +232,28 @@ class Client(VnfCalls):
         source: str | None = None,
         limit: int | None = None,
         marker: str | None = None,
-    ) -> Iterator[documents.Drift]:
+    ) -> Iterator[models.Drift]:
         """What reconciliation found to differ."""
         query = {"kind": self.kind(kind) if kind is not None else None, "source": source}
-        return self._list("/v1/drifts", "drifts", documents.Drift, query, limit, marker)
+        return self._list("/v1/drifts", "drifts", models.Drift, query, limit, marker)
 
-    def quarantine(self, *, limit: int | None = None, marker: str | None = None) -> Iterator[documents.Quarantined]:
+    def quarantine(self, *, limit: int | None = None, marker: str | None = None) -> Iterator[models.Quarantined]:
         """Events that could not be decoded or applied, without their bodies."""
-        return self._list("/v1/quarantine", "quarantine", documents.Quarantined, {}, limit, marker)
+        return self._list("/v1/quarantine", "quarantine", models.Quarantined, {}, limit, marker)
 
-    def quarantined(self, number: int) -> documents.QuarantinedWhole:
+    def quarantined(self, number: int) -> models.QuarantinedWhole:
         """One of them whole.
 
         :raises NotFound: when there is none with this id.
         """
-        return self._get(f"/v1/quarantine/{number}", documents.QuarantinedWhole)
+        return self._get(f"/v1/quarantine/{number}", models.QuarantinedWhole)
 
-    def replay(self, number: int) -> documents.Replayed:
+    def replay(self, number: int) -> models.Replayed:
         """Try a quarantined event again. One that is refused again stays, under a new id.
 
         :raises NotFound: when there is none with this id.
         """
-        return self._transport.request("POST", f"/v1/quarantine/{number}/replay").read(documents.Replayed)
+        return self._transport.request("POST", f"/v1/quarantine/{number}/replay").read(models.Replayed)
 
     def drop(self, number: int) -> None:
         """Throw a quarantined event away for good.
@@ -262,18 +262,18 @@ class Client(VnfCalls):
         """
         self._transport.request("DELETE", f"/v1/quarantine/{number}")
 
-    def create_service_type_instance(self, values: Mapping[str, Any]) -> documents.Stored:
+    def create_service_type_instance(self, values: Mapping[str, Any]) -> models.Stored:
         """Make one.
 
         :param values: ``service_type``, and as wanted ``id``, ``instance_name``, ``spec``, ``provider_name``.
         :raises Conflict: when the id is or was taken.
         """
         answer = self._transport.request("POST", WRITABLE, body=values)
-        return documents.Stored(entity=answer.read(Entity), etag=answer.etag)
+        return models.Stored(entity=answer.read(Entity), etag=answer.etag)
 
     def replace_service_type_instance(
         self, entity_id: str, values: Mapping[str, Any], *, if_match: str | None = None
-    ) -> documents.Stored:
+    ) -> models.Stored:
         """Make or replace one; what is left out of ``values`` has no value afterwards.
 
         :param if_match: the ETag that it must still have.
@@ -282,7 +282,7 @@ class Client(VnfCalls):
         """
         headers = {"If-Match": if_match} if if_match is not None else None
         answer = self._transport.request("PUT", f"{WRITABLE}/{segment(entity_id)}", body=values, headers=headers)
-        return documents.Stored(entity=answer.read(Entity), etag=answer.etag)
+        return models.Stored(entity=answer.read(Entity), etag=answer.etag)
 
     def delete_service_type_instance(self, entity_id: str, *, if_match: str | None = None) -> None:
         """Delete one.
@@ -296,14 +296,14 @@ class Client(VnfCalls):
 
     def operations(
         self, vnf_id: str, *, limit: int | None = None, marker: str | None = None
-    ) -> Iterator[documents.VnfOperation]:
+    ) -> Iterator[models.VnfOperation]:
         """The operations on a VNF instance, oldest first.
 
         :param marker: the token after which to begin.
         :raises NotFound: when there is no such instance.
         """
         path = f"{VNF_INSTANCES}/{segment(vnf_id)}/operations"
-        return self._list(path, "operations", documents.VnfOperation, {}, limit, marker)
+        return self._list(path, "operations", models.VnfOperation, {}, limit, marker)
 
     def _path(self, kind: str) -> str:
         return self.kinds()[self.kind(kind)]
@@ -351,4 +351,4 @@ def _converted(value: Any, into: type[D]) -> D:
     try:
         return msgspec.convert(value, into)
     except msgspec.ValidationError as exc:
-        raise BadAnswer(f"the API answers what this client does not understand: {exc}") from None
+        raise UnexpectedResponse(f"the API answers what this client does not understand: {exc}") from None

@@ -25,7 +25,7 @@ class UnknownKind(ClientError):
     """The server knows no such kind of entity; the message names those that it knows."""
 
 
-class UnaskableId(ClientError):
+class InvalidId(ClientError):
     """The id cannot stand in a path, so the API cannot be asked for it; lists have what it names."""
 
 
@@ -33,7 +33,7 @@ class Unreachable(ClientError):
     """No answer came: no connection, a connection that broke, or a time that ran out. It may be tried again."""
 
 
-class BadAnswer(ClientError):
+class UnexpectedResponse(ClientError):
     """What answered is not this API, or one that this client does not understand."""
 
 

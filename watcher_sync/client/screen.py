@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What ``top`` draws: sources, entities by kind, the rate, the latest changes.
 
-It draws :class:`~watcher_sync.client.census.Figures` and knows nothing of where they come from. It fits 80 columns and
+It draws :class:`~watcher_sync.client.stats.Figures` and knows nothing of where they come from. It fits 80 columns and
 24 lines; a larger terminal shows more changes.
 """
 
@@ -16,9 +16,9 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from watcher_sync.client.census import Figures
-from watcher_sync.client.documents import Change, Source
-from watcher_sync.client.wording import delta_text, plain
+from watcher_sync.client.formatting import delta_text, plain
+from watcher_sync.client.models import Change, Source
+from watcher_sync.client.stats import Figures
 
 _FIXED_LINES: Final = 5
 """Lines besides the sources, the kinds and the changes: the head and the frames."""

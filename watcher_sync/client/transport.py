@@ -19,11 +19,11 @@ from keystoneauth1 import adapter, session
 from keystoneauth1 import exceptions as keystone
 
 from watcher_sync.client.errors import (
-    BadAnswer,
     ClientError,
     FieldError,
+    InvalidId,
     NotConfigured,
-    UnaskableId,
+    UnexpectedResponse,
     Unreachable,
     problem_error,
 )
@@ -48,12 +48,12 @@ class Answer:
     def read(self, into: type[T]) -> T:
         """The body.
 
-        :raises BadAnswer: when it is not what was to be expected.
+        :raises UnexpectedResponse: when it is not what was to be expected.
         """
         try:
             return msgspec.json.decode(self._response.content, type=into)
         except (msgspec.DecodeError, ValueError) as exc:
-            raise BadAnswer(f"{self._response.url} does not answer as this API does: {exc}") from None
+            raise UnexpectedResponse(f"{self._response.url} does not answer as this API does: {exc}") from None
 
 
 class Transport:
@@ -134,10 +134,10 @@ class Transport:
 def segment(text: str) -> str:
     """A text as one segment of a path.
 
-    :raises UnaskableId: when it would be another path: HTTP libraries take dots for folders, even encoded ones.
+    :raises InvalidId: when it would be another path: HTTP libraries take dots for folders, even encoded ones.
     """
     if text in ("", ".", "..") or "/" in text:
-        raise UnaskableId(f"what has the id {text!r} cannot be asked for by path")
+        raise InvalidId(f"what has the id {text!r} cannot be asked for by path")
     return urllib.parse.quote(text, safe="")
 
 

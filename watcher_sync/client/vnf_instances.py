@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from watcher_sync.client import documents
-from watcher_sync.client.documents import Entity
+from watcher_sync.client import models
+from watcher_sync.client.models import Entity
 from watcher_sync.client.operations import Operation
 from watcher_sync.client.transport import Transport, segment
 
@@ -28,7 +28,7 @@ class VnfCalls:
 
     _transport: Transport
 
-    def register_vnf_instance(self, values: Mapping[str, Any]) -> documents.Stored:
+    def register_vnf_instance(self, values: Mapping[str, Any]) -> models.Stored:
         """Register one.
 
         :param values: ``cluster``, ``namespace``, ``vnfd_id``, ``vdus``, and as wanted ``id``, ``name``,
@@ -37,11 +37,11 @@ class VnfCalls:
         :raises Conflict: when the id is or was taken.
         """
         answer = self._transport.request("POST", VNF_INSTANCES, body=values)
-        return documents.Stored(entity=answer.read(Entity), etag=answer.etag)
+        return models.Stored(entity=answer.read(Entity), etag=answer.etag)
 
     def replace_vnf_instance(
         self, vnf_id: str, values: Mapping[str, Any], *, if_match: str | None = None, token: int | None = None
-    ) -> documents.Stored:
+    ) -> models.Stored:
         """Register one, or replace its registration; what is left out of ``values`` has no value afterwards.
 
         What was observed stays.
@@ -54,7 +54,7 @@ class VnfCalls:
         """
         path = f"{VNF_INSTANCES}/{segment(vnf_id)}"
         answer = self._transport.request("PUT", path, body=values, headers=_conditions(if_match, token))
-        return documents.Stored(entity=answer.read(Entity), etag=answer.etag)
+        return models.Stored(entity=answer.read(Entity), etag=answer.etag)
 
     def delete_vnf_instance(self, vnf_id: str, *, if_match: str | None = None, token: int | None = None) -> None:
         """Forget one; nothing in the cluster is touched.
@@ -68,7 +68,7 @@ class VnfCalls:
         path = f"{VNF_INSTANCES}/{segment(vnf_id)}"
         self._transport.request("DELETE", path, headers=_conditions(if_match, token))
 
-    def sync_vnf_instance(self, vnf_id: str, *, dry_run: bool = False) -> documents.SyncReport:
+    def sync_vnf_instance(self, vnf_id: str, *, dry_run: bool = False) -> models.SyncReport:
         """Hold one against its cluster now.
 
         :param dry_run: tell what would be written, and write nothing; whoever holds the instance.
@@ -78,7 +78,7 @@ class VnfCalls:
         """
         path = f"{VNF_INSTANCES}/{segment(vnf_id)}/sync"
         query = {"dry_run": dry_run}
-        return self._transport.request("POST", path, query=query, wait=_CLUSTER_TIME).read(documents.SyncReport)
+        return self._transport.request("POST", path, query=query, wait=_CLUSTER_TIME).read(models.SyncReport)
 
     def operation(self, vnf_id: str, operation: str, holder: str | None = None) -> Operation:
         """A life-cycle operation on a VNF instance, as a ``with`` block; see :mod:`watcher_sync.client.operations`.
@@ -88,16 +88,16 @@ class VnfCalls:
         """
         return Operation(self._transport, _operations(vnf_id), operation, holder)
 
-    def begin_operation(self, vnf_id: str, operation: str, holder: str) -> documents.VnfOperation:
+    def begin_operation(self, vnf_id: str, operation: str, holder: str) -> models.VnfOperation:
         """Take a VNF instance, where a ``with`` block cannot be used: heartbeats and the end are the caller's.
 
         :raises NotFound: when there is no such instance.
         :raises Conflict: another holds it; ``document`` says who, ``retry_after`` when to ask again.
         """
         body = {"operation": operation, "holder": holder}
-        return self._transport.request("POST", _operations(vnf_id), body=body).read(documents.VnfOperation)
+        return self._transport.request("POST", _operations(vnf_id), body=body).read(models.VnfOperation)
 
-    def heartbeat(self, vnf_id: str, operation_id: str, *, token: int | None = None) -> documents.VnfOperation:
+    def heartbeat(self, vnf_id: str, operation_id: str, *, token: int | None = None) -> models.VnfOperation:
         """Say that an operation goes on; its time begins anew.
 
         :param token: is compared, where it is given.
@@ -107,7 +107,7 @@ class VnfCalls:
         """
         body = {} if token is None else {"token": token}
         path = f"{_operations(vnf_id)}/{segment(operation_id)}"
-        return self._transport.request("PUT", path, body=body).read(documents.VnfOperation)
+        return self._transport.request("PUT", path, body=body).read(models.VnfOperation)
 
     def end_operation(self, vnf_id: str, operation_id: str, *, token: int | None = None, failed: bool = False) -> None:
         """Give a VNF instance back.
@@ -120,13 +120,13 @@ class VnfCalls:
         query = {"state": "FAILED" if failed else "COMPLETED", "token": token}
         self._transport.request("DELETE", f"{_operations(vnf_id)}/{segment(operation_id)}", query=query)
 
-    def shown_operation(self, vnf_id: str, operation_id: str) -> documents.VnfOperation:
+    def shown_operation(self, vnf_id: str, operation_id: str) -> models.VnfOperation:
         """One operation, whatever became of it.
 
         :raises NotFound: when there is no such operation.
         """
         path = f"{_operations(vnf_id)}/{segment(operation_id)}"
-        return self._transport.request("GET", path).read(documents.VnfOperation)
+        return self._transport.request("GET", path).read(models.VnfOperation)
 
 
 def _operations(vnf_id: str) -> str:

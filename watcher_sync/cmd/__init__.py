@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """One module per executable.
 
-oslo.service brings eventlet along and futurist imports it when it is there. Nothing here is ever
-monkey-patched, so eventlet's notice of its own deprecation is no operator's concern.
+``api``    ``watcher-sync-api``: the REST API on the standard library's server, for development and small labs
+``client`` ``watcher-sync``: what a user runs; each command is an entry point in ``watcher_sync.cli``
+``engine`` ``watcher-sync-engine``: listens to the sources and keeps the model
+``manage`` ``watcher-sync-manage``: what an operator does to the database and with recorded events
+``status`` ``watcher-sync-status upgrade check``: what would stand in the way of a start with this release
 """
 
 import warnings

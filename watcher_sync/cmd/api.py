@@ -18,11 +18,11 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from watcher_sync.api.app import Wsgi, make_application
-from watcher_sync.api.authentication import is_loopback
-from watcher_sync.cmd import process
-from watcher_sync.engine import assembly
+from watcher_sync.api.core.authentication import is_loopback
+from watcher_sync.assembly import process
+from watcher_sync.assembly.on_demand import SyncOnDemand
+from watcher_sync.assembly.store import open_store
 from watcher_sync.exceptions import ConfigError
-from watcher_sync.reconcile.on_demand import SyncOnDemand
 
 LOG = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ def main() -> None:
 def _main(argv: list[str]) -> int:
     conf = process.make_conf(argv, prog="watcher-sync-api")
     _check_address(conf)
-    store = assembly.open_store(conf)
+    store = open_store(conf)
     application = make_application(conf, store, SyncOnDemand(conf, store))
     server = listen(application, conf.api.host, conf.api.port)
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -18,9 +18,10 @@ from cotyledon.types import WorkerId
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from watcher_sync.cmd import process
-from watcher_sync.engine import assembly, meditation
-from watcher_sync.engine.port import MonitoringPort, check_port, make_application
+from watcher_sync.assembly import process
+from watcher_sync.assembly.engine import assemble
+from watcher_sync.engine import guru_report
+from watcher_sync.engine.monitoring_http import MonitoringPort, check_port, make_application
 from watcher_sync.exceptions import ConfigError, LeaseHeld
 
 LOG = logging.getLogger(__name__)
@@ -34,8 +35,8 @@ class EngineService(cotyledon.Service):
     def __init__(self, worker_id: WorkerId, conf: cfg.ConfigOpts) -> None:
         super().__init__(worker_id)
         self._conf = conf
-        self._engine = assembly.assemble(conf)
-        meditation.set_up(conf, self._engine)
+        self._engine = assemble(conf)
+        guru_report.set_up(conf, self._engine)
         self._port = MonitoringPort(conf, make_application(self._engine))
         self._port.start()
 
@@ -76,7 +77,7 @@ def _main(argv: list[str]) -> int:
     conf = process.make_conf(argv, prog="watcher-sync-engine")
     if not conf.engine.enabled_sources:
         LOG.warning("[engine] enabled_sources is empty: nothing to listen to")
-    engine = assembly.assemble(conf)
+    engine = assemble(conf)
     if not conf.engine.standby:
         holder = engine.lease.living_holder()
         if holder is not None:
@@ -86,7 +87,7 @@ def _main(argv: list[str]) -> int:
             )
     check_port(conf)
     engine.store.engine.dispose()
-    meditation.pass_on()
+    guru_report.pass_on()
     manager = cotyledon.ServiceManager(graceful_shutdown_timeout=conf.engine.graceful_shutdown_timeout + 5)
     manager.add(EngineService, workers=1, args=(conf,))
     manager.run()

@@ -16,12 +16,12 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from watcher_sync.cmd import process
+from watcher_sync.assembly import process
+from watcher_sync.assembly.store import load_kinds, open_store
+from watcher_sync.commit.replay import replay, replay_quarantined
 from watcher_sync.dispatch import load_handlers
-from watcher_sync.engine import assembly
-from watcher_sync.engine.replay import replay, replay_quarantined
 from watcher_sync.exceptions import ConfigError, ReconcileError
-from watcher_sync.sources.ahead import read_ahead
+from watcher_sync.sources.prefetch import read_ahead
 from watcher_sync.sources.replay import find_files, read_events
 from watcher_sync.storage import journal, retention, schema
 from watcher_sync.storage.database import translated
@@ -98,13 +98,13 @@ def _add_format(parser: argparse.ArgumentParser) -> None:
 
 
 def _db_sync(conf: cfg.ConfigOpts) -> None:
-    store = assembly.open_store(conf, checked=False)
+    store = open_store(conf, checked=False)
     revision = schema.upgrade(store.engine, store.tables, conf.command.revision)
     print(f"The schema is at revision {revision}.")
 
 
 def _db_purge(conf: cfg.ConfigOpts) -> None:
-    store = assembly.open_store(conf)
+    store = open_store(conf)
     now = datetime.datetime.now(datetime.UTC)
     purged = retention.purge(store.engine, store.tables, retention.Retention.from_conf(conf.retention), now)
     _print_json(purged)
@@ -112,7 +112,7 @@ def _db_purge(conf: cfg.ConfigOpts) -> None:
 
 def _replay(conf: cfg.ConfigOpts) -> None:
     paths, source = find_files(conf.command.paths), conf.command.source
-    store = assembly.open_store(conf)
+    store = open_store(conf)
     events = read_ahead(lambda: read_events(paths, source))
     settings = conf.engine
     result = replay(
@@ -123,14 +123,14 @@ def _replay(conf: cfg.ConfigOpts) -> None:
 
 def _model_dump(conf: cfg.ConfigOpts) -> None:
     kind = conf.command.kind
-    kinds = assembly.load_kinds()
+    kinds = load_kinds()
     if kind not in kinds:
         raise ConfigError(f"--kind {kind}: no such kind; there are {', '.join(sorted(kinds))}")
-    _print_lines(assembly.open_store(conf, kinds).load().snapshot().dump(kind))
+    _print_lines(open_store(conf, kinds).load().snapshot().dump(kind))
 
 
 def _journal_tail(conf: cfg.ConfigOpts) -> None:
-    store = assembly.open_store(conf)
+    store = open_store(conf)
     since, limit = conf.command.since, conf.command.limit
     if limit is not None and limit < 0:
         raise ConfigError("--limit must not be negative")
@@ -147,7 +147,7 @@ def _journal_tail(conf: cfg.ConfigOpts) -> None:
 
 
 def _quarantine(conf: cfg.ConfigOpts) -> None:
-    store = assembly.open_store(conf)
+    store = open_store(conf)
     quarantine = Quarantine(store)
     action, ids = conf.command.action, conf.command.ids
     if action in ("replay", "drop") and bool(ids) == conf.command.all:
@@ -176,10 +176,10 @@ def _quarantine(conf: cfg.ConfigOpts) -> None:
 def _reconcile(conf: cfg.ConfigOpts) -> int:
     """Print a report for each scope; 1 where one could not be compared as a whole, or the brake held."""
     # Not at the top: it brings what no other command needs.
-    from watcher_sync.reconcile.assembly import make_reconcilers
+    from watcher_sync.assembly.reconcile import make_reconcilers
 
     wanted, failed = conf.command.scopes, False
-    store = assembly.open_store(conf)
+    store = open_store(conf)
     known = {scope: one for one in make_reconcilers(conf, store, load_handlers(conf)) for scope in one.scopes()}
     for name in wanted:
         if name not in known:

@@ -22,9 +22,10 @@ from oslo_config import cfg
 from oslo_upgradecheck import upgradecheck
 from oslo_upgradecheck.upgradecheck import Code, Result
 
-from watcher_sync.cmd import process
+from watcher_sync.assembly import process
+from watcher_sync.assembly.sources import source_makers
+from watcher_sync.assembly.store import open_store
 from watcher_sync.conf import opts
-from watcher_sync.engine import assembly
 from watcher_sync.exceptions import ConfigError, SchemaMissing, SourceError, StorageError, WatcherSyncError
 from watcher_sync.sources.base import Source
 from watcher_sync.storage import schema
@@ -54,7 +55,7 @@ class Checks(upgradecheck.UpgradeCommands):
     def database(self) -> Result:
         """The database answers and has the schema of this release."""
         try:
-            store = assembly.open_store(self._conf, checked=False)
+            store = open_store(self._conf, checked=False)
             schema.check(store.engine, store.tables)
         except (SchemaMissing, ConfigError) as exc:
             return Result(Code.FAILURE, str(exc))
@@ -69,7 +70,7 @@ class Checks(upgradecheck.UpgradeCommands):
         if not names:
             return Result(Code.WARNING, "[engine] enabled_sources is empty: nothing would be listened to.")
         try:
-            makers = assembly.source_makers(self._conf, None)
+            makers = source_makers(self._conf, None)
         except WatcherSyncError as exc:
             return Result(Code.FAILURE, str(exc))
         troubles, untold = [], []
@@ -157,7 +158,7 @@ def _reach(source: Source, timeout: float) -> None:
 
     def run() -> None:
         try:
-            source.reach()
+            source.probe()
         except Exception as exc:  # noqa: BLE001 - raised again in the caller's thread
             failed.append(exc)
 

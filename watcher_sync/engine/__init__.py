@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The engine: sources -> batches -> dispatch -> model -> commit -> ack, and who supervises what.
 
-===============  =================================================================================
-``intake``       where the sources' threads hand events to the engine's one thread, with back-pressure
-``cycle``        one batch through dispatch, model and commit; conflicts, refused rows, parked events
-``supervision``  sources that are started, watched and started again, for ever
-``leadership``   the thread that keeps the lease alive
-``companion``    what else starts and stops with a leading engine, such as reconciliation
-``housekeeping`` retention, signs of life, expired parked events
-``engine``       the loop that drives all of them
-===============  =================================================================================
-
-One thread, the engine's own, writes to the model and commits. Everything else only hands things to it.
+``consumer``        Take a batch, have it committed, ack it: again and again, while the engine leads
+``database_health`` The database's comings and goings: said once each
+``engine``          The loop that drives everything: stand by, lead, take a batch, commit it, ack it
+``guru_report``     The guru meditation report: what an engine is doing, in words, at the moment of a signal
+``health``          Whether an engine is ready, and if not, which part of it is why
+``housekeeping``    What a leading engine does beside its batches
+``intake``          Where the sources' threads hand events to the engine's thread
+``leadership``      The thread that keeps a leader's lease alive, whatever its commits are doing
+``metrics``         The engine's figures for Prometheus, read when they are asked for
+``monitoring_http`` The engine's own small HTTP port: ``/healthz``, ``/readyz``, ``/metrics``
+``services``        What else works while an engine leads, and rests while it does not
+``supervision``     Sources that are started, watched, and started again for ever
 """

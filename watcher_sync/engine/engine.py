@@ -9,7 +9,7 @@ One thread runs :meth:`Engine.run`; it owns the model. The stop sequence, step b
 3. The intake is closed; what is left in it is released, to be delivered again elsewhere.
 4. Signs of life are written, and the lease is given back, so that a standby leads at once.
 
-How batches are taken, committed and acked, also while the database is away, is in :mod:`watcher_sync.engine.work`.
+How batches are taken, committed and acked, also while the database is away, is in :mod:`watcher_sync.engine.consumer`.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ from collections.abc import Callable, Iterable, Sequence
 from oslo_config import cfg
 from oslo_log import log as logging
 
+from watcher_sync.commit.cycle import CommitCycle
+from watcher_sync.commit.last_seen import LastSeenWriter
+from watcher_sync.commit.stats import CommitStats
 from watcher_sync.dispatch import Dispatcher
-from watcher_sync.engine.companion import Companion
-from watcher_sync.engine.cycle import CommitCycle
-from watcher_sync.engine.housekeeping import Kept, Purger, SignsOfLife, SourceReporter
+from watcher_sync.engine.consumer import ConsumeLoop, ShutdownState
+from watcher_sync.engine.database_health import FIRST_RETRY, DatabaseHealth, pauses
+from watcher_sync.engine.housekeeping import RetentionWorker, SourceReporter, StoredCounts
 from watcher_sync.engine.intake import Intake, most_in_hand
 from watcher_sync.engine.leadership import Heartbeat
-from watcher_sync.engine.outage import FIRST_RETRY, Outage, pauses
+from watcher_sync.engine.services import BackgroundService
 from watcher_sync.engine.supervision import MakeSource, Supervisor
-from watcher_sync.engine.tally import Tally
-from watcher_sync.engine.work import Ending, Work
 from watcher_sync.exceptions import DatabaseUnavailable, LeaseHeld
 from watcher_sync.model.model import Model
 from watcher_sync.sources.base import SourceStatus
@@ -51,7 +52,7 @@ class Engine:
         dispatcher: Dispatcher,
         lease: EngineLease,
         sources: dict[str, MakeSource],
-        companions: Sequence[Callable[[Engine], Companion]] = (),
+        companions: Sequence[Callable[[Engine], BackgroundService]] = (),
     ) -> None:
         """:param sources: name -> maker of a driver instance, for each enabled source.
 
@@ -60,18 +61,18 @@ class Engine:
         self.conf = conf
         self.store = store
         self.lease = lease
-        self.tally = Tally()
+        self.tally = CommitStats()
         self.model = Model(store.kinds)
         self.intake = Intake(limit=lambda: most_in_hand(conf))
         self._dispatcher = dispatcher
         self._sources = sources
         self._supervisors: dict[str, Supervisor] = {}
         self._reporter: SourceReporter | None = None
-        self._purger: Purger | None = None
+        self._purger: RetentionWorker | None = None
         self._cycle: CommitCycle | None = None
-        self._outage = Outage()
+        self._outage = DatabaseHealth()
         self._leading = False
-        self._ending = Ending()
+        self._ending = ShutdownState()
         self._ended = threading.Event()
         self.companions = tuple(make(self) for make in companions)
         """Each starts and stops as often as this engine begins and ceases to lead."""
@@ -153,7 +154,7 @@ class Engine:
         reporter = self._reporter
         return reporter.rows() if reporter is not None else []
 
-    def kept(self) -> Kept | None:
+    def kept(self) -> StoredCounts | None:
         """How much is kept beside the model, as of the last count; None while this engine does not lead."""
         purger = self._purger
         return purger.kept if purger is not None else None
@@ -169,7 +170,7 @@ class Engine:
         for pause in pauses():
             try:
                 began = time.monotonic()
-                self.model.adopt(self.store.load())
+                self.model.replace_with(self.store.load())
                 self._cycle = CommitCycle(
                     self.store,
                     self.model,
@@ -222,16 +223,16 @@ class Engine:
 
     def _lead(self) -> None:
         assert self._cycle is not None
-        work = Work(self.conf, self.intake, self._cycle, outage=self._outage, ending=self._ending)
+        work = ConsumeLoop(self.conf, self.intake, self._cycle, outage=self._outage, ending=self._ending)
         LOG.info("Leading the engine group %s at seq %d", self.lease.name, self.model.generation)
         self._ending.lost.clear()
         self.intake.open()
         heartbeat = Heartbeat(self.lease, self._lose)
         heartbeat.start()
         away = self._outage.is_on
-        self._purger = purger = Purger(self.conf, self.store, self.tally, away=away)
+        self._purger = purger = RetentionWorker(self.conf, self.store, self.tally, away=away)
         purger.start()
-        signs = SignsOfLife(self.store, self.model, lambda: float(self.conf.engine.liveness_interval))
+        signs = LastSeenWriter(self.store, self.model, lambda: float(self.conf.engine.liveness_interval))
         self._supervisors = {name: Supervisor(name, make, self.intake.emitter) for name, make in self._sources.items()}
         for supervisor in self._supervisors.values():
             supervisor.start()
@@ -255,7 +256,7 @@ class Engine:
             heartbeat.stop()
             self._leave(signs)
 
-    def _loop(self, work: Work, signs: SignsOfLife) -> None:
+    def _loop(self, work: ConsumeLoop, signs: LastSeenWriter) -> None:
         """Take and commit until told to stop or the lease is lost."""
         while not self._ending.asked.is_set() and not self._ending.lost.is_set():
             if not work.step(timeout=min(0.5, self.conf.engine.follow_interval)):
@@ -264,7 +265,7 @@ class Engine:
 
     # Ending
 
-    def _drain(self, work: Work) -> None:
+    def _drain(self, work: ConsumeLoop) -> None:
         if not self._ending.asked.is_set():
             self._ending.deadline = time.monotonic() + 5
         for supervisor in self._supervisors.values():
@@ -282,7 +283,7 @@ class Engine:
             supervisor.join(1.0)
         self._supervisors = {}
 
-    def _leave(self, signs: SignsOfLife) -> None:
+    def _leave(self, signs: LastSeenWriter) -> None:
         try:
             if not self._ending.lost.is_set():
                 signs.persist()

@@ -24,10 +24,9 @@ from futurist import periodics
 from oslo_config import cfg
 from oslo_log import log as logging
 
+from watcher_sync.commit.stats import CommitStats
 from watcher_sync.engine.supervision import Supervisor
-from watcher_sync.engine.tally import Tally
 from watcher_sync.exceptions import DatabaseUnavailable, StorageError
-from watcher_sync.model.model import Model
 from watcher_sync.sources.base import SourceState
 from watcher_sync.storage import source_status
 from watcher_sync.storage.drifts import count_drifts
@@ -44,7 +43,7 @@ _COUNT = 15.0
 """Seconds between two counts of what is kept; a count of millions of rows is not for every scrape."""
 
 
-class Kept(msgspec.Struct, frozen=True):
+class StoredCounts(msgspec.Struct, frozen=True):
     """How much is kept beside the model."""
 
     quarantined: int
@@ -53,11 +52,11 @@ class Kept(msgspec.Struct, frozen=True):
     """kind -> how many."""
 
 
-class Purger:
+class RetentionWorker:
     """Runs the retention every ``[retention] interval`` seconds in a thread, and counts what is kept."""
 
     def __init__(
-        self, conf: cfg.ConfigOpts, store: Store, tally: Tally, *, away: Callable[[], bool] = lambda: False
+        self, conf: cfg.ConfigOpts, store: Store, tally: CommitStats, *, away: Callable[[], bool] = lambda: False
     ) -> None:
         """:param away: whether the database is known to be away: then nothing is counted."""
         self._away = away
@@ -66,7 +65,7 @@ class Purger:
         self._tally = tally
         self._parked = ParkedEvents(store)
         self._quarantine = Quarantine(store)
-        self.kept: Kept | None = None
+        self.kept: StoredCounts | None = None
         """As of the last count; None until there is one."""
         self._next = time.monotonic() + conf.retention.interval
 
@@ -118,7 +117,7 @@ class Purger:
             return
         try:
             parked = sum(self._parked.awaited().values())
-            self.kept = Kept(self._quarantine.count(), parked, count_drifts(self._store.engine))
+            self.kept = StoredCounts(self._quarantine.count(), parked, count_drifts(self._store.engine))
         except StorageError as exc:
             LOG.debug("What is kept cannot be counted now: %s", exc)
 
@@ -236,44 +235,3 @@ class SourceReporter:
 def _one_line(text: str) -> str:
     """Fit for a text of every database."""
     return " ".join(text.encode("utf-8", "replace").decode().replace("\0", "").split())[:1000]
-
-
-class SignsOfLife:
-    """Persists and exchanges ``last_heard``. Used by the engine's thread."""
-
-    def __init__(self, store: Store, model: Model, interval: Callable[[], float]) -> None:
-        """:param interval: seconds between two writes, asked each time."""
-        self._store = store
-        self._model = model
-        self._interval = interval
-        self._written: dict[str, dict[str, datetime.datetime]] = {}
-        self._next = time.monotonic() + interval()
-
-    def persist_if_due(self) -> None:
-        """Write what is new if the interval is over; an outage leaves it for the next time."""
-        if time.monotonic() < self._next:
-            return
-        self._next = time.monotonic() + self._interval()
-        try:
-            self.persist()
-            for kind, heard in self._store.read_heard().items():
-                self._model.hear(kind, heard)
-        except DatabaseUnavailable as exc:
-            LOG.info("Signs of life are not written now: %s", exc)
-
-    def persist(self) -> None:
-        """Write what is new now.
-
-        :raises DatabaseUnavailable: when the database is away.
-        """
-        for name, kind in self._model.kinds.items():
-            if kind.volatile is None:
-                continue
-            written = self._written.setdefault(name, {})
-            fresh = {
-                entity_id: heard
-                for entity_id, heard in self._model.last_heard(name).items()
-                if written.get(entity_id) != heard and self._model.get(name, entity_id) is not None
-            }
-            self._store.persist_heard({name: fresh})
-            written.update(fresh)

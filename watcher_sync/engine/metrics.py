@@ -18,9 +18,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from watcher_sync.commit.stats import Distribution
 from watcher_sync.engine.engine import Engine
 from watcher_sync.engine.health import stale_sources
-from watcher_sync.engine.tally import Distribution
 from watcher_sync.model.changes import Outcome
 
 PREFIX = "watcher_sync_"

@@ -48,7 +48,7 @@ class Delete(msgspec.Struct, frozen=True, gc=False):
     version: Version
 
 
-class Heard(msgspec.Struct, frozen=True, gc=False):
+class Seen(msgspec.Struct, frozen=True, gc=False):
     """A sign of life of an entity. Kept in memory, written at most once a minute, never journaled.
 
     The newest time wins, in whatever order they come; an entity that does not exist is not created.
@@ -59,7 +59,7 @@ class Heard(msgspec.Struct, frozen=True, gc=False):
     time: datetime.datetime
 
 
-Change = Upsert | Delete | Heard
+Change = Upsert | Delete | Seen
 
 
 class Outcome(enum.StrEnum):

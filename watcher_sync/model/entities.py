@@ -12,14 +12,14 @@ from watcher_sync.model import kubernetes
 from watcher_sync.model.changes import NEVER
 from watcher_sync.model.kinds import (
     Count,
+    DependsOn,
     Derived,
     Doc,
     Entity,
-    Follows,
-    Implied,
     In,
     Kinds,
     LongText,
+    Placeholder,
     Reference,
     Text,
     kind,
@@ -54,9 +54,9 @@ class Aggregate(Entity, frozen=True, kw_only=True, gc=False):
     ids_reused=True,
     indexes=("availability_zone",),
     derived=(Derived("availability_zone", zone_of_host),),
-    volatile="last_heard",
+    last_seen_field="last_heard",
 )
-class ComputeNode(Implied, frozen=True, kw_only=True, gc=False):
+class ComputeNode(Placeholder, frozen=True, kw_only=True, gc=False):
     """A host that runs instances. Id: the host of its compute service."""
 
     hypervisor_hostname: Annotated[Text | None, In("capacity"), Doc("Name that the hypervisor gives itself.")] = None
@@ -131,7 +131,7 @@ class Instance(Entity, frozen=True, kw_only=True, gc=False):
     fault_message: Annotated[LongText | None, In("fault"), Doc("Message of the last error event.")] = None
 
 
-@kind("provider", plural="providers", indexes=("name", "state"), coarse=("state",))
+@kind("provider", plural="providers", indexes=("name", "state"), low_cardinality=("state",))
 class Provider(Entity, frozen=True, kw_only=True, gc=False):
     """What is known of a DCM provider, for one service type of its. Id: ``<provider>/<service type>``.
 
@@ -174,13 +174,13 @@ def last_update(_view: View, instance: ServiceTypeInstance) -> datetime.datetime
     plural="service_type_instances",
     anchor="spec",
     indexes=("service_type", "status", "provider_name"),
-    coarse=("status",),
+    low_cardinality=("status",),
     derived=(
         Derived("updated_at", last_update, alone=True, reads=("spec_updated_at", "status_updated_at")),
         Derived(
             "provider_state",
             state_of_provider,
-            follows=(Follows("provider", "name", "provider_name"),),
+            follows=(DependsOn("provider", "name", "provider_name"),),
             reads=("provider_name", "service_type"),
         ),
     ),

@@ -26,11 +26,11 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 
 from watcher_sync.exceptions import InvalidEvent, PluginConflict
-from watcher_sync.limits import Count as Count
-from watcher_sync.limits import Id as Id
-from watcher_sync.limits import LongText as LongText
-from watcher_sync.limits import Text as Text
 from watcher_sync.model.changes import NEVER, Version
+from watcher_sync.wire.limits import Count as Count
+from watcher_sync.wire.limits import Id as Id
+from watcher_sync.wire.limits import LongText as LongText
+from watcher_sync.wire.limits import Text as Text
 
 
 class In(msgspec.Struct, frozen=True):
@@ -55,7 +55,7 @@ class Entity(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Per facet, in the kind's order, the version that wrote it; NEVER where nobody did."""
 
 
-class Implied(Entity, frozen=True, kw_only=True, gc=False):
+class Placeholder(Entity, frozen=True, kw_only=True, gc=False):
     """Base of kinds that exist as long as something refers to them, declared or not."""
 
     discovered: Annotated[bool, Doc("Known only because something refers to it.")] = False
@@ -76,7 +76,7 @@ class Reference(msgspec.Struct, frozen=True):
     implies: bool = False
 
 
-class Follows(msgspec.Struct, frozen=True):
+class DependsOn(msgspec.Struct, frozen=True):
     """Which entities of another kind a derived field is computed from.
 
     :ivar kind: their kind.
@@ -98,7 +98,7 @@ class Derived(msgspec.Struct, frozen=True):
 
     field: str
     compute: Callable[[Any, Any], Any]
-    follows: tuple[Follows, ...] = ()
+    follows: tuple[DependsOn, ...] = ()
     alone: bool = False
     """It follows from the entity alone; the view is not looked at."""
     reads: tuple[str, ...] = ()
@@ -133,10 +133,10 @@ class Kind:
         anchor: str,
         ids_reused: bool,
         indexes: tuple[str, ...],
-        coarse: tuple[str, ...],
+        low_cardinality: tuple[str, ...],
         references: tuple[Reference, ...],
         derived: tuple[Derived, ...],
-        volatile: str | None,
+        last_seen_field: str | None,
     ) -> None:
         self.cls = cls
         self.name = name
@@ -144,11 +144,11 @@ class Kind:
         self.anchor = anchor
         self.ids_reused = ids_reused
         self.indexes = indexes
-        self.coarse = coarse
+        self.low_cardinality = low_cardinality
         self.references = references
         self.derived = derived
-        self.volatile = volatile
-        self.implied = issubclass(cls, Implied)
+        self.last_seen_field = last_seen_field
+        self.implied = issubclass(cls, Placeholder)
         self.fields: dict[str, Field] = {field.name: field for field in _fields_of(cls)}
         self.public = ("id", *self.fields)
         facets = dict.fromkeys([anchor, *(f.facet for f in self.fields.values() if f.facet)])
@@ -181,19 +181,19 @@ class Kind:
         self.indexed = _getter(indexes)
         """The values of all indexed fields of an entity at once, in the order of the indexes."""
         self.indexed_fields = frozenset(indexes)
-        self.refers_loosely = any(not r.implies for r in references)
+        self.has_weak_references = any(not r.implies for r in references)
         """Whether a change of any field concerns entities that it refers to."""
         renamed = any(f.encode_name != f.name for f in msgspec.structs.fields(cls))
-        self.stands_alone = not (self.implied or references or self.derived_settled or renamed)
+        self.is_standalone = not (self.implied or references or self.derived_settled or renamed)
         """Whether it refers to no other entity and nothing of it follows from one: :meth:`make` makes it whole."""
         follows = [follow for d in derived for follow in d.follows]
         read = (field for d in derived for field in d.reads)
         for field in (*indexes, *(r.field for r in references), *(d.field for d in derived), *read):
             if field not in self.fields:
                 raise TypeError(f"kind {name}: {field} is not a field")
-        for field in coarse:
+        for field in low_cardinality:
             if field not in indexes:
-                raise TypeError(f"kind {name}: {field} is coarse, but no index")
+                raise TypeError(f"kind {name}: {field} has a low cardinality, but no index")
         for reference in references:
             if reference.field not in indexes:
                 raise TypeError(f"kind {name}: the reference {reference.field} needs an index")
@@ -255,8 +255,8 @@ class Kind:
     def to_json(self, entity: Entity, heard: datetime.datetime | None = None) -> dict[str, Any]:
         """The entity's public fields, in declared order, ready to be encoded."""
         document = {name: getattr(entity, name) for name in self.public}
-        if self.volatile is not None and heard is not None:
-            document[self.volatile] = heard
+        if self.last_seen_field is not None and heard is not None:
+            document[self.last_seen_field] = heard
         return document
 
 
@@ -267,7 +267,7 @@ class Kinds(Mapping[str, Kind]):
         self.by_name: dict[str, Kind] = {}
         """Not to be written."""
         self._implying: dict[str, tuple[tuple[str, str], ...]] = {}
-        self.followers: dict[str, tuple[tuple[str, Follows], ...]] = {}
+        self.followers: dict[str, tuple[tuple[str, DependsOn], ...]] = {}
         """Kind -> (kind, how) of those whose derived fields follow from it; only kinds that are followed."""
         for cls in classes:
             self.add(cls)
@@ -315,10 +315,10 @@ def kind(
     anchor: str = "state",
     ids_reused: bool = False,
     indexes: tuple[str, ...] = (),
-    coarse: tuple[str, ...] = (),
+    low_cardinality: tuple[str, ...] = (),
     references: tuple[Reference, ...] = (),
     derived: tuple[Derived, ...] = (),
-    volatile: str | None = None,
+    last_seen_field: str | None = None,
 ) -> Callable[[type[E]], type[E]]:
     """Declare an entity class as a kind.
 
@@ -327,11 +327,11 @@ def kind(
     :param anchor: the facet that carries the entity's existence.
     :param ids_reused: whether an id may be used again after a deletion (a host name is, a uuid is not).
     :param indexes: fields to look entities up by, in O(1); a list field is indexed by its elements.
-    :param coarse: those among them that take a few values only and change often: the table has no index over them,
-        for it would be written with every change, and who asks for one of a few values reads much of the table anyway.
+    :param low_cardinality: indexed fields with few values that change often. The table has no index over them: each
+        change would write it, and a query for one value reads much of the table anyway.
     :param references: which indexed fields refer to other kinds.
     :param derived: fields that follow from other entities.
-    :param volatile: the field that shows when it was last heard; kept in memory, never journaled.
+    :param last_seen_field: the field that shows when it was last heard; kept in memory, never journaled.
     """
 
     def declare(cls: type[E]) -> type[E]:
@@ -342,10 +342,10 @@ def kind(
             anchor=anchor,
             ids_reused=ids_reused,
             indexes=indexes,
-            coarse=coarse,
+            low_cardinality=low_cardinality,
             references=references,
             derived=derived,
-            volatile=volatile,
+            last_seen_field=last_seen_field,
         )
         return cls
 

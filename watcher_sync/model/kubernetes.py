@@ -127,7 +127,7 @@ def last_written(_view: View, vnf: VnfInstance) -> datetime.datetime | None:
     plural="vnf_instances",
     anchor="registration",
     indexes=("cluster", "namespace", "vnfd_id", "state"),
-    coarse=("state",),
+    low_cardinality=("state",),
     derived=(Derived("updated_at", last_written, alone=True, reads=("registered_at", "observed_at")),),
 )
 class VnfInstance(Entity, frozen=True, kw_only=True, gc=False):

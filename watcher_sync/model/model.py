@@ -156,7 +156,7 @@ class Model:
             self.generation = generation
             self._snapshot = None
 
-    def hear(self, kind: str, heard: Mapping[str, datetime.datetime]) -> None:
+    def set_last_seen(self, kind: str, heard: Mapping[str, datetime.datetime]) -> None:
         """Keep the newest of each time; ids need not exist (yet)."""
         known = self._heard[kind]
         for entity_id, time in heard.items():
@@ -173,14 +173,14 @@ class Model:
                 dropped += 1
         return dropped
 
-    def adopt(self, other: Model) -> None:
+    def replace_with(self, other: Model) -> None:
         """Become what another model of the same kinds is; that one must not be used any more."""
         with self._lock:
             self.generation = other.generation
             self._tables, self._tombstones, self._indexes = other._tables, other._tombstones, other._indexes
             self._snapshot = None
         for kind, heard in other._heard.items():
-            self.hear(kind, heard)
+            self.set_last_seen(kind, heard)
 
     def publish(self, transaction: Any) -> None:
         """What the transaction staged becomes the new generation.
@@ -203,7 +203,7 @@ class Model:
             self.generation = transaction.head
             self._snapshot = None
         for kind, heard in transaction.heard.items():
-            self.hear(kind, heard)
+            self.set_last_seen(kind, heard)
 
     def _put(self, declared: Kind, item: Written) -> None:
         old, new, indexed = self._tables[declared.name].get(item.id), item.entity, declared.indexed

@@ -26,10 +26,10 @@ import msgspec
 
 from watcher_sync.events import Event
 from watcher_sync.exceptions import InvalidEvent, NotYet
-from watcher_sync.model.changes import Change, Delete, Heard, Outcome, Upsert, Version
+from watcher_sync.model.changes import Change, Delete, Outcome, Seen, Upsert, Version
 from watcher_sync.model.kinds import Entity, Kind
-from watcher_sync.model.layer import IndexLayer
 from watcher_sync.model.model import Model, Tombstone, Written
+from watcher_sync.model.overlay import IndexOverlay
 from watcher_sync.model.table import index_values
 
 Key = tuple[str, str]
@@ -92,7 +92,7 @@ class Transaction:
         self.heard: dict[str, dict[str, datetime.datetime]] = {}
         self._now = (now or _utcnow)()
         self._staged: dict[Key, Staged] = {}
-        self.indexes = IndexLayer()
+        self.indexes = IndexOverlay()
         """What the batch did to the model's indexes so far."""
         self._undo: list[tuple[Key, Staged | None]] = []
         self._unsettled: dict[Key, None] = {}
@@ -140,7 +140,7 @@ class Transaction:
         :raises InvalidEvent: a change names an unknown kind, field or a value of a wrong type.
         :raises NotYet: a change writes facets of an entity that was never declared.
         """
-        heard: list[Heard] = []
+        heard: list[Seen] = []
         outcome: Outcome | None = None
         self._undo.clear()
         self._unsettled.clear()
@@ -202,7 +202,7 @@ class Transaction:
             return Outcome.STALE
         if entity is not None:
             values = {n: v for n, v in values.items() if (old := getattr(entity, n)) is not v and _differ(old, v)}
-        if entity is None and tombstone is None and kind.stands_alone and kind.name not in self.kinds.followers:
+        if entity is None and tombstone is None and kind.is_standalone and kind.name not in self.kinds.followers:
             self._create(event, kind, change.id, values, fresh)
             return Outcome.APPLIED
         if values:
@@ -234,7 +234,7 @@ class Transaction:
             blank = {name: kind.defaults[name] for names in kind.facet_fields.values() for name in names}
             self._write(event, kind, change.id, entity, {**blank, "discovered": False, "gone": True}, new_versions)
         else:
-            self._bury(event, kind, change.id, entity, new_versions)
+            self._add_tombstone(event, kind, change.id, entity, new_versions)
         return Outcome.APPLIED
 
     # What follows from other entities
@@ -252,7 +252,7 @@ class Transaction:
                 self._write(event, kind, entity_id, None, {"discovered": not declared, "gone": declared}, versions)
                 entity = self.get(kind_name, entity_id)
             elif entity is not None and not referred and (_flag(entity, "discovered") or _flag(entity, "gone")):
-                self._bury(event, kind, entity_id, entity, entity.versions)
+                self._add_tombstone(event, kind, entity_id, entity, entity.versions)
                 return
         if entity is None:
             return
@@ -275,7 +275,7 @@ class Transaction:
         except KeyError:
             raise InvalidEvent(f"{name!r} is no kind of entity") from None
 
-    def _check_heard(self, sign: Heard) -> None:
+    def _check_heard(self, sign: Seen) -> None:
         self._kind(sign.kind)
         if sign.time.tzinfo is None:
             raise InvalidEvent(f"{sign.kind} {sign.id}: a sign of life needs a time with a zone")
@@ -340,7 +340,7 @@ class Transaction:
                 changed[derived.field] = value
         return changed
 
-    def _bury(
+    def _add_tombstone(
         self, event: Event, kind: Kind, entity_id: str, entity: Entity | None, versions: tuple[Version, ...]
     ) -> None:
         old = self._staged.get((kind.name, entity_id))
@@ -374,7 +374,7 @@ class Transaction:
             new = Staged(kind, entity_id, old.seq, old.base, entity, tombstone, event, merged, fields)
         self._undo.append((key, old))
         self._staged[key] = new
-        if before is None or entity is None or kind.refers_loosely or not kind.indexed_fields.isdisjoint(touched):
+        if before is None or entity is None or kind.has_weak_references or not kind.indexed_fields.isdisjoint(touched):
             both = before is not None and entity is not None
             self._reindex(kind, entity_id, before, entity, [f for f in kind.indexes if f in touched] if both else None)
         if kind.implied or (kind.derived_settled and (before is None or not kind.settled_reads.isdisjoint(touched))):

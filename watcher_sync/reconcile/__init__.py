@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reconciliation: what notifications lost is found by listing the live systems, and repaired.
 
-=============  ===================================================================================
-``base``       what a reconciler is, what it is given, and what it reports
-``assembly``   what reconcilers work with, made from the configuration
-``plugins``    the installed reconcilers, each with its options
-``breaker``    when a scope that fails is left alone, and for how long
-``scope``      one scope's due time, run, breaker and figures
-``periodic``   the companion of the engine that looks which scope is due, for ever
-``figures``    the metrics of all scopes
-``notify``     notifications about it for whoever listens
-=============  ===================================================================================
+``base``         What a reconciler is
+``breaker``      When something that fails is left alone, and for how long
+``delete_guard`` How many deletions a listing asks us to believe. Pure
+``drift``        Where the model and the live system differ. Pure functions
+``following``    VNF instances in step with the events: what pods and workloads do shows within a moment
+``kubernetes``   The reconciler of Kubernetes clusters and of the VNF instances in them
+``live_view``    What a cluster has, as a view: built of listings with the handlers' own eyes
+``metrics``      The metrics of reconciliation. The label ``scope`` is a name from the configuration
+``notify``       Notifications about syncs and drifts, for whoever listens on the message bus
+``plugins``      The installed reconcilers: entry points in ``watcher_sync.reconcilers``
+``repair``       Writing what a listing found, so that whatever was told meanwhile wins
+``scheduling``   What runs the reconcilers while the engine leads
+``scope``        One scope: when it is due, whether it runs, what became of its runs
 """

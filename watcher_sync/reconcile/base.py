@@ -25,8 +25,8 @@ from typing import ClassVar
 import msgspec
 from oslo_config import cfg
 
+from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.dispatch import Dispatcher
-from watcher_sync.engine.short import ShortWrites
 from watcher_sync.model.view import View
 from watcher_sync.operations import Operations
 from watcher_sync.reconcile.notify import Notifications
@@ -58,7 +58,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """What a reconciler works with. Everything in it may be used by any thread."""
 
     store: Store
-    writes: ShortWrites
+    writes: DirectWriter
     """The commit cycle: one short transaction a write."""
     dispatcher: Dispatcher
     """What the handlers make of the events that a listing amounts to."""

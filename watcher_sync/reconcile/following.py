@@ -14,7 +14,7 @@ An instance whose sync fails costs the others nothing, and is tried again after 
 
 Guaranteed: after the last change of its pods an instance is judged at least once more, if not by this engine then by
 the next that leads, which begins with all of them. What is written is decided at the moment of writing (see
-:mod:`watcher_sync.reconcile.vnf`), so it does no harm that two do the same.
+:mod:`watcher_sync.reconcile.kubernetes.vnf_sync`), so it does no harm that two do the same.
 
 Threads: its own. The engine's threads only start and stop it.
 """
@@ -35,8 +35,8 @@ from watcher_sync.model.kinds import Entity, kind_of
 from watcher_sync.model.kubernetes import Cluster, Pod, VnfInstance, Workload, full_name
 from watcher_sync.model.model import Snapshot
 from watcher_sync.model.view import View
-from watcher_sync.reconcile.vnf import KIND, VnfSync, judge
-from watcher_sync.sources.kubernetes import KubernetesSource
+from watcher_sync.reconcile.kubernetes.vnf_sync import KIND, VnfSync, judge
+from watcher_sync.sources.kubernetes.source import KubernetesSource
 
 LOG = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ _SYNC: Final = kind_of(Cluster).facet_position["sync"]
 
 
 class Follower:
-    """See the module. A :class:`~watcher_sync.engine.companion.Companion`.
+    """See the module. A :class:`~watcher_sync.engine.services.BackgroundService`.
 
     :param snapshot: the model as of now.
     :param generation: what tells that it has moved; costs nothing.

@@ -16,7 +16,7 @@ import msgspec
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from watcher_sync.engine.tally import SECONDS, Distribution
+from watcher_sync.commit.stats import SECONDS, Distribution
 from watcher_sync.exceptions import ReconcileError
 from watcher_sync.reconcile.base import Reconciler, Report
 from watcher_sync.reconcile.breaker import Breaker

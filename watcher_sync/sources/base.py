@@ -70,14 +70,14 @@ class Source(abc.ABC):
     :cvar options: ``oslo.config`` options of the driver, registered in the group ``source_<name>``.
     :cvar waits_for_ack: True when the driver emits nothing more until what it emitted is acked or
         released. The engine then commits at once instead of lingering for more.
-    :cvar lives_apart: True when the driver may be made in a process of its own (see ``sources/hosting``), and its
-        option ``own_process`` says whether it is. Such a driver keeps no cursor, and of the configuration it
+    :cvar supports_subprocess: True when the driver can run in a process of its own (see ``sources/subprocess``); its
+        option ``own_process`` decides. Such a driver keeps no cursor, and of the configuration it
         reads its own group and ``[engine]`` only.
     """
 
     options: ClassVar[list[cfg.Opt]] = []
     waits_for_ack: ClassVar[bool] = False
-    lives_apart: ClassVar[bool] = False
+    supports_subprocess: ClassVar[bool] = False
 
     def __init__(self, name: str, conf: cfg.ConfigOpts, *, cursor: str | None = None) -> None:
         """:param name: the source's name; its options are ``conf['source_' + name]``.
@@ -109,7 +109,7 @@ class Source(abc.ABC):
         returns soon and does not raise."""
 
     @abc.abstractmethod
-    def release(self, events: Sequence[Event], delay: float) -> None:
+    def nack(self, events: Sequence[Event], delay: float) -> None:
         """These events were not committed: have them delivered again, not before ``delay`` seconds
         where the transport can wait. Called from the engine's thread; returns soon, does not raise."""
 
@@ -128,7 +128,7 @@ class Source(abc.ABC):
     def status(self) -> SourceStatus:
         """The figures of this moment; cheap, never blocks."""
 
-    def reach(self) -> None:
+    def probe(self) -> None:
         """Connect once, take nothing in, and disconnect; for a check before anything is started.
 
         May take long where a network swallows packets: the caller runs it in a thread of its own.

@@ -47,9 +47,10 @@ from oslo_messaging.transport import NotificationTransport
 
 from watcher_sync.events import Event
 from watcher_sync.exceptions import ConfigError, SourceError
-from watcher_sync.sources import envelopes, rabbit_strict
+from watcher_sync.sources import rabbit_strict
 from watcher_sync.sources.base import Emit, IntakeClosed, Source, SourceState, SourceStatus
-from watcher_sync.strictjson import MAX_SIZE
+from watcher_sync.wire import envelopes
+from watcher_sync.wire.json import MAX_SIZE
 
 LOG = logging.getLogger(__name__)
 
@@ -177,7 +178,7 @@ class OsloMessagingSource(Source):
                 if not self._batch.open:
                     self._changed.notify_all()
 
-    def release(self, events: Sequence[Event], delay: float) -> None:
+    def nack(self, events: Sequence[Event], delay: float) -> None:
         """They go back to their queue, ``delay`` seconds from now at the earliest."""
         with self._changed:
             batch = self._batch
@@ -217,13 +218,13 @@ class OsloMessagingSource(Source):
             reconnects=self._reconnects,
         )
 
-    def reach(self) -> None:
+    def probe(self) -> None:
         """Log in to the first host of the URL that answers. Nothing is declared and no message is touched."""
         if not self._strict:
             raise NotImplementedError
         rabbit_strict.set_defaults(self._private, prefetch=1)
         try:
-            rabbit_strict.reach(self._private, self._url)
+            rabbit_strict.probe(self._private, self._url)
         except Exception as exc:  # noqa: BLE001 - whatever it is, it is why
             raise SourceError(self._scrub(exc)) from None
 

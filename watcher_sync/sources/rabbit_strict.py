@@ -291,7 +291,7 @@ class StrictRabbitDriver(impl_rabbit.RabbitDriver):  # type: ignore[misc]
         return base.PollStyleListenerAdapter(self.listener, batch_size, batch_timeout)
 
 
-def reach(conf: cfg.ConfigOpts, url: Any) -> None:
+def probe(conf: cfg.ConfigOpts, url: Any) -> None:
     """Connect and disconnect.
 
     :param conf: after :func:`set_defaults`.

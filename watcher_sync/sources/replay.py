@@ -34,9 +34,9 @@ from oslo_log import log as logging
 
 from watcher_sync.events import Event
 from watcher_sync.exceptions import ConfigError
-from watcher_sync.sources import envelopes
 from watcher_sync.sources.base import Emit, IntakeClosed, Source, SourceState, SourceStatus
-from watcher_sync.strictjson import MAX_SIZE
+from watcher_sync.wire import envelopes
+from watcher_sync.wire.json import MAX_SIZE
 
 LOG = logging.getLogger(__name__)
 
@@ -206,7 +206,7 @@ class ReplaySource(Source):
     def ack(self, events: Sequence[Event]) -> None:
         """Nothing to do: a file does not forget."""
 
-    def release(self, events: Sequence[Event], delay: float) -> None:
+    def nack(self, events: Sequence[Event], delay: float) -> None:
         """Emit them once more, behind the rest, if the thread still runs."""
         with self._released_lock:
             self._released += events

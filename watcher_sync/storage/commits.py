@@ -18,8 +18,8 @@ from watcher_sync.model.kinds import Kinds
 from watcher_sync.model.transaction import Staged
 from watcher_sync.storage import journal
 from watcher_sync.storage.entity_rows import EntityRows
-from watcher_sync.storage.kept import Parked, Quarantined, columns_of
 from watcher_sync.storage.statements import Row, Statement, Statements
+from watcher_sync.storage.stored_events import Parked, Quarantined, columns_of
 from watcher_sync.storage.tables import Tables
 
 
@@ -67,7 +67,7 @@ class CommitWriter:
         entities = tables.entities
         self._entities = {name: EntityRows(statements, table, kinds[name]) for name, table in entities.items()}
         self._remove = {name: statements.delete(table, "id") for name, table in entities.items()}
-        self._bury = statements.upsert(tables.tombstones, newer="seq")
+        self._add_tombstone = statements.upsert(tables.tombstones, newer="seq")
         self._unbury = statements.delete(tables.tombstones, "kind", "id")
         self._journal = statements.insert(tables.journal)
         self._swap = {
@@ -127,7 +127,7 @@ class CommitWriter:
                     unburied.append((name, s.id))
             elif s.tombstone is not None:
                 versions = journal.versions_text(s.kind, s.tombstone.versions)
-                buried.append(self._bury.values((name, s.id, versions, s.tombstone.deleted_at, s.seq)))
+                buried.append(self._add_tombstone.values((name, s.id, versions, s.tombstone.deleted_at, s.seq)))
                 if s.base is not None:
                     removals.setdefault(name, []).append((s.id,))
             event = s.event
@@ -150,7 +150,7 @@ class CommitWriter:
         for name, rows in removals.items():
             _add(statements, self._remove[name], rows)
         _add(statements, self._unbury, unburied)
-        statements += self._bury.statements(buried)
+        statements += self._add_tombstone.statements(buried)
         statements += self._journal.statements(entries)
 
 

@@ -33,7 +33,7 @@ class EntityRows:
         self._statements = statements
         self._table = table
         self._kind = kind
-        self._whole = statements.upsert(table, newer="seq", skip=[kind.volatile or ""])
+        self._whole = statements.upsert(table, newer="seq", skip=[kind.last_seen_field or ""])
         self._by_part = statements.dialect == "sqlite"
         self._part_of = {field.name: field.facet or field.name for field in kind.fields.values()}
         self._parts: dict[frozenset[str], RowWriter] = {}
@@ -74,5 +74,5 @@ class EntityRows:
         return statement
 
     def _writer(self, part: frozenset[str]) -> RowWriter:
-        fields = [name for name, of in self._part_of.items() if of in part and name != self._kind.volatile]
+        fields = [name for name, of in self._part_of.items() if of in part and name != self._kind.last_seen_field]
         return self._statements.update(self._table, fields, key="id", newer="seq")

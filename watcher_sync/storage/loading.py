@@ -58,11 +58,11 @@ def _load_kind(connection: sa.Connection, table: sa.Table, kind: Kind, model: Mo
             for name, field in kind.fields.items():
                 if field.python in (dict, list) and values[name] is not None:
                     values[name] = documents.setdefault(repr(values[name]), values[name])
-            if kind.volatile is not None:
-                time = values.pop(kind.volatile)
+            if kind.last_seen_field is not None:
+                time = values.pop(kind.last_seen_field)
                 if time is not None:
                     heard[values["id"]] = time
             written.append(Written(kind.name, values["id"], kind.cls(**values), None))
         model.write(written, head)
     if heard:
-        model.hear(kind.name, heard)
+        model.set_last_seen(kind.name, heard)

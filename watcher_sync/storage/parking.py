@@ -12,8 +12,8 @@ import sqlalchemy as sa
 
 from watcher_sync.events import Event
 from watcher_sync.storage.database import translated
-from watcher_sync.storage.kept import event_of
 from watcher_sync.storage.store import Store
+from watcher_sync.storage.stored_events import event_of
 
 
 class ParkedEvents:

@@ -27,7 +27,7 @@ from watcher_sync.exceptions import DatabaseUnavailable, HeadMoved, LeaseLost, S
 from watcher_sync.model.kinds import Kinds
 from watcher_sync.model.model import Model, Written
 from watcher_sync.storage import journal
-from watcher_sync.storage.aside import aside
+from watcher_sync.storage.background import aside
 from watcher_sync.storage.commits import Commit, CommitWriter, Prepared
 from watcher_sync.storage.database import translated
 from watcher_sync.storage.loading import load_rows
@@ -139,14 +139,14 @@ class Store:
         with translated(), self.engine.connect() as connection:
             journal.read_head(connection, self.tables)
 
-    def persist_heard(self, heard: Mapping[str, Mapping[str, datetime.datetime]]) -> None:
+    def persist_last_seen(self, heard: Mapping[str, Mapping[str, datetime.datetime]]) -> None:
         """Write signs of life; only newer ones replace what the row has. No journal, no seq.
 
         :raises DatabaseUnavailable: when the database is away.
         """
         with translated(), self.engine.begin() as connection:
             for kind, times in heard.items():
-                field = self.kinds[kind].volatile
+                field = self.kinds[kind].last_seen_field
                 if field is None or not times:
                     continue
                 table = self.tables.entities[kind]
@@ -159,15 +159,15 @@ class Store:
                 )
                 connection.execute(statement, [{"b_id": i, "b_time": t} for i, t in sorted(times.items())])
 
-    def read_heard(self) -> dict[str, dict[str, datetime.datetime]]:
+    def read_last_seen(self) -> dict[str, dict[str, datetime.datetime]]:
         """kind -> id -> when it was last heard, as persisted by any engine."""
         heard: dict[str, dict[str, datetime.datetime]] = {}
         with translated(), self.engine.connect() as connection:
             for name, kind in self.kinds.items():
-                if kind.volatile is None:
+                if kind.last_seen_field is None:
                     continue
                 table = self.tables.entities[name]
-                column = table.c[kind.volatile]
+                column = table.c[kind.last_seen_field]
                 rows = connection.execute(sa.select(table.c.id, column).where(column.is_not(None)))
                 heard[name] = {row[0]: row[1] for row in rows}
         return heard
@@ -204,10 +204,10 @@ class Store:
         if self._connection is None or self._connection.invalidated:
             self.close()
             self._connection = self.engine.connect()
-            self.free_head_of_the_frozen(self._connection)
+            self.limit_idle_transactions(self._connection)
         return self._connection
 
-    def free_head_of_the_frozen(self, connection: sa.Connection) -> None:
+    def limit_idle_transactions(self, connection: sa.Connection) -> None:
         """Have the server end a transaction whose client froze in the middle of it.
 
         A commit holds the journal's head. A process that is stopped there, or whose machine lost power, would

@@ -193,7 +193,7 @@ class Tables:
             *(
                 sa.Index(f"ix_{declared.plural}_{name}", name)
                 for name in declared.indexes
-                if declared.fields[name].python is str and name not in declared.coarse
+                if declared.fields[name].python is str and name not in declared.low_cardinality
             ),
             **_OPTIONS,
         )

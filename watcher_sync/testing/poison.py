@@ -17,8 +17,8 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple
 
-from watcher_sync.testing import nova
-from watcher_sync.testing.nova_registry import AGGREGATE, INSTANCE
+from watcher_sync.testing.nova import notifications
+from watcher_sync.testing.nova.registry import AGGREGATE, INSTANCE
 
 MEBIBYTE = 1 << 20
 
@@ -57,13 +57,13 @@ def poison(rng: random.Random, *, form: Literal["bare", "oslo"] = "bare") -> Ite
     """
 
     def wire(document: Any) -> bytes:
-        return json.dumps(nova.oslo_envelope(document) if form == "oslo" else document).encode()
+        return json.dumps(notifications.oslo_envelope(document) if form == "oslo" else document).encode()
 
-    def fresh(event_type: str = "instance.update", **overrides: Any) -> nova.Document:
+    def fresh(event_type: str = "instance.update", **overrides: Any) -> notifications.Document:
         overrides.setdefault("envelope", {"message_id": _uuid(rng)})
         if event_type in INSTANCE or event_type in AGGREGATE:
             overrides.setdefault("uuid", _uuid(rng))
-        return nova.event(event_type, **overrides)
+        return notifications.event(event_type, **overrides)
 
     yield from _bodies(rng, fresh())
     yield from _envelopes(wire, fresh)
@@ -78,13 +78,13 @@ def poison(rng: random.Random, *, form: Literal["bare", "oslo"] = "bare") -> Ite
 
 
 Wire = Callable[[Any], bytes]
-Fresh = Callable[..., nova.Document]
+Fresh = Callable[..., notifications.Document]
 
 
-def _bodies(rng: random.Random, good: nova.Document) -> Iterator[Poison]:
+def _bodies(rng: random.Random, good: notifications.Document) -> Iterator[Poison]:
     """What is no JSON, or no JSON object."""
     text = json.dumps(good).encode()
-    name = good["payload"][nova.DATA]["display_name"].encode()
+    name = good["payload"][notifications.DATA]["display_name"].encode()
     yield Poison("an empty body", b"", True, "")
     yield Poison("not JSON", b"<notification>power_off</notification>", True, "")
     yield Poison("JSON cut off", text[: len(text) // 2], True, "")

@@ -14,9 +14,9 @@ import os
 from collections.abc import Mapping
 
 from watcher_sync.api.app import Wsgi, make_application
-from watcher_sync.cmd import process
-from watcher_sync.engine import assembly
-from watcher_sync.reconcile.on_demand import SyncOnDemand
+from watcher_sync.assembly import process
+from watcher_sync.assembly.on_demand import SyncOnDemand
+from watcher_sync.assembly.store import open_store
 
 FILES = "OS_WATCHER_SYNC_CONFIG_FILES"
 DIRS = "OS_WATCHER_SYNC_CONFIG_DIRS"
@@ -33,7 +33,7 @@ def init_application(environ: Mapping[str, str] = os.environ) -> Wsgi:
     arguments = [f"--config-file={path}" for path in environ.get(FILES, "").split(";") if path.strip()]
     arguments += [f"--config-dir={path}" for path in environ.get(DIRS, "").split(";") if path.strip()]
     conf = process.make_conf(arguments, prog="watcher-sync-api")
-    store = assembly.open_store(conf)
+    store = open_store(conf)
     return make_application(conf, store, SyncOnDemand(conf, store))
 
 

@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from tests.simulated import NOON
+from watcher_sync.commit.cycle import Batch, CommitCycle
 from watcher_sync.dispatch import Dispatcher
-from watcher_sync.engine.cycle import Batch, CommitCycle
 from watcher_sync.events import Event
 from watcher_sync.model.changes import Upsert
 from watcher_sync.storage.store import Store

@@ -19,7 +19,7 @@ from tests.functional.engine.driving import wait_until
 from tests.functional.storage.conftest import opened
 from tests.migrated import migrate
 from tests.simulated import cloud, nova
-from watcher_sync.engine.cycle import Batch, CommitCycle
+from watcher_sync.commit.cycle import Batch, CommitCycle
 from watcher_sync.events import Event
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.storage.drifts import Difference, replace_drifts

@@ -28,8 +28,8 @@ from watcher_sync.model.changes import WRITTEN_HERE, Upsert, Version
 from watcher_sync.model.transaction import Transaction
 from watcher_sync.storage.commits import Commit
 from watcher_sync.testing.comparison import compare
-from watcher_sync.testing.dcm import Document
-from watcher_sync.testing.providers import UNTOLD, Message, ProviderSimulator, Row
+from watcher_sync.testing.dcm.providers import UNTOLD, Message, ProviderSimulator, Row
+from watcher_sync.testing.dcm.publisher import Document
 
 KIND = "service_type_instance"
 _LOT = 200

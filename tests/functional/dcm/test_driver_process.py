@@ -19,7 +19,7 @@ KILLS = 5
 def drivers_of(engine: EngineProcess) -> list[psutil.Process]:
     """The processes of its drivers."""
     found = psutil.Process(engine.pid).children(recursive=True)
-    return [process for process in found if "watcher_sync.sources.hosting" in process.cmdline()]
+    return [process for process in found if "watcher_sync.sources.subprocess" in process.cmdline()]
 
 
 def test_a_driver_that_is_killed_is_made_anew_and_nothing_is_lost(sqlite_url: str, site: Site, dcm: Dcm) -> None:

@@ -16,8 +16,8 @@ from tests.functional.dcm.flowing import Flow, flood, flowing, worked_off
 from tests.functional.engine.driving import Installation, scaled, wait_until
 from tests.functional.sources.jetstream import DURABLE, STREAM, Dcm
 from tests.services.servers import Server
-from watcher_sync.testing.dcm import STATUSES, Document, body_of, status, subject
-from watcher_sync.testing.providers import Message
+from watcher_sync.testing.dcm.providers import Message
+from watcher_sync.testing.dcm.publisher import STATUSES, Document, body_of, status, subject
 
 Site = Callable[..., Installation]
 

@@ -12,7 +12,7 @@ from tests.functional.engine.driving import Installation, wait_until
 from tests.functional.sources.jetstream import Dcm
 from watcher_sync.storage.parking import ParkedEvents
 from watcher_sync.storage.store import Store
-from watcher_sync.testing import dcm as published
+from watcher_sync.testing.dcm import publisher as published
 
 Site = Callable[..., Installation]
 ROW = {"id": "i-1", "service_type": "vm", "provider_name": "kubevirt-1"}

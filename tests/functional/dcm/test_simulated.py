@@ -12,9 +12,9 @@ import msgspec
 
 from tests.functional.engine.driving import Installation, scaled, wait_until
 from tests.functional.sources.jetstream import Dcm
-from watcher_sync.testing import dcm as published
 from watcher_sync.testing.comparison import compare
-from watcher_sync.testing.providers import UNTOLD, Message, ProviderSimulator, Row
+from watcher_sync.testing.dcm import publisher as published
+from watcher_sync.testing.dcm.providers import UNTOLD, Message, ProviderSimulator, Row
 
 Site = Callable[..., Installation]
 

@@ -34,14 +34,14 @@ from typing import Any, Self
 import amqp
 from oslo_config import cfg
 
-from watcher_sync.engine.assembly import load_kinds
+from watcher_sync.assembly.store import load_kinds
 from watcher_sync.model.model import Model
 from watcher_sync.storage import database, journal, schema
 from watcher_sync.storage.journal import JournalRow
 from watcher_sync.storage.store import Store
-from watcher_sync.testing.cloud import Truth
-from watcher_sync.testing.nova import Document
-from watcher_sync.testing.publish import Publisher
+from watcher_sync.testing.nova.cloud import Truth
+from watcher_sync.testing.nova.notifications import Document
+from watcher_sync.testing.nova.publish import Publisher
 
 SCALE = float(os.environ.get("WATCHER_SYNC_TEST_SCALE", "1"))
 
@@ -408,8 +408,8 @@ class Installation:
 
 
 def _without_heard(model: Model, kind: str) -> list[dict[str, Any]]:
-    volatile = model.kinds[kind].volatile
-    return [{k: v for k, v in entity.items() if k != volatile} for entity in model.snapshot().dump(kind)]
+    last_seen_field = model.kinds[kind].last_seen_field
+    return [{k: v for k, v in entity.items() if k != last_seen_field} for entity in model.snapshot().dump(kind)]
 
 
 def _descendants(pid: int) -> list[int]:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.functional.engine.driving import Installation, Line, scaled, wait_until
 from tests.services.servers import Server
-from watcher_sync.testing.cloud import CloudSimulator
+from watcher_sync.testing.nova.cloud import CloudSimulator
 
 
 @pytest.mark.timeout(240)

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from tests.functional.engine.driving import Installation, Line, wait_until
 from tests.functional.engine.proxy import CountingProxy
 from tests.services.servers import Server
-from watcher_sync.testing.cloud import CloudSimulator
+from watcher_sync.testing.nova.cloud import CloudSimulator
 
 OUTAGE = float(os.environ.get("WATCHER_SYNC_TEST_OUTAGE", "30"))
 """Seconds that the database is away."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.functional.engine.driving import Installation, Line
-from watcher_sync.testing.cloud import CloudSimulator, write_jsonl
+from watcher_sync.testing.nova.cloud import CloudSimulator, write_jsonl
 
 
 def test_engine_and_manage_work_where_eventlet_cannot_be_imported(
@@ -48,13 +48,13 @@ def test_an_engine_that_has_run_leaves_the_standard_library_as_it_was(
     site.manage("db_sync")
     script = """
         import importlib.util, json, sys, threading, time
-        from watcher_sync.cmd import process
+        from watcher_sync.assembly import process
 
         process.prepare()
-        from watcher_sync.engine import assembly
+        from watcher_sync.assembly.engine import assemble
         from watcher_sync.sources.base import SourceState
 
-        engine = assembly.assemble(process.make_conf(["--config-file", sys.argv[1]], prog="test"))
+        engine = assemble(process.make_conf(["--config-file", sys.argv[1]], prog="test"))
         thread = threading.Thread(target=engine.run)
         thread.start()
         deadline = time.monotonic() + 20

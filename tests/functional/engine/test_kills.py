@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.functional.engine.driving import Installation, Line, scaled, wait_until
-from watcher_sync.testing.cloud import CloudSimulator
+from watcher_sync.testing.nova.cloud import CloudSimulator
 
 KILLS = 20
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.functional.engine.driving import Installation, wait_until
-from watcher_sync.testing.kube import KubeServer, error_event
-from watcher_sync.testing.kube.builders import deployment, pod, stateful_set
+from watcher_sync.testing.kubernetes import KubeServer, error_event
+from watcher_sync.testing.kubernetes.builders import deployment, pod, stateful_set
 
 KINDS = ("Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
 

@@ -19,7 +19,7 @@ from tests.functional.engine.driving import EngineProcess, Installation, Line, w
 from tests.functional.reconcile.installed import Installed
 from tests.unit.engine.asking import figures
 from watcher_sync.storage.source_status import list_sources
-from watcher_sync.testing.cloud import CloudSimulator
+from watcher_sync.testing.nova.cloud import CloudSimulator
 
 ETC = Path(__file__).parents[3] / "etc" / "watcher-sync"
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.functional.engine.driving import Installation, Line
-from watcher_sync.testing.cloud import CloudSimulator
+from watcher_sync.testing.nova.cloud import CloudSimulator
 from watcher_sync.testing.poison import poison
 
 

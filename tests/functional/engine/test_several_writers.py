@@ -14,7 +14,7 @@ import pytest
 
 from tests.functional.engine.driving import Installation, Line, scaled
 from watcher_sync.model.model import Model
-from watcher_sync.testing.cloud import CloudSimulator, write_jsonl
+from watcher_sync.testing.nova.cloud import CloudSimulator, write_jsonl
 
 
 @pytest.mark.timeout(240)

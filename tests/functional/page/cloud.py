@@ -10,8 +10,8 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
+from watcher_sync.commit.cycle import Batch, CommitCycle
 from watcher_sync.dispatch import Dispatcher
-from watcher_sync.engine.cycle import Batch, CommitCycle
 from watcher_sync.events import Event
 from watcher_sync.model.changes import Change, Delete, Upsert
 from watcher_sync.storage.source_status import SourceRow, write_sources

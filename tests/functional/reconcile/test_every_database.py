@@ -13,10 +13,10 @@ import pytest
 from tests.clusters import Installation, nothing, one_vdu, truth
 from watcher_sync.exceptions import OperationRunning
 from watcher_sync.reconcile.base import Report
-from watcher_sync.reconcile.kubernetes import KubernetesReconciler
+from watcher_sync.reconcile.kubernetes.reconciler import KubernetesReconciler
 from watcher_sync.storage.reading import TableView
-from watcher_sync.testing.kube import KubeServer
-from watcher_sync.testing.kube.builders import deployment, stateful_set
+from watcher_sync.testing.kubernetes import KubeServer
+from watcher_sync.testing.kubernetes.builders import deployment, stateful_set
 
 
 @pytest.fixture

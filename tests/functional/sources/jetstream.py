@@ -23,7 +23,7 @@ from oslo_config import cfg
 
 from tests.functional.sources.listening import Engine, wait_until
 from watcher_sync.sources.base import SourceState
-from watcher_sync.sources.nats_jetstream import NatsJetStreamSource
+from watcher_sync.sources.nats.source import NatsJetStreamSource
 
 T = TypeVar("T")
 STREAM = "dcm-status"

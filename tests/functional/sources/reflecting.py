@@ -14,14 +14,14 @@ from oslo_config import cfg
 
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
-from watcher_sync.handlers.kubernetes import KubernetesHandler
+from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.model import Model, Snapshot
 from watcher_sync.model.transaction import Transaction
 from watcher_sync.sources.base import IntakeClosed
-from watcher_sync.sources.kube.reflector import Reflector
-from watcher_sync.sources.kubernetes import KubernetesSource
-from watcher_sync.testing.kube import KubeServer
+from watcher_sync.sources.kubernetes.reflector import Reflector
+from watcher_sync.sources.kubernetes.source import KubernetesSource
+from watcher_sync.testing.kubernetes import KubeServer
 
 FAST = {"backoff_max": 0.3, "read_timeout": 5.0, "watch_list_timeout": 0.5}
 """So that what takes a minute in the field is over soon."""

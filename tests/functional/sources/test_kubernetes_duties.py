@@ -20,8 +20,8 @@ from tests.functional.sources.reflecting import (
     wait_until,
 )
 from watcher_sync.sources.base import SourceState
-from watcher_sync.testing.kube import Break, Delay, KubeServer, error_event
-from watcher_sync.testing.kube.builders import bare_pods, deployment, pod, stateful_set
+from watcher_sync.testing.kubernetes import Break, Delay, KubeServer, error_event
+from watcher_sync.testing.kubernetes.builders import bare_pods, deployment, pod, stateful_set
 
 ALL = ["pods", "deployments", "replicasets", "statefulsets", "daemonsets"]
 
@@ -225,7 +225,7 @@ def test_what_the_engine_releases_comes_again_in_its_old_place(engine, tmp_path)
         old = engine.events[-1]
         server.patch("Pod", "a", {"status": {"phase": "Running"}})
         wait_for_truth(server, engine)
-        source.release([old], 0.05)
+        source.nack([old], 0.05)
         wait_until(lambda: engine.events[-1] is old)
         wait_for_truth(server, engine)
 

@@ -27,7 +27,7 @@ from tests.functional.sources.reflecting import (
     wait_until,
 )
 from watcher_sync.sources.base import SourceState
-from watcher_sync.testing.kube import (
+from watcher_sync.testing.kubernetes import (
     Answer,
     ApiError,
     Break,
@@ -44,7 +44,7 @@ from watcher_sync.testing.kube import (
     unauthorized,
     version_too_large,
 )
-from watcher_sync.testing.kube.builders import bare_pods, deployment, pod, stateful_set
+from watcher_sync.testing.kubernetes.builders import bare_pods, deployment, pod, stateful_set
 
 ALL = ["pods", "deployments", "replicasets", "statefulsets", "daemonsets"]
 

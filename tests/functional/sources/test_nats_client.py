@@ -15,7 +15,7 @@ from nats.aio.msg import Msg
 from nats.errors import ConnectionClosedError
 
 from tests.services.ensure import url_of
-from watcher_sync.sources.nats_client import DirectClient, Message
+from watcher_sync.sources.nats.client import DirectClient, Message
 
 
 @contextlib.asynccontextmanager

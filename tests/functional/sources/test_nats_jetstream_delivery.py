@@ -30,7 +30,7 @@ from tests.functional.sources.listening import Engine, wait_until
 from tests.services.servers import Server
 from watcher_sync.events import Event
 from watcher_sync.sources.base import SourceState
-from watcher_sync.sources.nats_stream import microseconds
+from watcher_sync.sources.nats.stream import microseconds
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def test_what_is_released_comes_again_later_each_time(own_nats: Server, dcm: Dcm
     with reading(engine, own_nats.url) as source:
         for n in range(1, 4):
             wait_until(lambda n=n: len(engine.events) == n)
-            source.release(engine.batches[-1], 0.2)
+            source.nack(engine.batches[-1], 0.2)
         wait_until(lambda: len(engine.events) == 4)
         source.ack(engine.batches[-1])
         wait_until(dcm.settled)
@@ -160,7 +160,7 @@ def test_a_message_that_is_delivered_too_often_goes_to_quarantine_with_subject_a
         good, poison = engine.events
         source.ack([good])
         for n in (3, 4):
-            source.release([poison], 0.05)
+            source.nack([poison], 0.05)
             wait_until(lambda n=n: len(engine.events) == n)
             poison = engine.events[-1]
         source.ack([poison])
@@ -292,10 +292,10 @@ def test_a_source_that_never_connected_stops_at_once(own_nats: Server) -> None:
 
 
 def test_the_reach_says_why_there_is_nothing(own_nats: Server, dcm: Dcm) -> None:
-    make_source(own_nats.url).reach()
+    make_source(own_nats.url).probe()
     own_nats.kill()
     with pytest.raises(Exception, match="Connect"):
-        make_source(own_nats.url).reach()
+        make_source(own_nats.url).probe()
 
 
 def test_two_sources_of_one_durable_share_the_messages(own_nats: Server, dcm: Dcm) -> None:
@@ -338,7 +338,7 @@ def test_of_twenty_thousand_messages_with_one_in_twenty_released_none_is_lost(ow
             super().emit(events)
             back = [event for event in events if rng.random() < 0.05]
             released.extend(event.sequence[1] for event in back)
-            self.source.release(back, 0.02)
+            self.source.nack(back, 0.02)
             self.source.ack([event for event in events if event not in back])
 
     dcm.flood(cloud_event(n) for n in range(20_000))
@@ -397,7 +397,7 @@ def test_what_comes_in_one_batch_with_a_message_to_be_taken_alone_is_not_deliver
         def emit(self, events):
             super().emit(events)
             failed = [event for event in events if event.sequence[1] in (500, 700) and event.deliveries < 9]
-            self.source.release(failed, 0.0)
+            self.source.nack(failed, 0.0)
             self.source.ack([event for event in events if event not in failed])
 
     engine = Unlucky(acks=False)

@@ -43,7 +43,7 @@ def stocked(config: str, **login: Any) -> Iterator[Server]:
 
 def reads(url: str, **options: Any) -> None:
     """A source with these options gets the message; so does the check before the start."""
-    make_source(url, **options).reach()
+    make_source(url, **options).probe()
     engine = Engine(acks=True)
     with reading(engine, url, durable=f"reader-{secrets.token_hex(4)}", **options):
         wait_until(lambda: [event.id for event in engine.events] == ["e-1"])
@@ -52,7 +52,7 @@ def reads(url: str, **options: Any) -> None:
 def is_refused(url: str, about: str, **options: Any) -> None:
     """A source with these options says so, and goes on trying."""
     with pytest.raises(SourceError, match=about):
-        make_source(url, **options).reach()
+        make_source(url, **options).probe()
     with running(Engine(acks=True), url, **options) as source:
         disconnected(source, about)
 

@@ -151,7 +151,7 @@ def test_acks_of_a_stream_that_is_gone_do_not_reach_the_new_one(own_nats: Server
         dcm.publish(cloud_event(2))
         wait_until(lambda: len(engine.events) == 2, 10)
         source.ack(engine.batches[0])
-        source.release(engine.batches[1], 0.0)
+        source.nack(engine.batches[1], 0.0)
         wait_until(lambda: len(engine.events) == 3)
         source.ack(engine.batches[2])
         wait_until(dcm.settled)

@@ -84,7 +84,7 @@ def test_released_events_come_again_and_only_they_and_not_before_the_delay(publi
         engine.acks = True
         released = time.monotonic()
         source.ack([events[0], events[2]])
-        source.release([events[1]], 0.4)
+        source.nack([events[1]], 0.4)
         wait_until(lambda: len(engine.events) > 4)
         assert engine.arrived[-1] - released >= 0.4
     assert [event.id for event in engine.events[4:]] == ["m-2"]

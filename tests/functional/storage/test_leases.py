@@ -11,7 +11,7 @@ import pytest
 
 from tests.functional.storage.writing import cycle_on, meter, rows
 from tests.simulated import told
-from watcher_sync.engine.cycle import Batch
+from watcher_sync.commit.cycle import Batch
 from watcher_sync.exceptions import LeaseLost
 from watcher_sync.storage.leases import EngineLease, is_dead_here, process_name
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.functional.storage.writing import cycle_on, head, meter, rows, seqs
 from tests.simulated import told, whole
-from watcher_sync.engine.cycle import Batch
+from watcher_sync.commit.cycle import Batch
 from watcher_sync.model.changes import Outcome, Upsert
 from watcher_sync.storage.quarantine import Quarantine
 

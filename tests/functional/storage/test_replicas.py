@@ -10,9 +10,9 @@ import pytest
 
 from tests.functional.storage.writing import cycle_on, followed, head, journal, meter, rows, seqs, without_heard
 from tests.simulated import NOON, batches, cloud, nova, shown, told, whole
-from watcher_sync.engine.cycle import Batch
+from watcher_sync.commit.cycle import Batch
 from watcher_sync.exceptions import HeadMoved, JournalPurged
-from watcher_sync.model.changes import Delete, Heard, Upsert
+from watcher_sync.model.changes import Delete, Seen, Upsert
 from watcher_sync.model.model import Model
 from watcher_sync.model.transaction import Transaction
 from watcher_sync.storage.commits import Commit
@@ -31,7 +31,7 @@ def test_tables_and_journal_both_give_back_the_model_after_any_batches(store, se
     assert without_heard(whole(store.load())) == expected
     assert without_heard(whole(followed(store))) == expected
     assert seqs(store) == list(range(1, cycle.model.generation + 1))
-    store.persist_heard({"compute_node": cycle.model.last_heard("compute_node")})
+    store.persist_last_seen({"compute_node": cycle.model.last_heard("compute_node")})
     assert {k: v for k, v in shown(store.load().snapshot()).items() if k in truth} == truth
 
 
@@ -172,13 +172,13 @@ def test_what_is_deleted_and_made_anew_in_one_batch_has_lost_what_nobody_told_ag
 def test_signs_of_life_are_kept_newest_first_and_move_no_seq(store):
     cycle = cycle_on(store)
     cycle.run(
-        Batch(events=[told(1, Upsert("compute_node", "h", "1", {"service": {}}), Heard("compute_node", "h", NOON))])
+        Batch(events=[told(1, Upsert("compute_node", "h", "1", {"service": {}}), Seen("compute_node", "h", NOON))])
     )
     later, latest = NOON.replace(hour=13, microsecond=5), NOON.replace(hour=14)
     for time in (later, NOON, latest, later):
-        store.persist_heard({"compute_node": {"h": time, "unknown": time}})
+        store.persist_last_seen({"compute_node": {"h": time, "unknown": time}})
         cycle.run(Batch(events=[told(2, Upsert("compute_node", "h", f"{time}", {"service": {"status": "disabled"}}))]))
-    assert store.read_heard() == {"compute_node": {"h": latest}}
+    assert store.read_last_seen() == {"compute_node": {"h": latest}}
     assert store.load().last_heard("compute_node") == {"h": latest}
 
 

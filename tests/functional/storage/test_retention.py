@@ -9,7 +9,7 @@ import pytest
 
 from tests.functional.storage.writing import commit, cycle_on, head, meter, rows, seqs
 from tests.simulated import NOON, told, whole
-from watcher_sync.engine.cycle import CommitCycle
+from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.events import Event
 from watcher_sync.exceptions import JournalPurged
 from watcher_sync.model.changes import Delete

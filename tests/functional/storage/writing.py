@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import sqlalchemy as sa
 
 from tests.simulated import event, telling
+from watcher_sync.commit.cycle import Batch, CommitCycle
 from watcher_sync.dispatch import Dispatcher
-from watcher_sync.engine.cycle import Batch, CommitCycle
 from watcher_sync.events import Event
 from watcher_sync.exceptions import NotYet
 from watcher_sync.model.changes import Change, Delete, Upsert

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from watcher_sync.testing.kube.builders import deployment, stateful_set
+from watcher_sync.testing.kubernetes.builders import deployment, stateful_set
 
 DEADLINE = 30.0
 
@@ -54,7 +54,7 @@ class Kubectl:
 
 @pytest.fixture
 def kubectl(kubectl_path: str, tmp_path: Path) -> Iterator[Kubectl]:
-    command = [sys.executable, "-m", "watcher_sync.testing.kube", "--pods", "3"]
+    command = [sys.executable, "-m", "watcher_sync.testing.kubernetes", "--pods", "3"]
     server = subprocess.Popen(
         [*command, "--kubeconfig", str(tmp_path / "kubeconfig")], stdout=subprocess.PIPE, text=True
     )

@@ -10,8 +10,8 @@ from oslo_config import cfg
 from tests.migrated import migrate
 from tests.simulated import cloud, nova
 from watcher_sync.api.app import make_application
+from watcher_sync.commit.cycle import Batch, CommitCycle
 from watcher_sync.conf import opts
-from watcher_sync.engine.cycle import Batch, CommitCycle
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.storage import database
 from watcher_sync.storage.store import Store

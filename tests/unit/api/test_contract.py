@@ -11,7 +11,7 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from tests.unit.api.test_vnf_sync import Syncing
 from watcher_sync.api.app import make_application
-from watcher_sync.engine.cycle import Batch
+from watcher_sync.commit.cycle import Batch
 from watcher_sync.events import Event
 
 SENSE = ("POST /v1/vnf_instances", "PUT /v1/vnf_instances/{entity_id}")

@@ -7,8 +7,8 @@ import urllib.parse
 
 import pytest
 
-from watcher_sync.engine.cycle import Batch
-from watcher_sync.testing.cloud import CloudSimulator
+from watcher_sync.commit.cycle import Batch
+from watcher_sync.testing.nova.cloud import CloudSimulator
 
 
 def pages(client, path, plural, **params):
@@ -109,7 +109,7 @@ def test_the_history_of_a_deleted_entity_is_still_there(client, store, truth):
 
 def test_paging_while_events_arrive_shows_each_entity_that_stays_exactly_once(client, store, cycle):
     simulator = CloudSimulator(seed=3, hosts=5, instances=40)
-    from watcher_sync.sources.envelopes import read_document
+    from watcher_sync.wire.envelopes import read_document
 
     def more(n):
         documents = simulator.history(n)

@@ -10,10 +10,10 @@ import time
 import pytest
 
 from tests.simulated import cloud
-from watcher_sync.api.events import Filter, Stream
-from watcher_sync.api.feed import Feed
-from watcher_sync.api.problems import Problem
-from watcher_sync.engine.cycle import Batch
+from watcher_sync.api.core.feed import Feed
+from watcher_sync.api.core.problems import Problem
+from watcher_sync.api.resources.events import Filter, Stream
+from watcher_sync.commit.cycle import Batch
 from watcher_sync.exceptions import JournalPurged
 from watcher_sync.storage.journal import read_since
 

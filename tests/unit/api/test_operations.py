@@ -13,8 +13,8 @@ from oslo_policy import generator, policy
 
 from tests.simulated import nova
 from watcher_sync import api
-from watcher_sync.api import openapi, policies
 from watcher_sync.api.app import make_app, make_routes
+from watcher_sync.api.core import openapi, policies
 from watcher_sync.api.service import Service
 
 METHODS = ("get", "put", "post", "delete", "patch", "head", "options", "trace", "connect")

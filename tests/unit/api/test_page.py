@@ -11,9 +11,9 @@ import re
 
 import pytest
 
-from watcher_sync.api.page import INDEX, MEDIA_TYPES, assets
+from watcher_sync.api.ui.page import INDEX, MEDIA_TYPES, assets
 
-STATIC = importlib.resources.files("watcher_sync.api") / "static"
+STATIC = importlib.resources.files("watcher_sync.api.ui") / "static"
 VENDOR = STATIC / "vendor"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from watcher_sync.engine.cycle import Batch
+from watcher_sync.commit.cycle import Batch
 from watcher_sync.events import Event
 
 
@@ -46,7 +46,7 @@ def test_what_is_refused_again_stays(client, kept):
 
 def test_what_a_handler_learned_to_read_is_applied_and_gone(client, cycle, conf, store):
     from tests.unit.api.conftest import Client
-    from tests.unit.api.test_posting import Told
+    from tests.unit.api.test_cloud_events import Told
     from watcher_sync.api.app import make_app
     from watcher_sync.api.service import Service
     from watcher_sync.dispatch import Dispatcher

@@ -8,7 +8,7 @@ import itertools
 import pytest
 
 from tests.simulated import telling, told
-from watcher_sync.engine.cycle import Batch, CommitCycle
+from watcher_sync.commit.cycle import Batch, CommitCycle
 from watcher_sync.model.changes import Upsert
 
 NUMBERS = itertools.count()

@@ -7,7 +7,7 @@ import copy
 
 import pytest
 
-from watcher_sync.engine.cycle import Batch, Dispatched
+from watcher_sync.commit.cycle import Batch, Dispatched
 from watcher_sync.events import Event
 from watcher_sync.model.changes import Upsert
 

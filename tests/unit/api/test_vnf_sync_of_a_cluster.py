@@ -10,11 +10,11 @@ from tests.clusters import Installation, nothing
 from tests.unit.api.conftest import Client
 from tests.unit.api.test_vnf_instances import DEMO, PATH
 from watcher_sync.api.app import make_application
-from watcher_sync.api.vnf_sync import REPORT
-from watcher_sync.reconcile.kubernetes import KubernetesReconciler
+from watcher_sync.api.resources.vnf_sync import REPORT
+from watcher_sync.reconcile.kubernetes.reconciler import KubernetesReconciler
 from watcher_sync.storage.reading import TableView
-from watcher_sync.testing.kube import KubeServer
-from watcher_sync.testing.kube.builders import deployment
+from watcher_sync.testing.kubernetes import KubeServer
+from watcher_sync.testing.kubernetes.builders import deployment
 
 SYNC = f"{PATH}/a/sync"
 

@@ -13,9 +13,9 @@ from rich.console import Console
 from tests.benchmarks import references
 from tests.benchmarks.figures import Budget, Figure, against, document, number, print_table
 from tests.benchmarks.places import _fits_a_line
-from watcher_sync.testing import nova
+from watcher_sync.testing.nova import notifications
+from watcher_sync.testing.nova.recording import write_jsonl
 from watcher_sync.testing.poison import poison
-from watcher_sync.testing.recording import write_jsonl
 
 RATIO = against(
     [(10.0, 100.0), (60.0, 100.0), (30.0, 50.0)],
@@ -94,7 +94,7 @@ def test_what_is_put_among_the_lines_of_a_recording_is_one_line() -> None:
 
 def test_the_naive_pipeline_keeps_what_the_events_say(tmp_path: pathlib.Path) -> None:
     key = "6f1d3b5a-8a52-4b63-a7b3-2e5c90d1f7a8"
-    events = [nova.event("instance.update", uuid=key, display_name=name) for name in ("first", "second")]
+    events = [notifications.event("instance.update", uuid=key, display_name=name) for name in ("first", "second")]
     write_jsonl(tmp_path / "events.jsonl", events)
     assert references.naive_pipeline(tmp_path / "events.jsonl", tmp_path / "naive.sqlite", events=2) > 0
     with sqlite3.connect(tmp_path / "naive.sqlite") as connection:

@@ -9,8 +9,8 @@ import pytest
 
 from tests.unit.client.conftest import served
 from watcher_sync.api.app import make_application
-from watcher_sync.client import Change, NotFound, UnaskableId, UnknownKind, connect
-from watcher_sync.engine.cycle import Batch
+from watcher_sync.client import Change, InvalidId, NotFound, UnknownKind, connect
+from watcher_sync.commit.cycle import Batch
 from watcher_sync.events import Event
 from watcher_sync.storage.drifts import Difference, replace_drifts
 
@@ -86,9 +86,9 @@ def test_an_id_is_one_segment_of_the_path_whatever_is_in_it(client):
 
 @pytest.mark.parametrize("entity_id", ["", ".", "..", "a/b", "../../versions"])
 def test_an_id_that_would_be_another_path_is_not_asked_for(client, entity_id):
-    with pytest.raises(UnaskableId):
+    with pytest.raises(InvalidId):
         client.entity("instance", entity_id)
-    with pytest.raises(UnaskableId):
+    with pytest.raises(InvalidId):
         client.delete_service_type_instance(entity_id)
 
 

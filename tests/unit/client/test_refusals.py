@@ -8,7 +8,6 @@ import socket
 import pytest
 
 from watcher_sync.client import (
-    BadAnswer,
     BadRequest,
     ClientError,
     Conflict,
@@ -20,6 +19,7 @@ from watcher_sync.client import (
     ServerFailed,
     Unauthorized,
     Unavailable,
+    UnexpectedResponse,
     Unprocessable,
     Unreachable,
     connect,
@@ -73,13 +73,13 @@ def test_a_refusal_that_is_no_problem_document_is_told_by_its_status(answering, 
 @pytest.mark.parametrize("body", [b"<html>", b"", b"[]", b'{"sources": [{}]}', b'{"sources": 3}', b"{}", b"\xff"])
 def test_an_answer_of_something_else_is_a_bad_answer(answering, answered_client, body):
     answering.will("200 OK", body)
-    with pytest.raises(BadAnswer):
+    with pytest.raises(UnexpectedResponse):
         answered_client.sources()
 
 
 def test_what_is_no_watcher_sync_is_a_bad_answer(answering, answered_client):
     answering.will("200 OK", b'{"version": {"id": "v3"}}')
-    with pytest.raises(BadAnswer, match="not this API"):
+    with pytest.raises(UnexpectedResponse, match="not this API"):
         answered_client.kinds()
 
 

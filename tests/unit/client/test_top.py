@@ -12,9 +12,9 @@ from rich.console import Console
 
 from tests.simulated import cloud
 from watcher_sync.client import BadRequest, Change, Gone, Source, Unreachable
-from watcher_sync.client.census import WINDOW, Census, Figures
 from watcher_sync.client.screen import Screen
-from watcher_sync.engine.cycle import Batch
+from watcher_sync.client.stats import WINDOW, Census, Figures
+from watcher_sync.commit.cycle import Batch
 
 NOON = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC)
 UUID = "6f1d3b5a-8a52-4b63-a7b3-2e5c90d1f7a8"

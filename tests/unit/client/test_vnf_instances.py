@@ -14,10 +14,10 @@ from watcher_sync.api.app import make_application
 from watcher_sync.client import (
     BadRequest,
     Conflict,
+    InvalidId,
     NotFound,
     PreconditionFailed,
     SyncedPod,
-    UnaskableId,
     Unavailable,
     VnfOperation,
     connect,
@@ -143,5 +143,5 @@ def test_an_id_that_would_be_another_path_is_not_asked_for(client, vnf_id):
         lambda: client.operation(vnf_id, "SCALE"),
         lambda: client.operations(vnf_id),
     ):
-        with pytest.raises(UnaskableId):
+        with pytest.raises(InvalidId):
             asked()

@@ -59,7 +59,7 @@ class Spoken(Source):
     def ack(self, events):
         self.acked += [e.id for e in events]
 
-    def release(self, events, delay):
+    def nack(self, events, delay):
         self.released += [e.id for e in events]
 
     def stop(self, deadline):

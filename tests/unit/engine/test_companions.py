@@ -9,7 +9,7 @@ from prometheus_client.core import GaugeMetricFamily
 from tests.simulated import told
 from tests.unit.engine.asking import ask, figures
 from tests.unit.engine.conftest import Spoken, until
-from watcher_sync.engine.port import make_application
+from watcher_sync.engine.monitoring_http import make_application
 from watcher_sync.model.changes import Upsert
 
 

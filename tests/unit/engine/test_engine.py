@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from tests.simulated import NOON, told
 from tests.unit.engine.conftest import Spoken, until
 from watcher_sync.exceptions import DatabaseUnavailable, LeaseHeld
-from watcher_sync.model.changes import Heard, Upsert
+from watcher_sync.model.changes import Seen, Upsert
 
 
 def instance(entity_id, version="1"):
@@ -118,10 +118,10 @@ def test_signs_of_life_are_written_at_the_end_and_not_with_every_event(run, stor
     source = Spoken()
     running = run(source)
     node = Upsert("compute_node", "h", "1", {"service": {}})
-    source.say(told(1, node, Heard("compute_node", "h", NOON)))
+    source.say(told(1, node, Seen("compute_node", "h", NOON)))
     for number in range(2, 5):
-        source.say(told(number, Heard("compute_node", "h", NOON.replace(minute=number))))
+        source.say(told(number, Seen("compute_node", "h", NOON.replace(minute=number))))
     assert until(lambda: len(source.acked) == 4)
-    assert store.read_heard() == {"compute_node": {}}
+    assert store.read_last_seen() == {"compute_node": {}}
     assert running.stop()
-    assert store.read_heard() == {"compute_node": {"h": NOON.replace(minute=4)}}
+    assert store.read_last_seen() == {"compute_node": {"h": NOON.replace(minute=4)}}

@@ -6,9 +6,9 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from tests.unit.engine.conftest import Spoken, until
-from watcher_sync.engine.housekeeping import Purger, SourceReporter
+from watcher_sync.commit.stats import CommitStats
+from watcher_sync.engine.housekeeping import RetentionWorker, SourceReporter
 from watcher_sync.engine.supervision import Supervisor
-from watcher_sync.engine.tally import Tally
 from watcher_sync.sources.base import SourceState
 from watcher_sync.storage.source_status import SourceRow, list_sources, write_sources
 
@@ -75,7 +75,7 @@ def _fields(row):
 
 def test_a_database_that_is_known_to_be_away_is_left_in_peace(conf, store):
     away = [True]
-    purger = Purger(conf, store, Tally(), away=lambda: away[0])
+    purger = RetentionWorker(conf, store, CommitStats(), away=lambda: away[0])
     reporter = SourceReporter(conf, store, {"a": Supervisor("a", Spoken, lambda source: None)}, away=lambda: away[0])
     purger.count()
     reporter.report()

@@ -14,8 +14,8 @@ import pytest
 
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
-from watcher_sync.handlers.nova import NovaHandler
-from watcher_sync.model.changes import Change, Delete, Heard, Outcome, Upsert
+from watcher_sync.handlers.nova.handler import NovaHandler
+from watcher_sync.model.changes import Change, Delete, Outcome, Seen, Upsert
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.model import Model, Snapshot
 from watcher_sync.model.transaction import Transaction
@@ -285,7 +285,7 @@ def facets() -> Callable[[Event], dict[str, Any]]:
     """The facets of the one upsert that an event yields."""
 
     def of(event: Event) -> dict[str, Any]:
-        (upsert,) = [change for change in changes_of(event) if not isinstance(change, Heard)]
+        (upsert,) = [change for change in changes_of(event) if not isinstance(change, Seen)]
         assert isinstance(upsert, Upsert), upsert
         return {facet: dict(fields) for facet, fields in upsert.facets.items()}
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.providers import Player, event, seconds
 from watcher_sync.model.changes import Outcome
-from watcher_sync.testing import dcm
+from watcher_sync.testing.dcm import publisher as dcm
 
 
 @pytest.fixture

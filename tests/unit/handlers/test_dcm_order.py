@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from tests.providers import EPOCH, Player, event, seconds
 from watcher_sync.model.changes import Outcome
-from watcher_sync.testing import dcm
 from watcher_sync.testing.comparison import compare
-from watcher_sync.testing.providers import UNTOLD, Message, ProviderSimulator, Row
+from watcher_sync.testing.dcm import publisher
+from watcher_sync.testing.dcm.providers import UNTOLD, Message, ProviderSimulator, Row
 
 
 @pytest.fixture
@@ -69,23 +69,23 @@ def test_within_one_source_and_one_second_the_sequence_decides():
 
 def test_across_sources_the_sequence_decides_and_never_the_time():
     ours = event(told="RUNNING", time=seconds(10), sequence=1)
-    theirs = event(dcm.status(told="STOPPED", provider="other", time=seconds(5)), sequence=2)
+    theirs = event(publisher.status(told="STOPPED", provider="other", time=seconds(5)), sequence=2)
     assert in_every_order(ours, theirs) == "STOPPED"
 
 
 def test_an_event_without_a_time_is_compared_by_its_sequence():
     a = event(told="PROVISIONING", time=seconds(1), sequence=1)
     b = event(told="RUNNING", time=seconds(20), sequence=2)
-    c = event({**dcm.status(told="STOPPED", time=None), "source": "dcm/providers/kubevirt-1"}, sequence=3)
+    c = event({**publisher.status(told="STOPPED", time=None), "source": "dcm/providers/kubevirt-1"}, sequence=3)
     assert in_every_order(a, b, c) == "STOPPED"
 
 
 def test_an_output_keeps_its_own_order(player):
     """The status moves on without an output; the output is still compared with what told the last output."""
     player.play(
-        event(dcm.status(told="RUNNING", time=seconds(1), output_spec={"n": 1}), sequence=1),
-        event(dcm.status(told="STOPPED", time=seconds(3)), sequence=3),
-        event(dcm.status(told="PAUSED", time=seconds(2), output_spec={"n": 2}), sequence=2),
+        event(publisher.status(told="RUNNING", time=seconds(1), output_spec={"n": 1}), sequence=1),
+        event(publisher.status(told="STOPPED", time=seconds(3)), sequence=3),
+        event(publisher.status(told="PAUSED", time=seconds(2), output_spec={"n": 2}), sequence=2),
     )
     assert (player.get().status, player.get().output_spec) == ("STOPPED", {"n": 2})
 
@@ -102,13 +102,13 @@ def test_without_a_sequence_the_time_decides_between_events_of_one_provider():
 
 
 def test_without_a_sequence_a_time_in_data_is_as_good():
-    document = dcm.status(told="STOPPED", event_id="a", time=seconds(5))
+    document = publisher.status(told="STOPPED", event_id="a", time=seconds(5))
     del document["time"]
     assert in_every_order(event(document), event(event_id="b", time=seconds(4))) == "STOPPED"
 
 
 def test_an_offset_of_the_time_is_seen_through():
-    later = {**dcm.status(told="STOPPED", event_id="a"), "time": "2026-03-01T11:00:01-01:00"}
+    later = {**publisher.status(told="STOPPED", event_id="a"), "time": "2026-03-01T11:00:01-01:00"}
     assert in_every_order(event(later), event(event_id="b", time=seconds(0))) == "STOPPED"
 
 
@@ -120,14 +120,14 @@ def test_times_of_two_providers_are_never_compared():
     """Whoever wins between them wins whatever the times are."""
 
     def told(provider, status, at):
-        return event(dcm.status(told=status, provider=provider, event_id=provider, time=seconds(at)))
+        return event(publisher.status(told=status, provider=provider, event_id=provider, time=seconds(at)))
 
     first = in_every_order(told("a", "RUNNING", 1), told("b", "STOPPED", 2))
     assert in_every_order(told("a", "RUNNING", 2), told("b", "STOPPED", 1)) == first
 
 
 def test_one_provider_under_both_forms_of_its_source_is_one():
-    local = {**dcm.status(told="STOPPED", event_id="a", time=seconds(2)), "source": "kubevirt-1.localhost"}
+    local = {**publisher.status(told="STOPPED", event_id="a", time=seconds(2)), "source": "kubevirt-1.localhost"}
     assert in_every_order(event(local), event(event_id="b", time=seconds(1))) == "STOPPED"
 
 
@@ -166,7 +166,7 @@ SEEDS = st.integers(0, 10_000)
 @given(SEEDS, st.randoms(use_true_random=False), st.sampled_from(["park", "create"]))
 def test_the_law_any_order_and_repetition_of_a_stream_ends_in_the_truth(seed, rng, unknown_instance):
     steps, truth = history(seed)
-    bad = [event(body, sequence=90_000 + i) for i, (body, _) in enumerate(dcm.malformed().values())]
+    bad = [event(body, sequence=90_000 + i) for i, (body, _) in enumerate(publisher.malformed().values())]
     messages = [s for s in steps if isinstance(s, Message)]
     # Some come again as they were, and some are published again: what they tell has a newer sequence then.
     again = [m._replace(sequence=(m.sequence[0], 10_000 + i)) for i, m in enumerate(timed(rng.choices(messages, k=20)))]
@@ -202,7 +202,7 @@ def test_the_law_holds_with_and_without_sequences_in_one_history(seed, rng, with
 def test_the_law_holds_for_rows_that_events_make_and_for_providers_that_quarrel(seed, rng):
     """Every event tells of one of three rows, whoever it is from."""
     documents = [
-        dcm.status(f"i-{rng.randrange(3)}", rng.choice(["DELETED", "FAILED"]), provider=f"p-{rng.randrange(3)}",
+        publisher.status(f"i-{rng.randrange(3)}", rng.choice(["DELETED", "FAILED"]), provider=f"p-{rng.randrange(3)}",
                    service_type=rng.choice(["vm", "storage", "database"]), event_id=f"e-{seed}-{i}",
                    time=rng.choice([None, seconds(i // 3)]), message=f"m-{i}",
                    output_spec=rng.choice([None, {"n": i}]))

@@ -9,11 +9,11 @@ import pytest
 
 from tests.providers import Player, event, seconds
 from watcher_sync.model.changes import Outcome
-from watcher_sync.testing import dcm
+from watcher_sync.testing.dcm import publisher
 
 
 def said(state="degraded", *, sequence=None, **fields):
-    return event(dcm.health(state, **fields), channel=dcm.SUBJECT_HEALTH, sequence=sequence)
+    return event(publisher.health(state, **fields), channel=publisher.SUBJECT_HEALTH, sequence=sequence)
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_an_instance_that_moves_to_another_provider_shows_that_ones_state(player
 
 
 def test_a_complaint_that_fails_halfway_leaves_the_instances_alone(player):
-    document = dcm.health()
+    document = publisher.health()
     document["data"]["affectedProvider"] = "k" * 254
     player.row("i-2", provider_name="k" * 254)
     assert player.play(event(document, sequence=1)) == [Outcome.QUARANTINED]
@@ -75,7 +75,7 @@ def test_without_a_sequence_the_time_decides(player):
 
 @pytest.mark.parametrize("type_", ["dcm.agents.health.service-type-degraded", "service-type-degraded"])
 def test_other_forms_of_the_type_are_understood(player, type_):
-    player.play(event({**dcm.health(), "type": type_}, sequence=1))
+    player.play(event({**publisher.health(), "type": type_}, sequence=1))
     assert player.get().provider_state == "degraded"
 
 
@@ -85,5 +85,5 @@ def test_other_forms_of_the_type_are_understood(player, type_):
      ({"data": {"affectedProvider": "p"}}, "serviceType"), ({"data": {"affectedProvider": 1}}, "affectedProvider")],
 )  # fmt: skip
 def test_what_is_wrong_with_a_complaint_is_named(player, change, needle):
-    assert player.play(event({**dcm.health(), **change}, sequence=1)) == [Outcome.QUARANTINED]
+    assert player.play(event({**publisher.health(), **change}, sequence=1)) == [Outcome.QUARANTINED]
     assert needle in player.reasons[0]

@@ -12,8 +12,8 @@ from oslo_config import cfg
 from tests.providers import Player, event
 from watcher_sync.dispatch import load_handlers
 from watcher_sync.exceptions import PluginConflict
-from watcher_sync.handlers.dcm_services import BUILTIN, ServiceType, ServiceTypes
-from watcher_sync.testing import dcm
+from watcher_sync.handlers.dcm.service_types import BUILTIN, ServiceType, ServiceTypes
+from watcher_sync.testing.dcm import publisher
 
 GPU = ServiceType(name="gpu", statuses=frozenset({"IDLE", "BUSY"}), aliases={"FREE": "IDLE"})
 MORE = ServiceType(name="vm", statuses=frozenset({"MIGRATING"}), aliases={"ON": "RUNNING"}, extends=True)
@@ -21,8 +21,8 @@ MORE = ServiceType(name="vm", statuses=frozenset({"MIGRATING"}), aliases={"ON": 
 
 def test_the_built_in_service_types_are_those_of_the_contract():
     services = ServiceTypes()
-    assert services.names() == sorted(dcm.STATUSES)
-    for name, statuses in dcm.STATUSES.items():
+    assert services.names() == sorted(publisher.STATUSES)
+    for name, statuses in publisher.STATUSES.items():
         assert set(services.statuses(name)) - {"UNKNOWN"} == set(statuses) - {"UNKNOWN"}
 
 
@@ -74,7 +74,7 @@ def installed(tmp_path, monkeypatch):
     def install(name, entries):
         module = name.replace("-", "_")
         (tmp_path / f"{module}.py").write_text(
-            "from watcher_sync.handlers.dcm_services import ServiceType\n"
+            "from watcher_sync.handlers.dcm.service_types import ServiceType\n"
             + "".join(f"{attribute} = {expression}\n" for attribute, expression in entries.items())
         )
         info = tmp_path / f"{module}-1.0.dist-info"

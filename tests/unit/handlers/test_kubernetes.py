@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
 from watcher_sync.exceptions import InvalidEvent
-from watcher_sync.handlers.kubernetes import KubernetesHandler
+from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
 from watcher_sync.model.changes import Outcome
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.model import Model, Snapshot
 from watcher_sync.model.transaction import Transaction
-from watcher_sync.sources.envelopes import read_body
-from watcher_sync.testing.kube import builders
+from watcher_sync.testing.kubernetes import builders
+from watcher_sync.wire.envelopes import read_body
 
 DISPATCHER = Dispatcher([("kubernetes", KubernetesHandler())])
 

@@ -9,8 +9,8 @@ import pytest
 
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
-from watcher_sync.handlers.nova import NovaHandler
-from watcher_sync.model.changes import Delete, Heard, Outcome, Upsert
+from watcher_sync.handlers.nova.handler import NovaHandler
+from watcher_sync.model.changes import Delete, Outcome, Seen, Upsert
 
 UPDATED = [
     "instance.create.end",
@@ -103,7 +103,7 @@ def test_event_upserts_what_it_is_about_and_hears_its_publisher(nova, changes, e
     upsert, heard = changes(event)
     assert isinstance(upsert, Upsert)
     host = event.origin.split(":")[1]
-    assert heard == Heard("compute_node", host, event.time)
+    assert heard == Seen("compute_node", host, event.time)
     about = event_type.split(".")[0]
     expected = {
         "instance": ("instance", nova.VM),
@@ -117,7 +117,7 @@ def test_event_upserts_what_it_is_about_and_hears_its_publisher(nova, changes, e
 def test_event_deletes_what_it_is_about_and_hears_its_publisher(nova, changes, event_type):
     delete, heard = changes(made(nova, event_type))
     assert isinstance(delete, Delete)
-    assert isinstance(heard, Heard)
+    assert isinstance(heard, Seen)
     about = event_type.split(".")[0]
     expected = {
         "instance": ("instance", nova.VM),
@@ -154,7 +154,7 @@ def test_everything_else_is_ignored(nova, player, event_type):
 
 def test_the_dispatch_table_is_the_contracts_table():
     dispatcher = Dispatcher([("nova", NovaHandler())])
-    applied = {entry.pattern for entry in dispatcher.table() if entry.method != "heard"}
+    applied = {entry.pattern for entry in dispatcher.table() if entry.method != "on_heartbeat"}
     assert applied == {*UPDATED, "instance.*.error", *SERVICES, *AGGREGATES, *DELETED}
 
 
@@ -289,7 +289,7 @@ def test_a_publisher_is_split_once_and_without_a_host_nobody_is_heard(nova, chan
     heard = [
         change.id
         for change in changes(nova.instance("instance.update", publisher=publisher))
-        if isinstance(change, Heard)
+        if isinstance(change, Seen)
     ]
     assert heard == ([] if host is None else [host])
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.simulated import play, telling, told
 from watcher_sync.model.changes import Delete, Outcome, Upsert
-from watcher_sync.model.kinds import Derived, Entity, Follows, In, Kinds, Text, kind
+from watcher_sync.model.kinds import DependsOn, Derived, Entity, In, Kinds, Text, kind
 from watcher_sync.model.model import Model
 from watcher_sync.model.transaction import Transaction
 
@@ -31,7 +31,7 @@ def colours(view, ware):
     "ware",
     plural="wares",
     indexes=("shop",),
-    derived=(Derived("colours", colours, follows=(Follows("shop", "name", "shop"),)),),
+    derived=(Derived("colours", colours, follows=(DependsOn("shop", "name", "shop"),)),),
 )
 class Ware(Entity, frozen=True, kw_only=True, gc=False):
     """Shows the colours of the shops of its shop's name."""
@@ -96,6 +96,6 @@ def test_an_event_that_fails_leaves_what_follows_as_it_was(model):
 
 
 def test_a_field_that_follows_through_one_without_an_index_is_refused():
-    derived = (Derived("colours", colours, follows=(Follows("shop", "name", "shop"),)),)
+    derived = (Derived("colours", colours, follows=(DependsOn("shop", "name", "shop"),)),)
     with pytest.raises(TypeError, match="shop, by which it follows shop, needs an index"):
         kind("ware2", plural="wares2", derived=derived)(Ware)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.simulated import NOON, play, telling, told, whole
 from tests.unit.model.kinds import kinds
 from watcher_sync.exceptions import InvalidEvent, NotYet
-from watcher_sync.model.changes import Delete, Heard, Outcome, Upsert
+from watcher_sync.model.changes import Delete, Outcome, Seen, Upsert
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.model import Model
 from watcher_sync.model.transaction import Transaction
@@ -39,11 +39,11 @@ def the_long_way():
     declared = list(kinds().values())
     try:
         for kind in declared:
-            kind.stands_alone = False
+            kind.is_standalone = False
         yield
     finally:
         for kind in declared:
-            kind.stands_alone = True
+            kind.is_standalone = True
 
 
 @st.composite
@@ -68,7 +68,7 @@ def ticket_changes(draw):
 @given(st.lists(ticket_changes(), max_size=3))
 def test_what_concerns_no_other_entity_is_made_by_a_shorter_way_and_is_the_same(batches):
     short, long = Model(kinds()), Model(kinds())
-    assert all(kind.stands_alone for kind in short.kinds.values())
+    assert all(kind.is_standalone for kind in short.kinds.values())
     for changes in batches:
         wrong = upsert("ticket", "c", "1", state=7)
         outcomes = apply(short, *changes, wrong)
@@ -194,7 +194,7 @@ def test_a_field_that_is_left_out_of_its_facet_keeps_its_value():
     [
         (Upsert("nothing", "a", "1", {}), "'nothing' is no kind"),
         (Delete("nothing", "a", "1"), "'nothing' is no kind"),
-        (Heard("nothing", "a", NOON), "'nothing' is no kind"),
+        (Seen("nothing", "a", NOON), "'nothing' is no kind"),
         (Upsert("ticket", "", "1", {"state": {}}), "an id of 0 characters"),
         (Upsert("ticket", "a" * 256, "1", {"state": {}}), "an id of 256 characters"),
         (Upsert("ticket", "a ", "1", {"state": {}}), "an id that ends with a space"),
@@ -222,7 +222,7 @@ def test_the_best_outcome_of_an_events_changes_is_the_events(model):
         told(1, upsert("ticket", "a", "5", state="x"), upsert("ticket", "b", "4", state="x")),
         told(2, upsert("ticket", "a", "4", state="x"), upsert("ticket", "b", "6", state="x")),
         told(3),
-        told(4, Heard("ticket", "a", NOON)),
+        told(4, Seen("ticket", "a", NOON)),
     ]
     assert play(model, telling(), events) == [Outcome.STALE, Outcome.APPLIED, Outcome.IGNORED, Outcome.IGNORED]
 

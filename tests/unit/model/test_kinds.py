@@ -89,7 +89,7 @@ def test_the_same_class_may_be_added_twice():
     ("options", "reason"),
     [
         ({"indexes": ("colour",)}, "kind thing: colour is not a field"),
-        ({"coarse": ("owner",)}, "kind thing: owner is coarse, but no index"),
+        ({"low_cardinality": ("owner",)}, "kind thing: owner has a low cardinality, but no index"),
         ({"references": (Reference("colour", "instance"),)}, "kind thing: colour is not a field"),
         ({"references": (Reference("owner", "instance"),)}, "kind thing: the reference owner needs an index"),
         ({"derived": (Derived("colour", lambda view, entity: None),)}, "kind thing: colour is not a field"),
@@ -122,7 +122,7 @@ def test_every_field_of_ours_is_documented_and_belongs_to_a_facet_or_is_kept_by_
         derived = {d.field for d in declared.derived}
         for field in declared.fields.values():
             assert field.doc, f"{declared.name}.{field.name}"
-            kept = derived | {declared.volatile, "discovered", "gone"}
+            kept = derived | {declared.last_seen_field, "discovered", "gone"}
             assert (field.facet is None) == (field.name in kept), f"{declared.name}.{field.name}"
 
 

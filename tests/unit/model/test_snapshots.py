@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.simulated import NOON, batches, cloud, new_model, nova, play, telling, told, values_of
-from watcher_sync.model.changes import Heard, Upsert
+from watcher_sync.model.changes import Seen, Upsert
 from watcher_sync.model.entities import builtin_kinds
 
 KINDS = builtin_kinds()
@@ -104,7 +104,7 @@ def test_the_newest_sign_of_life_wins_and_makes_no_generation():
     model = new_model()
     later = NOON.replace(hour=13)
     for time_heard in (NOON, later, NOON):
-        play(model, telling(), [told(1, Heard("compute_node", "host1", time_heard))])
+        play(model, telling(), [told(1, Seen("compute_node", "host1", time_heard))])
     assert model.generation == 0
     assert model.last_heard("compute_node") == {"host1": later}
     assert model.get("compute_node", "host1") is None

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.simulated import NOON, new_model, play, telling, told, values_of
 from watcher_sync.exceptions import InvalidEvent, NotYet
-from watcher_sync.model.changes import Delete, Heard, Outcome, Upsert
+from watcher_sync.model.changes import Delete, Outcome, Seen, Upsert
 from watcher_sync.model.transaction import Transaction
 
 IDS = st.sampled_from(["vm1", "vm2", "vm3"])
@@ -41,7 +41,7 @@ CHANGES = st.one_of(
         st.lists(st.sampled_from(["host1", "host2"]), unique=True).map(sorted),
         st.sampled_from(["az2", "az3", None]),
     ),
-    st.builds(Heard, st.just("compute_node"), st.just("host1"), st.just(NOON)),
+    st.builds(Seen, st.just("compute_node"), st.just("host1"), st.just(NOON)),
 )
 EVENTS = st.lists(st.tuples(st.booleans(), st.lists(CHANGES, min_size=1, max_size=4)), max_size=8)
 
@@ -130,7 +130,7 @@ def test_an_event_that_changes_what_exists_and_then_fails_leaves_it_as_it_was():
             told(2),
             [
                 instance("vm1", "002", "host2"),
-                Heard("compute_node", "host2", NOON),
+                Seen("compute_node", "host2", NOON),
                 Upsert("instance", "vm9", "002", {"lock": {"locked": True}}),
             ],
         )
@@ -142,14 +142,14 @@ def test_an_event_that_changes_what_exists_and_then_fails_leaves_it_as_it_was():
 
 
 @pytest.mark.parametrize(
-    "bad", [Heard("nothing", "host1", NOON), Heard("compute_node", "host1", NOON.replace(tzinfo=None)), None, "text"]
+    "bad", [Seen("nothing", "host1", NOON), Seen("compute_node", "host1", NOON.replace(tzinfo=None)), None, "text"]
 )
 def test_an_event_with_a_change_that_is_none_leaves_nothing_of_its_other_changes(bad):
     transaction = Transaction(new_model())
-    transaction.apply(told(1), [Heard("compute_node", "host1", NOON)])
+    transaction.apply(told(1), [Seen("compute_node", "host1", NOON)])
     before = state_of(transaction)
     with pytest.raises((InvalidEvent, TypeError, AttributeError)):
-        transaction.apply(told(2), [instance("vm1", "001", "host1"), Heard("compute_node", "host2", NOON), bad])
+        transaction.apply(told(2), [instance("vm1", "001", "host1"), Seen("compute_node", "host2", NOON), bad])
     assert state_of(transaction) == before
 
 

@@ -15,7 +15,7 @@ from oslo_service import backend
 from tests.simulated import NOON
 from watcher_sync.conf import opts
 from watcher_sync.reconcile.base import Reconciler, Report
-from watcher_sync.reconcile.periodic import Reconciliation
+from watcher_sync.reconcile.scheduling import Reconciliation
 
 # As in our executables, before anything of oslo.messaging is imported.
 backend.init_backend(backend.BackendType.THREADING)

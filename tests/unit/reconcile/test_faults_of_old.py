@@ -16,10 +16,10 @@ import pytest
 
 from tests.clusters import Installation, one_vdu
 from watcher_sync.exceptions import ReconcileError
-from watcher_sync.sources.kubernetes import KubernetesSource
-from watcher_sync.testing.kube import KubeServer
-from watcher_sync.testing.kube.builders import deployment
-from watcher_sync.testing.kube.faults import Hang
+from watcher_sync.sources.kubernetes.source import KubernetesSource
+from watcher_sync.testing.kubernetes import KubeServer
+from watcher_sync.testing.kubernetes.builders import deployment
+from watcher_sync.testing.kubernetes.faults import Hang
 
 
 @pytest.fixture

@@ -13,16 +13,16 @@ import msgspec
 import pytest
 
 from tests.clusters import Installation, one_vdu
-from watcher_sync.engine.cycle import Batch, CommitCycle
+from watcher_sync.assembly.reconcile import make_follower
+from watcher_sync.commit.cycle import Batch, CommitCycle
 from watcher_sync.events import Event
 from watcher_sync.exceptions import DatabaseUnavailable, RowRefused
-from watcher_sync.reconcile.assembly import make_follower
 from watcher_sync.reconcile.following import Follower
-from watcher_sync.reconcile.kubernetes import cluster_sources
-from watcher_sync.reconcile.vnf import VnfSync
-from watcher_sync.testing.kube import KubeServer
-from watcher_sync.testing.kube.builders import deployment
-from watcher_sync.testing.kube.faults import forbidden
+from watcher_sync.reconcile.kubernetes.reconciler import cluster_sources
+from watcher_sync.reconcile.kubernetes.vnf_sync import VnfSync
+from watcher_sync.testing.kubernetes import KubeServer
+from watcher_sync.testing.kubernetes.builders import deployment
+from watcher_sync.testing.kubernetes.faults import forbidden
 
 NOW = datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)
 

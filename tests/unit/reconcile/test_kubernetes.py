@@ -16,10 +16,10 @@ from tests.clusters import Installation, one_vdu, truth
 from watcher_sync.events import Event
 from watcher_sync.exceptions import ConfigError, OperationRunning, ReconcileError, SourceError
 from watcher_sync.model.changes import Upsert
-from watcher_sync.model.vnf.observing import Result
-from watcher_sync.testing.kube import KubeServer
-from watcher_sync.testing.kube.builders import daemon_set, deployment, pod, stateful_set
-from watcher_sync.testing.kube.faults import Cut, Request, forbidden, gone, internal_error
+from watcher_sync.model.vnf.evaluation import Result
+from watcher_sync.testing.kubernetes import KubeServer
+from watcher_sync.testing.kubernetes.builders import daemon_set, deployment, pod, stateful_set
+from watcher_sync.testing.kubernetes.faults import Cut, Request, forbidden, gone, internal_error
 
 NAMES = "vnfc_resource_info"
 

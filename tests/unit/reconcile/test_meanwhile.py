@@ -15,12 +15,12 @@ from tests.clusters import Installation, one_vdu, truth
 from watcher_sync.events import Event
 from watcher_sync.exceptions import RowRefused, StaleToken
 from watcher_sync.reconcile.following import Follower
-from watcher_sync.reconcile.kubernetes import KubernetesReconciler, cluster_sources
-from watcher_sync.reconcile.vnf import VnfSync
-from watcher_sync.sources.kubernetes import KubernetesSource
+from watcher_sync.reconcile.kubernetes.reconciler import KubernetesReconciler, cluster_sources
+from watcher_sync.reconcile.kubernetes.vnf_sync import VnfSync
+from watcher_sync.sources.kubernetes.source import KubernetesSource
 from watcher_sync.storage.reading import TableView
-from watcher_sync.testing.kube import KubeServer
-from watcher_sync.testing.kube.builders import deployment
+from watcher_sync.testing.kubernetes import KubeServer
+from watcher_sync.testing.kubernetes.builders import deployment
 
 
 @pytest.fixture

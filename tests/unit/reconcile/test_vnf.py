@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from tests.clusters import Installation, one_vdu
-from watcher_sync.engine.short import ShortCycle, ShortWrites
+from watcher_sync.commit.direct import DirectCommitCycle, DirectWriter
 from watcher_sync.exceptions import DatabaseUnavailable, StaleToken
-from watcher_sync.reconcile.vnf import VnfSync
-from watcher_sync.testing.kube import KubeServer
-from watcher_sync.testing.kube.builders import deployment
+from watcher_sync.reconcile.kubernetes.vnf_sync import VnfSync
+from watcher_sync.testing.kubernetes import KubeServer
+from watcher_sync.testing.kubernetes.builders import deployment
 
 
-class Heard:
+class Seen:
     """A listener to notifications."""
 
     def __init__(self) -> None:
@@ -37,11 +37,11 @@ class Heard:
 class LostAtTheEnd:
     """Writes whose commit fails."""
 
-    def __init__(self, writes: ShortWrites) -> None:
+    def __init__(self, writes: DirectWriter) -> None:
         self._writes = writes
 
     @contextlib.contextmanager
-    def begin(self) -> Iterator[ShortCycle]:
+    def begin(self) -> Iterator[DirectCommitCycle]:
         with self._writes.begin() as cycle:
             yield cycle
             raise DatabaseUnavailable("gone at the commit")
@@ -61,7 +61,7 @@ def site(tmp_path: Path) -> Iterator[Installation]:
 
 
 def test_a_sync_is_heard_of_from_its_start_to_its_end(site: Installation):
-    context, heard = site.context(), Heard()
+    context, heard = site.context(), Seen()
     sync = VnfSync(context.writes, context.operations, notifications=heard)
     sync.sync("v1", source="edge")
     sync.sync("v1", source="edge")
@@ -69,7 +69,7 @@ def test_a_sync_is_heard_of_from_its_start_to_its_end(site: Installation):
 
 
 def test_a_commit_that_fails_is_heard_of_and_gives_the_lease_back(site: Installation):
-    context, heard = site.context(), Heard()
+    context, heard = site.context(), Seen()
     sync = VnfSync(LostAtTheEnd(context.writes), context.operations, notifications=heard)
     with pytest.raises(DatabaseUnavailable):
         sync.sync("v1", source="edge")
@@ -81,11 +81,11 @@ def test_a_commit_that_fails_is_heard_of_and_gives_the_lease_back(site: Installa
 class Slow:
     """Writes that begin when the lease is another's already."""
 
-    def __init__(self, writes: ShortWrites, site: Installation) -> None:
+    def __init__(self, writes: DirectWriter, site: Installation) -> None:
         self._writes, self._site = writes, site
 
     @contextlib.contextmanager
-    def begin(self) -> Iterator[ShortCycle]:
+    def begin(self) -> Iterator[DirectCommitCycle]:
         leases = self._site.store.tables.operation_leases
         with self._site.store.engine.begin() as connection:
             connection.execute(leases.update().values(expires_at=leases.c.since))

@@ -42,7 +42,7 @@ def event_of(number: int) -> Event:
 class Talkative(Source):
     """Emits so many events, ``size`` at once, and writes down what becomes of them."""
 
-    lives_apart: ClassVar[bool] = True
+    supports_subprocess: ClassVar[bool] = True
     options: ClassVar[list[cfg.Opt]] = [
         cfg.BoolOpt("own_process", default=True),
         cfg.IntOpt("count", default=10),
@@ -89,7 +89,7 @@ class Talkative(Source):
             raise RuntimeError("a bug")
         self.note("acked", *(event.id for event in events))
 
-    def release(self, events: Sequence[Event], delay: float) -> None:
+    def nack(self, events: Sequence[Event], delay: float) -> None:
         self.note("released", delay, *(event.id for event in events))
 
     def stop(self, deadline: float) -> None:
@@ -102,7 +102,7 @@ class Talkative(Source):
             raise RuntimeError("no idea")
         return SourceStatus(state=SourceState.CONNECTED, detail="well", lag=self._emitted, last_event_at=TIME)
 
-    def reach(self) -> None:
+    def probe(self) -> None:
         self.note("reached")
 
     def note(self, *words: Any) -> None:

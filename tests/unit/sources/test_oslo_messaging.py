@@ -69,7 +69,7 @@ def test_a_notifier_in_the_same_process_is_heard_and_a_released_event_comes_agai
     def emit(events: Sequence[Event]) -> None:
         seen.extend(events)
         if len(seen) == 1:
-            source.release(events, 0.0)
+            source.nack(events, 0.0)
         else:
             source.ack(events)
 
@@ -175,5 +175,5 @@ def test_settling_what_is_not_in_hand_any_more_does_nothing() -> None:
     source = make_source(transport_url="kombu+memory:////")
     event = Event(id="a", type="t", source="nova", position=5, data=json.dumps({}))
     source.ack([event])
-    source.release([event], 0.0)
+    source.nack([event], 0.0)
     assert source.status().state is SourceState.STARTING

@@ -151,7 +151,7 @@ def test_released_events_are_emitted_once_more_behind_the_rest(tmp_path: Path) -
 
     def emit(events: Sequence[Event]) -> None:
         if not seen:
-            source.release(events[:1], 0)
+            source.nack(events[:1], 0)
         seen.extend(event.type for event in events)
 
     source.start(emit)

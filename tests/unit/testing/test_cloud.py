@@ -15,9 +15,9 @@ import pytest
 
 from tests.simulated import SIMULATED
 from watcher_sync.model.entities import builtin_kinds
-from watcher_sync.testing.cloud import CloudSimulator, Truth, pace, write_jsonl
-from watcher_sync.testing.nova import DATA
-from watcher_sync.testing.nova_registry import ERRORS, IGNORED, UPSERTS
+from watcher_sync.testing.nova.cloud import CloudSimulator, Truth, pace, write_jsonl
+from watcher_sync.testing.nova.notifications import DATA
+from watcher_sync.testing.nova.registry import ERRORS, IGNORED, UPSERTS
 
 Event = dict[str, Any]
 

@@ -10,9 +10,9 @@ import pytest
 
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.model import Model, Snapshot, Written
-from watcher_sync.testing.cloud import CloudSimulator
 from watcher_sync.testing.comparison import compare
 from watcher_sync.testing.ledger import Truth
+from watcher_sync.testing.nova.cloud import CloudSimulator
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +32,10 @@ def model_of(truth: Truth) -> Snapshot:
         for row in rows.values():
             values = {field: value for field, value in row.items() if field != "last_heard"}
             written.append(Written(name, row["id"], kind.cls(seq=1, versions=kind.no_versions, **values), None))
-        if kind.volatile is not None:
-            model.hear(name, {i: row["last_heard"] for i, row in rows.items() if row["last_heard"] is not None})
+        if kind.last_seen_field is not None:
+            model.set_last_seen(
+                name, {i: row["last_heard"] for i, row in rows.items() if row["last_heard"] is not None}
+            )
     model.write(written, 1)
     return model.snapshot()
 

@@ -6,21 +6,21 @@ from typing import Any
 
 import pytest
 
-from watcher_sync.testing import nova
-from watcher_sync.testing.nova_registry import ERRORS, INSTANCE
+from watcher_sync.testing.nova import notifications
+from watcher_sync.testing.nova.registry import ERRORS, INSTANCE
 
 
 def shape(value: Any) -> Any:
     """Keys, classes and versions of a document, without its values."""
-    if isinstance(value, dict) and nova.DATA in value:
-        fields = {name: shape(field) for name, field in value[nova.DATA].items() if isinstance(field, dict)}
-        return (value["nova_object.name"], value["nova_object.version"], sorted(value[nova.DATA]), fields)
+    if isinstance(value, dict) and notifications.DATA in value:
+        fields = {name: shape(field) for name, field in value[notifications.DATA].items() if isinstance(field, dict)}
+        return (value["nova_object.name"], value["nova_object.version"], sorted(value[notifications.DATA]), fields)
     return None
 
 
 def test_every_sample_of_nova_has_the_shape_that_we_build(nova_samples: list[dict[str, Any]]) -> None:
     for sample in nova_samples:
-        built = nova.event(sample["event_type"])
+        built = notifications.event(sample["event_type"])
         assert shape(sample["payload"]) == shape(built["payload"]), sample["event_type"]
         assert sample.keys() <= built.keys()
         assert sample["priority"] == built["priority"]
@@ -29,62 +29,69 @@ def test_every_sample_of_nova_has_the_shape_that_we_build(nova_samples: list[dic
 
 def test_every_sample_of_nova_ends_in_the_state_that_we_build(nova_samples: list[dict[str, Any]]) -> None:
     for sample in nova_samples:
-        data, built = sample["payload"][nova.DATA], nova.event(sample["event_type"])["payload"][nova.DATA]
+        data, built = (
+            sample["payload"][notifications.DATA],
+            notifications.event(sample["event_type"])["payload"][notifications.DATA],
+        )
         if "uuid" in data and sample["event_type"] not in ("instance.update", "service.update"):
             assert data.get("task_state") == built.get("task_state"), sample["event_type"]
             assert data.get("state") == built.get("state"), sample["event_type"]
 
 
-@pytest.mark.parametrize("event_type", nova.event_types())
+@pytest.mark.parametrize("event_type", notifications.event_types())
 def test_every_event_type_is_built_as_an_envelope_of_nova(event_type: str) -> None:
-    document = nova.event(event_type)
+    document = notifications.event(event_type)
     assert set(document) == {"message_id", "publisher_id", "event_type", "priority", "payload", "timestamp"}
     assert document["event_type"] == event_type
     assert document["payload"]["nova_object.namespace"] == "nova"
-    assert json.loads(nova.oslo_envelope(document)["oslo.message"]).items() >= document.items()
+    assert json.loads(notifications.oslo_envelope(document)["oslo.message"]).items() >= document.items()
 
 
 @pytest.mark.parametrize("event_type", sorted(INSTANCE))
 def test_an_instance_event_is_as_large_as_a_real_one(event_type: str) -> None:
-    document = nova.event(event_type)
+    document = notifications.event(event_type)
     assert 2_300 <= len(json.dumps(document)) <= 4_000
-    assert 3_000 <= len(json.dumps(nova.oslo_envelope(document))) <= 4_200
+    assert 3_000 <= len(json.dumps(notifications.oslo_envelope(document))) <= 4_200
 
 
 @pytest.mark.parametrize("event_type", sorted(INSTANCE))
 def test_a_whole_record_makes_the_same_payload_as_single_fields(event_type: str) -> None:
     more = {"fault": ("NoValidHost", "none")} if event_type in ERRORS else {}
-    fast = nova.from_record(event_type, nova.instance_record(), more, envelope={"message_id": "m"})
-    assert shape(fast["payload"]) == shape(nova.event(event_type)["payload"])
+    fast = notifications.from_record(event_type, notifications.instance_record(), more, envelope={"message_id": "m"})
+    assert shape(fast["payload"]) == shape(notifications.event(event_type)["payload"])
 
 
 @pytest.mark.parametrize("event_type", sorted(ERRORS))
 def test_an_error_event_has_priority_error_and_a_fault(event_type: str) -> None:
-    document = nova.event(event_type, fault=("DiskFull", "no space left"))
-    told = document["payload"][nova.DATA]["fault"][nova.DATA]
+    document = notifications.event(event_type, fault=("DiskFull", "no space left"))
+    told = document["payload"][notifications.DATA]["fault"][notifications.DATA]
     assert document["priority"] == "ERROR"
     assert (told["exception"], told["exception_message"]) == ("DiskFull", "no space left")
 
 
 def test_a_field_that_nova_does_not_have_is_refused() -> None:
     with pytest.raises(TypeError, match="hostname"):
-        nova.event("instance.power_off.end", hostname="typo")
+        notifications.event("instance.power_off.end", hostname="typo")
     with pytest.raises(TypeError, match=r"vcpu$"):
-        nova.event("instance.power_off.end", flavor={"vcpu": 2})
+        notifications.event("instance.power_off.end", flavor={"vcpu": 2})
     with pytest.raises(KeyError):
-        nova.event("instance.power_of.end")
+        notifications.event("instance.power_of.end")
 
 
 def test_a_field_can_be_dropped_and_an_unknown_one_added() -> None:
-    data = nova.event("instance.lock", drop=("locked", "flavor.extra_specs"), extra={"new": 1})["payload"][nova.DATA]
+    data = notifications.event("instance.lock", drop=("locked", "flavor.extra_specs"), extra={"new": 1})["payload"][
+        notifications.DATA
+    ]
     assert "locked" not in data
-    assert "extra_specs" not in data["flavor"][nova.DATA]
+    assert "extra_specs" not in data["flavor"][notifications.DATA]
     assert data["new"] == 1
 
 
 def test_what_one_caller_changes_the_next_does_not_see() -> None:
-    first = nova.event("instance.power_off.end")
-    first["payload"][nova.DATA]["flavor"][nova.DATA]["extra_specs"].clear()
-    first["payload"][nova.DATA]["metadata"].clear()
-    assert nova.event("instance.power_off.end")["payload"][nova.DATA]["flavor"][nova.DATA]["extra_specs"]
-    assert nova.event("instance.power_off.end")["payload"][nova.DATA]["metadata"]
+    first = notifications.event("instance.power_off.end")
+    first["payload"][notifications.DATA]["flavor"][notifications.DATA]["extra_specs"].clear()
+    first["payload"][notifications.DATA]["metadata"].clear()
+    assert notifications.event("instance.power_off.end")["payload"][notifications.DATA]["flavor"][notifications.DATA][
+        "extra_specs"
+    ]
+    assert notifications.event("instance.power_off.end")["payload"][notifications.DATA]["metadata"]

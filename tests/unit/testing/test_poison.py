@@ -7,7 +7,7 @@ import random
 import msgspec
 import pytest
 
-from watcher_sync.testing.nova import DATA
+from watcher_sync.testing.nova.notifications import DATA
 from watcher_sync.testing.poison import MEBIBYTE, NULLABLE, poison
 
 

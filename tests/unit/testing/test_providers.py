@@ -10,10 +10,10 @@ from collections import Counter
 import msgspec
 
 from tests.providers import Player
-from watcher_sync.testing import dcm
 from watcher_sync.testing.comparison import compare
+from watcher_sync.testing.dcm import publisher
+from watcher_sync.testing.dcm.providers import UNTOLD, Message, ProviderSimulator, Row
 from watcher_sync.testing.disorder import dropped
-from watcher_sync.testing.providers import UNTOLD, Message, ProviderSimulator, Row
 
 
 def messages_of(steps):
@@ -30,9 +30,9 @@ def test_every_publisher_and_every_service_type_speaks_and_agents_too():
     simulator = ProviderSimulator(seed=3, instances=200, providers=40)
     steps = simulator.history(2_000)
     subjects = Counter(m.subject for m in messages_of(steps))
-    assert set(subjects) == {dcm.subject(s) for s in dcm.STATUSES} | {dcm.SUBJECT_HEALTH}
+    assert set(subjects) == {publisher.subject(s) for s in publisher.STATUSES} | {publisher.SUBJECT_HEALTH}
     providers = {step.body["provider_name"].rpartition("-")[0] for step in steps if isinstance(step, Row)}
-    assert providers == {p.name.replace(" ", "-") for p in dcm.PUBLISHERS}
+    assert providers == {p.name.replace(" ", "-") for p in publisher.PUBLISHERS}
 
 
 def test_some_rows_are_made_before_and_some_after_their_first_event():
@@ -82,12 +82,12 @@ def test_the_truth_speaks_of_rows_that_are_made_only():
 
 
 def test_an_event_in_binary_mode_is_the_same_event():
-    headers, body = dcm.binary(dcm.status())
+    headers, body = publisher.binary(publisher.status())
     assert headers["ce-type"] == "dcm.status.vm"
-    assert json.loads(body) == dcm.status()["data"]
+    assert json.loads(body) == publisher.status()["data"]
 
 
 def test_the_contracts_event_is_as_the_contract_has_it():
-    document = msgspec.json.decode(dcm.body_of(dcm.status(output_spec={"ip": "a"})))
+    document = msgspec.json.decode(publisher.body_of(publisher.status(output_spec={"ip": "a"})))
     assert set(document) == {"specversion", "id", "source", "type", "subject", "time", "datacontenttype", "data"}
     assert set(document["data"]) == {"id", "status", "message", "timestamp", "output_spec"}

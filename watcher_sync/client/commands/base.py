@@ -20,7 +20,7 @@ from cliff import columns, command, lister, show
 
 from watcher_sync.client.client import Client
 from watcher_sync.client.errors import BadRequest, ClientError, NotConfigured, UnknownKind
-from watcher_sync.client.wording import delta_text
+from watcher_sync.client.formatting import delta_text
 
 _WRONG_USAGE = (BadRequest, NotConfigured, UnknownKind)
 
@@ -31,7 +31,7 @@ class WrongUsage(ClientError):
     """The command line is wrong in a way that only the command can tell."""
 
 
-class NotAll(ClientError):
+class PartialFailure(ClientError):
     """Some of what was asked for could not be done; the rest was."""
 
 

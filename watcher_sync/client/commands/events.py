@@ -18,8 +18,8 @@ import msgspec
 import yaml
 
 from watcher_sync.client.commands.base import Asking, at_least_1, seq
-from watcher_sync.client.documents import Change
-from watcher_sync.client.wording import delta_text, plain
+from watcher_sync.client.formatting import delta_text, plain
+from watcher_sync.client.models import Change
 
 _LAST = 10
 """Changes that are shown where nothing says how many."""

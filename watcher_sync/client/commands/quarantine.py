@@ -11,7 +11,7 @@ import argparse
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from watcher_sync.client.commands.base import Asking, Listing, NotAll, Showing, add_paging, row, seq
+from watcher_sync.client.commands.base import Asking, Listing, PartialFailure, Showing, add_paging, row, seq
 from watcher_sync.client.errors import NotFound
 
 
@@ -97,7 +97,7 @@ class QuarantineDrop(Asking):
             except NotFound:
                 missing.append(number)
         if missing and not parsed_args.all:
-            raise NotAll(f"no quarantined event has the id {', '.join(map(str, missing))}")
+            raise PartialFailure(f"no quarantined event has the id {', '.join(map(str, missing))}")
 
 
 def _add_ids(parser: argparse.ArgumentParser) -> None:

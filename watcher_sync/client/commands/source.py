@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from watcher_sync.client.commands.base import Listing, Showing, row
-from watcher_sync.client.documents import Source
+from watcher_sync.client.models import Source
 
 
 class SourceList(Listing):

@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterator
 from rich.console import Console
 from rich.live import Live
 
-from watcher_sync.client.census import Census
 from watcher_sync.client.commands.base import Asking
 from watcher_sync.client.screen import Screen
+from watcher_sync.client.stats import Census
 
 _QUIT = frozenset("qQ\x03\x04")
 

@@ -17,10 +17,10 @@ from cliff import columns
 
 from watcher_sync.client.commands.base import Asking, Listing, Showing, WrongUsage, add_paging, cell, seq
 from watcher_sync.client.commands.registration import add_registration, aspect_text, registration, vdu_text
-from watcher_sync.client.documents import Stored, SyncReport
 from watcher_sync.client.errors import ClientError, PreconditionFailed
+from watcher_sync.client.formatting import delta_text, plain
+from watcher_sync.client.models import Stored, SyncReport
 from watcher_sync.client.vnf_instances import EXISTING
-from watcher_sync.client.wording import delta_text, plain
 
 _KIND = "vnf_instance"
 

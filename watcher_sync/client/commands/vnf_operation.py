@@ -18,7 +18,7 @@ import msgspec
 
 from watcher_sync.client.commands.base import Asking, Listing, Showing, add_paging, row, seq
 from watcher_sync.client.commands.vnf import add_id
-from watcher_sync.client.documents import VnfOperation
+from watcher_sync.client.models import VnfOperation
 
 _NAMES = tuple(field.name for field in msgspec.structs.fields(VnfOperation))
 

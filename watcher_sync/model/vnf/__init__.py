@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a VNF instance should be, and what it is: pure functions over registrations, workloads and pods.
 
-Nothing here reads or writes anything::
-
-    levels     registration -> table of levels; vector of pods -> level
-    matching   VDU -> its workload -> its pods, by uid
-    vnfcs      pods -> vnfcResourceInfo with ids that stay
-    observing  all of it for one instance -> the values of its facet "observed"
-
-Both who follows events and who reconciles periodically call :func:`~watcher_sync.model.vnf.observing.observe`.
+``evaluation`` What is observed of one VNF instance
+``levels``     The levels of scaling aspects: a table made once, at registration, and looked up from then on
+``matching``   Which pods are a VDU's: those whose controller is the registered workload
+``reports``    What a sync of one VNF instance found: plain data, between who runs it and who shows it
+``vnfcs``      vnfcResourceInfo (ETSI GS NFV-SOL 003, VnfcResourceInfo) whose ids stay while pods come and go
 """

@@ -35,6 +35,6 @@ class SyncReport(msgspec.Struct, frozen=True, kw_only=True):
     changed: bool
     """Whether there was something to write."""
     vdu_results: dict[str, dict[str, Any]]
-    """VDU -> ``result`` (:class:`~watcher_sync.model.vnf.observing.Result`), and what else was seen."""
+    """VDU -> ``result`` (:class:`~watcher_sync.model.vnf.evaluation.Result`), and what else was seen."""
     differences: list[ReportedDifference]
     pods: list[ReportedPod]

@@ -15,9 +15,9 @@ from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.kubernetes import VnfInstance
 from watcher_sync.model.model import Model
 from watcher_sync.model.transaction import Transaction
+from watcher_sync.model.vnf.evaluation import Observation, observe
 from watcher_sync.model.vnf.levels import expand
 from watcher_sync.model.vnf.matching import look
-from watcher_sync.model.vnf.observing import Observation, observe
 
 DEPLOYMENT = {"workload": {"kind": "Deployment", "name": "vdu1"}, "initial": 1, "min": 1, "max": 3}
 ASPECT = {"max_scale_level": 2, "deltas": {"VDU1": 1}}

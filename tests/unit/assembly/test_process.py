@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is wrong with a configuration is one line that names it, and the exit status says whose fault it is."""
+
+from __future__ import annotations
+
+import pytest
+from oslo_service import backend
+
+backend.init_backend(backend.BackendType.THREADING)
+
+from watcher_sync.assembly import process  # noqa: E402
+from watcher_sync.exceptions import ConfigError, DatabaseUnavailable  # noqa: E402
+
+
+@pytest.fixture
+def run(tmp_path, capsys):
+    """Reads these files as an executable would: (status, stderr, the configuration)."""
+
+    def read(*texts, folder=None, work=None):
+        arguments, found = [], []
+        for number, text in enumerate(texts):
+            path = tmp_path / f"{number}.conf"
+            path.write_text(text)
+            arguments += ["--config-file", str(path)]
+        if folder is not None:
+            (tmp_path / "conf.d").mkdir()
+            for name, text in folder.items():
+                (tmp_path / "conf.d" / name).write_text(text)
+            arguments += ["--config-dir", str(tmp_path / "conf.d")]
+
+        def main(argv):
+            found.append(process.make_conf(argv, prog="test"))
+            return work() if work is not None else None
+
+        status = process.run(main, arguments)
+        return status, capsys.readouterr().err, found[0] if found else None
+
+    return read
+
+
+def test_a_good_configuration_is_read_with_the_options_of_the_libraries(run):
+    status, _, conf = run("[DEFAULT]\ndebug = false\n[engine]\nbatch_size = 7\n[database]\nmax_retries = 3\n")
+    assert (status, conf.engine.batch_size) == (0, 7)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[engine]\nbatch_sice = 5\n", ["unknown option batch_sice in [engine]", "did you mean batch_size?", "0.conf"]),
+        ("[engin]\nbatch_size = 5\n", ["unknown section [engin]", "did you mean engine?"]),
+        ("[engine]\nzzz = 5\n", ["unknown option zzz in [engine]"]),
+        ("[DEFAULT]\nstate_pth = /x\n", ["unknown option state_pth in [DEFAULT]", "did you mean state_path?"]),
+        ("[engine]\nbatch_size = many\n", ["batch_size", "many"]),
+        ("[engine]\nbatch_size = 0\n", ["batch_size"]),
+        ("[engine\nbatch_size = 5\n", ["0.conf"]),
+        ("[source_a]\ndriver = oslo_messaging\ntransport_ulr = x\n", ["transport_ulr in [source_a]", "transport_url"]),
+    ],
+)
+def test_a_mistake_is_status_2_and_one_line_that_names_it(run, text, words):
+    status, err, _ = run(text)
+    assert status == 2
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert all(word in err for word in words), err
+
+
+def test_files_of_a_folder_are_checked_too(run):
+    status, err, _ = run(folder={"10-good.conf": "[engine]\nbatch_size = 5\n", "20-bad.conf": "[engine]\nx = 1\n"})
+    assert (status, "20-bad.conf: unknown option x" in err) == (2, True)
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_source_may_be_told_in_two_files(run, order):
+    texts = ["[source_a]\ndriver = oslo_messaging\n", "[source_a]\ntransport_url = fake:/\n"]
+    assert run(*(texts[i] for i in order))[0] == 0
+
+
+def test_a_source_without_a_driver_is_left_to_where_sources_are_made(run):
+    assert run("[source_a]\ntransport_url = fake:/\n")[0] == 0
+
+
+def test_a_file_that_is_not_there_is_status_2(capsys):
+    assert process.run(lambda a: process.make_conf(a, prog="t") and 0, ["--config-file", "/none/x.conf"]) == 2
+    assert "/none/x.conf" in capsys.readouterr().err
+
+
+def test_work_that_failed_is_status_1_and_one_line_without_a_traceback(run):
+    def work():
+        raise DatabaseUnavailable("nobody answers")
+
+    assert run("", work=work)[:2] == (1, "error: nobody answers\n")
+
+
+def test_the_works_own_status_is_the_exit_status(run):
+    assert run("", work=lambda: 1)[0] == 1
+
+
+def test_an_interrupt_is_status_130(run):
+    def work():
+        raise KeyboardInterrupt
+
+    assert run("", work=work)[0] == 130
+
+
+def test_what_is_wrong_in_a_changed_file_is_said_and_the_configuration_in_use_is_left_alone(run, tmp_path):
+    _, _, conf = run("[reconcile]\ninterval = 60\n")
+    process.check_again(conf)
+    for line, words in (
+        ("interval = 0", "Should be greater than or equal to 1"),
+        ("intervall = 5", "did you mean interval"),
+        ("[DEFAULT]\ndebug = perhaps", "debug: Invalid Boolean value"),
+        ("[engine", "0.conf"),
+    ):
+        (tmp_path / "0.conf").write_text(f"[reconcile]\n{line}\n")
+        with pytest.raises(ConfigError, match=words):
+            process.check_again(conf)
+    (tmp_path / "0.conf").unlink()
+    with pytest.raises(ConfigError, match=r"0\.conf"):
+        process.check_again(conf)
+    assert conf.reconcile.interval == 60
+
+
+def test_a_wrong_value_of_a_library_s_option_is_said_at_once(run):
+    status, err, _ = run("[DEFAULT]\ndebug = perhaps\n")
+    assert (status, err) == (2, "error: argument --debug: Invalid Boolean value: perhaps\n")

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The demo's picture on terminals of several sizes."""
+
+from __future__ import annotations
+
+import datetime
+import io
+import re
+from typing import Any
+
+import msgspec
+import pytest
+from rich.console import Console
+
+from watcher_sync.demo.screen import Figures, Screen, VnfRow, plain_line
+from watcher_sync.model.changes import Outcome
+from watcher_sync.sources.base import SourceState, SourceStatus
+from watcher_sync.storage.journal import JournalRow
+
+UUID = "6f1d3b5a-8a52-4b63-a7b3-2e5c90d1f7a8"
+SIZES = [(80, 24), (120, 40), (200, 60)]
+
+
+def row(seq: int, **values: Any) -> JournalRow:
+    known: dict[str, Any] = {
+        "time": datetime.datetime(2026, 3, 1, tzinfo=datetime.UTC),
+        "kind": "instance",
+        "entity_id": UUID,
+        "change": "updated",
+        "delta": {"state": ("active", "stopped"), "updated_at": (None, "2026-03-01T08:00:00Z")},
+        "versions": {},
+        "event_id": "e",
+        "event_type": "instance.power_off.end",
+        "source": "nova",
+        "merged": 1,
+    }
+    return JournalRow(seq=seq, **known | values)
+
+
+FIGURES = Figures(
+    elapsed=12.3,
+    length=20.0,
+    phase="the cloud lives",
+    rate=1234.5,
+    published=100,
+    committed=90,
+    outcomes={outcome.value: 12_345 for outcome in Outcome},
+    counts={
+        "aggregate": 4,
+        "cluster": 1,
+        "compute_node": 40,
+        "instance": 12_345,
+        "pod": 21,
+        "provider": 0,
+        "service_type_instance": 60,
+        "vnf_instance": 4,
+        "workload": 11,
+    },
+    seq=100,
+    sources={
+        "nova": SourceStatus(state=SourceState.CONNECTED, lag=3),
+        "dcm": SourceStatus(state=SourceState.CONNECTED, lag=0, detail="nats://127.0.0.1:4222"),
+        "edge": SourceStatus(state=SourceState.DISCONNECTED, detail="refused"),
+    },
+    changes=[row(seq) for seq in range(61, 101)],
+    quarantined=40,
+    quarantine=[{"id": i, "event_type": "x.y", "reason": "a [red]reason[/red] " * 30} for i in range(1, 41)],
+    vnfs=[
+        VnfRow(name="amf", state="OUT_OF_RANGE", levels="workers -/2", pods=7, held_by="lcm-1 SCALE"),
+        VnfRow(name="du-agent", state="SYNCED", levels="", pods=3, held_by=""),
+        VnfRow(name="udr", state="UNKNOWN", levels="shards 1/2", pods=12, held_by=""),
+        VnfRow(name="upf", state="SYNCED", levels="sessions 1/3", pods=1234, held_by="lcm-2 HEAL"),
+    ],
+    operations="14 operations, 5 refused with 409",
+)
+
+
+LOOK = [
+    ".venv/bin/watcher-sync --endpoint http://127.0.0.1:8775 top",
+    ".venv/bin/watcher-sync --endpoint http://127.0.0.1:8775 events tail --follow",
+]
+
+
+def drawn(figures: Figures, width: int, height: int) -> list[str]:
+    screen = Screen(look=LOOK, page="http://127.0.0.1:8775")
+    screen.figures = figures
+    console = Console(file=io.StringIO(), width=width, height=height, force_terminal=True, color_system=None)
+    with console.capture() as capture:
+        console.print(screen, highlight=False)
+    return capture.get().splitlines()
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_it_fills_the_terminal_and_no_more(width: int, height: int) -> None:
+    lines = drawn(FIGURES, width, height)
+    assert len(lines) == height
+    assert max(len(line) for line in lines) <= width
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_it_is_as_high_while_there_is_nothing_to_show(width: int, height: int) -> None:
+    empty = msgspec.structs.replace(FIGURES, changes=[], quarantine=[], quarantined=0, sources={}, vnfs=[])
+    few = msgspec.structs.replace(FIGURES, changes=FIGURES.changes[:1], quarantine=FIGURES.quarantine[:1])
+    assert len(drawn(empty, width, height)) == len(drawn(few, width, height)) == height
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_it_shows_the_latest_change_and_the_latest_reason(width: int, height: int) -> None:
+    text = "\n".join(drawn(FIGURES, width, height))
+    assert " 100 updated instance 6f1d3b5a" in text
+    assert "state: active -> stopped" in text
+    assert "updated_at" not in text
+    assert " 40 x.y: a [red]reas" in text
+    assert "3 waiting" in text
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_the_page_and_the_commands_to_look_with_are_whole(width: int, height: int) -> None:
+    text = "\n".join(drawn(FIGURES, width, height))
+    for part in ("http://127.0.0.1:8775/", *LOOK):
+        assert part in text
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_it_shows_vnf_instances_what_is_done_with_them_and_the_kinds_that_they_are_made_of(
+    width: int, height: int
+) -> None:
+    text = "\n".join(drawn(FIGURES, width, height))
+    for row in FIGURES.vnfs:
+        assert re.search(rf"{row.name} +{row.state[:8]}.*{row.levels}.* {row.pods}( pods)? *[^ ]+$", text, re.MULTILINE)
+    assert FIGURES.operations in text
+    assert re.search(r"workload +11 ", text)
+    assert re.search(r"pod +21 ", text)
+    assert re.search(r"instance +12,345 ", text)
+    assert re.search(r"duplicate +12,345 ", text)
+    assert ("cluster " in text) is (height >= 40)
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_every_source_is_there_and_what_is_wrong_with_it(width: int, height: int) -> None:
+    text = "\n".join(drawn(FIGURES, width, height))
+    assert re.search(r"dcm +connected", text)
+    assert re.search(r"edge +disconn", text)
+    assert "refused " in text
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_without_vnf_instances_the_quarantine_has_all_the_width(width: int, height: int) -> None:
+    lines = drawn(msgspec.structs.replace(FIGURES, vnfs=[], operations=""), width, height)
+    assert len(lines) == height
+    title = next(line for line in lines if "Quarantine: 40" in line)
+    assert len(title) == width
+    assert title.count("\N{BOX DRAWINGS LIGHT ARC DOWN AND LEFT}") == 1
+
+
+def test_a_plain_line_has_the_lag_and_every_kind() -> None:
+    line = plain_line(FIGURES)
+    assert "lag 10" in line
+    assert "compute_node 40, instance 12,345" in line
+    assert "14 operations, 5 refused with 409" in line
+    assert "\n" not in line

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an object's beginning tells of its metadata is what decoding it tells."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from watcher_sync.sources.kubernetes import watching
+from watcher_sync.sources.kubernetes.watching import Metadata, metadata_of
+
+AS_WRITTEN = {
+    "name": "web-7d9c5b6f4-x2x7z",
+    "generateName": "web-7d9c5b6f4-",
+    "namespace": "default",
+    "uid": "0f0e0d0c-0000-4000-a000-000000000000",
+    "resourceVersion": "4711",
+    "creationTimestamp": "2026-01-02T03:04:05Z",
+    "ownerReferences": [{"kind": "ReplicaSet", "name": "other", "uid": "other", "resourceVersion": "1"}],
+}
+
+
+def text(document: Any) -> bytes:
+    return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def decoded(item: bytes) -> Metadata:
+    metadata = msgspec.json.decode(item)["metadata"]
+    return Metadata(metadata.get("uid", ""), metadata.get("name", ""), metadata.get("resourceVersion", ""))
+
+
+def test_an_object_as_api_servers_write_it_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "_decode_head", None)
+    item = {"metadata": AS_WRITTEN, "spec": {"nodeName": "node"}}
+    expected = Metadata("0f0e0d0c-0000-4000-a000-000000000000", "web-7d9c5b6f4-x2x7z", "4711")
+    assert metadata_of(text(item)) == expected
+    assert metadata_of(text({"kind": "Pod", "apiVersion": "v1", **item})) == expected
+
+
+NAMES = ("name", "generateName", "namespace", "uid", "resourceVersion")
+
+
+@pytest.mark.parametrize("names", list(itertools.permutations(NAMES)))
+def test_the_order_of_the_fields_makes_no_difference(names: tuple[str, ...]) -> None:
+    item = text({"metadata": {name: AS_WRITTEN[name] for name in names} | {"labels": {"uid": "wrong"}}})
+    assert metadata_of(item) == decoded(item)
+
+
+TEXTS = st.text(max_size=6) | st.sampled_from(['"', "\\", '","uid":"x', "é", "\u2028", '\\","resourceVersion":"9'])
+
+
+@given(st.dictionaries(st.sampled_from([*NAMES, "generation"]), TEXTS), st.booleans(), st.booleans())
+def test_whatever_stands_in_the_fields_is_told_as_it_stands(
+    metadata: dict[str, str], written: bool, spaced: bool
+) -> None:
+    ordered = {name: metadata[name] for name in NAMES if name in metadata} if written else metadata
+    document = {"metadata": ordered, "status": {"metadata": {"uid": "wrong"}}}
+    item = json.dumps(document).encode() if spaced else text(document)
+    assert metadata_of(item) == decoded(item)
+
+
+@pytest.mark.parametrize(
+    "item",
+    [b"{}", b"[]", b"null", b'{"metadata":null}', b'{"metadata":{"uid":1}}', b'{"metadata":{"name":"a","uid":null}}'],
+)
+def test_an_object_without_metadata_that_can_be_read_is_refused(item: bytes) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        metadata_of(item)

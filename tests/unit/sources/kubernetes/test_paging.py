@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A page is decoded in one go, and tells what it told when each object was decoded for itself."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from watcher_sync.dispatch import Dispatcher
+from watcher_sync.events import Event, PartialPayload
+from watcher_sync.exceptions import InvalidEvent
+from watcher_sync.handlers.kubernetes import payloads
+from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
+from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.model.model import Model
+from watcher_sync.model.transaction import Transaction
+from watcher_sync.sources.kubernetes import paging
+from watcher_sync.sources.kubernetes.connection import Broken
+from watcher_sync.sources.kubernetes.reflector import Reflector, Settings
+from watcher_sync.sources.kubernetes.resources import KNOWN, Resource
+from watcher_sync.storage.stored_events import columns_of
+from watcher_sync.testing.kubernetes import builders
+from watcher_sync.wire.kubernetes import Object
+
+
+class Cluster:
+    """Answers with these pages, and takes what is emitted."""
+
+    def __init__(self, bodies: Iterable[bytes], resource: Resource = KNOWN["pods"]) -> None:
+        self.events: list[Event] = []
+        self.model = Model(builtin_kinds())
+        self._bodies = iter(bodies)
+        self._numbers = itertools.count(1)
+        settings = Settings(source="edge", cluster="edge")
+        self.reflector = Reflector(resource, None, self, settings, self)  # type: ignore[arg-type]
+        self.reflector._list()
+
+    def again(self, bodies: Iterable[bytes]) -> list[Event]:
+        """List anew."""
+        self._bodies, before = iter(bodies), len(self.events)
+        self.reflector._list()
+        return self.events[before:]
+
+    def read(self, path: str, query: Mapping[str, str], *, accept: str, read_timeout: float | None = None) -> bytes:
+        return next(self._bodies)
+
+    def sequence(self) -> tuple[int, int]:
+        return 1, next(self._numbers)
+
+    def changed(self) -> None:
+        pass
+
+    def emit(self, events: Sequence[Event]) -> None:
+        self.events += events
+
+    def outcomes(self) -> list[str]:
+        """What the handler makes of each event: an outcome, or why it is refused."""
+        find = Dispatcher([("kubernetes", KubernetesHandler())]).find
+        transaction, found = Transaction(self.model), []
+        for event in self.events:
+            entry = find(event.type)
+            try:
+                if event.undecodable is not None:
+                    raise InvalidEvent(event.undecodable)
+                assert entry is not None
+                assert entry.call is not None
+                found.append(transaction.apply(event, entry.call(event, transaction) or ()).value)
+            except InvalidEvent as exc:
+                found.append(str(exc))
+        self.model.publish(transaction)
+        return found
+
+
+def pod(number: int, **metadata: Any) -> dict[str, Any]:
+    obj = builders.pod(f"pod-{number}", labels={"app": "x"}, node="node-1", phase="Running")
+    obj["metadata"] |= {"uid": f"uid-{number}", "resourceVersion": str(100 + number), **metadata}
+    return obj
+
+
+def page(*items: Any, token: str = "") -> bytes:
+    """A page; an item that is bytes stands as it is."""
+    texts = [item if isinstance(item, bytes) else json.dumps(item).encode() for item in items]
+    head = json.dumps({"resourceVersion": "4711", "continue": token}).encode()
+    return b'{"kind":"PodList","metadata":%b,"items":[%b]}' % (head, b",".join(texts))
+
+
+def as_kept(event: Event) -> dict[str, Any]:
+    return columns_of(event) | {"position": event.position}
+
+
+def untyped(resource: Resource) -> Resource:
+    return msgspec.structs.replace(resource, read_as=None)
+
+
+@pytest.mark.parametrize("plural", KNOWN)
+def test_a_handler_gets_what_the_page_was_decoded_to_and_decodes_nothing(
+    monkeypatch: pytest.MonkeyPatch, plural: str
+) -> None:
+    cluster = Cluster([page(pod(1), pod(2), token="more"), page(pod(3))], KNOWN[plural])
+    *seen, listed = cluster.events
+    assert [isinstance(event.data, PartialPayload) for event in seen] == [True] * 3
+    cluster.events = seen
+    monkeypatch.setattr(payloads, "_DECODERS", {})
+    monkeypatch.setattr(paging, "_decode", None)
+    assert cluster.outcomes() == ["applied"] * 3
+    assert listed.type.endswith(".listed")
+
+
+BAD = {
+    "null": b"null",
+    "a text": b'"pod"',
+    "a list": b"[]",
+    "empty": b"{}",
+    "no metadata": pod(0) | {"metadata": None},
+    "no uid": pod(0, uid=""),
+    "a uid that is none": pod(0, uid=7),
+    "a uid that is too long": pod(0, uid="u" * 300),
+    "no name": pod(0, name=""),
+    "null for a name": pod(0, name=None),
+    "a name that is too long": pod(0, name="n" * 300),
+    "null for a version": pod(0, resourceVersion=None),
+    "an empty version": pod(0, resourceVersion=""),
+    "a number for a version": pod(0, resourceVersion=5),
+    "labels that are none": pod(0, labels=["app"]),
+    "a label that is no text": pod(0, labels={"app": 1}),
+    "a time that is none": pod(0, creationTimestamp="yesterday"),
+    "a status that is none": pod(0) | {"status": "Running"},
+    "a phase that is none": pod(0) | {"status": {"phase": 1}},
+    "restarts below zero": pod(0) | {"status": {"containerStatuses": [{"restartCount": -1}]}},
+    "too many restarts in all": pod(0) | {"status": {"containerStatuses": [{"restartCount": 2**62}] * 2}},
+    "no text": json.dumps(pod(0)).encode().replace(b'"Running"', b'"\xff\xfe"'),
+    "no text in the uid": json.dumps(pod(0)).encode().replace(b'"uid-0"', b'"\xff\xfe"'),
+    "nested too deep": b'{"metadata":' + b"[" * 300 + b"]" * 300 + b"}",
+}
+
+
+@pytest.mark.parametrize("item", BAD.values(), ids=BAD)
+def test_an_object_that_is_not_as_it_should_be_is_told_as_ever_and_spoils_only_itself(item: Any) -> None:
+    bodies = [page(pod(1), item, pod(2), token="more"), page(pod(3))]
+    one_go, each = Cluster(bodies), Cluster(bodies, untyped(KNOWN["pods"]))
+    assert [as_kept(event) for event in one_go.events] == [as_kept(event) for event in each.events]
+    assert one_go.outcomes() == each.outcomes()
+    assert one_go.outcomes().count("duplicate") >= 3
+    ids = one_go.model.snapshot().ids("pod")
+    assert {"uid-1", "uid-2", "uid-3"} <= set(ids)
+    assert ids == each.model.snapshot().ids("pod")
+    for entity_id in ids:
+        assert one_go.model.get("pod", entity_id) == each.model.get("pod", entity_id)
+
+
+def test_what_the_handler_refuses_is_kept_with_its_whole_text() -> None:
+    refused = pod(2) | {"status": {"containerStatuses": [{"restartCount": 2**62}] * 2}, "unknown": "to all"}
+    cluster = Cluster([page(pod(1), refused, pod(3))])
+    assert isinstance(cluster.events[1].data, PartialPayload)
+    assert "restarts" in cluster.outcomes()[1]
+    kept = columns_of(cluster.events[1])
+    assert (json.loads(kept["body"]), kept["decoded"]) == (refused, True)
+
+
+def test_an_event_can_be_read_as_anything_that_its_text_says() -> None:
+    class Mine(msgspec.Struct):
+        kind: str
+
+    (event, _) = Cluster([page(pod(1))]).events
+    assert event.read(Mine) == Mine("Pod")
+    assert event.read() == pod(1)
+    assert event.read(Object).metadata.uid == "uid-1"
+    assert event.read(type(event.data.decoded)) is event.data.decoded
+    with pytest.raises(InvalidEvent, match="Expected `int`"):
+        event.read(int)
+
+
+def test_a_page_is_cut_into_texts_once_however_many_of_them_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    events = Cluster([page(*map(pod, range(50)))]).events[:-1]
+    times, decode = [], paging._decode
+    monkeypatch.setattr(paging, "_decode", lambda body: times.append(1) or decode(body))
+    assert [json.loads(event.data.text) for event in events] == [pod(number) for number in range(50)]
+    assert times == [1]
+
+
+def test_of_a_list_that_is_known_for_the_most_part_no_page_is_held_for_a_few_news() -> None:
+    cluster = Cluster([page(*map(pod, range(50)))])
+    news = cluster.again([page(*map(pod, range(51)))])
+    assert [(event.type, type(event.data)) for event in news[:-1]] == [("kubernetes.pod.added", bytes)]
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"{", b'{"metadata":{}}', b'{"metadata":{"resourceVersion":"1"},"items":7}']
+)
+def test_what_is_no_list_is_said_to_be_none(body: bytes) -> None:
+    with pytest.raises(Broken, match="the answer is no list"):
+        Cluster([body])
+
+
+@pytest.mark.parametrize("items", [b"null", b"[]"])
+def test_an_empty_list_is_a_list(items: bytes) -> None:
+    cluster = Cluster([b'{"metadata":{"resourceVersion":"1"},"items":%b}' % items])
+    assert [event.type for event in cluster.events] == ["kubernetes.pod.listed"]

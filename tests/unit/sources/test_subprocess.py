@@ -1,0 +1,340 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A driver in a process of its own is a source like any other, and its process is nobody's burden."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from oslo_config import cfg
+
+from tests.unit.sources.drivers import TIME, Talkative, event_of
+from watcher_sync.conf import engine as engine_options
+from watcher_sync.events import Event
+from watcher_sync.sources.base import IntakeClosed, SourceState
+from watcher_sync.sources.subprocess import protocol
+from watcher_sync.sources.subprocess.source import SubprocessSource
+
+Host = Callable[..., SubprocessSource]
+
+
+def wait_until(condition: Callable[[], object], seconds: float = 15) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to it in time"
+        time.sleep(0.01)
+
+
+class Taking:
+    """An engine's intake: keeps what it gets."""
+
+    def __init__(self) -> None:
+        self.lots: list[list[Event]] = []
+        self.closed = False
+
+    def emit(self, events: Sequence[Event]) -> None:
+        if self.closed:
+            raise IntakeClosed
+        self.lots.append(list(events))
+
+    @property
+    def events(self) -> list[Event]:
+        return [event for lot in self.lots for event in lot]
+
+
+@pytest.fixture
+def diary(tmp_path: Path) -> Path:
+    path = tmp_path / "diary"
+    path.touch()
+    return path
+
+
+@pytest.fixture
+def host(diary: Path) -> Iterator[Host]:
+    made: list[SubprocessSource] = []
+
+    def make(*, most: int = 100, **options: Any) -> SubprocessSource:
+        conf = cfg.ConfigOpts()
+        engine_options.register_opts(conf)
+        conf.register_opts(Talkative.options, group="source_dcm")
+        conf([], default_config_files=[], default_config_dirs=[])
+        for name, value in {"diary": str(diary), **options}.items():
+            conf.set_override(name, value, group="source_dcm")
+        made.append(SubprocessSource(Talkative, "dcm", conf, most=most))
+        return made[-1]
+
+    yield make
+    for source in made:
+        source.stop(time.monotonic() + 5)
+        if source._process is not None:
+            assert source._process.returncode is not None
+
+
+def process_of(source: SubprocessSource) -> psutil.Process:
+    assert source._process is not None
+    return psutil.Process(source._process.pid)
+
+
+def test_events_come_as_they_were_emitted_in_their_order(host: Host) -> None:
+    taking = Taking()
+    host().start(taking.emit)
+    wait_until(lambda: len(taking.events) == 10)
+    assert [len(lot) for lot in taking.lots] == [4, 4, 2]
+    expected = [event_of(number) for number in range(10)]
+    for came, meant in zip(taking.events, expected, strict=True):
+        fields = set(Event.__struct_fields__) - {"position"}
+        assert {f: getattr(came, f) for f in fields} == {f: getattr(meant, f) for f in fields}
+        assert type(came.data) is bytes
+        assert type(came.sequence) is tuple
+
+
+def test_the_driver_has_the_options_as_they_are(host: Host, diary: Path) -> None:
+    source = host(secret="a$$b$$$$c")
+    source.start(Taking().emit)
+    wait_until(lambda: "secret" in diary.read_text())
+    # oslo.config takes $$ for $, once.
+    assert diary.read_text().startswith("secret a$b$$c 500\n")
+
+
+def test_acks_and_releases_reach_the_driver_whatever_their_order(host: Host, diary: Path) -> None:
+    taking = Taking()
+    source = host()
+    source.start(taking.emit)
+    wait_until(lambda: len(taking.events) == 10)
+    events = taking.events
+    source.ack([])
+    source.nack([events[9]], 1.5)
+    source.ack(events[4:8])
+    source.ack([events[0], events[1], events[3], events[2]])
+    wait_until(lambda: len(diary.read_text().splitlines()) == 4)
+    assert diary.read_text().splitlines()[1:] == [
+        "released 1.5 e-9",
+        "acked e-4 e-5 e-6 e-7",
+        "acked e-0 e-1 e-3 e-2",
+    ]
+
+
+def test_a_driver_waits_while_there_is_enough_in_hand(host: Host) -> None:
+    taking = Taking()
+    source = host(most=6, count=100)
+    source.start(taking.emit)
+    wait_until(lambda: len(taking.events) == 8)
+    wait_until(lambda: source.status().lag == 8)
+    time.sleep(0.3)
+    assert len(taking.events) == 8
+    source.ack(taking.events[:2])
+    time.sleep(0.3)
+    assert len(taking.events) == 8
+    source.nack(taking.events[2:3], 0)
+    wait_until(lambda: len(taking.events) == 12)
+
+
+def test_its_status_is_the_drivers(host: Host) -> None:
+    source = host()
+    assert source.status().state is SourceState.STARTING
+    source.start(Taking().emit)
+    wait_until(lambda: source.status().lag == 10)
+    status = source.status()
+    assert (status.state, status.detail, status.last_event_at) == (SourceState.CONNECTED, "well", TIME)
+
+
+def test_what_it_logs_is_logged_here(host: Host, caplog: pytest.LogCaptureFixture) -> None:
+    host().start(Taking().emit)
+    wait_until(lambda: "talks" in caplog.text)
+    (record,) = [record for record in caplog.records if record.name == "watcher_sync.tests.drivers"]
+    assert record.levelno == logging.WARNING
+    assert record.getMessage() == "dcm talks to nats://one,nats://two"
+
+
+def test_it_is_reached_from_here(host: Host, diary: Path) -> None:
+    host().probe()
+    assert diary.read_text() == "reached\n"
+
+
+def test_a_driver_that_cannot_start_has_failed_and_says_why(host: Host) -> None:
+    source = host(fails="start")
+    source.start(Taking().emit)
+    wait_until(lambda: source.status().state is SourceState.FAILED)
+    assert source.status().detail == "RuntimeError: no such stream"
+
+
+def test_a_driver_that_cannot_tell_its_status_has_failed(host: Host) -> None:
+    source = host(fails="status")
+    source.start(Taking().emit)
+    wait_until(lambda: source.status().state is SourceState.FAILED)
+    assert source.status().detail == "it does not tell its status: RuntimeError: no idea"
+
+
+def test_a_bug_in_a_driver_ends_its_process(host: Host) -> None:
+    taking = Taking()
+    source = host(fails="ack")
+    source.start(taking.emit)
+    wait_until(lambda: taking.events)
+    source.ack(taking.events)
+    wait_until(lambda: source.status().state is SourceState.FAILED)
+    assert source.status().detail == "its process died, exit status 1"
+
+
+def test_a_process_that_is_not_understood_has_failed_and_ends(host: Host) -> None:
+    """As one of another release may be: packages are replaced under a running engine."""
+    taking = Taking()
+    source = host(fails="garbage")
+    source.start(taking.emit)
+    process = process_of(source)
+    wait_until(lambda: source.status().state is SourceState.FAILED, 5)
+    assert source.status().detail.startswith("its process says what is not understood: ")
+    wait_until(lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE, 5)
+    assert len(taking.events) == 10
+
+
+def test_a_process_that_ends_unasked_has_failed(host: Host) -> None:
+    source = host(fails="end")
+    source.start(Taking().emit)
+    wait_until(lambda: source.status().state is SourceState.FAILED, 5)
+    assert source.status().detail == "its process died, exit status 0"
+
+
+def test_a_process_that_is_killed_has_failed_and_nothing_raises(host: Host) -> None:
+    taking = Taking()
+    source = host()
+    source.start(taking.emit)
+    wait_until(lambda: len(taking.events) == 10)
+    process_of(source).kill()
+    wait_until(lambda: source.status().state is SourceState.FAILED)
+    assert source.status().detail == "its process died, exit status -9"
+    source.ack(taking.events)
+    source.nack(taking.events, 1)
+
+
+def test_signals_that_are_sent_to_all_do_not_end_it(host: Host, diary: Path) -> None:
+    taking = Taking()
+    source = host()
+    source.start(taking.emit)
+    wait_until(lambda: len(taking.events) == 10)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+        process_of(source).send_signal(number)
+    source.ack(taking.events)
+    wait_until(lambda: "acked" in diary.read_text())
+
+
+def test_a_stop_lets_the_driver_finish(host: Host, diary: Path) -> None:
+    taking = Taking()
+    source = host(stops_after=0.5)
+    source.start(taking.emit)
+    wait_until(lambda: len(taking.events) == 10)
+    process = process_of(source)
+    stopping = threading.Thread(target=source.stop, args=(time.monotonic() + 10,))
+    stopping.start()
+    time.sleep(0.1)
+    source.ack(taking.events)
+    stopping.join(5)
+    assert not stopping.is_alive()
+    assert diary.read_text().splitlines()[1:] == ["acked " + " ".join(f"e-{n}" for n in range(10)), "stopped True"]
+    assert source.status().state is SourceState.STOPPED
+    assert not process.is_running()
+
+
+def test_a_driver_that_does_not_stop_is_killed_at_the_deadline(host: Host, caplog: pytest.LogCaptureFixture) -> None:
+    source = host(stops_after=60)
+    source.start(Taking().emit)
+    wait_until(lambda: source.status().state is SourceState.CONNECTED)
+    began = time.monotonic()
+    process = process_of(source)
+    source.stop(began + 1)
+    assert 0.9 < time.monotonic() - began < 2
+    assert not process.is_running()
+    assert "source dcm: its process has not stopped in time" in caplog.text
+
+
+def test_what_the_engine_does_not_take_any_more_is_given_back_at_the_stop(host: Host, diary: Path) -> None:
+    taking = Taking()
+    taking.closed = True
+    source = host(most=6)
+    source.start(taking.emit)
+    wait_until(lambda: "closed" in diary.read_text())
+    assert "released" not in diary.read_text()
+    source.stop(time.monotonic() + 5)
+    released = [line for line in diary.read_text().splitlines() if line.startswith("released")]
+    (refused,) = [line.removeprefix("closed e-") for line in diary.read_text().splitlines() if "closed" in line]
+    assert released == ["released 0.0 " + " ".join(f"e-{n}" for n in range(int(refused)))]
+
+
+def test_a_process_that_is_frozen_is_killed(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "SILENCE", 2.0)
+    source = host()
+    source.start(Taking().emit)
+    wait_until(lambda: source.status().state is SourceState.CONNECTED)
+    process_of(source).suspend()
+    wait_until(lambda: source.status().state is SourceState.FAILED)
+    assert source.status().detail == "its process is silent"
+    wait_until(lambda: not process_of_or_none(source))
+
+
+def process_of_or_none(source: SubprocessSource) -> psutil.Process | None:
+    try:
+        return process_of(source)
+    except psutil.NoSuchProcess:
+        return None
+
+
+_ENGINE = """
+    import sys, time
+    from oslo_config import cfg
+    from tests.unit.sources.drivers import Talkative
+    from watcher_sync.conf import engine
+    from watcher_sync.sources.subprocess.source import SubprocessSource
+
+    conf = cfg.ConfigOpts()
+    engine.register_opts(conf)
+    conf.register_opts(Talkative.options, group="source_dcm")
+    conf([], default_config_files=[], default_config_dirs=[])
+    conf.set_override("diary", sys.argv[1], group="source_dcm")
+    conf.set_override("count", 1_000_000, group="source_dcm")
+    source = SubprocessSource(Talkative, "dcm", conf, most=50_000)
+    source.start(lambda events: None)
+    print(source._process.pid, flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def engine(diary: Path) -> Iterator[tuple[subprocess.Popen[str], psutil.Process]]:
+    """A process with a source, which emits more than anybody reads; and the source's process."""
+    program = [sys.executable, "-c", textwrap.dedent(_ENGINE), str(diary)]
+    path = os.pathsep.join(entry for entry in sys.path if entry)
+    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": path}) as process:
+        try:
+            assert process.stdout is not None
+            child = psutil.Process(int(process.stdout.readline()))
+            wait_until(diary.read_text)
+            yield process, child
+        finally:
+            process.kill()
+
+
+def test_a_driver_does_not_outlive_its_engine(engine: tuple[subprocess.Popen[str], psutil.Process]) -> None:
+    process, child = engine
+    process.kill()
+    process.wait()
+    wait_until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE, 3)
+
+
+def test_a_driver_keeps_nothing_on_behalf_of_an_engine_that_is_frozen(
+    engine: tuple[subprocess.Popen[str], psutil.Process],
+) -> None:
+    process, child = engine
+    process.send_signal(signal.SIGSTOP)
+    began = time.monotonic()
+    wait_until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE, 30)
+    assert time.monotonic() - began > protocol.SILENCE / 2

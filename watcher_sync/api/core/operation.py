@@ -1,0 +1,348 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an operation of the API is: declared once, checked at every request, documented from the same words.
+
+::
+
+    @operation(
+        summary="Show a quarantined event",
+        rule=Rule("quarantine:show", "role:admin"),
+        responses={200: Answer(SCHEMA)},
+        errors=(404,),
+        tag="quarantine",
+    )
+    def on_get(self, call: Call, event_id: str) -> None: ...
+
+The declaration says who may (a rule of the policy, with its default), what may be asked (JSON Schemas,
+draft 2020-12, of the query and the body) and what is answered. :class:`Checked`, a Falcon middleware, holds
+every request against it before the method runs, so a method finds only what its schemas allow. A query parameter is
+text; the schema's type says what it is turned into: ``integer``, ``number``, ``boolean``, or ``array``
+(separated by commas).
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import falcon
+import jsonschema
+import msgspec
+
+from watcher_sync.api.core.problems import FieldError, Problem, bad_request
+from watcher_sync.api.core.request_context import Caller, Callers
+from watcher_sync.wire import json as wire_json
+
+JSON = "application/json"
+Schema = dict[str, Any]
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """A rule of the policy, and what it is where the operator says nothing else."""
+
+    name: str
+    default: str
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """One successful answer."""
+
+    schema: Schema | None
+    """None: no body."""
+    description: str = "Done"
+    headers: tuple[str, ...] = ()
+    media_types: tuple[str, ...] = (JSON,)
+
+
+class Body(msgspec.Struct, frozen=True):
+    """What a request carries.
+
+    :ivar schemas: media type -> schema.
+    :ivar raw: media types that the method itself decodes. No schema can say what they need (headers that
+        belong to this type only), so the documentation says it in words.
+    """
+
+    schemas: Mapping[str, Schema]
+    required: bool = True
+    raw: tuple[str, ...] = ()
+
+    @property
+    def media_types(self) -> tuple[str, ...]:
+        """All that are taken."""
+        return (*self.schemas, *self.raw)
+
+
+class Operation(msgspec.Struct, frozen=True):
+    """One REST method."""
+
+    summary: str
+    rule: Rule
+    responses: Mapping[int, Answer]
+    errors: tuple[int, ...]
+    query: Schema
+    body: Body | None
+    headers: Mapping[str, Schema]
+    path: Mapping[str, Schema]
+    tag: str
+    description: str
+    streams: bool
+    """Whether the answer may take its time: a stream or a long poll."""
+
+
+class Call(msgspec.Struct):
+    """One checked request."""
+
+    request: falcon.Request
+    response: falcon.Response
+    caller: Caller
+    query: dict[str, Any]
+    """Parameters as their schemas have them, with defaults."""
+    body: Any = None
+    """The decoded body, or its bytes where the operation decodes it."""
+
+    def answer(self, document: Any, status: int = 200) -> None:
+        """JSON."""
+        self.response.status = falcon.code_to_http_status(status)
+        self.response.content_type = JSON
+        self.response.data = msgspec.json.encode(document)
+
+    def nothing(self) -> None:
+        """204."""
+        self.response.status = falcon.HTTP_204
+
+
+def operation(
+    *,
+    summary: str,
+    rule: Rule,
+    responses: Mapping[int, Answer],
+    errors: Sequence[int] = (),
+    query: Mapping[str, Schema] | None = None,
+    body: Body | None = None,
+    headers: Mapping[str, Schema] | None = None,
+    path: Mapping[str, Schema] | None = None,
+    tag: str,
+    description: str = "",
+    streams: bool = False,
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Declare a method of a resource as an operation.
+
+    :param summary: one line for the documentation.
+    :param rule: who may.
+    :param responses: status -> what a success answers.
+    :param errors: statuses of the problems that the method itself may answer with; those of the checks are
+        added by themselves.
+    :param query: parameter -> schema. Others are refused.
+    :param headers: request headers that mean something -> schema.
+    :param path: parameters of the path that something is made under -> schema. Others need none: what
+        cannot exist is not found.
+    :param tag: what it is listed under in the documentation.
+    """
+    schema: Schema = {"type": "object", "properties": dict(query or {}), "additionalProperties": False}
+    declared = Operation(
+        summary=summary,
+        rule=rule,
+        responses=responses,
+        errors=tuple(errors),
+        query=schema,
+        body=body,
+        headers=dict(headers or {}),
+        path=dict(path or {}),
+        tag=tag,
+        description=description,
+        streams=streams,
+    )
+    check_query = validator(schema)
+    check_headers = validator({"type": "object", "properties": dict(headers or {})})
+    check_path = validator({"type": "object", "properties": dict(path or {})})
+    check_body = {media: validator(s) for media, s in (body.schemas if body else {}).items()}
+
+    def decorate(method: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(method)
+        def responder(self: Any, request: falcon.Request, response: falcon.Response, **params: str) -> None:
+            caller: Caller = request.context.callers.of(request)
+            caller.demand(rule.name)
+            _check_accept(request, declared)
+            call = Call(request, response, caller, _query(request, declared, check_query))
+            if body is not None:
+                call.body = _read_body(request, body, check_body)
+            for value in params.values():
+                if "\0" in value or len(value) > 255:
+                    raise Problem(404, f"{request.path[:300]!r} does not exist")
+            given = {n: v for n in declared.headers if (v := request.get_header(n)) is not None}
+            check(given, check_headers, "header", "The headers")
+            check(params, check_path, "path", "The path")
+            method(self, call, **params)
+
+        responder.operation = declared  # type: ignore[attr-defined]
+        return responder
+
+    return decorate
+
+
+class Checked:
+    """Falcon middleware: gives every request what the operations check it with."""
+
+    def __init__(self, callers: Callers, max_body: int) -> None:
+        self._callers = callers
+        self._max_body = max_body
+
+    def process_request(self, request: falcon.Request, _response: falcon.Response) -> None:
+        """Before routing."""
+        request.context.callers = self._callers
+        request.context.max_body = self._max_body
+
+
+_FORMATS = jsonschema.FormatChecker(formats=())
+"""The formats that are checked; jsonschema's own need further libraries, and without them check nothing."""
+
+
+def _is_date_time(value: object) -> bool:
+    return not isinstance(value, str) or datetime.datetime.fromisoformat(value).tzinfo is not None
+
+
+_FORMATS.checks("date-time", raises=ValueError)(_is_date_time)
+
+
+def validator(schema: Schema) -> jsonschema.Draft202012Validator:
+    """Checks documents against a schema; made once for each schema, used by all threads."""
+    return _validator(msgspec.json.encode(schema))
+
+
+@functools.cache
+def _validator(document: bytes) -> jsonschema.Draft202012Validator:
+    schema = msgspec.json.decode(document)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema, format_checker=_FORMATS)
+
+
+def _check_accept(request: falcon.Request, declared: Operation) -> None:
+    offered = [
+        media for answer in declared.responses.values() if answer.schema is not None for media in answer.media_types
+    ]
+    if offered and request.accept != "*/*" and request.client_prefers(offered) is None:
+        raise Problem(406, f"The answer can be {', '.join(dict.fromkeys(offered))}, which the request does not accept")
+
+
+def _query(request: falcon.Request, declared: Operation, validator: jsonschema.Draft202012Validator) -> dict[str, Any]:
+    properties: dict[str, Schema] = declared.query["properties"]
+    values: dict[str, Any] = {n: s["default"] for n, s in properties.items() if "default" in s}
+    for name, text in falcon.uri.parse_query_string(request.query_string, keep_blank=True).items():
+        schema = properties.get(name)
+        if schema is None:
+            known = ", ".join(properties) or "no parameters"
+            raise bad_request("query", pointer([name]), f"{name[:80]!r} cannot be asked here; there are {known}")
+        if isinstance(text, list):
+            raise bad_request("query", pointer([name]), f"{name} is given more than once")
+        values[name] = _typed(text, schema)
+    check(values, validator, "query", "")
+    return values
+
+
+def _typed(text: str, schema: Schema) -> Any:
+    """The parameter as its schema's type; what cannot be one stays text, and the schema refuses it."""
+    kind = schema.get("type")
+    try:
+        if kind == "integer" and len(text) < 20 and text.lstrip("-").isdecimal() and text.isascii():
+            return int(text)
+        if kind == "number":
+            return float(text)
+        if kind == "boolean":
+            return {"true": True, "false": False}[text]
+    except (ValueError, KeyError):
+        return text
+    return text.split(",") if kind == "array" else text
+
+
+def read_bytes(request: falcon.Request) -> bytes:
+    """The body as it came.
+
+    :raises Problem: 413 where it is too large.
+    """
+    limit: int = request.context.max_body
+    too_large = Problem(413, f"A body may have {limit} bytes")
+    if (request.content_length or 0) > limit:
+        raise too_large
+    stream = request.bounded_stream if request.content_length is not None else request.stream
+    if request.content_length is None and request.get_header("Transfer-Encoding") is None:
+        return b""
+    body: bytes = stream.read(limit + 1)
+    if len(body) > limit:
+        raise too_large
+    return body
+
+
+def _read_body(
+    request: falcon.Request, declared: Body, validators: Mapping[str, jsonschema.Draft202012Validator]
+) -> Any:
+    data = read_bytes(request)
+    if not data and not declared.required:
+        return None
+    media = (request.content_type or "").partition(";")[0].strip().lower()
+    if media not in declared.media_types:
+        raise Problem(
+            415,
+            f"The body can be {', '.join(declared.media_types)}, not {media or 'of no declared type'}",
+            headers={"Accept": ", ".join(declared.media_types)},
+        )
+    if media not in validators:
+        return data
+    try:
+        document = wire_json.decode(data)
+    except wire_json.BadJson as exc:
+        raise bad_request("body", "", f"The body is not JSON: {exc}") from None
+    check(document, validators[media], "body", "The body")
+    return document
+
+
+def check(document: Any, against: jsonschema.Draft202012Validator, where: str, name: str, *, prefix: str = "") -> None:
+    """Hold a document against a schema.
+
+    :param where: query, body, header or path.
+    :param name: what the document is called where it is wrong as a whole.
+    :param prefix: what the names of the fields begin with in the request, and not in the document.
+    :raises Problem: 400, with the fields that are wrong.
+    """
+    errors = sorted(against.iter_errors(document), key=lambda e: [str(p) for p in e.absolute_path])
+    if not errors:
+        return
+    found = [FieldError(where, pointer(_path(e), prefix), _message(e)) for e in errors[:20]]
+    at = found[0].pointer.lstrip("/") or name
+    raise Problem(400, f"{at}: {found[0].detail}", errors=found)
+
+
+def _path(error: jsonschema.ValidationError) -> list[Any]:
+    """Where the error is; a field that is missing or too many is pointed at itself."""
+    path = list(error.absolute_path)
+    instance: Any = error.instance
+    if error.validator == "required":
+        missing = [name for name in error.validator_value if name not in instance]
+        path += missing[:1]
+    elif error.validator == "additionalProperties" and isinstance(error.schema, dict):
+        unknown = [name for name in instance if name not in error.schema.get("properties", {})]
+        path += unknown[:1]
+    return path
+
+
+def _message(error: jsonschema.ValidationError) -> str:
+    value: Any = error.validator_value
+    if error.validator == "maximum":
+        return f"is above the maximum of {value}"
+    if error.validator == "minimum":
+        return f"is below the minimum of {value}"
+    if error.validator == "required":
+        return "is missing"
+    if error.validator == "type":
+        return f"is not of type {value if isinstance(value, str) else ' or '.join(value)}"
+    if error.validator == "enum":
+        return f"is not one of {', '.join(map(str, value))}"
+    if error.validator == "additionalProperties":
+        return "is not known here"
+    return error.message if len(error.message) < 300 else f"is against the schema ({error.validator})"
+
+
+def pointer(path: Sequence[Any], prefix: str = "") -> str:
+    """The JSON Pointer of a path (RFC 6901)."""
+    parts = [str(part).replace("~", "~0").replace("/", "~1") for part in path]
+    return "".join(f"/{prefix if i == 0 else ''}{part}" for i, part in enumerate(parts))

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The policy's rules and their defaults, collected from the operations; a policy file overrides them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from oslo_policy import policy
+
+from watcher_sync.api.core.operation import Operation, Rule
+from watcher_sync.api.core.request_context import ALL_PROJECTS, EVERYTHING
+
+
+def rules_of(operations: Iterable[tuple[str, str, Operation]]) -> list[policy.RuleDefault]:
+    """One default for each rule that an operation names, and ``all_projects``.
+
+    :param operations: (URI template, method, operation).
+    :raises TypeError: when two operations name one rule with different defaults.
+    """
+    defaults: dict[str, Rule] = {}
+    named: dict[str, list[tuple[str, str, Operation]]] = {}
+    for template, method, operation in operations:
+        rule = operation.rule
+        if defaults.setdefault(rule.name, rule) != rule:
+            raise TypeError(f"the rule {rule.name} has two defaults")
+        named.setdefault(rule.name, []).append((template, method, operation))
+    everybody = policy.RuleDefault(ALL_PROJECTS, EVERYTHING, "Who sees the entities of every project.")
+    return [everybody, *(_documented(defaults[name], uses) for name, uses in named.items())]
+
+
+def _documented(rule: Rule, uses: list[tuple[str, str, Operation]]) -> policy.DocumentedRuleDefault:
+    return policy.DocumentedRuleDefault(
+        name=rule.name,
+        check_str=rule.default,
+        description="; ".join(dict.fromkeys(operation.summary for _, _, operation in uses)) + ".",
+        operations=[{"path": template, "method": method.upper()} for template, method, _ in uses],
+    )

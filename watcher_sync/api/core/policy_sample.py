@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The defaults of the policy for ``oslopolicy-sample-generator``: those of an application that serves nobody."""
+
+from __future__ import annotations
+
+from oslo_config import cfg
+from oslo_policy import policy
+
+from watcher_sync.api.app import make_routes
+from watcher_sync.api.core import openapi, policies
+from watcher_sync.api.service import Service
+from watcher_sync.conf import opts
+from watcher_sync.dispatch import Dispatcher
+from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.storage import database
+from watcher_sync.storage.store import Store
+
+
+def list_rules() -> list[policy.RuleDefault]:
+    """The rules of the built-in kinds; a plugin's kind has the same under its own plural."""
+    conf = cfg.ConfigOpts()
+    opts.register_opts(conf)
+    database.register_opts(conf)
+    conf([], default_config_files=[], default_config_dirs=[])
+    conf.set_override("connection", "sqlite://", group="database")
+    store = Store(database.make_engine(conf), builtin_kinds())
+    return policies.rules_of(openapi.operations(make_routes(Service(conf, store), Dispatcher([]))))

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who asks, and what the policy says to it.
+
+keystonemiddleware checks the token and leaves what it found in the environment; a request without a valid
+token comes through as well (``delay_auth_decision``), because a few operations are for everybody. So the
+rule of the operation decides: 401 where it asks for more than nobody and there is no token, 403 where the
+token is good and not enough.
+
+The roles are Keystone's: *reader* reads, *member* writes what belongs to a project, *admin* does everything.
+An entity that has a ``project_id`` is seen by that project only, by admins, and by readers of the system.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import falcon
+from oslo_config import cfg
+from oslo_context.context import RequestContext
+from oslo_policy import policy
+
+from watcher_sync.api.core.problems import Problem
+
+ADMIN = "role:admin"
+READER = "role:admin or role:member or role:reader"
+EVERYTHING = "role:admin or (role:reader and system_scope:all)"
+IN_PROJECT = f"{EVERYTHING} or ((role:member or role:reader) and project_id:%(project_id)s)"
+EVERYBODY = "@"
+
+ALL_PROJECTS = "all_projects"
+"""The rule for whom the project of an entity does not matter."""
+
+
+class Caller:
+    """One request's caller."""
+
+    def __init__(self, context: RequestContext, enforcer: policy.Enforcer, *, known: bool) -> None:
+        self.project_id: str | None = context.project_id
+        self.known = known
+        self._context = context
+        self._enforcer = enforcer
+
+    def may(self, rule: str, project_id: str | None = None) -> bool:
+        """Whether the policy lets the caller do it.
+
+        :param rule: name of the rule.
+        :param project_id: the project of what it is done to; None: the caller's own.
+        """
+        target = {"project_id": project_id if project_id is not None else self.project_id}
+        return bool(self._enforcer.enforce(rule, target, self._context))
+
+    def demand(self, rule: str, project_id: str | None = None) -> None:
+        """:raises Problem: 401 or 403 where the caller may not."""
+        if self.may(rule, project_id):
+            return
+        if not self.known:
+            raise Problem(401, "A valid token is needed")
+        raise Problem(403, f"The policy does not allow it: {rule}")
+
+
+class Callers:
+    """Makes the caller of each request. Used by all threads."""
+
+    def __init__(self, conf: cfg.ConfigOpts, rules: list[policy.RuleDefault]) -> None:
+        self.strategy: str = conf.api.auth_strategy
+        self._enforcer = policy.Enforcer(conf)
+        self._enforcer.register_defaults(rules)
+        self._enforcer.load_rules()
+
+    def of(self, request: falcon.Request) -> Caller:
+        """Who makes the request."""
+        environ: dict[str, Any] = request.env
+        if self.strategy == "noauth":
+            context = RequestContext(user_id="noauth", roles=["admin", "member", "reader"], system_scope="all")
+            return Caller(context, self._enforcer, known=True)
+        if environ.get("HTTP_X_IDENTITY_STATUS") != "Confirmed":
+            return Caller(RequestContext(), self._enforcer, known=False)
+        return Caller(RequestContext.from_environ(environ), self._enforcer, known=True)

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the API is: its versions, and the OpenAPI document."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from typing import Any
+
+import msgspec
+
+from watcher_sync.api.core.operation import Answer, Call, Rule, operation
+from watcher_sync.api.core.request_context import EVERYBODY
+from watcher_sync.api.core.schemas import STRING, Schema
+
+_RULE = Rule("versions:show", EVERYBODY)
+
+_VERSION: Schema = {
+    "type": "object",
+    "required": ["id", "status", "release", "links", "kinds"],
+    "properties": {
+        "id": STRING,
+        "status": {"enum": ["CURRENT"]},
+        "release": STRING,
+        "kinds": {"type": "object", "additionalProperties": STRING, "description": "kind -> path of its list"},
+        "links": {
+            "type": "array",
+            "items": {"type": "object", "required": ["rel", "href"], "properties": {"rel": STRING, "href": STRING}},
+        },
+    },
+}
+
+
+def release() -> str:
+    """The installed release of this package."""
+    return importlib.metadata.version("watcher-sync")
+
+
+def _version(kinds: dict[str, str]) -> dict[str, Any]:
+    return {
+        "id": "v1",
+        "status": "CURRENT",
+        "release": release(),
+        "kinds": {name: f"/v1/{plural}" for name, plural in kinds.items()},
+        "links": [{"rel": "self", "href": "/v1"}, {"rel": "describedby", "href": "/openapi.json"}],
+    }
+
+
+class Versions:
+    """``/versions``: all versions of the API."""
+
+    def __init__(self, kinds: dict[str, str]) -> None:
+        """:param kinds: kind -> plural."""
+        self._version = _version(kinds)
+
+    @operation(
+        summary="List the versions of the API",
+        rule=_RULE,
+        responses={
+            200: Answer(
+                {
+                    "type": "object",
+                    "required": ["versions"],
+                    "properties": {"versions": {"type": "array", "items": _VERSION}},
+                }
+            )
+        },
+        tag="versions",
+    )
+    def on_get(self, call: Call) -> None:
+        """All of them."""
+        call.answer({"versions": [self._version]})
+
+
+class Version1:
+    """``/v1``."""
+
+    def __init__(self, kinds: dict[str, str]) -> None:
+        self._version = _version(kinds)
+
+    @operation(
+        summary="Show version 1 of the API",
+        rule=_RULE,
+        responses={
+            200: Answer({"type": "object", "required": ["version"], "properties": {"version": _VERSION}}),
+        },
+        tag="versions",
+    )
+    def on_get(self, call: Call) -> None:
+        """This one."""
+        call.answer({"version": self._version})
+
+
+class OpenApi:
+    """``/openapi.json``."""
+
+    def __init__(self) -> None:
+        self.document: bytes = b""
+        """Set once all routes are known."""
+
+    def describe(self, document: dict[str, Any]) -> None:
+        """Keep the document."""
+        self.document = msgspec.json.encode(document)
+
+    @operation(
+        summary="Show this document",
+        rule=_RULE,
+        responses={200: Answer({"type": "object"})},
+        tag="versions",
+    )
+    def on_get(self, call: Call) -> None:
+        """As generated at the start."""
+        call.response.content_type = "application/json"
+        call.response.data = self.document

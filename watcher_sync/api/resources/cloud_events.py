@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``POST /v1/events``: CloudEvents 1.0 over HTTP, into the same dispatch and commit as every other event.
+
+Three content modes, as the CloudEvents HTTP binding has them (version 1.0.2, section 3): *structured*
+(``application/cloudevents+json``), *batched* (``application/cloudevents-batch+json``), and *binary*: the
+attributes in ``ce-`` headers, percent-encoded, and the data, JSON, as the body. Events of one request are applied in
+their order in one transaction, and the answer comes after its commit: it says what became of each. An
+event that a handler refuses, or whose ``data_base64`` holds no JSON, is in quarantine then, which is an
+outcome, not an error of the request; only what is no CloudEvent is refused, and nothing of its request is
+applied.
+
+An event that is sent again after a lost answer is recognised as a duplicate, or as stale, by its version.
+"""
+
+from __future__ import annotations
+
+import urllib.parse
+from typing import Any
+
+from watcher_sync.api.core import schemas
+from watcher_sync.api.core.operation import JSON, Answer, Body, Call, Rule, check, operation, validator
+from watcher_sync.api.core.problems import Problem, bad_request
+from watcher_sync.api.core.request_context import ADMIN
+from watcher_sync.commit.direct import DirectWriter
+from watcher_sync.model.changes import Outcome
+from watcher_sync.wire import json as wire_json
+from watcher_sync.wire.envelopes import read_document
+
+STRUCTURED = "application/cloudevents+json"
+BATCHED = "application/cloudevents-batch+json"
+
+SOURCE = "api"
+"""The source that such events are recorded under."""
+
+_CLOUD_EVENT: schemas.Schema = {
+    "type": "object",
+    "required": ["specversion", "id", "source", "type"],
+    "properties": {
+        "specversion": {"const": "1.0"},
+        "id": schemas.PLAIN,
+        "source": schemas.PLAIN,
+        "type": schemas.PLAIN,
+        "subject": schemas.PLAIN,
+        "time": {
+            "type": "string",
+            "format": "date-time",
+            "pattern": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})$",
+        },
+        "datacontenttype": {"type": "string", "pattern": r"^(application/json|[^;]+\+json)(;.*)?$"},
+        "data": {},
+        "data_base64": {"type": "string", "pattern": "^[A-Za-z0-9+/]*={0,2}$"},
+    },
+    "propertyNames": {"pattern": "^([a-z0-9]+|data_base64)$"},
+}
+
+_MODES = {
+    STRUCTURED: _CLOUD_EVENT,
+    BATCHED: {"type": "array", "items": _CLOUD_EVENT, "minItems": 1, "maxItems": 1000},
+}
+
+_CHECK = validator(_CLOUD_EVENT)
+
+_ANSWER: schemas.Schema = {
+    "type": "object",
+    "required": ["events", "seq"],
+    "properties": {
+        "events": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["id", "outcome"],
+                "properties": {"id": schemas.STRING, "outcome": {"enum": [o.value for o in Outcome]}},
+            },
+        },
+        "seq": schemas.SEQ | {"description": "The journal's seq after the commit."},
+    },
+}
+
+
+def writable_events(events: object, writes: DirectWriter) -> object:
+    """``/v1/events`` with POST."""
+
+    class WritableEvents(type(events)):  # type: ignore[misc]
+        """The changes, and where events come in."""
+
+        @operation(
+            summary="Apply CloudEvents",
+            description=__doc__ or "",
+            rule=Rule("events:create", ADMIN),
+            body=Body(_MODES, raw=(JSON,)),
+            responses={200: Answer(_ANSWER, "What became of each event")},
+            tag="events",
+        )
+        def on_post(self, call: Call) -> None:
+            media = (call.request.content_type or "").partition(";")[0].strip().lower()
+            if media == BATCHED:
+                documents = call.body
+            elif media == STRUCTURED:
+                documents = [call.body]
+            else:
+                documents = [_binary(call)]
+            found = [read_document(document, source=SOURCE) for document in documents]
+            outcomes, seq = writes.run(found)
+            told = [{"id": e.id, "outcome": o.value} for e, o in zip(found, outcomes, strict=True)]
+            call.answer({"events": told, "seq": seq})
+
+    return WritableEvents()
+
+
+def _binary(call: Call) -> dict[str, Any]:
+    """The CloudEvent that headers and body stand for, as the structured mode would have it.
+
+    :raises Problem: 400 where an attribute is missing or wrong, or the body is not JSON.
+    """
+    document: dict[str, Any] = {
+        name[3:]: urllib.parse.unquote(value)
+        for name, value in ((n.lower(), v) for n, v in call.request.headers.items())
+        if name.startswith("ce-") and "_" not in name
+    }
+    check(document, _CHECK, "header", "The ce- headers", prefix="ce-")
+    try:
+        document["data"] = wire_json.decode(call.body) if call.body else None
+    except wire_json.BadJson as exc:
+        raise bad_request("body", "", f"The body is not JSON: {exc}") from None
+    if "data_base64" in document:
+        raise Problem(400, "ce-data_base64 is no attribute of the binary mode")
+    return document

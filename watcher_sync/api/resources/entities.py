@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The entities of every kind: list, item and history, derived from the kind's declaration.
+
+A list is filtered by the kind's indexed fields and sorted by its id or an indexed text field. Sorted by id,
+which is how it is unless asked otherwise, paging through it shows every entity that exists throughout exactly once,
+whatever happens meanwhile. Each page tells the journal's seq that it belongs to: who pages through a list
+and then asks for the events since the ``seq`` of the *first* page misses nothing.
+
+A kind with a ``project_id`` is scoped: callers see what belongs to their project, unless the rule
+``all_projects`` lets them see more; what they may not see does not exist for them.
+"""
+
+from __future__ import annotations
+
+import urllib.parse
+from typing import Any
+
+from watcher_sync.api.core import etags, schemas
+from watcher_sync.api.core.operation import Answer, Call, Rule, operation
+from watcher_sync.api.core.problems import not_found
+from watcher_sync.api.core.request_context import ALL_PROJECTS, IN_PROJECT, READER, Caller
+from watcher_sync.api.service import Service
+from watcher_sync.model.kinds import Kind
+from watcher_sync.storage import reading
+from watcher_sync.storage.journal import JournalRow, read_head
+
+PROJECT = "project_id"
+
+
+class Collection:
+    """What the three resources of one kind share."""
+
+    def __init__(self, service: Service, kind: Kind) -> None:
+        self.service = service
+        self.kind = kind
+        self.scoped = PROJECT in kind.fields
+        self.filters = tuple(kind.indexes)
+        self.sorts = ("id", *(name for name in kind.indexes if kind.fields[name].python is str))
+        self.names = (*kind.public, "seq")
+        read = IN_PROJECT if self.scoped else READER
+        self.rules = {what: Rule(f"{kind.plural}:{what}", read) for what in ("list", "show", "history")}
+
+    def fields_parameter(self) -> dict[str, schemas.Schema]:
+        """Which fields are wanted."""
+        return {
+            "fields": {
+                "type": "array",
+                "items": {"enum": list(self.names)},
+                "minItems": 1,
+                "uniqueItems": True,
+                "description": "The fields to show, separated by commas; all unless given.",
+            }
+        }
+
+    def demand_project(self, caller: Caller, what: str, project_id: str | None, entity_id: str) -> None:
+        """:raises Problem: 404 where the entity belongs to a project that the caller may not see."""
+        if self.scoped and not caller.may(self.rules[what].name, project_id or ""):
+            raise not_found(f"{self.kind.name} {entity_id}")
+
+    def selected(self, row: dict[str, Any], names: list[str] | None) -> dict[str, Any]:
+        """The wanted fields in declared order."""
+        return {name: row[name] for name in self.names if names is None or name in names}
+
+
+def list_resource(collection: Collection) -> object:
+    """``/v1/{plural}``."""
+    service, kind = collection.service, collection.kind
+    query = {
+        **schemas.paging(service.max_limit),
+        "sort": {
+            "enum": [sign + name for name in collection.sorts for sign in ("", "-")], "default": "id",
+            "description": "The field to sort by; with a - in front, downwards.",
+        },
+        **collection.fields_parameter(),
+        **{name: schemas.PLAIN | {"description": f"Only those with this {name}."} for name in collection.filters},
+    }  # fmt: skip
+    schema = schemas.collection(kind.plural, schemas.entity_schema(kind), seq=schemas.SEQ)
+
+    class EntityList:
+        """All entities of one kind."""
+
+        @operation(
+            summary=f"List {kind.plural}",
+            rule=collection.rules["list"],
+            query=query,
+            responses={200: Answer(schema, f"A page of {kind.plural}")},
+            tag=kind.plural,
+        )
+        def on_get(self, call: Call) -> None:
+            _list(collection, call)
+
+    return EntityList()
+
+
+def item_resource(collection: Collection) -> object:
+    """``/v1/{plural}/{id}``."""
+    kind = collection.kind
+
+    class EntityItem:
+        """One entity."""
+
+        @operation(
+            summary=f"Show one {kind.name}",
+            rule=collection.rules["show"],
+            query=collection.fields_parameter(),
+            headers={"If-None-Match": schemas.ETAG},
+            responses={
+                200: Answer(schemas.entity_schema(kind), f"The {kind.name}", headers=("ETag",)),
+                304: Answer(None, "It is still what the ETag stands for", headers=("ETag",)),
+            },
+            errors=(404,),
+            tag=kind.plural,
+        )
+        def on_get(self, call: Call, entity_id: str) -> None:
+            show(collection, call, entity_id)
+
+    return EntityItem()
+
+
+def history_resource(collection: Collection) -> object:
+    """``/v1/{plural}/{id}/history``."""
+    service, kind = collection.service, collection.kind
+
+    class EntityHistory:
+        """What happened to one entity, as far back as the journal is kept."""
+
+        @operation(
+            summary=f"Show what happened to one {kind.name}",
+            rule=collection.rules["history"],
+            query=schemas.paging(service.max_limit)
+            | {"marker": schemas.SEQ | {"default": 0, "description": "The seq after which to begin."}},
+            responses={200: Answer(schemas.collection("history", schemas.JOURNAL_ROW), "A page of the history")},
+            errors=(404,),
+            tag=kind.plural,
+        )
+        def on_get(self, call: Call, entity_id: str) -> None:
+            _history(collection, call, entity_id)
+
+    return EntityHistory()
+
+
+def show(collection: Collection, call: Call, entity_id: str) -> None:
+    """Answer with one entity and its ETag."""
+    kind = collection.kind
+    with collection.service.reading() as connection:
+        row = reading.read_item(connection, collection.service.tables, kind, entity_id)
+    if row is None:
+        raise not_found(f"{kind.name} {entity_id}")
+    collection.demand_project(call.caller, "show", row.get(PROJECT), entity_id)
+    if etags.answered_not_modified(call, etags.of(kind, row["seq"])):
+        return
+    call.answer(collection.selected(row, call.query.get("fields")))
+
+
+def demand_existing(collection: Collection, entity_id: str) -> None:
+    """:raises Problem: 404 where there is no such entity."""
+    with collection.service.reading() as connection:
+        if reading.read_item(connection, collection.service.tables, collection.kind, entity_id) is None:
+            raise not_found(f"{collection.kind.name} {entity_id}")
+
+
+def next_page(call: Call, marker: str | int | None) -> dict[str, Any]:
+    """``next_marker`` and ``next`` of a page."""
+    if marker is None:
+        return {"next_marker": None, "next": None}
+    text = str(marker)
+    asked = {k: ",".join(v) if isinstance(v, list) else v for k, v in call.query.items() if k != "marker"}
+    return {"next_marker": text, "next": f"{call.request.path}?{urllib.parse.urlencode({**asked, 'marker': text})}"}
+
+
+def _list(collection: Collection, call: Call) -> None:
+    kind, query = collection.kind, call.query
+    filters = {name: query[name] for name in collection.filters if name in query}
+    if collection.scoped and not call.caller.may(ALL_PROJECTS, ""):
+        own = call.caller.project_id or ""
+        if filters.setdefault(PROJECT, own) != own:
+            call.caller.demand(collection.rules["list"].name, filters[PROJECT])
+    sort = reading.Sort(query["sort"].lstrip("-"), query["sort"].startswith("-"))
+    limit: int = query["limit"]
+    names = query.get("fields") or list(collection.names)
+    with collection.service.reading() as connection:
+        seq = read_head(connection, collection.service.tables)
+        rows = reading.read_page(
+            connection,
+            collection.service.tables,
+            kind,
+            names=names,
+            filters=filters,
+            sort=sort,
+            after=_after(sort, query.get("marker")),
+            limit=limit + 1,
+        )
+    marker = _marker(sort, rows[limit - 1]) if len(rows) > limit else None
+    page = [collection.selected(row, names) for row in rows[:limit]]
+    call.answer({kind.plural: page, **next_page(call, marker), "seq": seq})
+
+
+def _history(collection: Collection, call: Call, entity_id: str) -> None:
+    kind, tables, limit = collection.kind, collection.service.tables, call.query["limit"]
+    with collection.service.reading() as connection:
+        rows = reading.read_history(
+            connection, tables, kind.name, entity_id, after=int(call.query["marker"]), limit=limit + 1
+        )
+        row = reading.read_item(connection, tables, kind, entity_id)
+        last = None if row is not None else reading.last_change(connection, tables, kind.name, entity_id)
+    if row is None and last is None:
+        raise not_found(f"{kind.name} {entity_id}")
+    if collection.scoped:
+        project = row[PROJECT] if row is not None else _last_value(last, PROJECT)
+        collection.demand_project(call.caller, "history", project, entity_id)
+    marker = rows[limit - 1].seq if len(rows) > limit else None
+    call.answer({"history": [r.document() for r in rows[:limit]], **next_page(call, marker)})
+
+
+def _last_value(row: JournalRow | None, field: str) -> Any:
+    """What a field of a deleted entity was at the end, where the journal tells."""
+    if row is None or field not in row.delta:
+        return None
+    old, new = row.delta[field]
+    return old if row.change == "deleted" else new
+
+
+def _marker(sort: reading.Sort, row: dict[str, Any]) -> str:
+    """The place of a row in the order: its id, or its sort value (percent-encoded; * for none) and its id."""
+    if sort.field == "id":
+        return str(row["id"])
+    value = row[sort.field]
+    return f"{'*' if value is None else urllib.parse.quote(value, safe='')},{row['id']}"
+
+
+def _after(sort: reading.Sort, marker: str | None) -> reading.After | None:
+    """What :func:`_marker` made. Every other text is a place in the order too: that of a value."""
+    if marker is None:
+        return None
+    text = marker.replace("\0", "")
+    if sort.field == "id":
+        return reading.After(None, text)
+    value, _, entity_id = text.partition(",")
+    return reading.After(None if value == "*" else urllib.parse.unquote(value).replace("\0", ""), entity_id)

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``/v1/quarantine``: events that could not be decoded or applied; to look at, try again, or throw away."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from watcher_sync.api.core import schemas
+from watcher_sync.api.core.operation import Answer, Call, Rule, operation
+from watcher_sync.api.core.problems import not_found
+from watcher_sync.api.core.request_context import ADMIN
+from watcher_sync.api.resources.entities import next_page
+from watcher_sync.api.service import Service
+from watcher_sync.commit.direct import DirectWriter
+from watcher_sync.commit.replay import decoded_again
+from watcher_sync.storage.quarantine import NoSuchEvent, Quarantine
+
+_HEAD: schemas.Schema = {
+    "id": {"type": "integer"},
+    "event_id": schemas.STRING,
+    "event_type": schemas.STRING,
+    "source": schemas.STRING,
+    "origin": schemas.STRING,
+    "subject": schemas.STRING,
+    "time": schemas.nullable(schemas.TIME),
+    "deliveries": {"type": "integer"},
+    "channel": schemas.nullable(schemas.STRING) | {"description": "What its transport carried it under."},
+    "stream_epoch": schemas.nullable({"type": "integer"}) | {"description": "Microseconds since 1970."},
+    "stream_sequence": schemas.nullable({"type": "integer"}),
+    "received_at": schemas.TIME,
+    "reason": schemas.STRING,
+}
+
+_ENTRY: schemas.Schema = {"type": "object", "required": list(_HEAD), "properties": _HEAD}
+
+_WHOLE: schemas.Schema = {
+    "type": "object",
+    "required": [*_HEAD, "detail"],
+    "properties": _HEAD
+    | {
+        "detail": schemas.STRING | {"description": "The traceback, where a handler failed."},
+        "data": {"description": "The body, where it could be decoded."},
+        "text": schemas.STRING | {"description": "The body, where it is only text."},
+        "base64": schemas.STRING | {"description": "The body, where it is not even that."},
+    },
+}
+
+_REPLAYED: schemas.Schema = {
+    "type": "object",
+    "required": ["outcome", "seq"],
+    "properties": {
+        "outcome": {"enum": ["applied", "stale", "duplicate", "ignored", "parked", "quarantined"]},
+        "seq": schemas.SEQ | {"description": "The journal's seq afterwards."},
+    },
+}
+
+_LARGEST = 2**63 - 1
+
+
+def quarantine_resource(service: Service) -> object:
+    """``/v1/quarantine``."""
+    quarantine = Quarantine(service.store)
+
+    class QuarantineList:
+        """All of them."""
+
+        @operation(
+            summary="List quarantined events, without their bodies",
+            rule=Rule("quarantine:list", ADMIN),
+            query=schemas.paging(service.max_limit)
+            | {"marker": schemas.SEQ | {"default": 0, "description": "The id after which to begin."}},
+            responses={200: Answer(schemas.collection("quarantine", _ENTRY))},
+            tag="quarantine",
+        )
+        def on_get(self, call: Call) -> None:
+            limit = call.query["limit"]
+            rows = quarantine.page(after=call.query["marker"], limit=limit + 1)
+            marker = rows[limit - 1]["id"] if len(rows) > limit else None
+            call.answer({"quarantine": rows[:limit], **next_page(call, marker)})
+
+    return QuarantineList()
+
+
+def quarantined_resource(service: Service) -> object:
+    """``/v1/quarantine/{id}``."""
+    quarantine = Quarantine(service.store)
+
+    class Quarantined:
+        """One of them."""
+
+        @operation(
+            summary="Show a quarantined event whole",
+            rule=Rule("quarantine:show", ADMIN),
+            responses={200: Answer(_WHOLE)},
+            errors=(404,),
+            tag="quarantine",
+        )
+        def on_get(self, call: Call, event_id: str) -> None:
+            row_id = _number(event_id)
+            try:
+                call.answer(quarantine.show(row_id))
+            except NoSuchEvent:
+                raise not_found(f"quarantined event {event_id}") from None
+
+        @operation(
+            summary="Throw a quarantined event away",
+            rule=Rule("quarantine:drop", ADMIN),
+            responses={204: Answer(None, "It is gone")},
+            errors=(404,),
+            tag="quarantine",
+        )
+        def on_delete(self, call: Call, event_id: str) -> None:
+            row_id = _number(event_id)
+            try:
+                quarantine.drop([row_id])
+            except NoSuchEvent:
+                raise not_found(f"quarantined event {event_id}") from None
+            call.nothing()
+
+    return Quarantined()
+
+
+def replay_resource(service: Service, writes: DirectWriter) -> object:
+    """``/v1/quarantine/{id}/replay``."""
+    quarantine = Quarantine(service.store)
+
+    class Replay:
+        """Try one again."""
+
+        @operation(
+            summary="Apply a quarantined event again",
+            description="An event that is refused again stays in quarantine, under a new id.",
+            rule=Rule("quarantine:replay", ADMIN),
+            responses={200: Answer(_REPLAYED, "What became of it")},
+            errors=(404,),
+            tag="quarantine",
+        )
+        def on_post(self, call: Call, event_id: str) -> None:
+            row_id = _number(event_id)
+            try:
+                events = list(quarantine.events([row_id]))
+            except NoSuchEvent:
+                raise not_found(f"quarantined event {event_id}") from None
+            outcomes, seq = writes.run([decoded_again(*event) for event in events], released=[row_id])
+            answer: dict[str, Any] = {"outcome": outcomes[0].value, "seq": seq}
+            call.answer(answer)
+
+    return Replay()
+
+
+def _number(text: str) -> int:
+    """:raises Problem: 404 where no event can have this number."""
+    if text.isascii() and text.isdecimal() and len(text) <= 19 and int(text) <= _LARGEST:
+        return int(text)
+    raise not_found(f"quarantined event {text}")

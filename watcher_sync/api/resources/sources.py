@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``/v1/sources``: what the engines tell about their sources; ``/v1/drifts``: what reconciliation found."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import msgspec
+
+from watcher_sync.api.core import schemas
+from watcher_sync.api.core.operation import Answer, Call, Rule, operation
+from watcher_sync.api.core.problems import not_found
+from watcher_sync.api.core.request_context import EVERYTHING, READER
+from watcher_sync.api.resources.entities import next_page
+from watcher_sync.api.service import Service
+from watcher_sync.storage.drifts import list_drifts
+from watcher_sync.storage.source_status import SourceRow, list_sources, trouble_of
+
+_NUMBER = {"type": "integer", "minimum": 0}
+
+SOURCE: schemas.Schema = {
+    "type": "object",
+    "required": ["source", "state", "fresh", "updated_at"],
+    "properties": {
+        "source": schemas.STRING,
+        "engine_group": schemas.STRING,
+        "host": schemas.STRING | {"description": "The machine on which its engine runs."},
+        "pid": _NUMBER,
+        "state": {"enum": ["starting", "connected", "disconnected", "stopped", "failed"]},
+        "detail": schemas.STRING | {"description": "Why it is not connected."},
+        "since": schemas.TIME | {"description": "When it came into this state."},
+        "lag": schemas.nullable(_NUMBER) | {"description": "Events that wait in the transport."},
+        "last_event_at": schemas.nullable(schemas.TIME),
+        "last_event_age": schemas.nullable({"type": "number"}) | {"description": "Seconds since the last event."},
+        "last_full_sync_at": schemas.nullable(schemas.TIME),
+        "reconnects": _NUMBER,
+        "restarts": _NUMBER,
+        "updated_at": schemas.TIME | {"description": "When its engine told this."},
+        "fresh": {"type": "boolean", "description": "Whether it can be relied on, by [monitoring] stale_after."},
+        "trouble": schemas.STRING | {"description": "Why it cannot; empty where it can."},
+    },
+}
+
+DRIFT: schemas.Schema = {
+    "type": "object",
+    "required": ["id", "kind", "entity_id", "field", "model_value", "live_value", "policy", "source", "since"],
+    "properties": {
+        "id": {"type": "integer"},
+        "kind": schemas.STRING,
+        "entity_id": schemas.STRING,
+        "field": schemas.STRING | {"description": "Empty where the entity as a whole is missing on one side."},
+        "model_value": {},
+        "live_value": {},
+        "policy": {"enum": ["heal", "observe"]},
+        "source": schemas.STRING,
+        "since": schemas.TIME,
+    },
+}
+
+
+def sources_resource(service: Service) -> object:
+    """``/v1/sources``."""
+
+    class Sources:
+        """All sources of all engines."""
+
+        @operation(
+            summary="List the sources",
+            rule=Rule("sources:list", READER),
+            responses={
+                200: Answer(
+                    {
+                        "type": "object",
+                        "required": ["sources"],
+                        "properties": {"sources": {"type": "array", "items": SOURCE}},
+                    }
+                )
+            },
+            tag="sources",
+        )
+        def on_get(self, call: Call) -> None:
+            rows = list_sources(service.store.engine)
+            call.answer({"sources": [_document(service, row) for row in rows]})
+
+    return Sources()
+
+
+def source_resource(service: Service) -> object:
+    """``/v1/sources/{name}``."""
+
+    class Source:
+        """One source."""
+
+        @operation(
+            summary="Show one source",
+            rule=Rule("sources:show", READER),
+            responses={200: Answer(SOURCE)},
+            errors=(404,),
+            tag="sources",
+        )
+        def on_get(self, call: Call, name: str) -> None:
+            for row in list_sources(service.store.engine):
+                if row.source == name:
+                    call.answer(_document(service, row))
+                    return
+            raise not_found(f"source {name}")
+
+    return Source()
+
+
+def drifts_resource(service: Service) -> object:
+    """``/v1/drifts``."""
+
+    class Drifts:
+        """Differences between the model and the live systems."""
+
+        @operation(
+            summary="List the drifts",
+            rule=Rule("drifts:list", EVERYTHING),
+            query=schemas.paging(service.max_limit)
+            | {
+                "marker": schemas.SEQ | {"default": 0, "description": "The id after which to begin."},
+                "kind": {"enum": sorted(service.kinds), "description": "Drifts of this kind only."},
+                "source": schemas.PLAIN | {"description": "Drifts that this source showed only."},
+            },
+            responses={200: Answer(schemas.collection("drifts", DRIFT))},
+            tag="drifts",
+        )
+        def on_get(self, call: Call) -> None:
+            query = call.query
+            limit = query["limit"]
+            drifts = list_drifts(
+                service.store.engine,
+                after=query["marker"],
+                limit=limit + 1,
+                kind=query.get("kind"),
+                source=query.get("source"),
+            )
+            marker = drifts[limit - 1].id if len(drifts) > limit else None
+            call.answer({"drifts": [msgspec.structs.asdict(d) for d in drifts[:limit]], **next_page(call, marker)})
+
+    return Drifts()
+
+
+def _document(service: Service, row: SourceRow) -> dict[str, Any]:
+    now = datetime.datetime.now(datetime.UTC)
+    monitoring = service.conf.monitoring
+    trouble = trouble_of(row, now, stale_after=monitoring.stale_after, silent_after=monitoring.silent_after)
+    last = row.last_event_at
+    return {
+        **msgspec.structs.asdict(row),
+        "last_event_age": max((now - last).total_seconds(), 0.0) if last is not None else None,
+        "fresh": not trouble,
+        "trouble": trouble,
+    }

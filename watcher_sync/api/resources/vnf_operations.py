@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``/v1/vnf_instances/{id}/operations``: a life-cycle manager takes the instance, says that it lives, gives it back.
+
+::
+
+    POST   .../operations            {"operation": "SCALE", "holder": "lcm-1"}  ->  201 {id, token, expires_at, ...}
+    PUT    .../operations/{id}       every few seconds
+    DELETE .../operations/{id}?state=COMPLETED
+
+Of all who post at once one gets 201, and the others 409 with who was first. One that was silent for too long may
+have been deposed: it gets 409 with who took over, and writes nothing more.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from watcher_sync.api.core import schemas
+from watcher_sync.api.core.operation import JSON, Answer, Body, Call, Rule, operation
+from watcher_sync.api.core.problems import Problem, held_by, not_found
+from watcher_sync.api.core.request_context import READER
+from watcher_sync.api.resources.entities import Collection, demand_existing, next_page
+from watcher_sync.api.resources.writing import WRITER
+from watcher_sync.exceptions import StaleToken
+from watcher_sync.operations import LeaseRow, OperationRow, Operations
+from watcher_sync.storage.operation_leases import COMPLETED, FAILED, RUNNING, STATES
+
+_TOKEN: schemas.Schema = {
+    "type": "integer",
+    "minimum": 1,
+    "maximum": 2**63 - 1,
+    "description": "The fencing token; grows with every change of hands.",
+}
+
+OPERATION: schemas.Schema = {
+    "type": "object",
+    "required": ["id", "operation", "holder", "token", "state", "since", "expires_at", "ended_at"],
+    "properties": {
+        "id": schemas.STRING,
+        "operation": schemas.STRING,
+        "holder": schemas.STRING,
+        "token": _TOKEN,
+        "state": {"enum": list(STATES)},
+        "since": schemas.TIME,
+        "expires_at": schemas.nullable(schemas.TIME)
+        | {"description": "When another may take over unless a heartbeat comes; null when it runs no more."},
+        "ended_at": schemas.nullable(schemas.TIME),
+    },
+    "additionalProperties": False,
+}
+
+_BEGIN: schemas.Schema = {
+    "type": "object",
+    "required": ["operation", "holder"],
+    "additionalProperties": False,
+    "properties": {
+        "operation": schemas.PLAIN | {"maxLength": 64, "description": "What is done, such as SCALE or HEAL."},
+        "holder": schemas.PLAIN | {"description": "Who does it; shown to whoever comes second."},
+    },
+}
+
+_HEARTBEAT: schemas.Schema = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {"token": _TOKEN},
+}
+
+
+def operations_resource(collection: Collection, operations: Operations) -> object:
+    """``/v1/vnf_instances/{id}/operations``."""
+    service, plural = collection.service, collection.kind.plural
+
+    class VnfOperations:
+        """The operations of one instance."""
+
+        @operation(
+            summary="List the operations on a VNF instance",
+            rule=Rule(f"{plural}:operations", READER),
+            query=schemas.paging(service.max_limit)
+            | {"marker": schemas.SEQ | {"default": 0, "description": "The token after which to begin."}},
+            responses={200: Answer(schemas.collection("operations", OPERATION), "A page of operations, oldest first")},
+            errors=(404,),
+            tag=plural,
+        )
+        def on_get(self, call: Call, entity_id: str) -> None:
+            limit = call.query["limit"]
+            rows = operations.history(entity_id, after=call.query["marker"], limit=limit + 1)
+            if not rows:
+                demand_existing(collection, entity_id)
+            marker = rows[limit - 1].token if len(rows) > limit else None
+            call.answer({"operations": [_document(r) for r in rows[:limit]], **next_page(call, marker)})
+
+        @operation(
+            summary="Begin an operation on a VNF instance",
+            description="409 tells who was first, since when, and when it is worth asking again (Retry-After).",
+            rule=Rule(f"{plural}:operate", WRITER),
+            body=Body({JSON: _BEGIN}),
+            responses={201: Answer(OPERATION, "The instance is the caller's", headers=("Location",))},
+            errors=(404, 409),
+            tag=plural,
+        )
+        def on_post(self, call: Call, entity_id: str) -> None:
+            demand_existing(collection, entity_id)
+            lease = operations.begin(entity_id, call.body["operation"], call.body["holder"])
+            try:
+                # Whoever deletes an instance takes its lease: from here on it stays, if it is still there.
+                demand_existing(collection, entity_id)
+            except Problem:
+                operations.end(entity_id, lease.id, lease.token, failed=True)
+                raise
+            call.response.set_header("Location", f"{call.request.path.rstrip('/')}/{lease.id}")
+            call.answer(_running(lease), 201)
+
+    return VnfOperations()
+
+
+def operation_resource(collection: Collection, operations: Operations) -> object:
+    """``/v1/vnf_instances/{id}/operations/{operation_id}``."""
+    plural = collection.kind.plural
+
+    class VnfOperation:
+        """One operation."""
+
+        @operation(
+            summary="Show an operation on a VNF instance",
+            rule=Rule(f"{plural}:operations", READER),
+            responses={200: Answer(OPERATION)},
+            errors=(404,),
+            tag=plural,
+        )
+        def on_get(self, call: Call, entity_id: str, operation_id: str) -> None:
+            call.answer(_document(_shown(operations, entity_id, operation_id)))
+
+        @operation(
+            summary="Say that an operation goes on",
+            description="Its time begins anew. 409: it was ended, or another took over; 412: that is not its token.",
+            rule=Rule(f"{plural}:operate", WRITER),
+            body=Body({JSON: _HEARTBEAT}, required=False),
+            responses={200: Answer(OPERATION)},
+            errors=(404, 409, 412),
+            tag=plural,
+        )
+        def on_put(self, call: Call, entity_id: str, operation_id: str) -> None:
+            token = (call.body or {}).get("token")
+            try:
+                lease = operations.heartbeat(entity_id, operation_id, token)
+            except StaleToken as stale:
+                raise _refusal(operations, entity_id, operation_id, token, stale) from None
+            call.answer(_running(lease))
+
+        @operation(
+            summary="End an operation on a VNF instance",
+            description="To end it again in the same way changes nothing. 409: it was ended in another way, or another "
+            "took over; 412: that is not its token.",
+            rule=Rule(f"{plural}:operate", WRITER),
+            query={
+                "state": {"enum": [COMPLETED, FAILED], "default": COMPLETED, "description": "How it ended."},
+                "token": _TOKEN,
+            },
+            responses={204: Answer(None, "The instance is free")},
+            errors=(404, 409, 412),
+            tag=plural,
+        )
+        def on_delete(self, call: Call, entity_id: str, operation_id: str) -> None:
+            token, state = call.query.get("token"), call.query["state"]
+            try:
+                operations.end(entity_id, operation_id, token, failed=state == FAILED)
+            except StaleToken as stale:
+                row = operations.show(entity_id, operation_id)
+                if row is None or row.state != state or token not in (None, row.token):
+                    raise _refusal(operations, entity_id, operation_id, token, stale) from None
+            call.nothing()
+
+    return VnfOperation()
+
+
+def _shown(operations: Operations, entity_id: str, operation_id: str) -> OperationRow:
+    row = operations.show(entity_id, operation_id)
+    if row is None:
+        raise not_found(f"operation {operation_id} of {operations.kind} {entity_id}")
+    return row
+
+
+def _refusal(
+    operations: Operations, entity_id: str, operation_id: str, token: int | None, stale: StaleToken
+) -> Problem:
+    """Why a heartbeat or an end is not taken."""
+    row = _shown(operations, entity_id, operation_id)
+    if token is not None and token != row.token:
+        return Problem(412, f"{token} is not the token of this operation")
+    if stale.lease is not None and stale.lease.id != operation_id:
+        return held_by(stale.lease, "Another took the instance over")
+    return Problem(409, f"The operation is over: {row.state}")
+
+
+def _running(lease: LeaseRow) -> dict[str, Any]:
+    same = ("id", "operation", "holder", "token", "since", "expires_at")
+    return {**{name: getattr(lease, name) for name in same}, "state": RUNNING, "ended_at": None}
+
+
+def _document(row: OperationRow) -> dict[str, Any]:
+    return msgspec.structs.asdict(row)

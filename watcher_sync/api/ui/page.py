@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``/``: the page to look at, and the files it is made of.
+
+The page is static and for everybody; all that it shows it asks the API for, with a token where one is needed.
+It is served as it lies in the package: nothing is built, and nothing is fetched from elsewhere. The policy
+that the browser is given (Content-Security-Policy) allows scripts, styles and connections of this server
+only, and no text to become markup (Trusted Types), so a name that somebody gave to an instance stays a name.
+
+``static/vendor`` holds other people's libraries, unmodified, with their licences and, in ``manifest.json``,
+where each comes from and its SHA-384; a test holds the files against it.
+
+The files are read once, at the start; a browser asks again each time and is told 304 while nothing changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.resources
+from collections.abc import Iterator
+from importlib.resources.abc import Traversable
+
+import msgspec
+
+from watcher_sync.api.core import etags, schemas
+from watcher_sync.api.core.operation import Answer, Call, Rule, operation
+from watcher_sync.api.core.problems import not_found
+from watcher_sync.api.core.request_context import EVERYBODY
+
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "connect-src 'self'",
+        "img-src 'self' data:",
+        "frame-ancestors 'none'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    )
+)
+"""The Content-Security-Policy of the page."""
+
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-cache",
+}
+
+INDEX = "index.html"
+
+MEDIA_TYPES = {
+    "html": "text/html",
+    "css": "text/css",
+    "js": "text/javascript",
+    "mjs": "text/javascript",
+    "json": "application/json",
+    "txt": "text/plain",
+}
+
+_RULE = Rule("page:show", EVERYBODY)
+
+
+class Asset(msgspec.Struct, frozen=True):
+    """One file of the page."""
+
+    media_type: str
+    data: bytes
+    etag: str
+
+
+def assets() -> dict[str, Asset]:
+    """All files by name, those of ``vendor`` among them: a name is there once.
+
+    :raises ValueError: when two files have one name.
+    """
+    found: dict[str, Asset] = {}
+    for file in _files(importlib.resources.files("watcher_sync.api.ui") / "static"):
+        if file.name in found:
+            raise ValueError(f"the page has two files named {file.name}")
+        data = file.read_bytes()
+        media_type = f"{MEDIA_TYPES[file.name.rpartition('.')[2]]}; charset=utf-8"
+        found[file.name] = Asset(media_type, data, f'"{hashlib.sha256(data).hexdigest()[:32]}"')
+    return found
+
+
+def _files(folder: Traversable) -> Iterator[Traversable]:
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _files(entry)
+        else:
+            yield entry
+
+
+def page_resource(files: dict[str, Asset]) -> object:
+    """``/``."""
+
+    class Page:
+        """The page."""
+
+        @operation(
+            summary="Show the page for people",
+            rule=_RULE,
+            headers={"If-None-Match": schemas.ETAG},
+            responses={
+                200: Answer(schemas.STRING, "The page", headers=("ETag",), media_types=(MEDIA_TYPES["html"],)),
+                304: Answer(None, "It is still what the ETag stands for", headers=("ETag",)),
+            },
+            tag="page",
+        )
+        def on_get(self, call: Call) -> None:
+            _send(call, files[INDEX])
+
+    return Page()
+
+
+def static_resource(files: dict[str, Asset]) -> object:
+    """``/static/{name}``."""
+    media_types = tuple(dict.fromkeys(MEDIA_TYPES.values()))
+
+    class Static:
+        """What the page is made of."""
+
+        @operation(
+            summary="Show a file of the page",
+            rule=_RULE,
+            headers={"If-None-Match": schemas.ETAG},
+            responses={
+                200: Answer(schemas.STRING, "The file", headers=("ETag",), media_types=media_types),
+                304: Answer(None, "It is still what the ETag stands for", headers=("ETag",)),
+            },
+            errors=(404,),
+            tag="page",
+        )
+        def on_get(self, call: Call, name: str) -> None:
+            if name not in files:
+                raise not_found(f"file {name}")
+            _send(call, files[name])
+
+    return Static()
+
+
+def _send(call: Call, asset: Asset) -> None:
+    call.response.set_headers(HEADERS)
+    if not etags.answered_not_modified(call, asset.etag):
+        call.response.content_type = asset.media_type
+        call.response.data = asset.data

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How what compares and follows is put together from its configuration, in an engine and elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from oslo_config import cfg
+
+from watcher_sync.commit.direct import DirectWriter
+from watcher_sync.conf.reconcile import HEAL, policies
+from watcher_sync.dispatch import Dispatcher
+from watcher_sync.engine.engine import Engine
+from watcher_sync.engine.services import BackgroundService
+from watcher_sync.model.view import View
+from watcher_sync.operations import Operations
+from watcher_sync.reconcile.base import Context, Reconciler
+from watcher_sync.reconcile.following import Follower
+from watcher_sync.reconcile.kubernetes.reconciler import cluster_sources
+from watcher_sync.reconcile.kubernetes.vnf_sync import KIND, VnfSync
+from watcher_sync.reconcile.notify import Notifications
+from watcher_sync.reconcile.plugins import load_reconcilers
+from watcher_sync.reconcile.scheduling import Reconciliation
+from watcher_sync.storage.operation_leases import OperationLeases
+from watcher_sync.storage.reading import TableView
+from watcher_sync.storage.store import Store
+
+
+def companions(conf: cfg.ConfigOpts, dispatcher: Dispatcher) -> list[Callable[[Engine], BackgroundService]]:
+    """What works beside an engine that leads: who follows the pods of VNF instances, and who compares now and then."""
+    found: list[Callable[[Engine], BackgroundService]] = [lambda engine: make_follower(conf, engine, dispatcher)]
+    if conf.reconcile.enabled:
+        found.append(lambda engine: make_reconciliation(conf, engine, dispatcher))
+    return found
+
+
+def make_follower(conf: cfg.ConfigOpts, engine: Engine, dispatcher: Dispatcher) -> Follower:
+    """Who follows the pods of the VNF instances in the clusters of this engine's sources; of none, where the
+    policy is to observe what differs.
+
+    :raises ConfigError: when the configuration cannot work.
+    """
+    context = make_context(conf, engine.store, dispatcher, engine.model.snapshot)
+    sync = VnfSync(context.writes, context.operations, notifications=context.notifications)
+    heal = policies(conf).get(KIND, HEAL) == HEAL
+    clusters = {source.cluster: source for source in cluster_sources(conf)} if heal else {}
+    return Follower(engine.model.snapshot, lambda: engine.model.generation, sync, clusters)
+
+
+def make_reconcilers(conf: cfg.ConfigOpts, store: Store, dispatcher: Dispatcher) -> list[Reconciler]:
+    """The installed reconcilers for a process without a replica, over the tables.
+
+    :raises ConfigError: when the configuration cannot work.
+    """
+    view = TableView(store.engine, store.tables, store.kinds)
+    return load_reconcilers(conf, make_context(conf, store, dispatcher, lambda: view))
+
+
+def make_reconciliation(conf: cfg.ConfigOpts, engine: Engine, dispatcher: Dispatcher) -> Reconciliation:
+    """The installed reconcilers over this engine's model and store. Connects to nothing.
+
+    :raises ConfigError: when the configuration cannot work.
+    """
+    context = make_context(conf, engine.store, dispatcher, engine.model.snapshot)
+    return Reconciliation(conf, load_reconcilers(conf, context))
+
+
+def make_context(conf: cfg.ConfigOpts, store: Store, dispatcher: Dispatcher, view: Callable[[], View]) -> Context:
+    """What the reconcilers of one process work with."""
+    return Context(
+        store=store,
+        writes=DirectWriter(store, dispatcher, lambda: float(conf.engine.parked_time)),
+        dispatcher=dispatcher,
+        operations=Operations(
+            OperationLeases(store.engine, store.tables), "vnf_instance", lambda: float(conf.operations.lease_time)
+        ),
+        view=view,
+        notifications=Notifications(conf),
+    )

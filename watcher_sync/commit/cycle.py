@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One batch of events through dispatch, model and commit.
+
+What it guarantees, when :meth:`CommitCycle.run` returns: every event of the batch is in the database,
+as changes, in quarantine, parked, or known to change nothing; and the model is at the generation of the
+commit. When it raises, nothing is promised, and running the same batch again does no harm: the ordering
+guard recognises what was committed already.
+
+* A handler that fails spoils its own event only.
+* Another writer was first: its journal is read into the replica and the batch dispatched again on top.
+* A row that the database refuses: the batch is bisected until the event is found and quarantined.
+* An entity appears for which events are parked: they are taken up at once.
+
+Runs in the engine's thread, the model's one writer.
+"""
+
+from __future__ import annotations
+
+import collections
+import datetime
+import time
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+
+import msgspec
+from oslo_log import log as logging
+
+from watcher_sync.commit.stats import CommitStats
+from watcher_sync.dispatch import Dispatcher
+from watcher_sync.events import Event
+from watcher_sync.exceptions import HeadMoved, InvalidEvent, JournalPurged, NotYet, RowRefused
+from watcher_sync.model.changes import Outcome
+from watcher_sync.model.model import Model, Written
+from watcher_sync.model.transaction import Transaction
+from watcher_sync.storage.commits import Commit, Fence, Prepared
+from watcher_sync.storage.parking import ParkedEvents
+from watcher_sync.storage.store import Store
+from watcher_sync.storage.stored_events import Parked, Quarantined
+
+LOG = logging.getLogger(__name__)
+
+_QUIET = 60.0
+"""Seconds between two log lines about failures of one handler."""
+
+
+class Batch(msgspec.Struct, kw_only=True):
+    """What is to be committed together."""
+
+    events: Sequence[Event]
+    cursors: Mapping[str, str] = {}
+    """source -> its position after these events."""
+    unparked: Sequence[int] = ()
+    """Rows of the parked events among them."""
+    released: Sequence[int] = ()
+    """Rows of the quarantined events among them."""
+
+
+class Dispatched(msgspec.Struct):
+    """What dispatching made of a batch, before the commit."""
+
+    transaction: Transaction
+    outcomes: list[Outcome]
+    quarantined: list[Quarantined]
+    parked: list[Parked]
+
+
+class Step(msgspec.Struct, eq=False):
+    """A batch on its way: dispatched, with its statements ready, then handed to the database."""
+
+    batch: Batch
+    work: Dispatched
+    began: float
+    prepared: Prepared | None = None
+    """None where there is nothing to write."""
+    future: Future[float] | None = None
+    """What the database makes of it; None before it was handed over, and where there is nothing to write."""
+
+
+class CommitCycle:
+    """Applies batches to one model over one store."""
+
+    def __init__(
+        self,
+        store: Store,
+        model: Model,
+        dispatcher: Dispatcher,
+        *,
+        tally: CommitStats | None = None,
+        fence: Callable[[], Fence | None] = lambda: None,
+        parked_time: Callable[[], float] = lambda: 3600.0,
+        now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """:param fence: the lease to write under, asked at every commit.
+
+        :param parked_time: seconds that an event waits for its entity, asked whenever one is parked.
+        """
+        self.store = store
+        self.model = model
+        self.dispatcher = dispatcher
+        self.tally = tally or CommitStats()
+        self._fence = fence
+        self._parked_time = parked_time
+        self._now = now
+        self._monotonic = monotonic
+        self._parked = ParkedEvents(store)
+        self._awaited: collections.Counter[tuple[str, str]] = collections.Counter()
+        self._due: dict[tuple[str, str], None] = {}
+        self._complained: dict[str, float] = {}
+        self.read_parked()
+
+    def run(self, batch: Batch) -> None:
+        """Commit a batch, and whatever parked events it sets free.
+
+        :raises DatabaseUnavailable: nothing can be committed now; call :meth:`catch_up` and run it again.
+        :raises LeaseLost: this process does not lead any more.
+        """
+        began = self._monotonic()
+        self._run(batch)
+        self._unpark_ready()
+        self.tally.batch_events.observe(len(batch.events))
+        self.tally.batch_seconds.observe(self._monotonic() - began)
+
+    def catch_up(self) -> None:
+        """Move the replica to the head of the journal, and take up parked events that this sets free.
+
+        :raises DatabaseUnavailable: when the database is away.
+        :raises LeaseLost: this process does not lead any more.
+        """
+        self.follow()
+        self._unpark_ready()
+
+    def follow(self) -> None:
+        """Move the replica to the head of the journal and write nothing: what a standby does.
+
+        :raises DatabaseUnavailable: when the database is away.
+        """
+        try:
+            self._notice(self.store.catch_up(self.model))
+        except JournalPurged:
+            LOG.info("The journal no longer reaches back to seq %d; loading the tables", self.model.generation)
+            self.model.replace_with(self.store.load())
+            self._notice_all()
+
+    def read_parked(self) -> None:
+        """Learn which events are parked now; another engine may have parked some.
+
+        :raises DatabaseUnavailable: when the database is away.
+        """
+        self._awaited = self._parked.awaited()
+        self._notice_all()
+
+    def _notice_all(self) -> None:
+        self._due.update((key, None) for key in self._awaited if self.model.get(*key) is not None)
+
+    def _unpark_ready(self) -> None:
+        """Commit the parked events whose entity is there, and those that they set free in turn."""
+        while self._due:
+            due = {key: self._awaited.pop(key, 0) for key in self._due}
+            self._due.clear()
+            try:
+                events, rows = self._parked.take(list(due))
+                if rows:
+                    self._run(Batch(events=events, unparked=rows))
+            except BaseException:
+                # They are still in the table. An event that was parked again has been counted meanwhile.
+                self._awaited.update(due)
+                self._due.update(dict.fromkeys(due))
+                raise
+
+    def _run(self, batch: Batch) -> None:
+        """Commit the batch, bisecting it where the database refuses."""
+        parts = [batch]
+        while parts:
+            part = parts.pop()
+            try:
+                self._commit(part, self._dispatch)
+            except RowRefused as exc:
+                self.tally.refused += 1
+                if len(part.events) > 1:
+                    middle = len(part.events) // 2
+                    # Cursors and rows to remove go with the last part: until then nothing is done.
+                    parts.append(msgspec.structs.replace(part, events=part.events[middle:]))
+                    parts.append(Batch(events=part.events[:middle]))
+                else:
+                    self.store.ping()
+                    self._commit(part, _refusing(f"the database refuses it: {exc}"))
+
+    def _commit(self, batch: Batch, dispatch: Callable[[Transaction, Sequence[Event]], Dispatched]) -> None:
+        while True:
+            work = dispatch(Transaction(self.model, now=self._now), batch.events)
+            commit = self._commit_of(batch, work)
+            if not commit.is_empty():
+                began = self._monotonic()
+                try:
+                    self.store.commit(commit)
+                except HeadMoved:
+                    self.tally.conflicts += 1
+                    self.follow()
+                    continue
+                self._count(commit, batch, self._monotonic() - began)
+            break
+        self._publish(batch, work)
+
+    def _commit_of(self, batch: Batch, work: Dispatched) -> Commit:
+        return Commit(
+            generation=work.transaction.base_generation,
+            staged=work.transaction.staged(),
+            cursors=batch.cursors,
+            quarantined=work.quarantined,
+            parked=work.parked,
+            unparked=batch.unparked,
+            released=batch.released,
+            fence=self._fence(),
+        )
+
+    def _count(self, commit: Commit, batch: Batch, seconds: float) -> None:
+        self.tally.commit_seconds.observe(seconds)
+        self.tally.commits += 1
+        self.tally.changes += len(commit.staged)
+        LOG.debug("Committed %d events as %d changes", len(batch.events), len(commit.staged))
+
+    def _publish(self, batch: Batch, work: Dispatched) -> None:
+        self.model.publish(work.transaction)
+        self.tally.count(batch.events, work.outcomes)
+        for parked in work.parked:
+            self._awaited[parked.kind, parked.entity_id] += 1
+        self._notice(work.transaction.written())
+
+    # One batch in steps, while the one before it is under way
+
+    def stage(self, batch: Batch, *, on: Step | None = None) -> Step:
+        """Dispatch a batch and make its statements. Nothing is written.
+
+        :param on: a step that is under way. If it does not land, or sets parked events free, what is staged here is
+            worth nothing.
+        :raises RowRefused: a value can never be written; :meth:`run` finds the event.
+        """
+        began = self._monotonic()
+        transaction = Transaction(self.model, on=on.work.transaction if on is not None else None, now=self._now)
+        step = Step(batch, self._dispatch(transaction, batch.events), began)
+        commit = self._commit_of(batch, step.work)
+        if not commit.is_empty():
+            step.prepared = self.store.prepare(commit)
+        return step
+
+    def launch(self, step: Step) -> None:
+        """Hand a step to the database; the one that it was staged on has landed."""
+        step.work.transaction.published()
+        if step.prepared is not None:
+            step.future = self.store.begin(step.prepared)
+
+    def land(self, step: Step) -> None:
+        """Wait until the step is committed, and publish it.
+
+        :raises HeadMoved: another writer was first; nothing was written.
+        :raises StorageError: as :meth:`~watcher_sync.storage.store.Store.commit` does.
+        """
+        if step.future is not None and step.prepared is not None:
+            try:
+                seconds = step.future.result()
+            except HeadMoved:
+                self.tally.conflicts += 1
+                raise
+            self._count(step.prepared.commit, step.batch, seconds)
+        self._publish(step.batch, step.work)
+        self.tally.batch_events.observe(len(step.batch.events))
+        self.tally.batch_seconds.observe(self._monotonic() - step.began)
+
+    @property
+    def has_due(self) -> bool:
+        """Whether parked events are to be taken up, by :meth:`catch_up` or :meth:`run`."""
+        return bool(self._due)
+
+    def _notice(self, written: Iterable[Written]) -> None:
+        """Remember which of these entities exist now and have parked events waiting for them."""
+        if self._awaited:
+            for item in written:
+                if item.entity is not None and (item.kind, item.id) in self._awaited:
+                    self._due[item.kind, item.id] = None
+
+    def _dispatch(self, transaction: Transaction, events: Sequence[Event]) -> Dispatched:
+        work = Dispatched(transaction, [], [], [])
+        find = self.dispatcher.find
+        for event in events:
+            if event.undecodable is not None:
+                work.quarantined.append(Quarantined(event, event.undecodable))
+                work.outcomes.append(Outcome.QUARANTINED)
+                continue
+            entry = find(event.type)
+            if entry is None or entry.call is None:
+                work.outcomes.append(Outcome.IGNORED)
+                continue
+            try:
+                outcome = transaction.apply(event, entry.call(event, transaction) or ())
+            except InvalidEvent as exc:
+                work.quarantined.append(Quarantined(event, str(exc)))
+                outcome = Outcome.QUARANTINED
+            except NotYet as exc:
+                expires = self._now() + datetime.timedelta(seconds=self._parked_time())
+                work.parked.append(Parked(event, exc.kind, exc.entity_id, expires))
+                outcome = Outcome.PARKED
+            except Exception as exc:  # noqa: BLE001 - a plugin's bug costs its own event only
+                reason = f"the handler {entry.handler} failed: {type(exc).__name__}: {exc}"
+                work.quarantined.append(Quarantined(event, reason[:2000], traceback.format_exc()))
+                self._complain(entry.handler, reason)
+                outcome = Outcome.QUARANTINED
+            work.outcomes.append(outcome)
+        return work
+
+    def _complain(self, handler: str, reason: str) -> None:
+        now = self._monotonic()
+        if now - self._complained.get(handler, -_QUIET) >= _QUIET:
+            self._complained[handler] = now
+            LOG.error("%s (the event is in quarantine, with the traceback)", reason)
+
+
+def _refusing(reason: str) -> Callable[[Transaction, Sequence[Event]], Dispatched]:
+    """A dispatch that puts everything into quarantine."""
+
+    def dispatch(transaction: Transaction, events: Sequence[Event]) -> Dispatched:
+        kept = [Quarantined(event, reason) for event in events]
+        return Dispatched(transaction, [Outcome.QUARANTINED] * len(kept), kept, [])
+
+    return dispatch

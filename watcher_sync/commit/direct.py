@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commit cycle of a process that holds no replica, such as an API worker: one short transaction.
+
+It is the engine's own :class:`~watcher_sync.commit.cycle.CommitCycle`, with its dispatch, quarantine,
+bisecting and parked events, over the tables themselves while the journal's head is locked (see
+:mod:`watcher_sync.storage.locked`). The alternative, dispatching first and comparing the head at the commit
+as engines do, starves under a busy engine: it moves the head fifty times a second, and reading the tables takes longer
+than that. The price is that handlers run while the head is held; so a request's batch is bounded by its size.
+
+When a method returns, everything is committed, parked events that the change set free included. When it
+raises, nothing is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import cast
+
+import sqlalchemy as sa
+
+from watcher_sync.commit.cycle import Batch, CommitCycle, Dispatched
+from watcher_sync.commit.stats import CommitStats
+from watcher_sync.dispatch import Dispatcher
+from watcher_sync.events import Event
+from watcher_sync.model.changes import WRITTEN_HERE, Change, Outcome, Version
+from watcher_sync.model.model import Model, Written
+from watcher_sync.model.transaction import Transaction
+from watcher_sync.model.view import View
+from watcher_sync.storage.locked import LockedStore, lock_head
+from watcher_sync.storage.reading import TableModel
+from watcher_sync.storage.store import Store
+
+
+class RecordingStats(CommitStats):
+    """The outcome of each event of a batch, in order, and then of the parked events that it set free."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.events: list[Outcome] = []
+
+    def count(self, events: Sequence[Event], outcomes: Sequence[Outcome]) -> None:
+        """So many events more."""
+        super().count(events, outcomes)
+        self.events += outcomes
+
+
+class DirectCommitCycle(CommitCycle):
+    """A commit cycle inside a transaction that holds the head."""
+
+    def __init__(
+        self, store: LockedStore, model: TableModel, dispatcher: Dispatcher, parked_time: Callable[[], float]
+    ) -> None:
+        self.recorded = RecordingStats()
+        self.view: View = model
+        """What the tables hold, with what was written so far."""
+        super().__init__(store, cast(Model, model), dispatcher, tally=self.recorded, parked_time=parked_time)
+
+    @property
+    def generation(self) -> int:
+        """The journal's seq, with what was written so far."""
+        return self.model.generation
+
+    def write(self, event: Event, changes: Iterable[Change]) -> Outcome:
+        """Commit changes that no handler made, and whatever parked events they set free.
+
+        :param event: what is recorded as the cause.
+        :raises InvalidEvent: a change is against the declaration of its kind.
+        :raises RowRefused: the database refuses a value.
+        """
+
+        def dispatch(transaction: Transaction, events: Sequence[Event]) -> Dispatched:
+            return Dispatched(transaction, [transaction.apply(event, changes)], [], [])
+
+        self._commit(Batch(events=[event]), dispatch)
+        self._unpark_ready()
+        return self.recorded.events[0]
+
+    def write_all(self, writes: Sequence[tuple[Event, Callable[[View], Iterable[Change]]]]) -> list[Outcome]:
+        """The same for several writes in one commit, each of which sees what those before it did.
+
+        :param writes: (cause, what makes the changes from the view).
+        :returns: the outcome of each.
+        :raises InvalidEvent, RowRefused: as :meth:`write`; nothing of all this is written then.
+        """
+        events = [event for event, _ in writes]
+        before = len(self.recorded.events)
+
+        def dispatch(transaction: Transaction, _events: Sequence[Event]) -> Dispatched:
+            outcomes = [transaction.apply(event, make(transaction)) for event, make in writes]
+            return Dispatched(transaction, outcomes, [], [])
+
+        self._commit(Batch(events=events), dispatch)
+        self._unpark_ready()
+        return self.recorded.events[before : before + len(events)]
+
+    def next_version(self) -> Version:
+        """Newer than every version before: of events, and of earlier writes."""
+        return Version(f"{WRITTEN_HERE}{self.generation + 1:020d}")
+
+    def read_parked(self) -> None:
+        """Nothing is counted beforehand: what waits is asked for when an entity appears."""
+
+    def _notice(self, written: Iterable[Written]) -> None:
+        keys = [(item.kind, item.id) for item in written if item.entity is not None]
+        t = self.store.tables.parked
+        for start in range(0, len(keys), 200):
+            chunk = keys[start : start + 200]
+            query = sa.select(t.c.kind, t.c.entity_id).where(t.c.entity_id.in_([i for _, i in chunk])).distinct()
+            with self.store.engine.connect() as connection:
+                found = {(row.kind, row.entity_id) for row in connection.execute(query)}
+            for key in chunk:
+                if key in found:
+                    self._awaited[key] += 1
+                    self._due[key] = None
+
+
+class DirectWriter:
+    """What an API worker writes through. Any thread; writes of one database wait for each other."""
+
+    def __init__(self, store: Store, dispatcher: Dispatcher, parked_time: Callable[[], float]) -> None:
+        """:param parked_time: seconds that an event waits for its entity."""
+        self._store = store
+        self._dispatcher = dispatcher
+        self._parked_time = parked_time
+
+    @contextlib.contextmanager
+    def begin(self) -> Iterator[DirectCommitCycle]:
+        """Everything in the block is one transaction: committed at its end, or, if it raises, not at all.
+
+        :raises DatabaseUnavailable: when the database is away.
+        """
+        with lock_head(self._store) as (store, model):
+            cycle = DirectCommitCycle(store, model, self._dispatcher, self._parked_time)
+            yield cycle
+            if model.heard:
+                store.persist_last_seen(model.heard)
+
+    def run(self, events: Sequence[Event], *, released: Sequence[int] = ()) -> tuple[list[Outcome], int]:
+        """Commit events in order.
+
+        :param released: rows of the quarantined events among them.
+        :returns: the outcome of each, and the journal's seq afterwards.
+        :raises DatabaseUnavailable: when the database is away; nothing is committed.
+        """
+        with self.begin() as cycle:
+            cycle.run(Batch(events=events, released=released))
+            return cycle.recorded.events[: len(events)], cycle.generation

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes when entities were last seen, beside the commits.
+
+Liveness is in memory and changes with nearly every event. It is written at intervals, without a journal row.
+"""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Callable
+
+from oslo_log import log as logging
+
+from watcher_sync.exceptions import DatabaseUnavailable
+from watcher_sync.model.model import Model
+from watcher_sync.storage.store import Store
+
+LOG = logging.getLogger(__name__)
+
+
+class LastSeenWriter:
+    """Persists and exchanges ``last_heard``. Used by the engine's thread."""
+
+    def __init__(self, store: Store, model: Model, interval: Callable[[], float]) -> None:
+        """:param interval: seconds between two writes, asked each time."""
+        self._store = store
+        self._model = model
+        self._interval = interval
+        self._written: dict[str, dict[str, datetime.datetime]] = {}
+        self._next = time.monotonic() + interval()
+
+    def persist_if_due(self) -> None:
+        """Write what is new if the interval is over; an outage leaves it for the next time."""
+        if time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + self._interval()
+        try:
+            self.persist()
+            for kind, heard in self._store.read_last_seen().items():
+                self._model.set_last_seen(kind, heard)
+        except DatabaseUnavailable as exc:
+            LOG.info("Signs of life are not written now: %s", exc)
+
+    def persist(self) -> None:
+        """Write what is new now.
+
+        :raises DatabaseUnavailable: when the database is away.
+        """
+        for name, kind in self._model.kinds.items():
+            if kind.last_seen_field is None:
+                continue
+            written = self._written.setdefault(name, {})
+            fresh = {
+                entity_id: heard
+                for entity_id, heard in self._model.last_heard(name).items()
+                if written.get(entity_id) != heard and self._model.get(name, entity_id) is not None
+            }
+            self._store.persist_last_seen({name: fresh})
+            written.update(fresh)

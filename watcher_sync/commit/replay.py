@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recorded or quarantined events through the commit cycle, outside a running engine.
+
+It is one more writer on the database: the compare-and-swap on the journal's head keeps it coherent with
+every engine that runs meanwhile.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+import msgspec
+
+from watcher_sync.commit.cycle import Batch, CommitCycle
+from watcher_sync.commit.last_seen import LastSeenWriter
+from watcher_sync.commit.stats import CommitStats
+from watcher_sync.dispatch import Dispatcher
+from watcher_sync.events import Event
+from watcher_sync.storage.store import Store
+from watcher_sync.wire.envelopes import read_body
+
+T = TypeVar("T")
+
+
+def replay(
+    store: Store, dispatcher: Dispatcher, events: Iterable[Event], *, batch_size: int, parked_time: float = 3600.0
+) -> dict[str, float]:
+    """Commit the events in order, in batches.
+
+    :param parked_time: seconds that an event waits for its entity.
+    :returns: ``read``, each outcome, and ``seconds``.
+    :raises DatabaseUnavailable: when the database goes away; run it again, what was committed is known.
+    """
+    began = time.monotonic()
+    tally = CommitStats()
+    cycle = CommitCycle(store, store.load(), dispatcher, tally=tally, parked_time=lambda: parked_time)
+    for chunk in _chunks(events, batch_size):
+        cycle.run(Batch(events=chunk))
+    return _finish(store, cycle, tally, began)
+
+
+def replay_quarantined(
+    store: Store,
+    dispatcher: Dispatcher,
+    events: Iterable[tuple[int, Event]],
+    *,
+    batch_size: int,
+    parked_time: float = 3600.0,
+) -> dict[str, float]:
+    """Try quarantined events again; those that are refused again stay, under a new id.
+
+    A body that could not be decoded is decoded anew.
+
+    :param events: (row id, event), as :meth:`Quarantine.events` gives them.
+    :param parked_time: seconds that an event waits for its entity.
+    :returns: ``read``, each outcome, and ``seconds``.
+    :raises DatabaseUnavailable: when the database goes away; run it again, what was committed is known.
+    """
+    began = time.monotonic()
+    tally = CommitStats()
+    cycle = CommitCycle(store, store.load(), dispatcher, tally=tally, parked_time=lambda: parked_time)
+    for chunk in _chunks(events, batch_size):
+        released = [row_id for row_id, _ in chunk]
+        cycle.run(Batch(events=[decoded_again(row_id, event) for row_id, event in chunk], released=released))
+    return _finish(store, cycle, tally, began)
+
+
+def decoded_again(row_id: int, event: Event) -> Event:
+    """A quarantined event as it is to be tried again: what could not be decoded is decoded anew."""
+    if event.undecodable is None:
+        return event
+    decoded = read_body(event.data, source=event.source, number=row_id, deliveries=event.deliveries)
+    if decoded.undecodable is not None:
+        return msgspec.structs.replace(event, undecodable=decoded.undecodable)
+    return msgspec.structs.replace(decoded, channel=event.channel, sequence=event.sequence)
+
+
+def _finish(store: Store, cycle: CommitCycle, tally: CommitStats, began: float) -> dict[str, float]:
+    LastSeenWriter(store, cycle.model, lambda: 0.0).persist()
+    store.close()
+    return {**tally.as_dict(), "seconds": round(time.monotonic() - began, 3)}
+
+
+def _chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    iterator = iter(items)
+    while chunk := list(itertools.islice(iterator, size)):
+        yield chunk

@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the model has to hold of a fake cluster, reckoned from the server's own store.
+
+Nothing here has gone through a list, a watch or a handler: the objects are read where the server keeps them, under
+its lock, and the rules are the model's definition (:mod:`watcher_sync.model.kubernetes`), written down a second time.
+ReplicaSets are followed by their metadata alone, so of their numbers the model knows nothing.
+
+What is told of a VNF instance is true of a cluster *at rest*: its controllers find nothing to do and no rollout
+is stuck. While a change is on its way the level waits, and how long nobody can say.
+"""
+
+from __future__ import annotations
+
+import collections
+import datetime
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from watcher_sync.demo.network_functions import Function
+from watcher_sync.model.model import Snapshot
+from watcher_sync.testing.comparison import Difference
+from watcher_sync.testing.kubernetes import KubeServer
+from watcher_sync.testing.kubernetes.resources import VERSION
+from watcher_sync.testing.kubernetes.store import Object
+from watcher_sync.testing.ledger import Truth
+
+OBSERVED: Final = frozenset(
+    f"vnf_instance.{name}"
+    for name in (
+        "state", "scale_level", "nearest_level", "observed", "vdu_results", "vnfc_resource_info", "vnfc_info",
+        "vacant", "observed_at",
+    )
+)  # fmt: skip
+"""Fields that have ids and a history of their own: :func:`observed_differences` compares them."""
+
+UNTOLD: Final = OBSERVED | {
+    "cluster.counts", "cluster.last_sync_at", "vnf_instance.created_at", "vnf_instance.registered_at",
+    "vnf_instance.updated_at",
+}  # fmt: skip
+"""Fields that the truth does not know: when something was listed or written, and what is observed."""
+
+_KINDS: Final = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
+
+
+def cluster_truth(server: KubeServer, cluster: str, functions: Iterable[Function]) -> Truth:
+    """kind -> id -> field -> value, without the fields of :data:`UNTOLD`.
+
+    :param cluster: the name that the source gives it.
+    :param functions: those that are registered.
+    """
+    with server.store.changed:
+        workloads = {obj["metadata"]["uid"]: obj for kind in _KINDS for obj in server.objects(kind)}
+        pods = server.pods()
+    return {
+        "cluster": {cluster: _cluster(cluster)},
+        "workload": {uid: _workload(obj, cluster) for uid, obj in workloads.items()},
+        "pod": {pod["metadata"]["uid"]: _pod(pod, cluster, workloads) for pod in pods},
+        "vnf_instance": {each.id: _registered(each, cluster) for each in functions},
+    }
+
+
+def told_differently(server: KubeServer, cluster: str, snapshot: Snapshot) -> bool:
+    """Whether pods or workloads of the model are others, or other versions, than the store has.
+
+    Much cheaper than a comparison; for whoever waits until the model has heard everything.
+    """
+    with server.store.changed:
+        stored = {obj["metadata"]["uid"]: obj["metadata"]["resourceVersion"] for obj in _followed(server)}
+    known: dict[str, Any] = {
+        entity.id: getattr(entity, "resource_version", None)
+        for kind in ("workload", "pod")
+        for entity in snapshot.by(kind, "cluster", cluster)
+    }
+    return stored != known
+
+
+# VNF instances
+
+
+class Observed(NamedTuple):
+    """What has to be seen of one VNF instance."""
+
+    state: str
+    levels: Mapping[str, int]
+    """Aspect -> level, of those whose pods match one."""
+    nearest: Mapping[str, int | None]
+    """Aspect -> the nearest lower level, of the others."""
+    pods: Mapping[str, frozenset[tuple[str, str]]]
+    """VDU -> (name, uid) of the pods that count."""
+
+
+def observed_truth(server: KubeServer, function: Function) -> Observed:
+    """What has to be seen of a function in a cluster at rest."""
+    with server.store.changed:
+        workloads = {obj["metadata"]["uid"]: obj for kind in _KINDS for obj in server.objects(kind)}
+        pods = server.pods(function.namespace)
+    there = {(obj["kind"], obj["metadata"]["name"]) for obj in workloads.values() if _lives_in(obj, function)}
+    found: dict[str, set[tuple[str, str]]] = {vdu: set() for vdu in function.vdus}
+    names = {(v["workload"]["kind"], v["workload"]["name"]): vdu for vdu, v in function.vdus.items()}
+    for pod in pods:
+        top = workloads.get(_top(pod, workloads) or "")
+        if top is not None and _counts(pod):
+            vdu = names.get((top["kind"], top["metadata"]["name"]))
+            if vdu is not None:
+                found[vdu].add((pod["metadata"]["name"], pod["metadata"]["uid"]))
+    missing = {vdu for key, vdu in names.items() if key not in there}
+    numbers = {vdu: len(named) for vdu, named in found.items()}
+    levels, nearest = _levels(function, numbers, missing)
+    state = _state(function, numbers, missing, nearest)
+    return Observed(state, levels, nearest, {vdu: frozenset(named) for vdu, named in found.items()})
+
+
+def observed_differences(server: KubeServer, functions: Iterable[Function], snapshot: Snapshot) -> Iterator[Difference]:
+    """Where the model sees a VNF instance otherwise than it is; none when it is right.
+
+    The level of an aspect that matches none is the last one that was seen, which depends on when somebody looked: it
+    only has to be one that there is.
+    """
+    rows = {row["id"]: row for row in snapshot.dump("vnf_instance")}
+    for function in functions:
+        row = rows.get(function.id)
+        if row is not None:
+            truth = observed_truth(server, function)
+            for field, expected, found in _compared(function, truth, row):
+                if expected != found:
+                    yield Difference("vnf_instance", function.id, field, expected, found)
+
+
+def _compared(function: Function, truth: Observed, row: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    """(field, in truth, in the model)"""
+    yield "state", truth.state, row["state"]
+    yield "nearest_level", dict(truth.nearest), row["nearest_level"]
+    levels = row["scale_level"] or {}
+    yield "scale_level", dict(truth.levels), {name: level for name, level in levels.items() if name in truth.levels}
+    for name in truth.nearest:
+        if name in levels:
+            most = function.aspects[name]["max_scale_level"]
+            yield f"scale_level of {name}", True, 0 <= levels[name] <= most
+    resources = row["vnfc_resource_info"] or []
+    seen = collections.defaultdict(list)
+    for each in resources:
+        seen[each["vduId"]].append((each["computeResource"]["resourceId"], each["pod"]["uid"]))
+    for vdu, pods in truth.pods.items():
+        yield f"vnfc_resource_info of {vdu}", sorted(pods), sorted(seen.pop(vdu, []))
+    yield "vnfc_resource_info of no VDU", {}, dict(seen)
+    yield "observed", {vdu: len(pods) for vdu, pods in truth.pods.items()}, row["observed"]
+    informed = sorted(each["vnfcResourceInfoId"] for each in row["vnfc_info"] or [])
+    yield "vnfc_info", sorted(each["id"] for each in resources), informed
+
+
+def _levels(
+    function: Function, numbers: Mapping[str, int], missing: set[str]
+) -> tuple[dict[str, int], dict[str, int | None]]:
+    levels: dict[str, int] = {}
+    nearest: dict[str, int | None] = {}
+    for aspect in function.aspects:
+        table = function.levels(aspect)
+        if missing & set(table[0]):
+            continue
+        vector = {vdu: numbers[vdu] for vdu in table[0]}
+        if vector in table:
+            levels[aspect] = table.index(vector)
+        else:
+            reached = [n for n, wanted in enumerate(table) if all(vector[v] >= wanted[v] for v in wanted)]
+            nearest[aspect] = reached[-1] if reached else None
+    return levels, nearest
+
+
+def _state(function: Function, numbers: Mapping[str, int], missing: set[str], nearest: Mapping[str, Any]) -> str:
+    """The worst that is to be said of any VDU."""
+    ranges = {vdu: (v["min"], v["max"]) for vdu, v in function.vdus.items() if vdu not in missing}
+    if any(not least <= numbers[vdu] <= most for vdu, (least, most) in ranges.items()):
+        return "OUT_OF_RANGE"
+    if missing:
+        return "UNRESOLVED"
+    scaled = {vdu for aspect in function.aspects.values() for vdu in aspect["deltas"]}
+    unscaled = {vdu: v["initial"] for vdu, v in function.vdus.items() if vdu not in scaled}
+    if nearest or any(numbers[vdu] != wanted for vdu, wanted in unscaled.items()):
+        return "DRIFTED"
+    return "SYNCED"
+
+
+def _registered(function: Function, cluster: str) -> dict[str, Any]:
+    return {**function.registration(cluster), "levels": {name: function.levels(name) for name in function.aspects}}
+
+
+# Objects
+
+
+def _followed(server: KubeServer) -> Iterator[Object]:
+    for kind in (*_KINDS, "Pod"):
+        yield from server.objects(kind)
+
+
+def _cluster(name: str) -> dict[str, Any]:
+    return {"id": name, "state": "connected", "detail": None, "version": VERSION["gitVersion"], "has_synced": True}
+
+
+def _workload(obj: Object, cluster: str) -> dict[str, Any]:
+    kind, spec, status = obj["kind"], obj["spec"], obj.get("status") or {}
+    numbers: dict[str, Any] = dict.fromkeys(("replicas", "ready_replicas", "updated_replicas", "observed_generation"))
+    if kind == "DaemonSet":
+        numbers = {
+            "replicas": status.get("desiredNumberScheduled", 0),
+            "ready_replicas": status.get("numberReady", 0),
+            "updated_replicas": status.get("updatedNumberScheduled", 0),
+            "observed_generation": status.get("observedGeneration"),
+        }
+    elif kind != "ReplicaSet":
+        numbers = {
+            "replicas": spec["replicas"],
+            "ready_replicas": status.get("readyReplicas", 0),
+            "updated_replicas": status.get("updatedReplicas", 0),
+            "observed_generation": status.get("observedGeneration"),
+        }
+    own = {"kind": kind, "generation": obj["metadata"]["generation"]}
+    return {**_metadata(obj, kind, cluster), **own, **numbers}
+
+
+def _pod(obj: Object, cluster: str, workloads: Mapping[str, Object]) -> dict[str, Any]:
+    status, deleted = obj["status"], obj["metadata"].get("deletionTimestamp")
+    containers = status.get("containerStatuses") or []
+    waiting = [(each.get("state") or {}).get("waiting") or {} for each in containers]
+    return {
+        **_metadata(obj, "Pod", cluster),
+        "node": obj["spec"].get("nodeName"),
+        "phase": status["phase"],
+        "reason": status.get("reason"),
+        "ready": {"type": "Ready", "status": "True"}.items()
+        <= next((c for c in status.get("conditions") or [] if c["type"] == "Ready"), {}).items(),
+        "restarts": sum(each["restartCount"] for each in containers),
+        "crash_looping": any(each.get("reason") == "CrashLoopBackOff" for each in waiting),
+        "deleted_at": _time(deleted) if deleted else None,
+        "ip_address": status.get("podIP"),
+        "workload_uid": _top(obj, workloads),
+    }
+
+
+def _metadata(obj: Object, kind: str, cluster: str) -> dict[str, Any]:
+    metadata, owner = obj["metadata"], _controller(obj)
+    return {
+        "id": metadata["uid"],
+        "name": metadata["name"],
+        "namespace": metadata["namespace"],
+        "cluster": cluster,
+        "full_name": f"{cluster}/{metadata['namespace']}/{kind}/{metadata['name']}",
+        "owner_uid": owner.get("uid"),
+        "owner_kind": owner.get("kind"),
+        "labels": metadata.get("labels"),
+        "created_at": _time(metadata["creationTimestamp"]),
+        "resource_version": metadata["resourceVersion"],
+    }
+
+
+def _controller(obj: Object) -> dict[str, Any]:
+    return next((each for each in obj["metadata"].get("ownerReferences") or [] if each.get("controller")), {})
+
+
+def _top(pod: Object, workloads: Mapping[str, Object]) -> str | None:
+    """The uid at the top of a pod's owners."""
+    owner = _controller(pod)
+    if owner.get("kind") != "ReplicaSet":
+        return owner.get("uid")
+    above = workloads.get(owner["uid"])
+    return None if above is None else _controller(above).get("uid", owner["uid"])
+
+
+def _lives_in(obj: Object, function: Function) -> bool:
+    return bool(obj["metadata"]["namespace"] == function.namespace)
+
+
+def _counts(pod: Object) -> bool:
+    return pod["status"]["phase"] == "Running" and "deletionTimestamp" not in pod["metadata"]
+
+
+def _time(text: str) -> datetime.datetime:
+    return datetime.datetime.fromisoformat(text)

@@ -1,0 +1,400 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``watcher-sync demo``: everything at work in one process, and the proof that the model is right.
+
+A simulated cloud publishes what Nova would, on a bus in memory, simulated DCM providers publish status events
+(:mod:`watcher_sync.demo.dcm`), and a simulated cluster is watched (:mod:`watcher_sync.demo.kubernetes`). The
+engine, the real one, listens to all of them and commits to SQLite. Some of the messages come late, twice or broken.
+At the end the tables are loaded back and compared with what cloud, providers and cluster know of themselves, entity
+by entity and field by field; the exit status is 0 only if there is no difference.
+
+How it ends, step by step: cloud and providers begin nothing more and publish what they have in hand, and the cluster
+comes to rest; what is on the way is committed; the engine drains and stops; the tables are loaded; they are compared.
+
+Meanwhile the API and its page are served (:mod:`watcher_sync.demo.api`).
+
+Threads: the cloud's, the providers', the cluster's, the API's, the engine's and those of its sources; this one only
+looks, draws and waits.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import pathlib
+import re
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from types import FrameType
+from typing import Final
+
+from oslo_config import cfg
+from rich.console import Console
+from rich.live import Live
+
+from watcher_sync.assembly import process
+from watcher_sync.assembly.engine import assemble
+from watcher_sync.assembly.store import open_store
+from watcher_sync.demo import dcm as demo_dcm
+from watcher_sync.demo import kubernetes as demo_kubernetes
+from watcher_sync.demo import live_cloud
+from watcher_sync.demo.api import ServedApi
+from watcher_sync.demo.dcm import Dcm
+from watcher_sync.demo.kubernetes import SOURCE as CLUSTER
+from watcher_sync.demo.kubernetes import Kubernetes
+from watcher_sync.demo.screen import Figures, Screen, plain_line
+from watcher_sync.demo.watch import Watch
+from watcher_sync.engine.engine import Engine
+from watcher_sync.exceptions import ConfigError, WatcherSyncError
+from watcher_sync.sources.base import SourceState
+from watcher_sync.storage import schema
+from watcher_sync.storage.quarantine import Quarantine
+from watcher_sync.testing.comparison import compare
+from watcher_sync.testing.ledger import Truth
+from watcher_sync.testing.nova.cloud import CloudSimulator
+
+_CONFIG: Final = """\
+# Written by watcher-sync demo.
+[DEFAULT]
+state_path = {state_path}
+
+[engine]
+enabled_sources = {sources}
+
+[api]
+auth_strategy = noauth
+port = {port}
+
+[source_nova]
+driver = oslo_messaging
+transport_url = {transport_url}
+exchange = nova
+topics = versioned_notifications
+{more}"""
+
+_SECTION: Final = re.compile(r"^\[source_(\w+)\]", re.MULTILINE)
+
+_FRAME: Final = 0.25
+"""Seconds between two pictures."""
+_LINE: Final = 2.0
+"""Seconds between two lines."""
+_START_TIMEOUT: Final = 30.0
+_STOP_TIMEOUT: Final = 10.0
+_MOST_AHEAD: Final = 2000
+"""Events that the cloud may be ahead of the commits before it waits."""
+_SETTLE_TIMEOUT: Final = 10.0
+"""Seconds in which the model has to hear of all pods and workloads. If it does not, the comparison says of which."""
+_UNTOLD: Final = demo_dcm.UNTOLD | demo_kubernetes.UNTOLD
+_DIFFERENCES: Final = 10
+"""How many differences are printed."""
+
+
+class DemoFailed(WatcherSyncError):
+    """The demo could not be brought to its end."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """The whole demo.
+
+    :returns: 0 when the model equals the truth, else 1.
+    :raises ConfigError: when the options cannot work.
+    :raises DemoFailed: when it could not be brought to its end.
+    """
+    try:
+        simulator = CloudSimulator(seed=options.seed, hosts=options.hosts, instances=options.instances)
+    except ValueError as exc:
+        raise ConfigError(f"--hosts: {exc}") from None
+    if options.instances < 0 or options.rate < 0 or options.service_instances < 0:
+        raise ConfigError("--instances, --service-instances and --rate must not be negative")
+    with (
+        _folder(options) as (folder, keep),
+        _interruption() as interrupted,
+        Dcm.begun(options, folder / "nats") as dcm,
+        Kubernetes.begun(options, folder) as kubernetes,
+    ):
+        demo = _Demo(options, folder, simulator, dcm, kubernetes)
+        try:
+            status = demo.judge(demo.play(interrupted))
+        except WatcherSyncError:
+            keep.set()
+            raise
+        if status:
+            keep.set()
+        return status
+
+
+class _Demo:
+    """One run: what is started, watched, ended and judged."""
+
+    def __init__(
+        self,
+        options: argparse.Namespace,
+        folder: pathlib.Path,
+        simulator: CloudSimulator,
+        dcm: Dcm,
+        kubernetes: Kubernetes,
+    ) -> None:
+        self._length: float | None = options.length
+        terminal = Console().is_terminal
+        self._console = Console(highlight=False, soft_wrap=not terminal)
+        self._plain = options.plain or not terminal
+        self._folder = folder
+        self._kept = bool(options.state_path or options.keep)
+        self._config = folder / "demo.conf"
+        self._dcm = dcm
+        self._kubernetes = kubernetes
+        self._conf = _configure(folder, self._config, (dcm.config, kubernetes.config), options.port)
+        self._engine = _make_engine(self._conf, dcm)
+        self._api = ServedApi(self._conf)
+        self._reader = open_store(self._conf)
+        self._watch = Watch(self._engine, self._reader)
+        self._cloud = live_cloud.LiveCloud(
+            simulator,
+            rate=options.rate or None,
+            poison_percent=options.poison,
+            disorder=options.disorder,
+            held_back=lambda: self._cloud.published - self._watch.committed("nova") > _MOST_AHEAD,
+            seed=options.seed,
+        )
+        self._dcm.prepare(
+            self._conf,
+            open_store(self._conf),
+            held_back=lambda: self._dcm.published - self._watch.committed("dcm") > _MOST_AHEAD,
+        )
+        self._engine_failure: Exception | None = None
+        self._thread = threading.Thread(target=self._run_engine, name="engine", daemon=True)
+        self._began = time.monotonic()
+
+    def play(self, interrupted: threading.Event) -> Truth:
+        """Run engine and cloud until it is time, then bring both to their end."""
+        with self._api, self._shown() as show:
+            self._thread.start()
+            self._wait(self._listening, show, "starting", _START_TIMEOUT, "the source does not connect")
+            self._cloud.start()
+            self._dcm.start()
+            self._kubernetes.start(self._api.url)
+            while not interrupted.wait(_FRAME) and not self._is_over():
+                show("the cloud boots" if not self._cloud.booted else "the cloud lives")
+                self._look_after()
+            self._cloud.stop(_STOP_TIMEOUT)
+            self._dcm.stop(_STOP_TIMEOUT)
+            self._kubernetes.stop(_STOP_TIMEOUT)
+            self._look_after()
+            self._wait(
+                lambda: self._watch.committed("nova") >= self._cloud.published and self._dcm.settled(),
+                show,
+                "draining",
+                _STOP_TIMEOUT,
+                "not everything that was published is committed",
+            )
+            due = time.monotonic() + _SETTLE_TIMEOUT
+            self._wait(
+                lambda: self._kubernetes.settled(self._engine.model.snapshot()) or time.monotonic() > due,
+                show,
+                "settling",
+                2 * _SETTLE_TIMEOUT,
+                "the cluster is not compared",
+            )
+            show("drained", last=True)
+        self._seconds = time.monotonic() - self._began
+        self._stop_engine()
+        return self._cloud.truth() | self._dcm.truth() | self._kubernetes.truth()
+
+    def judge(self, truth: Truth) -> int:
+        """Load the tables, compare, say what came out; the exit status."""
+        say = self._console.print
+        snapshot = self._reader.load().snapshot()
+        differences = list(compare(truth, snapshot, ignored=_UNTOLD)) + self._kubernetes.differences(snapshot)
+        entities = {kind: snapshot.count(kind) for kind in snapshot.kinds if snapshot.count(kind)}
+        outcomes = self._engine.tally.as_dict()
+        quarantined = Quarantine(self._reader).count()
+        published = self._cloud.published + self._dcm.published
+        repeated, poisoned = self._cloud.repeated + self._dcm.repeated, self._cloud.poisoned + self._dcm.poisoned
+        say(f"Published  {published:,} messages in {self._seconds:.0f} s; {repeated:,} of them "
+            f"came twice, {poisoned:,} were broken; DCM's came {self._dcm.way}")  # fmt: skip
+        say("Committed  " + ", ".join(f"{name} {n:,}" for name, n in outcomes.items() if name != "read" and n))
+        say(f"Model      {', '.join(f'{kind} {n:,}' for kind, n in entities.items())}; journal at seq "
+            f"{snapshot.generation:,}; {quarantined:,} different messages in quarantine")  # fmt: skip
+        for line in self._kubernetes.summary(snapshot):
+            self._console.print(line, markup=False)
+        if differences:
+            say(f"[bold red]Not equal[/]  {len(differences):,} differences between the model and the truth:")
+            for difference in differences[:_DIFFERENCES]:
+                self._console.print(f"  {difference}", markup=False)
+        else:
+            say(f"[bold green]Equal[/]      {sum(entities.values()):,} entities, {_values(truth):,} values: "
+                "the tables, loaded back, hold exactly what the simulated systems are")  # fmt: skip
+        if self._kept or differences:
+            self._console.print(f"Kept       {self._folder}; look with {self._manage()} --help", soft_wrap=True)
+        return 1 if differences else 0
+
+    # Watching
+
+    @contextlib.contextmanager
+    def _shown(self) -> Iterator[Callable[..., None]]:
+        """The function that shows the figures in a phase, as often as it is worth it."""
+        if not self._plain:
+            screen = Screen(look=self._look(), page=self._api.url)
+            with Live(screen, console=Console(highlight=False), auto_refresh=False, screen=True) as picture:
+
+                def draw(phase: str, *, last: bool = False) -> None:
+                    screen.figures = self._figures(phase)
+                    picture.refresh()
+
+                yield draw
+            return
+        self._console.print(f"Look at it in a browser: {self._api.url}/", soft_wrap=True)
+        for command in self._look():
+            self._console.print(f"Look at it with: {command}", soft_wrap=True)
+        due = 0.0
+
+        def tell(phase: str, *, last: bool = False) -> None:
+            nonlocal due
+            if last or time.monotonic() >= due:
+                due = time.monotonic() + _LINE
+                self._console.print(plain_line(self._figures(phase)))
+                sys.stdout.flush()
+
+        yield tell
+
+    def _figures(self, phase: str) -> Figures:
+        return self._watch.figures(
+            elapsed=time.monotonic() - self._began,
+            length=self._length,
+            phase=phase,
+            # What a watch is told is not counted where it happens, so it never lags behind itself.
+            published=self._cloud.published + self._dcm.published + self._watch.committed(CLUSTER),
+            vnfs=self._kubernetes.vnfs,
+            operations=self._kubernetes.operations(),
+        )
+
+    def _wait(
+        self, condition: Callable[[], bool], show: Callable[..., None], phase: str, timeout: float, trouble: str
+    ) -> None:
+        deadline = time.monotonic() + timeout
+        while not condition():
+            self._look_after()
+            if time.monotonic() > deadline:
+                raise DemoFailed(f"{trouble} within {timeout:.0f} s; see {self._folder / 'demo.log'}")
+            show(phase)
+            time.sleep(0.05)
+
+    def _look_after(self) -> None:
+        """:raises DemoFailed: when the engine or the cloud has come to an end by itself."""
+        if self._engine_failure is not None or not self._thread.is_alive():
+            raise DemoFailed(f"the engine has ended: {self._engine_failure or 'without an error'}")
+        if self._cloud.failure is not None:
+            raise DemoFailed(f"the simulated cloud has ended: {self._cloud.failure!r}")
+        if self._dcm.failure is not None:
+            raise DemoFailed(f"the simulated providers have ended: {self._dcm.failure!r}")
+        if self._kubernetes.failure is not None:
+            raise DemoFailed(f"the simulated cluster has ended: {self._kubernetes.failure!r}")
+
+    def _listening(self) -> bool:
+        states = [status.state for status in self._engine.source_status().values()]
+        return bool(states) and all(state is SourceState.CONNECTED for state in states)
+
+    def _is_over(self) -> bool:
+        return self._length is not None and time.monotonic() - self._began >= self._length
+
+    def _look(self) -> list[str]:
+        """The commands to look with."""
+        client = f"{_typed('watcher-sync')} --endpoint {self._api.url}"
+        return [f"{client} top", f"{client} entity list instance", f"{client} events tail --follow"]
+
+    def _manage(self) -> str:
+        return f"{_typed('watcher-sync-manage')} --config-file {self._config}"
+
+    # The engine
+
+    def _run_engine(self) -> None:
+        try:
+            self._engine.run()
+        except Exception as exc:  # noqa: BLE001 - the edge of its thread: _look_after reports it
+            self._engine_failure = exc
+
+    def _stop_engine(self) -> None:
+        self._engine.stop(_STOP_TIMEOUT)
+        self._thread.join(_STOP_TIMEOUT + 2)
+        if self._thread.is_alive():
+            raise DemoFailed(f"the engine does not stop within {_STOP_TIMEOUT:.0f} s")
+        if self._engine_failure is not None:
+            raise DemoFailed(f"the engine has ended: {self._engine_failure}")
+
+
+def _typed(name: str) -> str:
+    """One of our executables, as it can be typed here."""
+    beside = pathlib.Path(sys.argv[0]).with_name(name)
+    on_path = shutil.which(name)
+    known = on_path is not None and pathlib.Path(on_path).resolve() == beside.resolve()
+    return name if known else str(beside)
+
+
+def _configure(folder: pathlib.Path, file: pathlib.Path, parts: Sequence[str], port: int) -> cfg.ConfigOpts:
+    """:param parts: what the configuration says of each further source; empty for one that is not wanted."""
+    text = _CONFIG.format(
+        state_path=str(folder).replace("$", "$$"),
+        transport_url=live_cloud.TRANSPORT_URL,
+        sources=", ".join(["nova", *(name for part in parts for name in _SECTION.findall(part))]),
+        port=port,
+        more="".join(parts),
+    )
+    file.write_text(text, encoding="utf-8")
+    argv = ["--config-file", str(file), "--log-file", str(folder / "demo.log")]
+    return process.make_conf(argv, prog="watcher-sync demo")
+
+
+def _make_engine(conf: cfg.ConfigOpts, dcm: Dcm) -> Engine:
+    store = open_store(conf, checked=False)
+    schema.upgrade(store.engine, store.tables)
+    store.engine.dispose()
+    return assemble(conf, dcm.sources)
+
+
+@contextlib.contextmanager
+def _folder(options: argparse.Namespace) -> Iterator[tuple[pathlib.Path, threading.Event]]:
+    """Where the demo keeps its files, removed at the end unless the event is set, as when something failed."""
+    keep = threading.Event()
+    if options.state_path:
+        folder = pathlib.Path(options.state_path).absolute()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as exc:
+            raise ConfigError(f"--state-path {options.state_path}: {exc.strerror}") from None
+        if (folder / "watcher-sync.sqlite").exists():
+            raise ConfigError(f"--state-path {options.state_path}: there is a database already; the demo begins anew")
+        yield folder, keep
+        return
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="ws-demo-"))
+    try:
+        yield folder, keep
+    finally:
+        if not (options.keep or keep.is_set()):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _interruption() -> Iterator[threading.Event]:
+    """Set by the first Ctrl-C, SIGTERM or closed terminal; the second one is a KeyboardInterrupt."""
+    interrupted = threading.Event()
+
+    def handle(_number: int, _frame: FrameType | None) -> None:
+        if interrupted.is_set():
+            raise KeyboardInterrupt
+        interrupted.set()
+
+    wanted = [n for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, handle) for number in wanted}
+    try:
+        yield interrupted
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _values(truth: Truth) -> int:
+    return sum(len(row) for rows in truth.values() for row in rows.values())

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The simulated cloud at work: its notifications on a bus inside this process, as time goes by.
+
+The bus is kombu's in-memory transport, ``kombu+memory:////`` for oslo.messaging: exchanges, topics and
+queues as RabbitMQ has them, without a server. What is published before a listener has bound its queue
+is lost, as on any bus.
+
+Guaranteed: once :meth:`LiveCloud.stop` has returned, everything that the simulator was asked for has
+been published at least once, so :meth:`LiveCloud.truth` is what a model has to hold that heard it all.
+Bad input and disorder come on top and change nothing of the truth. It never runs further ahead than
+``held_back`` lets it, so what waits on the bus stays little.
+
+One thread, ours, runs the simulator and publishes. The counts may be read from any.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from kombu.connection import Connection
+from kombu.entity import Exchange
+from kombu.messaging import Producer
+
+from watcher_sync.testing.nova.cloud import CloudSimulator, Truth, duplicated, pace, shuffled
+from watcher_sync.testing.nova.notifications import Document
+from watcher_sync.testing.nova.recording import oslo_body
+from watcher_sync.testing.poison import poison
+
+TRANSPORT_URL: Final = "kombu+memory:////"
+"""Where to listen, for oslo.messaging."""
+
+_LOT: Final = 50
+_LARGEST: Final = 1 << 16
+_BOOT_RATE: Final = 1000.0
+
+
+class LiveCloud:
+    """A cloud simulator with a thread that publishes.
+
+    :param rate: notifications a second once the first servers are booted; None: as fast as it goes.
+    :param poison_percent: bodies that belong into quarantine, in percent of the notifications.
+    :param disorder: whether some notifications come out of order, and some twice.
+    :param held_back: asked between two lots; the cloud waits while it returns True.
+    :param seed: decides the disorder and the poison.
+    """
+
+    def __init__(
+        self,
+        simulator: CloudSimulator,
+        *,
+        rate: float | None,
+        poison_percent: float = 0.0,
+        disorder: bool = False,
+        held_back: Callable[[], bool] = lambda: False,
+        seed: int = 0,
+        exchange: str = "nova",
+        topic: str = "versioned_notifications",
+    ) -> None:
+        self.published = 0
+        """Messages on the bus, of every kind."""
+        self.poisoned = 0
+        """Those of them that belong into quarantine."""
+        self.repeated = 0
+        """Those of them that came a second time."""
+        self.booted = False
+        """Whether the first servers are there."""
+        self.failure: Exception | None = None
+        """What ended the cloud before its time."""
+        self._simulator = simulator
+        self._rate = rate
+        self._poison_share = poison_percent / 100
+        self._disorder = disorder
+        self._held_back = held_back
+        self._rng = random.Random(seed)
+        self._exchange = _exchange(exchange)
+        self._topic = topic
+        self._bad_bodies = self._poison()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="simulated-cloud", daemon=True)
+
+    def start(self) -> None:
+        """Begin to publish; returns at once."""
+        self._thread.start()
+
+    def stop(self, timeout: float) -> bool:
+        """Begin nothing more and publish what is in hand; whether that was done in ``timeout`` seconds."""
+        self._stopping.set()
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def truth(self) -> Truth:
+        """What the model has to hold; only after :meth:`stop`."""
+        return self._simulator.truth()
+
+    def _run(self) -> None:
+        try:
+            with Connection(TRANSPORT_URL.removeprefix("kombu+")) as connection:  # type: ignore[no-untyped-call]
+                producer = Producer(connection, exchange=self._exchange)  # type: ignore[no-untyped-call]
+                boot_rate = None if self._rate is None else max(_BOOT_RATE, self._rate)
+                self._publish_all(producer, self._simulator.populate(), boot_rate)
+                self.booted = not self._stopping.is_set()
+                self._publish_all(producer, self._simulator.events(), self._rate)
+        except Exception as exc:  # noqa: BLE001 - the edge of our thread: whoever runs the cloud reports it
+            self.failure = exc
+
+    def _publish_all(self, producer: Any, events: Iterator[Document], rate: float | None) -> None:
+        stream = self._until_stopped(events)
+        if self._disorder:
+            stream = self._disordered(stream)
+        if rate is not None:
+            stream = pace(stream, rate, clock=time.monotonic, sleep=self._stopping.wait)
+        for number, event in enumerate(stream):
+            if number % _LOT == 0:
+                while self._held_back() and not self._stopping.wait(0.02):
+                    pass
+            self._publish(producer, oslo_body(event), event["priority"].lower())
+            if self._rng.random() < self._poison_share:
+                self._publish(producer, next(self._bad_bodies), "info")
+                self.poisoned += 1
+
+    def _publish(self, producer: Any, body: bytes, priority: str) -> None:
+        producer.publish(
+            body,
+            routing_key=f"{self._topic}.{priority}",
+            content_type="application/json",
+            content_encoding="utf-8",
+        )
+        self.published += 1
+
+    def _until_stopped(self, events: Iterator[Document]) -> Iterator[Document]:
+        """What was taken from the simulator is part of the truth, so the last one taken is published, too."""
+        while not self._stopping.is_set():
+            event = next(events, None)
+            if event is None:
+                return
+            yield event
+
+    def _disordered(self, events: Iterator[Document]) -> Iterator[Document]:
+        while lot := list(itertools.islice(events, _LOT)):
+            told = duplicated(lot, self._rng, 0.04)
+            self.repeated += len(told) - len(lot)
+            yield from shuffled(told, self._rng, window=8)
+
+    def _poison(self) -> Iterator[bytes]:
+        """Bad bodies for ever, in no order; the huge ones are left to the tests."""
+        while True:
+            bodies = [item.raw for item in poison(self._rng, form="oslo") if item.quarantine]
+            small = [body for body in bodies if len(body) < _LARGEST]
+            self._rng.shuffle(small)
+            yield from small
+
+
+def _exchange(name: str) -> Any:
+    """As oslo.messaging declares it."""
+    return Exchange(name, type="topic", durable=False, auto_delete=False)  # type: ignore[no-untyped-call]

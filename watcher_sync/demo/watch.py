@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the demo looks at the engine: from beside, as any other process or thread may.
+
+Counts come from the engine's tally and a snapshot of its model, changes and quarantine from the
+database through connections of its own. Nothing is asked of the engine's thread. For one thread, but
+for :meth:`Watch.committed`, which any may call.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from watcher_sync.demo.screen import Figures, VnfRow
+from watcher_sync.engine.engine import Engine
+from watcher_sync.model.model import Snapshot
+from watcher_sync.storage import journal
+from watcher_sync.storage.database import translated
+from watcher_sync.storage.quarantine import Quarantine
+from watcher_sync.storage.store import Store
+
+_SHOWN: Final = 40
+_RATE_OVER: Final = 1.5
+"""Seconds of which the rate is the mean, or those between two looks if they are more."""
+
+
+class Watch:
+    """Looks at the engine and its database, as anybody beside it may."""
+
+    def __init__(self, engine: Engine, reader: Store) -> None:
+        self._engine = engine
+        self._reader = reader
+        self._quarantine = Quarantine(reader)
+        self._last_quarantined = 0
+        self._quarantined: collections.deque[dict[str, Any]] = collections.deque(maxlen=_SHOWN)
+        self._samples: collections.deque[tuple[float, int]] = collections.deque()
+
+    def committed(self, source: str | None = None) -> int:
+        """Events that are through, of one source or of all: applied, parked, in quarantine, or known before.
+
+        One that is parked may be taken up by this engine, which counts it again, or by the API's process.
+        """
+        outcomes = self._engine.tally.outcomes
+        return sum(n for (name, _), n in list(outcomes.items()) if source is None or name == source)
+
+    def figures(
+        self,
+        *,
+        elapsed: float,
+        length: float | None,
+        phase: str,
+        published: int,
+        vnfs: Callable[[Snapshot], Sequence[VnfRow]],
+        operations: str,
+    ) -> Figures:
+        """All that is to be seen now.
+
+        :param vnfs: the VNF instances of a snapshot.
+        """
+        committed = self.committed()
+        self._samples.append((elapsed, committed))
+        while len(self._samples) > 2 and elapsed - self._samples[1][0] >= _RATE_OVER:
+            self._samples.popleft()
+        (then, before), (now, _) = self._samples[0], self._samples[-1]
+        snapshot = self._engine.model.snapshot()
+        return Figures(
+            elapsed=elapsed,
+            length=length,
+            phase=phase,
+            rate=(committed - before) / (now - then) if now > then else 0.0,
+            published=published,
+            committed=committed,
+            outcomes=self._engine.tally.as_dict(),
+            counts={kind: snapshot.count(kind) for kind in sorted(snapshot.kinds)},
+            seq=snapshot.generation,
+            sources=self._engine.source_status(),
+            changes=self._changes(),
+            quarantined=self._look_into_quarantine(),
+            quarantine=list(self._quarantined),
+            vnfs=vnfs(snapshot),
+            operations=operations,
+        )
+
+    def _changes(self) -> list[journal.JournalRow]:
+        with translated(), self._reader.engine.connect() as connection:
+            head = journal.read_head(connection, self._reader.tables)
+            return journal.read_since(connection, self._reader.tables, max(0, head - _SHOWN), _SHOWN)
+
+    def _look_into_quarantine(self) -> int:
+        while page := self._quarantine.page(after=self._last_quarantined):
+            self._last_quarantined = page[-1]["id"]
+            self._quarantined.extend(page)
+        return self._quarantine.count()

@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The status events of DCM's providers, turned into the status of service-type instances.
+
+An event tells the status of one instance whole: status, message, and, where it has one, the output. A message
+that is empty or left out clears the old one; an output that is left out stays. A status of DELETED is a
+status: the row stays until its owner deletes it through the API.
+
+The rows are made through the API. An event about a row that is not there waits for it (``unknown_instance``).
+The API writes the facets ``spec`` and ``provider``, an event ``status`` and ``output``, so neither overwrites
+the other.
+
+What orders two events of one instance is their version: within one source the CloudEvents time, across sources
+the place in the stream, see :mod:`watcher_sync.handlers.dcm.ordering`. What the API writes has versions of its own,
+above all of these.
+
+The handler looks at the model to hold an event's source against its row, and for the version that is there. Its
+one memory is when it warned last, so that a publisher with a wrong name does not fill the log. For one thread at
+a time.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, Final
+
+from msgspec import UNSET
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from watcher_sync.events import Event
+from watcher_sync.exceptions import InvalidEvent
+from watcher_sync.handlers import sortable
+from watcher_sync.handlers.base import Handler
+from watcher_sync.handlers.dcm.ordering import version_of
+from watcher_sync.handlers.dcm.payloads import (
+    HealthData,
+    StatusData,
+    instance_id_of,
+    provider_of,
+    service_type_of,
+    time_of,
+)
+from watcher_sync.handlers.dcm.service_types import ServiceTypes, load_service_types
+from watcher_sync.model.changes import NEVER, WRITTEN_HERE, Change, Upsert
+from watcher_sync.model.entities import ServiceTypeInstance, provider_id
+from watcher_sync.model.kinds import kind_of
+from watcher_sync.model.view import View
+
+LOG = logging.getLogger(__name__)
+
+KIND: Final = "service_type_instance"
+
+OPTIONS: Final[list[cfg.Opt]] = [
+    cfg.StrOpt(
+        "unknown_status",
+        default="quarantine",
+        choices=[
+            ("quarantine", "The event goes to quarantine, with the status in the reason."),
+            ("store", "The status is stored as it came, in upper case."),
+        ],
+        help="""
+What to do with a status that its service type does not have, and with a service type that nobody declares.
+
+Which statuses are known is in the documentation; a package adds service types, statuses and aliases
+through entry points in ``watcher_sync.service_types``. A quarantined event can be replayed once it is known.
+""",
+    ),
+    cfg.StrOpt(
+        "unknown_instance",
+        default="park",
+        choices=[
+            ("park", "The event waits until the instance is made, for ``[engine] parked_time``; then it expires."),
+            ("create", "The instance is made from the event, with its service type and its provider."),
+            ("ignore", "The event is counted as ignored."),
+        ],
+        help="""
+What to do with an event about an instance that does not exist.
+
+Instances are made by ``POST /v1/service_type_instances``, and a provider may be faster than that. With ``create``,
+what the API writes later, by PUT, wins over what events said of service type and provider.
+""",
+    ),
+    cfg.StrOpt(
+        "source_policy",
+        default="warn",
+        choices=[
+            ("off", "Anybody may tell the status of any instance."),
+            ("warn", "It is applied, and the log says so, at most once a minute a provider."),
+            ("enforce", "The event goes to quarantine."),
+        ],
+        help="""
+What to do with an event that does not come from the instance's own provider, or under another service type.
+
+The provider of an event is in its CloudEvents source: ``dcm/providers/kubevirt`` and ``kubevirt.localhost`` are
+both ``kubevirt``. An instance without a provider has none to be held against, nor has one that
+``unknown_instance = create`` made.
+""",
+    ),
+]
+
+_QUIET: Final = 60.0
+"""Seconds between two warnings about one provider."""
+
+_MOST_PROVIDERS: Final = 1000
+"""About so many providers is remembered when they were warned about."""
+
+_UNTOLD: Final = kind_of(ServiceTypeInstance).no_versions
+_SPEC, _STATUS, _OUTPUT = (kind_of(ServiceTypeInstance).facet_position[f] for f in ("spec", "status", "output"))
+
+_STATES: Final = {
+    "service-type-degraded": "degraded",
+    "service-type-unavailable": "unavailable",
+    "service-type-available": "available",
+    "service-type-recovered": "available",
+}
+"""How an agent's warning ends -> the provider's state. The agents of today publish the first two only."""
+
+
+class DcmHandler(Handler):
+    """The handler of ``dcm``."""
+
+    events: ClassVar[Mapping[str, str | None]] = {
+        "dcm.*": "on_status",
+        "dcm.status.*": "on_status",
+        "dcm.providers.*": "on_status",
+        "dcm.agent.health.*": "on_provider_health",
+        "dcm.agents.health.*": "on_provider_health",
+        "service-type-*": "on_provider_health",
+        "dcm.agent.*": None,
+        "dcm.agents.*": None,
+        "dcm.request.*": None,
+    }
+    options: ClassVar[list[cfg.Opt]] = OPTIONS
+
+    def __init__(
+        self,
+        conf: Any = None,
+        *,
+        services: ServiceTypes | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """:param conf: the group ``[handler_dcm]``; None for its defaults.
+
+        :param services: the service types; None for the built-in ones and those of installed plugins.
+        :raises PluginConflict: when two plugins disagree on a service type.
+        """
+        super().__init__(conf)
+        if services is None:
+            services, failures = load_service_types()
+            self.failures = failures
+            for name, reason in failures:
+                LOG.error("The plugin %s cannot be loaded: %s", name, reason)
+        self._services = services
+        # Read once: to ask the configuration costs more than the rest of an event.
+        self._store_unknown = _option(conf, "unknown_status") == "store"
+        self._unknown_instance = _option(conf, "unknown_instance")
+        self._source_policy = _option(conf, "source_policy")
+        self._monotonic = monotonic
+        self._warned: dict[str, float] = {}
+
+    def on_status(self, event: Event, view: View) -> Iterable[Change]:
+        """The status of an instance, with its message and output.
+
+        :raises InvalidEvent: naming the field that is wrong.
+        """
+        service_type = service_type_of(event)
+        data = event.read(StatusData)
+        instance_id = instance_id_of(event, data)
+        status = self._status(service_type, data.status)
+        row = view.get(KIND, instance_id)
+        made_by_api = isinstance(row, ServiceTypeInstance) and row.versions[_SPEC].startswith(WRITTEN_HERE)
+        if made_by_api and self._source_policy != "off":
+            self._authorise(event, service_type, row)
+        if row is None and self._unknown_instance == "ignore":
+            return ()
+        told = time_of(event, data)
+        when = sortable.NO_TIME if told is None else sortable.digits(*told)
+        facets: dict[str, dict[str, Any]] = {
+            "status": {
+                "status": status,
+                "status_message": data.message or None,
+                "status_updated_at": None if told is None else sortable.utc(*told),
+            }
+        }
+        if self._unknown_instance == "create" and not made_by_api:
+            # By every event, not only the first: otherwise it would matter which one came first.
+            facets["spec"] = {"service_type": service_type}
+            facets["provider"] = {"provider_name": provider_of(event)}
+        versions = row.versions if row is not None else _UNTOLD
+        version = version_of(event, when, versions[_STATUS])
+        if data.output_spec is UNSET:
+            return (Upsert(KIND, instance_id, version, facets),)
+        output = {"output": {"output_spec": data.output_spec}}
+        known, output_known = versions[_STATUS], versions[_OUTPUT]
+        output_version = version if output_known == known else version_of(event, when, output_known)
+        if output_version == version:
+            return (Upsert(KIND, instance_id, version, facets | output),)
+        return (Upsert(KIND, instance_id, version, facets), Upsert(KIND, instance_id, output_version, output))
+
+    def on_provider_health(self, event: Event, view: View) -> Iterable[Change]:
+        """The state of a provider in one service type, as its environment agent sees it.
+
+        :raises InvalidEvent: naming the field that is wrong.
+        """
+        state = _STATES.get(event.type.rpartition(".")[2])
+        if state is None:
+            raise InvalidEvent(f"type: {event.type[:64]!r} tells no state; expected one of {', '.join(_STATES)}")
+        data = event.read(HealthData)
+        fields = {
+            "name": data.affected_provider,
+            "service_type": data.service_type,
+            "state": state,
+            "reason": data.reason or None,
+            "agent_name": data.agent_name or event.origin or None,
+            "updated_at": None if event.time is None else sortable.utc(event.time, "time"),
+        }
+        when = sortable.NO_TIME if event.time is None else sortable.digits(event.time, "time")
+        entity_id = provider_id(data.affected_provider, data.service_type)
+        known = view.get("provider", entity_id)
+        version = version_of(event, when, known.versions[0] if known is not None else NEVER)
+        return (Upsert("provider", entity_id, version, {"state": fields}),)
+
+    def _status(self, service_type: str, told: str) -> str:
+        known = self._services.status(service_type, told) if service_type in self._services else None
+        if known is not None:
+            return known
+        if self._store_unknown:
+            return sys.intern(told.upper())
+        if service_type not in self._services:
+            raise InvalidEvent(
+                f"type: {service_type[:64]!r} is no known service type; there are {', '.join(self._services.names())}"
+            )
+        known_ones = ", ".join(self._services.statuses(service_type))
+        raise InvalidEvent(f"data.status: {told[:64]!r} is no status of {service_type}; there are {known_ones}")
+
+    def _authorise(self, event: Event, service_type: str, row: Any) -> None:
+        """Hold the event's source and service type against the row.
+
+        :raises InvalidEvent: where that is to be enforced.
+        """
+        provider = provider_of(event)
+        if row.provider_name is not None and row.provider_name not in (provider, event.origin):
+            wrong = f"source: {provider[:64]!r} is not the provider of {KIND} {row.id}, {row.provider_name!r}"
+        elif row.service_type is not None and row.service_type != service_type:
+            wrong = f"type: {service_type[:64]!r} is not the service type of {KIND} {row.id}, {row.service_type!r}"
+        else:
+            return
+        if self._source_policy == "enforce":
+            raise InvalidEvent(wrong)
+        now = self._monotonic()
+        if now - self._warned.get(provider, -_QUIET) >= _QUIET:
+            if len(self._warned) >= _MOST_PROVIDERS:
+                self._warned.clear()
+            self._warned[provider] = now
+            LOG.warning("%s; applied all the same, see [handler_dcm] source_policy", wrong)
+
+
+def _option(conf: Any, name: str) -> str:
+    if conf is not None:
+        return str(conf[name])
+    return str(next(option.default for option in OPTIONS if option.name == name))

@@ -1,0 +1,333 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Objects of Kubernetes, turned into changes of pods, workloads and clusters.
+
+The version is the event's sequence, which its source counted: one reflector is the order of one resource, and
+the numbers of a source order them all. What the API server calls a version is opaque, and only shown. A uid is
+never used again, so a deletion is final. An object that is told again as the model has it, its resourceVersion
+included, is a duplicate: a listing of what is known writes nothing.
+
+``workload_uid`` follows from two objects, the pod and the ReplicaSet that controls it, and these come in any
+order from reflectors of their own. So whenever either of them changes in the model, it is computed anew from
+both as they are then, and its facet's version is only made large enough to be let in. To see what has become of
+an object, the handler reads the view after its change was taken from it: a stale event changes nothing, and so
+causes nothing else.
+
+A ``listed`` event tells all that exists of one kind in its scope. What the model has there, the listing has not,
+and is older than it, has been deleted while nobody looked.
+
+Guaranteed, as a property of any permutation and duplication of added, modified and deleted events: the same
+model. ``listed`` events have their place in the order of their source, which the engine keeps; redelivered later
+they delete nothing that is newer. Pure; for any thread.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar
+
+from watcher_sync.events import Event
+from watcher_sync.exceptions import InvalidEvent
+from watcher_sync.handlers.base import Handler
+from watcher_sync.handlers.kubernetes.payloads import ClusterState, Listed, read
+from watcher_sync.model.changes import Change, Delete, Upsert, Version
+from watcher_sync.model.kinds import Entity, kind_of
+from watcher_sync.model.kubernetes import Pod, Workload
+from watcher_sync.model.view import View
+from watcher_sync.wire.kubernetes import (
+    DaemonSetObject,
+    Metadata,
+    Object,
+    PodObject,
+    PodStatus,
+    WorkloadObject,
+)
+
+_KINDS = {
+    "deployment": "Deployment",
+    "replicaset": "ReplicaSet",
+    "statefulset": "StatefulSet",
+    "daemonset": "DaemonSet",
+}
+_POD_STATE = kind_of(Pod).facet_position["state"]
+_POD_WORKLOAD = kind_of(Pod).facet_position["workload"]
+_WORKLOAD_STATE = kind_of(Workload).facet_position["state"]
+_CRASH_LOOP = "CrashLoopBackOff"
+
+
+class KubernetesHandler(Handler):
+    """The handler of ``kubernetes``."""
+
+    events: ClassVar[Mapping[str, str | None]] = {
+        "kubernetes.pod.added": "on_pod",
+        "kubernetes.pod.modified": "on_pod",
+        "kubernetes.pod.deleted": "pod_deleted",
+        "kubernetes.pod.listed": "pods_listed",
+        **{f"kubernetes.{kind}.{what}": "workload_seen" for kind in _KINDS for what in ("added", "modified")},
+        **{f"kubernetes.daemonset.{what}": "daemon_set_seen" for what in ("added", "modified")},
+        "kubernetes.*.added": "other_seen",
+        "kubernetes.*.modified": "other_seen",
+        "kubernetes.*.deleted": "workload_deleted",
+        "kubernetes.*.listed": "workloads_listed",
+        "kubernetes.cluster.connected": "on_cluster",
+        "kubernetes.cluster.disconnected": "on_cluster",
+        "kubernetes.cluster.synced": "cluster_synced",
+        "kubernetes.*.bookmark": None,
+        "kubernetes.*.error": None,
+    }
+
+    def on_pod(self, event: Event, view: View) -> Iterator[Change]:
+        """A pod as it is now, and the workload at the top of its owners.
+
+        :raises InvalidEvent: naming the field that is wrong.
+        """
+        pod = read(event, PodObject)
+        uid, version = pod.metadata.uid, _version(event)
+        yield _upsert("pod", uid, version, _pod(event, pod), view.get("pod", uid), _POD_STATE)
+        now = view.get("pod", uid)
+        if isinstance(now, Pod) and (traced := _trace(now, version, view)) is not None:
+            yield traced
+
+    def pod_deleted(self, event: Event, view: View) -> Iterable[Change]:
+        """A pod exists no more, known or not.
+
+        :raises InvalidEvent: naming the field that is wrong.
+        """
+        return (Delete("pod", read(event, Object).metadata.uid, _version(event)),)
+
+    def pods_listed(self, event: Event, view: View) -> Iterator[Change]:
+        """Pods that are not in a complete listing do not exist.
+
+        :raises InvalidEvent: naming the field that is wrong.
+        """
+        listed, version = read(event, Listed), _version(event)
+        for pod in view.by("pod", "cluster", event.origin):
+            if pod.id not in listed.uids and _older(pod, listed, _POD_STATE, version):
+                yield Delete("pod", pod.id, version)
+
+    def workload_seen(self, event: Event, view: View) -> Iterator[Change]:
+        """A Deployment, ReplicaSet or StatefulSet as it is now, and the pods that are traced through it.
+
+        :raises InvalidEvent: naming the field that is wrong.
+        """
+        workload = read(event, WorkloadObject)
+        told: dict[str, Any] = {"replicas": workload.spec.replicas if workload.spec is not None else None}
+        if (status := workload.status) is not None:
+            told["ready_replicas"] = status.ready_replicas
+            told["updated_replicas"] = status.updated_replicas
+            told["observed_generation"] = status.observed_generation
+        return _workload(event, _KINDS[_kind(event)], workload.metadata, told, view)
+
+    def daemon_set_seen(self, event: Event, view: View) -> Iterator[Change]:
+        """A DaemonSet as it is now.
+
+        :raises InvalidEvent: naming the field that is wrong.
+        """
+        workload = read(event, DaemonSetObject)
+        told: dict[str, Any] = {}
+        if (status := workload.status) is not None:
+            told["replicas"] = status.desired
+            told["ready_replicas"] = status.ready
+            told["updated_replicas"] = status.updated
+            told["observed_generation"] = status.observed_generation
+        return _workload(event, "DaemonSet", workload.metadata, told, view)
+
+    def other_seen(self, event: Event, view: View) -> Iterator[Change]:
+        """An object of a kind that is followed by option; what its replicas mean, nobody knows.
+
+        :raises InvalidEvent: naming the field that is wrong.
+        """
+        return _workload(event, _kind(event), read(event, Object).metadata, {}, view)
+
+    def workload_deleted(self, event: Event, view: View) -> Iterator[Change]:
+        """A workload exists no more, known or not; its pods are traced to nobody.
+
+        :raises InvalidEvent: naming the field that is wrong.
+        """
+        uid, version = read(event, Object).metadata.uid, _version(event)
+        yield Delete("workload", uid, version)
+        yield from _trace_all(uid, version, view)
+
+    def workloads_listed(self, event: Event, view: View) -> Iterator[Change]:
+        """Workloads of one kind that are not in a complete listing do not exist.
+
+        :raises InvalidEvent: naming the field that is wrong.
+        """
+        listed, version = read(event, Listed), _version(event)
+        kinds = {_KINDS.get(_kind(event), _kind(event))}
+        for workload in view.by("workload", "cluster", event.origin):
+            assert isinstance(workload, Workload)
+            if (
+                workload.kind in kinds
+                and workload.id not in listed.uids
+                and _older(workload, listed, _WORKLOAD_STATE, version)
+            ):
+                yield Delete("workload", workload.id, version)
+                yield from _trace_all(workload.id, version, view)
+
+    def on_cluster(self, event: Event, view: View) -> Iterable[Change]:
+        """Whether the cluster's API server answers.
+
+        :raises InvalidEvent: naming the field that is wrong.
+        """
+        told = read(event, ClusterState)
+        state: dict[str, Any] = {"state": told.state, "detail": told.detail}
+        if told.version is not None:
+            state["version"] = told.version
+        return (Upsert("cluster", event.origin, _version(event), {"state": state}),)
+
+    def cluster_synced(self, event: Event, view: View) -> Iterable[Change]:
+        """When all was listed, and how much there was. It could only be listed while connected.
+
+        :raises InvalidEvent: naming the field that is wrong.
+        """
+        told = read(event, ClusterState)
+        sync = {"has_synced": told.has_synced, "last_sync_at": told.last_sync_at, "counts": told.counts}
+        if view.get("cluster", event.origin) is None:
+            return (Upsert("cluster", event.origin, _version(event), {"state": {"state": "connected"}, "sync": sync}),)
+        return (Upsert("cluster", event.origin, _version(event), {"sync": sync}),)
+
+
+# Objects
+
+
+def _pod(event: Event, pod: PodObject) -> dict[str, Any]:
+    told = _metadata(event, pod.metadata)
+    told["deleted_at"] = pod.metadata.deletion_timestamp
+    node = pod.spec.node_name if pod.spec is not None else None
+    told["node"] = _intern(node) if node is not None else None
+    if (status := pod.status) is not None:
+        told["phase"] = _intern(status.phase) if status.phase is not None else None
+        told["reason"] = _intern(status.reason) if status.reason is not None else None
+        told["ip_address"] = status.pod_ip
+        told["ready"] = _is_ready(status)
+        told["restarts"], told["crash_looping"] = _restarts(status)
+    return told
+
+
+def _is_ready(status: PodStatus) -> bool:
+    for condition in status.conditions or ():
+        if condition.type == "Ready":
+            return condition.status == "True"
+    return False
+
+
+def _restarts(status: PodStatus) -> tuple[int, bool]:
+    """Of all containers; and whether one waits because it crashes again and again."""
+    restarts, looping = 0, False
+    for containers in (status.container_statuses, status.init_container_statuses):
+        for container in containers or ():
+            restarts += container.restart_count
+            state = container.state
+            if state is not None and state.waiting is not None and state.waiting.reason == _CRASH_LOOP:
+                looping = True
+    return restarts, looping
+
+
+def _workload(event: Event, kind: str, metadata: Metadata, told: dict[str, Any], view: View) -> Iterator[Change]:
+    uid, version = metadata.uid, _version(event)
+    told |= _metadata(event, metadata)
+    told["kind"] = _intern(kind)
+    told["generation"] = metadata.generation
+    yield _upsert("workload", uid, version, told, view.get("workload", uid), _WORKLOAD_STATE)
+    if kind == "ReplicaSet":
+        yield from _trace_all(uid, version, view)
+
+
+def _metadata(event: Event, metadata: Metadata) -> dict[str, Any]:
+    owner, namespace = metadata.controller, metadata.namespace
+    return {
+        "name": metadata.name,
+        "namespace": _intern(namespace) if namespace is not None else None,
+        "cluster": _intern(event.origin),
+        "owner_uid": owner.uid if owner is not None else None,
+        "owner_kind": _intern(owner.kind) if owner is not None else None,
+        "labels": _kept_once(tuple(metadata.labels.items())) if metadata.labels else metadata.labels,
+        "created_at": metadata.creation_timestamp,
+        "resource_version": metadata.resource_version,
+    }
+
+
+def _upsert(kind: str, uid: str, version: Version, told: dict[str, Any], known: Entity | None, position: int) -> Upsert:
+    """The change; under the version that the model has, and so a duplicate, where it would change nothing."""
+    if known is not None and version > known.versions[position] and told["resource_version"] is not None:
+        for name, value in told.items():
+            if getattr(known, name) != value:
+                break
+        else:
+            version = known.versions[position]
+    return Upsert(kind, uid, version, {"state": told})
+
+
+# Who is at the top
+
+
+def _trace_all(owner_uid: str, version: Version, view: View) -> Iterator[Change]:
+    for pod in view.by("pod", "owner_uid", owner_uid):
+        assert isinstance(pod, Pod)
+        if (traced := _trace(pod, version, view)) is not None:
+            yield traced
+
+
+def _trace(pod: Pod, version: Version, view: View) -> Upsert | None:
+    """The pod's workload, where it is another one than the model says."""
+    top = pod.owner_uid
+    if pod.owner_kind == "ReplicaSet" and top is not None:
+        found = view.get("workload", top)
+        top = (found.owner_uid or found.id) if isinstance(found, Workload) else None
+    if top == pod.workload_uid:
+        return None
+    return Upsert("pod", pod.id, _after(pod.versions[_POD_WORKLOAD], version), {"workload": {"workload_uid": top}})
+
+
+def _after(written: Version, version: Version) -> Version:
+    """A version that is newer than the written one: the event's own, or else the written one with a count."""
+    if version > written:
+        return version
+    base, _, count = written.partition("~")
+    return Version(f"{base}~{int(count or 0) + 1:09d}")
+
+
+# Versions and small things
+
+
+def _version(event: Event) -> Version:
+    """The event's place in the order of its source.
+
+    :raises InvalidEvent: it has none.
+    """
+    if event.sequence is None:
+        raise InvalidEvent("nothing says where it stands in the order of its cluster's events")
+    epoch, number = event.sequence
+    version: Version = f"{_epoch(epoch)}.{str(number).zfill(12)}"  # type: ignore[assignment]  # Version() would be a call
+    return version
+
+
+@functools.lru_cache(maxsize=64)
+def _epoch(epoch: int) -> str:
+    """How the versions of one life of a source begin."""
+    return f"{epoch:017d}"
+
+
+def _older(entity: Entity, listed: Listed, position: int, version: Version) -> bool:
+    """Whether an entity is in the scope of a listing, and was last written before it."""
+    inside = listed.namespace is None or listed.namespace == getattr(entity, "namespace", None)
+    return inside and entity.versions[position] < version
+
+
+def _kind(event: Event) -> str:
+    return event.type.split(".")[1]
+
+
+_intern = sys.intern
+"""One string in memory for all that are equal."""
+
+
+@functools.lru_cache(maxsize=4096)
+def _kept_once(pairs: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    """One dictionary in memory for all objects with the same labels.
+
+    Entities are immutable, and what is kept here is bounded: it is a saving, no state.
+    """
+    return {_intern(key): _intern(value) for key, value in pairs}

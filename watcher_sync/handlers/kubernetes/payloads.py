@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What events of Kubernetes carry: an object, or what the source says of itself. Pure functions, for any thread."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any, TypeVar
+
+import msgspec
+
+from watcher_sync.events import Event, PartialPayload
+from watcher_sync.exceptions import InvalidEvent
+from watcher_sync.wire.kubernetes import DaemonSetObject, Object, PodObject, WorkloadObject
+from watcher_sync.wire.limits import LongText, Text
+
+T = TypeVar("T")
+
+
+class Listed(msgspec.Struct):
+    """All that exists of one kind, in one namespace or in all."""
+
+    kind: Text
+    uids: set[str]
+    namespace: Text | None = None
+
+
+class ClusterState(msgspec.Struct):
+    """What the source says of its connection, and of its listings."""
+
+    state: str | None = None
+    detail: LongText | None = None
+    version: Text | None = None
+    has_synced: bool | None = None
+    last_sync_at: datetime.datetime | None = None
+    counts: dict[str, int] | None = None
+
+
+_DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {
+    type_: msgspec.json.Decoder(type_)
+    for type_ in (Object, PodObject, WorkloadObject, DaemonSetObject, Listed, ClusterState)
+}
+
+
+def read(event: Event, type_: type[T]) -> T:
+    """The payload.
+
+    :param type_: an object of Kubernetes, or one of this module.
+    :raises InvalidEvent: it is no such thing; says which field is wrong.
+    """
+    data = event.data
+    if data.__class__ is PartialPayload and data.decoded.__class__ is type_:
+        whole: T = data.decoded
+        return whole
+    if data.__class__ is not bytes:
+        return event.read(type_)
+    try:
+        found: T = _DECODERS[type_].decode(data)
+        return found
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as exc:
+        raise InvalidEvent(f"object: {exc}") from None

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a batch did to the indexes so far, as a thin layer over those that it began with.
+
+For each indexed value: who joined it and who left it. An entity that goes and comes back has done neither. For the
+writer's thread.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Collection
+
+from watcher_sync.model.kinds import Entity, Kind
+from watcher_sync.model.table import index_values
+
+Where = tuple[str, str]
+"""(kind, indexed field)."""
+
+Ids = dict[str, set[str]]
+"""Indexed value -> ids."""
+
+
+class IndexOverlay:
+    """Joined and left, for every index of every kind."""
+
+    def __init__(self) -> None:
+        self.joined: dict[Where, Ids] = collections.defaultdict(dict)
+        """For each indexed value, the entities that have it now and did not before."""
+        self.left: dict[Where, Ids] = collections.defaultdict(dict)
+        """For each indexed value, the entities that had it before and do not now."""
+        self._joining: dict[str, list[Ids]] = {}
+        """Kind -> those of ``joined`` that are its, in the order of its indexes."""
+
+    def over(self, ids: set[str], where: Where, value: str) -> set[str]:
+        """Ids by indexed value, from those that have it without this layer. Not to be kept or changed."""
+        left = self.left[where].get(value) if where in self.left else None
+        joined = self.joined[where].get(value) if where in self.joined else None
+        if left:
+            ids = ids - left
+        return ids | joined if joined else ids
+
+    def enter(self, kind: Kind, entity_id: str, entity: Entity) -> None:
+        """A new entity comes, and nobody has left anything yet that it could come back to: the usual way of a first
+        listing. What :meth:`move` does, by a shorter way."""
+        joining = self._joining.get(kind.name)
+        if joining is None:
+            joining = self._joining[kind.name] = [self.joined[kind.name, field] for field in kind.indexes]
+        for into, value in zip(joining, kind.indexed(entity), strict=True):
+            if value.__class__ is str:  # as in _join, but without the call
+                if (ids := into.get(value)) is not None:
+                    ids.add(entity_id)
+                else:
+                    into[value] = {entity_id}
+            elif value is not None:
+                for each in index_values(value):
+                    _join(into, each, entity_id)
+
+    def move(
+        self, kind: Kind, entity_id: str, before: Entity | None, after: Entity | None, fields: Collection[str]
+    ) -> None:
+        """An entity changes, comes or goes.
+
+        :param fields: the indexed ones among those that may differ.
+        """
+        for field in fields:
+            was = getattr(before, field) if before is not None else None
+            now = getattr(after, field) if after is not None else None
+            if was is now or was == now:
+                continue
+            old, new = index_values(was), index_values(now)
+            where = (kind.name, field)
+            for value in old:
+                if value not in new:
+                    _move(self.left, self.joined, where, value, entity_id)
+            for value in new:
+                if value not in old:
+                    _move(self.joined, self.left, where, value, entity_id)
+
+
+def _join(into: Ids, value: str, entity_id: str) -> None:
+    ids = into.get(value)
+    if ids is None:
+        into[value] = {entity_id}
+    else:
+        ids.add(entity_id)
+
+
+def _move(into: dict[Where, Ids], out_of: dict[Where, Ids], where: Where, value: str, entity_id: str) -> None:
+    others = out_of[where].get(value) if where in out_of else None
+    if others is not None and entity_id in others:
+        others.discard(entity_id)
+    else:
+        _join(into[where], value, entity_id)

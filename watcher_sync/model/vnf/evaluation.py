@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is observed of one VNF instance: from what was seen of each VDU to the values of its facet ``observed``.
+
+A VDU's trouble is its own. One whose listing failed keeps what was known of it: a listing that failed is
+never "no pods". One that is in the middle of a rollout has its pods shown and its level deferred. The level of
+an aspect is written when, and only when, all its VDUs together match a level exactly; else it stays, and
+the nearest lower level is told beside it. So a level is never below 0 and never above the last one.
+
+The same sights give the same values: a sync that finds no difference has nothing to write.
+"""
+
+from __future__ import annotations
+
+import collections
+import enum
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from watcher_sync.model.kubernetes import Pod, VnfInstance
+from watcher_sync.model.vnf import vnfcs
+from watcher_sync.model.vnf.levels import level_of, nearest_lower
+from watcher_sync.model.vnf.matching import Sight, counts, is_settling
+
+
+class Result(enum.StrEnum):
+    """What a sync made of one VDU."""
+
+    SYNCED = "SYNCED"
+    NO_DIFF = "NO_DIFF"
+    DRIFTED = "DRIFTED"
+    SETTLING = "SETTLING"
+    OUT_OF_RANGE = "OUT_OF_RANGE"
+    UNRESOLVED = "UNRESOLVED"
+    SKIPPED_LCM = "SKIPPED_LCM"
+    """An operation holds the instance; said by whoever asked for the lease."""
+    UNKNOWN = "UNKNOWN"
+    """A listing failed or was cut."""
+
+
+_WORST_FIRST = (
+    Result.OUT_OF_RANGE,
+    Result.UNRESOLVED,
+    Result.DRIFTED,
+    Result.UNKNOWN,
+    Result.SETTLING,
+    Result.SYNCED,
+)
+
+_UNDECIDED = (Result.UNKNOWN, Result.UNRESOLVED, Result.SETTLING)
+"""With one of these among its VDUs, an aspect's level waits."""
+
+
+class Observation(msgspec.Struct, frozen=True, kw_only=True):
+    """The outcome for one instance."""
+
+    values: Mapping[str, Any]
+    """Fields of the facet ``observed``, but for ``observed_at``."""
+    changed: bool
+    """Whether any of them differs from what the instance has."""
+    results: Mapping[str, Result]
+    pods: tuple[vnfcs.PodChange, ...]
+    """Which entries got another pod, came or went."""
+
+
+class _Vdu(msgspec.Struct, kw_only=True):
+    """The work on one VDU."""
+
+    result: Result
+    old: list[vnfcs.Vnfc]
+    new: list[vnfcs.Vnfc]
+    was_vacant: list[vnfcs.Vnfc]
+    vacant: list[vnfcs.Vnfc]
+    number: int | None
+    """Pods that count; None where that is not known."""
+    report: dict[str, Any]
+
+
+def observe(vnf: VnfInstance, sights: Mapping[str, Sight | None], *, new_id: Callable[[], str]) -> Observation:
+    """Compare an instance with what was seen of it.
+
+    :param sights: VDU -> what was seen; None or left out: a listing that it needs failed.
+    :param new_id: makes a uuid as text.
+    """
+    registered: Mapping[str, Any] = vnf.vdus or {}
+    vdus = {name: _vdu(vnf, name, sights.get(name), new_id) for name in registered}
+    levels, nearest = _levels(vnf, vdus)
+    _check_fixed_size(vnf, vdus)
+    resources = [v for vdu in vdus.values() for v in vdu.new]
+    results = {name: _said(vnf, name, vdu, levels) for name, vdu in vdus.items()}
+    worst = min((vdu.result for vdu in vdus.values()), key=_WORST_FIRST.index, default=Result.UNKNOWN)
+    values = {
+        "state": worst.value,
+        "scale_level": levels,
+        "nearest_level": nearest,
+        "observed": _known(vnf, vdus),
+        "vdu_results": {name: {"result": vdu.result.value, **vdu.report} for name, vdu in vdus.items()},
+        "vnfc_resource_info": resources,
+        "vnfc_info": vnfcs.information(resources, _information(vnf)),
+        "vacant": [v for vdu in vdus.values() for v in vdu.vacant],
+    }
+    return Observation(
+        values=values,
+        changed=any(getattr(vnf, name) != value for name, value in values.items()),
+        results=results,
+        pods=tuple(change for name, vdu in vdus.items() for change in _changes(name, vdu)),
+    )
+
+
+def _vdu(vnf: VnfInstance, name: str, sight: Sight | None, new_id: Callable[[], str]) -> _Vdu:
+    registered: Mapping[str, Any] = (vnf.vdus or {})[name]
+    old = [v for v in vnf.vnfc_resource_info or [] if v["vduId"] == name]
+    vacant = [v for v in vnf.vacant or [] if v["vduId"] == name]
+    if sight is None:
+        report = {"detail": "the listing failed"}
+        return _Vdu(
+            result=Result.UNKNOWN, old=old, new=old, was_vacant=vacant, vacant=vacant, number=None, report=report
+        )
+    pods = sight.counted()
+    settling = is_settling(sight)
+    every = [*old, *vacant]
+    pairs = vnfcs.pair(every, pods, place=vnfcs.place_of(sight), limit=sight.wanted if settling else None)
+    new = [vnfcs.entry(vnfc, pod, vdu=name, vnfd_id=vnf.vnfd_id, sight=sight, new_id=new_id) for vnfc, pod in pairs]
+    waiting = vnfcs.vacated(every, new, sight.wanted, vnf.vnfc_info or [])
+    vdu = _Vdu(
+        result=Result.SYNCED,
+        old=old,
+        new=new,
+        was_vacant=vacant,
+        vacant=waiting,
+        number=len(pods),
+        report=_report(sight),
+    )
+    if not sight.resolved:
+        vdu.result = Result.UNRESOLVED
+        vdu.report["detail"] = f"there is no {sight.kind} {sight.name}"
+    elif settling:
+        vdu.result = Result.SETTLING
+        vdu.report["detail"] = "its controller is at work"
+    elif (wrong := _out_of_range(len(pods), registered)) is not None:
+        vdu.result = Result.OUT_OF_RANGE
+        vdu.report["detail"] = wrong
+    return vdu
+
+
+def _levels(vnf: VnfInstance, vdus: Mapping[str, _Vdu]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The level of each aspect, and the nearest lower one of those that match none."""
+    levels = dict(vnf.scale_level or {})
+    nearest: dict[str, Any] = {}
+    table: Mapping[str, Any] = vnf.levels or {}
+    levels = {name: level for name, level in levels.items() if name in table and level < len(table[name])}
+    for name, rows in table.items():
+        scaled = [vdus[vdu] for vdu in rows[0]]
+        if any(vdu.result in _UNDECIDED for vdu in scaled):
+            continue
+        vector = {vdu: vdus[vdu].number or 0 for vdu in rows[0]}
+        level = level_of(rows, vector)
+        if level is not None:
+            levels[name] = level
+            continue
+        nearest[name] = nearest_lower(rows, vector)
+        for vdu in scaled:
+            if vdu.result is Result.SYNCED:
+                vdu.result = Result.DRIFTED
+                vdu.report["detail"] = f"no level of {name} has these numbers of pods"
+    return levels, nearest
+
+
+def _check_fixed_size(vnf: VnfInstance, vdus: Mapping[str, _Vdu]) -> None:
+    """A VDU that no aspect scales has its initial number of pods."""
+    scaled = {vdu for rows in (vnf.levels or {}).values() for vdu in rows[0]}
+    for name, vdu in vdus.items():
+        wanted = (vnf.vdus or {})[name]["initial"]
+        if name not in scaled and vdu.result is Result.SYNCED and vdu.number != wanted:
+            vdu.result = Result.DRIFTED
+            vdu.report["detail"] = f"{wanted} are wanted, and no aspect scales it"
+
+
+def _said(vnf: VnfInstance, name: str, vdu: _Vdu, levels: Mapping[str, Any]) -> Result:
+    """SYNCED, where something had to be written for it; else NO_DIFF. The rest is what it is."""
+    if vdu.result is not Result.SYNCED or vdu.old != vdu.new:
+        return vdu.result
+    before = vnf.scale_level or {}
+    own = [aspect for aspect, rows in (vnf.levels or {}).items() if name in rows[0]]
+    moved = any(before.get(aspect) != levels.get(aspect) for aspect in own)
+    stood = ((vnf.vdu_results or {}).get(name) or {}).get("result") == Result.SYNCED.value
+    return Result.NO_DIFF if stood and not moved else Result.SYNCED
+
+
+def _known(vnf: VnfInstance, vdus: Mapping[str, _Vdu]) -> dict[str, Any]:
+    """VDU -> pods that count; of one that could not be listed, what was known before."""
+    before = vnf.observed or {}
+    numbers = {name: vdu.number if vdu.number is not None else before.get(name) for name, vdu in vdus.items()}
+    return {name: number for name, number in numbers.items() if number is not None}
+
+
+def _information(vnf: VnfInstance) -> list[Mapping[str, Any]]:
+    """vnfcInfo of all places, of the vacant ones too."""
+    return [*(v["info"] for v in vnf.vacant or [] if "info" in v), *(vnf.vnfc_info or [])]
+
+
+def _changes(name: str, vdu: _Vdu) -> list[vnfcs.PodChange]:
+    return vnfcs.changes(name, vdu.old, vdu.was_vacant, vdu.new)
+
+
+def _out_of_range(number: int, registered: Mapping[str, Any]) -> str | None:
+    least, most = registered.get("min") or 0, registered.get("max")
+    if number < least:
+        return f"{number} pods are below its min, {least}"
+    if most is not None and number > most:
+        return f"{number} pods are above its max, {most}"
+    return None
+
+
+def _report(sight: Sight) -> dict[str, Any]:
+    """What is shown of the pods that do not count, and which of those that do are flagged."""
+    shown = collections.Counter(_why(pod) for pod in sight.pods if not counts(pod))
+    flagged = sorted(pod.name or "" for pod in sight.counted() if pod.crash_looping)
+    report: dict[str, Any] = {}
+    if shown:
+        report["not_counted"] = dict(sorted(shown.items()))
+    if flagged:
+        report["crash_looping"] = flagged
+    return report
+
+
+def _why(pod: Pod) -> str:
+    """Why a pod does not count."""
+    if pod.phase == "Failed" and pod.reason == "Evicted":
+        return "Evicted"
+    if pod.phase in ("Running", "Pending") and pod.deleted_at is not None:
+        return "Terminating"
+    return pod.phase or "Unknown"

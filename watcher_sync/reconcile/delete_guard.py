@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many deletions a listing asks us to believe. Pure.
+
+A cluster that has lost a pod and made another in its place has lost nothing: a rollout or a healing is no reason to
+stop, however many pods it is. Whose place it is, a controller's uid tells, and it has to exist on both sides; names
+tell nothing, another cluster may have the same. What is gone without such a replacement is counted.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterable
+
+from watcher_sync.model.kinds import Entity
+from watcher_sync.model.kubernetes import Pod, Workload
+from watcher_sync.model.view import View
+from watcher_sync.model.vnf.matching import top_of
+from watcher_sync.reconcile.drift import Found
+
+
+def losses(found: Iterable[Found], live: View) -> dict[str, int]:
+    """kind -> entities that are gone and not replaced.
+
+    :param live: what the listing has.
+    """
+    lost: collections.Counter[str] = collections.Counter()
+    gone: collections.Counter[tuple[str, str]] = collections.Counter()
+    new: collections.Counter[tuple[str, str]] = collections.Counter()
+    for what in found:
+        if what.live is None:
+            assert what.model is not None
+            place = _controller(what.model, live)
+            if place is None:
+                lost[what.kind] += 1
+            else:
+                gone[what.kind, place] += 1
+        elif what.model is None and (place := _controller(what.live.entity, live)) is not None:
+            new[what.kind, place] += 1
+    for key, count in gone.items():
+        lost[key[0]] += max(count - new[key], 0)
+    return {kind: count for kind, count in lost.items() if count}
+
+
+def _controller(entity: Entity, live: View) -> str | None:
+    """The uid at the top of what controls it, which the cluster still has; None where there is none."""
+    if isinstance(entity, Pod) and entity.workload_uid is not None:
+        uid: str | None = entity.workload_uid
+    elif isinstance(entity, (Pod, Workload)):
+        top = top_of(live, entity.owner_uid)
+        uid = top.id if top is not None else None
+    else:
+        return None
+    return uid if uid is not None and live.get("workload", uid) is not None else None

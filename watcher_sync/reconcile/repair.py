@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writing what a listing found, so that whatever was told meanwhile wins.
+
+A listing has no place in the order of events. So an entity is healed only if nobody has written it since
+before the listing began: then the listing is the newer word. It is written under a version just after the one
+that it has, in front of every event that is still to come, and an entity that was not there is written under the
+first of all versions. So healing needs nobody's numbers, and any process may do it, beside an engine that
+follows the same cluster.
+
+The changes are those that the handler makes of the object, with all that hangs on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
+
+import msgspec
+from oslo_log import log as logging
+
+from watcher_sync.commit.direct import DirectWriter
+from watcher_sync.dispatch import Dispatcher, HandlerMethod
+from watcher_sync.events import Event
+from watcher_sync.exceptions import InvalidEvent, RowRefused
+from watcher_sync.model.changes import NEVER, Change, Delete, Outcome, Seen, Version
+from watcher_sync.model.kinds import Kinds
+from watcher_sync.model.view import View
+from watcher_sync.reconcile.drift import Found
+
+LOG = logging.getLogger(__name__)
+
+_LOT: Final = 200
+"""Entities of one transaction; the head of the journal is held as long."""
+
+FIRST: Final = Version(f"{0:017d}.{0:012d}~{1:09d}")
+"""Of an entity that was never heard of: older than every event."""
+
+_LATEST: Final = (10**17 - 1, 10**12 - 1)
+"""Stands for the place of an event that is newer than all, while a handler looks at it."""
+
+
+def after(written: Version) -> Version:
+    """The version just after a written one."""
+    if written == NEVER:
+        return FIRST
+    base, _, count = written.partition("~")
+    return Version(f"{base}~{int(count or 0) + 1:09d}")
+
+
+class Healer:
+    """Writes what was found."""
+
+    def __init__(self, writes: DirectWriter, dispatcher: Dispatcher, kinds: Kinds) -> None:
+        self._writes = writes
+        self._dispatcher = dispatcher
+        self._kinds = kinds
+
+    def heal(self, found: Sequence[tuple[Found, Event]]) -> tuple[int, int]:
+        """Make the model say what the live system does.
+
+        :param found: (what, the event that tells it, or its deletion).
+        :returns: how many were written, and how many deleted.
+        :raises DatabaseUnavailable: when the database is away; whole lots are written before.
+        """
+        written = deleted = 0
+        for begin in range(0, len(found), _LOT):
+            lot = found[begin : begin + _LOT]
+            for (what, _), outcome in zip(lot, self._heal_lot(lot), strict=True):
+                if outcome is Outcome.APPLIED:
+                    written += not what.gone
+                    deleted += what.gone
+        return written, deleted
+
+    def _heal_lot(self, lot: Sequence[tuple[Found, Event]]) -> list[Outcome]:
+        try:
+            with self._writes.begin() as cycle:
+                return cycle.write_all([self._write(what, event) for what, event in lot])
+        except (InvalidEvent, RowRefused) as exc:
+            if len(lot) == 1:
+                LOG.warning("%s %s cannot be written as it is: %s", lot[0][0].kind, lot[0][0].id, exc)
+                return [Outcome.QUARANTINED]
+            middle = len(lot) // 2
+            return [*self._heal_lot(lot[:middle]), *self._heal_lot(lot[middle:])]
+
+    def _write(self, what: Found, event: Event) -> tuple[Event, Callable[[View], Iterable[Change]]]:
+        entry = self._dispatcher.find(event.type)
+        assert entry is not None
+        assert entry.call is not None
+        call = entry.call
+        cause = msgspec.structs.replace(
+            event, id=f"{what.id}/reconciled", type=f"{event.type.rpartition('.')[0]}.reconciled", data=None
+        )
+        return cause, lambda view: self._changes(what, event, call, view)
+
+    def _changes(self, what: Found, event: Event, call: HandlerMethod, view: View) -> Iterator[Change]:
+        if not what.stands(view):
+            return
+        for change in call(msgspec.structs.replace(event, sequence=_LATEST), view) or ():
+            yield self._dated(change, view)
+
+    def _dated(self, change: Change, view: View) -> Change:
+        """The change, just after what it is to replace."""
+        if isinstance(change, Seen):
+            return change
+        kind, entity = self._kinds[change.kind], view.get(change.kind, change.id)
+        if entity is None:
+            return msgspec.structs.replace(change, version=FIRST)
+        if isinstance(change, Delete):
+            written = max(entity.versions)
+        else:
+            written = max(entity.versions[kind.facet_position[facet]] for facet in change.facets)
+            if change.version == written:
+                return change  # it says nothing new
+        return msgspec.structs.replace(change, version=after(written))

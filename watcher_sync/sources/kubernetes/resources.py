@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can be followed in a cluster, and how an operator names it.
+
+The five resources that pods come from are known by their plural. Any other is named ``group/version/Kind``
+(``version/Kind`` in the core group); its plural, and whether it lives in namespaces, the API server tells when
+it is first asked. Pure; any thread.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import Final
+
+import msgspec
+
+from watcher_sync.wire.kubernetes import DaemonSetObject, Object, PodObject, WorkloadObject
+
+_NAMED: Final = re.compile(r"(?:(?P<group>[a-z0-9.-]+)/)?(?P<version>v[0-9][a-z0-9]*)/(?P<kind>[A-Z][A-Za-z0-9]*)")
+
+WHOLE: Final = "application/json"
+METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+METADATA_LIST: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+
+
+class Resource(msgspec.Struct, frozen=True):
+    """One group, version and kind."""
+
+    group: str
+    """Empty for the core group."""
+    version: str
+    kind: str
+    plural: str = ""
+    """As paths have it; empty: not known yet."""
+    namespaced: bool = True
+    metadata_only: bool = False
+    """Nothing but its metadata is of use: a ReplicaSet only tells who owns whom."""
+    read_as: type[Object] | None = None
+    """What handlers read its objects as, where that is known."""
+
+    @property
+    def base(self) -> str:
+        """The path of its group and version, where discovery tells about it."""
+        return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+
+    @property
+    def name(self) -> str:
+        """For people: the plural, else the kind."""
+        return self.plural or self.kind
+
+    def path(self, namespace: str | None) -> str:
+        """Of the collection, of all namespaces for None."""
+        inside = f"/namespaces/{namespace}" if namespace and self.namespaced else ""
+        return f"{self.base}{inside}/{self.plural}"
+
+    def event_type(self, what: str) -> str:
+        """The type of an event about one of its objects."""
+        return _event_type(self.kind, what)
+
+
+@functools.lru_cache(maxsize=256)
+def _event_type(kind: str, what: str) -> str:
+    """One text for all events of a type: it is looked up for each of them."""
+    return f"kubernetes.{kind.lower()}.{what}"
+
+
+KNOWN: Final = {
+    resource.plural: resource
+    for resource in (
+        Resource("", "v1", "Pod", "pods", read_as=PodObject),
+        Resource("apps", "v1", "Deployment", "deployments", read_as=WorkloadObject),
+        Resource("apps", "v1", "ReplicaSet", "replicasets", metadata_only=True, read_as=WorkloadObject),
+        Resource("apps", "v1", "StatefulSet", "statefulsets", read_as=WorkloadObject),
+        Resource("apps", "v1", "DaemonSet", "daemonsets", read_as=DaemonSetObject),
+    )
+}
+
+
+def parse(name: str) -> Resource:
+    """The resource that an operator means.
+
+    :raises ValueError: it is none; says what is allowed.
+    """
+    if (known := KNOWN.get(name.lower())) is not None:
+        return known
+    match = _NAMED.fullmatch(name)
+    if match is None:
+        raise ValueError(f"{name!r} is neither one of {', '.join(KNOWN)} nor group/version/Kind")
+    return Resource(match["group"] or "", match["version"], match["kind"])
+
+
+class _Entry(msgspec.Struct):
+    name: str
+    kind: str
+    namespaced: bool = True
+
+
+class _ResourceList(msgspec.Struct):
+    resources: list[_Entry]
+
+
+def complete(resource: Resource, document: bytes) -> Resource | None:
+    """The resource with what discovery says of it; None when the server has no such kind.
+
+    :param document: the APIResourceList of its group and version.
+    :raises msgspec.DecodeError: when it is none.
+    """
+    for entry in msgspec.json.decode(document, type=_ResourceList).resources:
+        if entry.kind == resource.kind and "/" not in entry.name:
+            return msgspec.structs.replace(resource, plural=entry.name, namespaced=entry.namespaced)
+    return None

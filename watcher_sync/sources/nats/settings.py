@@ -1,0 +1,330 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of a JetStream source, checked, and what the client library makes of them.
+
+Whatever can be seen to be wrong without a server is a :class:`~watcher_sync.exceptions.ConfigError` that names
+the option. Files are looked at when the source is made and read again at each connection, so that renewed
+certificates and credentials count without a restart.
+
+Passwords and tokens are given to the library as functions: it calls them when it writes CONNECT, which is the
+last moment to notice that a server which was to be spoken to by TLS does not offer it. An imposter could
+otherwise ask for them in the clear.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from nats.aio.client import Client
+from nats.errors import Error as NatsError
+from oslo_config import cfg
+
+from watcher_sync.exceptions import ConfigError
+from watcher_sync.sources.nats.stream import Wanted
+from watcher_sync.wire.json import MAX_SIZE
+
+IN_FLIGHT: Final = 2
+"""Requests for a batch that are open at once."""
+
+CONNECT_TIMEOUT: Final = 3
+
+_FEWEST_TO_SUSPECT: Final = 4
+"""Half of fewer deliveries would make a suspect of what was interrupted once."""
+
+_NAME: Final = re.compile(r"[^\s.*>/\\\x00-\x1f]+")
+_SUBJECT: Final = re.compile(r"[^\s.]+(\.[^\s.]+)*")
+_FILES: Final = ("tls_ca_file", "tls_cert_file", "tls_key_file", "nkey_seed_file", "credentials_file")
+
+OPTIONS: Final[list[cfg.Opt]] = [
+    cfg.ListOpt(
+        "servers",
+        default=["nats://127.0.0.1:4222"],
+        secret=True,
+        help="""
+URLs of the servers of one NATS cluster: ``nats://host:port``, or ``tls://host:port``, which insists on TLS.
+
+User and password may stand in a URL; the options ``user`` and ``password`` keep them apart from it.
+""",
+    ),
+    cfg.StrOpt(
+        "stream",
+        default="dcm-status",
+        help="""
+Name of the stream to read.
+
+Related options: ``stream_mode``, ``subject``, ``domain``.
+""",
+    ),
+    cfg.StrOpt(
+        "subject",
+        default="dcm.*",
+        help="""
+Subjects to read of the stream, with NATS wildcards. ``dcm.*`` is exactly two words.
+""",
+    ),
+    cfg.StrOpt(
+        "durable",
+        default="watcher-sync",
+        help="""
+Name of our own durable consumer, which is made when there is none and remembers what was acknowledged.
+
+Engines with the same durable share the messages. Never name another program's consumer, such as DCM's
+``service-provider-manager``: each message goes to one reader only, so either would lose what the other got.
+""",
+    ),
+    cfg.StrOpt(
+        "stream_mode",
+        default="verify",
+        choices=[
+            ("verify", "The stream is somebody else's: wait until it exists, and make our consumer only."),
+            ("create", "Make the stream too where there is none. One that exists is never changed."),
+        ],
+        help="""
+What to do about a stream that does not exist.
+""",
+    ),
+    cfg.StrOpt(
+        "domain",
+        help="""
+JetStream domain of the stream, where it is not the one that the servers belong to.
+""",
+    ),
+    cfg.IntOpt(
+        "batch",
+        default=500,
+        min=1,
+        max=10_000,
+        help="""
+Messages that one request to the server asks for. Two requests are open at a time, so twice as many may
+wait in the engine's memory.
+
+Related options: ``max_ack_pending``.
+""",
+    ),
+    cfg.FloatOpt(
+        "linger",
+        default=0.002,
+        min=0,
+        max=1,
+        help="""
+Seconds that a batch which is not full waits for more while messages are flowing. A lone message is never
+delayed.
+""",
+    ),
+    cfg.FloatOpt(
+        "ack_wait",
+        default=30.0,
+        min=0.5,
+        max=3600,
+        help="""
+Seconds after which the server delivers a message again that was not acknowledged.
+
+What is in the engine's hands is prolonged in time, so this is how long messages wait that a dead engine had;
+it must be longer than ``[engine] batch_linger`` and a transaction. A consumer that exists may have more, not
+less.
+""",
+    ),
+    cfg.IntOpt(
+        "max_ack_pending",
+        default=10_000,
+        min=1,
+        help="""
+Messages that may be unacknowledged at once, of all engines that share the durable; the consumer is made with
+it. One that exists may have less, as long as it is twice ``batch``.
+""",
+    ),
+    cfg.IntOpt(
+        "max_deliveries",
+        default=10,
+        min=0,
+        help="""
+Deliveries after which a message is not tried again but goes to quarantine, because it may be what ends the
+engine each time. 0 tries for ever.
+
+An engine that ends without a farewell has many messages in hand, and each of them counts as delivered. So from
+half of this number on, if it is 4 or more, a message is taken alone, one after the other, until such ones are done.
+""",
+    ),
+    cfg.IntOpt(
+        "max_event_size",
+        default=MAX_SIZE,
+        min=1024,
+        help="Bytes that one event may have. A larger one goes to quarantine.",
+    ),
+    cfg.BoolOpt(
+        "own_process",
+        default=True,
+        help="""
+Whether to talk to the servers and decode what they send in a process of the source's own, beside the engine's.
+
+It uses a second core and some 50 MB of memory, and has the engine do half as much again. False: threads of the
+engine's process.
+""",
+    ),
+    cfg.StrOpt("user", help="User to log in as, with ``password``."),
+    cfg.StrOpt("password", secret=True, help="Password of ``user``."),
+    cfg.StrOpt("token", secret=True, help="Token to log in with, instead of a user."),
+    cfg.StrOpt(
+        "nkey_seed_file",
+        help="""
+File with the seed of an NKey to log in with. Needs the package nkeys (``pip install watcher-sync[nkeys]``).
+""",
+    ),
+    cfg.StrOpt(
+        "credentials_file",
+        help="""
+File with a JWT and a seed to log in with, as ``nsc`` writes it. Needs the package nkeys
+(``pip install watcher-sync[nkeys]``).
+""",
+    ),
+    cfg.StrOpt(
+        "tls_ca_file",
+        help="""
+File with the certificates to trust, PEM. Setting it insists on TLS. Default: those of the system.
+""",
+    ),
+    cfg.StrOpt("tls_cert_file", help="File with our certificate, PEM, where the server asks for one. Insists on TLS."),
+    cfg.StrOpt("tls_key_file", help="File with the key of ``tls_cert_file``, PEM."),
+    cfg.StrOpt("tls_hostname", help="Name that the server's certificate has to have. Default: the URL's host."),
+    cfg.BoolOpt(
+        "tls_first",
+        default=False,
+        help="Begin with TLS before the server says anything, as its ``handshake_first`` demands. Insists on TLS.",
+    ),
+]
+
+
+class Settings:
+    """One source's options, checked.
+
+    :raises ConfigError: naming the option that is wrong.
+    """
+
+    def __init__(self, name: str, conf: cfg.ConfigOpts) -> None:
+        self._section = f"source_{name}"
+        self._group = group = conf[self._section]
+        self.batch: int = group.batch
+        self.linger: float = group.linger
+        self.max_event_size: int = group.max_event_size
+        self.max_deliveries: int = group.max_deliveries
+        self.suspect_after: int = group.max_deliveries // 2 if group.max_deliveries >= _FEWEST_TO_SUSPECT else 0
+        self.wanted = Wanted(
+            stream=group.stream,
+            subject=group.subject,
+            durable=group.durable,
+            create=group.stream_mode == "create",
+            ack_wait=group.ack_wait,
+            max_ack_pending=group.max_ack_pending,
+            needed_pending=IN_FLIGHT * group.batch,
+            max_deliveries=group.max_deliveries,
+        )
+        self.api_prefix = f"$JS.{group.domain}.API" if group.domain else "$JS.API"
+        self._check_names()
+        self._check_amounts(conf)
+        self._check_login()
+        self._check_files()
+
+    @property
+    def tls(self) -> bool:
+        """Whether an unencrypted connection is out of the question."""
+        group = self._group
+        return bool(
+            group.tls_ca_file
+            or group.tls_cert_file
+            or group.tls_first
+            or group.tls_hostname
+            or any(server.startswith("tls://") for server in group.servers)
+        )
+
+    def connect_arguments(self, client: Client) -> dict[str, Any]:
+        """Arguments for ``client.connect`` that concern the login and TLS.
+
+        :raises ssl.SSLError, OSError: when a file cannot be read or is no certificate.
+        """
+        group = self._group
+        arguments: dict[str, Any] = {"servers": list(group.servers), "tls_handshake_first": group.tls_first}
+        if self.tls:
+            arguments["tls"] = self._tls_context()
+            arguments["tls_hostname"] = group.tls_hostname
+        if group.user:
+            arguments["user"] = group.user
+            arguments["password"] = self._only_by_tls(client, group.password or "")
+        elif group.token:
+            arguments["token"] = self._only_by_tls(client, group.token)
+        elif group.nkey_seed_file:
+            arguments["nkeys_seed"] = group.nkey_seed_file
+        elif group.credentials_file:
+            arguments["user_credentials"] = group.credentials_file
+        return arguments
+
+    def require_tls(self, client: Client) -> None:
+        """:raises nats.errors.Error: when TLS is wanted and this connection has none."""
+        if self.tls and not self._group.tls_first and not client._server_info.get("tls_required"):
+            raise NatsError("the server does not offer TLS, which is configured")
+
+    def _only_by_tls(self, client: Client, secret: str) -> Callable[[], str]:
+        def give() -> str:
+            self.require_tls(client)
+            return secret
+
+        return give
+
+    def _tls_context(self) -> ssl.SSLContext:
+        group = self._group
+        context = ssl.create_default_context(cafile=group.tls_ca_file or None)
+        if group.tls_cert_file:
+            context.load_cert_chain(group.tls_cert_file, group.tls_key_file or None)
+        return context
+
+    def _wrong(self, option: str, why: str) -> ConfigError:
+        return ConfigError(f"[{self._section}] {option}: {why}")
+
+    def _check_names(self) -> None:
+        group = self._group
+        if not group.servers:
+            raise self._wrong("servers", "names no server")
+        for server in group.servers:
+            scheme = server.partition("://")[0] if "://" in server else "nats"
+            if scheme not in ("nats", "tls") or not server.rpartition("@")[2]:
+                raise self._wrong("servers", "has a URL that is neither nats://host:port nor tls://host:port")
+        for option in ("stream", "durable", "domain"):
+            value = group[option]
+            if (value or option != "domain") and not _NAME.fullmatch(value or ""):
+                raise self._wrong(option, "is no name: no spaces, dots, wildcards or slashes")
+        if not _SUBJECT.fullmatch(group.subject or ""):
+            raise self._wrong("subject", "is no NATS subject")
+
+    def _check_amounts(self, conf: cfg.ConfigOpts) -> None:
+        group = self._group
+        if group.max_ack_pending < IN_FLIGHT * group.batch:
+            raise self._wrong("max_ack_pending", f"is {group.max_ack_pending}, less than {IN_FLIGHT} x batch")
+        if group.ack_wait <= group.linger + conf.engine.batch_linger:
+            raise self._wrong("ack_wait", "is not longer than linger and [engine] batch_linger")
+
+    def _check_login(self) -> None:
+        group = self._group
+        ways = [way for way in ("user", "token", "nkey_seed_file", "credentials_file") if group[way]]
+        if len(ways) > 1:
+            raise self._wrong(ways[1], f"cannot be set beside {ways[0]}")
+        if group.password and not group.user:
+            raise self._wrong("password", "is set without user")
+        if group.tls_key_file and not group.tls_cert_file:
+            raise self._wrong("tls_key_file", "is set without tls_cert_file")
+        for way in ("nkey_seed_file", "credentials_file"):
+            if group[way] and importlib.util.find_spec("nkeys") is None:
+                raise self._wrong(way, "needs the package nkeys: pip install watcher-sync[nkeys]")
+
+    def _check_files(self) -> None:
+        for option in _FILES:
+            path = self._group[option]
+            if not path:
+                continue
+            try:
+                with Path(path).open("rb"):
+                    pass
+            except OSError as exc:
+                raise self._wrong(option, f"{path}: {exc.strerror}") from None

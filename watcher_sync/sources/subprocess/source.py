@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A source whose driver lives in a process of its own, as the engine sees it.
+
+Threads: one reads what the driver says and hands its events to the engine; another one sends signs of life and
+notices when there are none. What the engine calls returns at once: a pipe that is full means that the driver does
+not read, and so does not work any more.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+from oslo_log import log as logging
+
+from watcher_sync.conf import engine
+from watcher_sync.events import Event
+from watcher_sync.exceptions import SourceError
+from watcher_sync.sources.base import Emit, IntakeClosed, Source, SourceState, SourceStatus
+from watcher_sync.sources.subprocess import protocol
+
+if TYPE_CHECKING:
+    from oslo_config import cfg
+
+LOG = logging.getLogger(__name__)
+
+_FAREWELL = 0.2
+"""Seconds before the deadline of a stop at which the driver has to be done."""
+
+
+class SubprocessSource(Source):
+    """One driver, apart.
+
+    :param driver: a class with :attr:`~watcher_sync.sources.base.Source.supports_subprocess`.
+    :param most: how many events may be in hand, asked at the start.
+    """
+
+    def __init__(self, driver: type[Source], name: str, conf: cfg.ConfigOpts, *, most: int) -> None:
+        super().__init__(name, conf)
+        self._driver = driver
+        self._most = most
+        self._emit: Emit | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._sending: protocol.Sending | None = None
+        # Written by one thread each, read by any:
+        self._status = SourceStatus(state=SourceState.STARTING)
+        self._trouble = ""
+        self._waiting_since = time.monotonic()
+        self._told_to_stop = False
+        self._over = threading.Event()
+
+    def start(self, emit: Emit) -> None:
+        """Start the process; the driver connects when it gets there.
+
+        :raises SourceError: it cannot be started.
+        """
+        self._emit = emit
+        setup = self._setup()
+        commands, reports = os.pipe(), os.pipe()
+        # The name is for whoever looks at a list of processes.
+        arguments = [sys.executable, "-P", "-m", f"{__package__}", str(commands[0]), str(reports[1]), self.name]
+        path = os.pathsep.join(entry for entry in sys.path if entry)
+        try:
+            self._process = subprocess.Popen(
+                arguments,
+                stdin=subprocess.DEVNULL,
+                pass_fds=(commands[0], reports[1]),
+                env=os.environ | {"PYTHONPATH": path},
+            )
+        except OSError as exc:
+            os.close(commands[1])
+            os.close(reports[0])
+            raise SourceError(f"its process cannot be started: {exc}") from None
+        finally:
+            os.close(commands[0])
+            os.close(reports[1])
+        self._sending = protocol.Sending(commands[1], waits=False)
+        receiving = protocol.Receiving[protocol.Report](reports[0], protocol.Report)
+        self._send(setup)
+        for work, name in ((lambda: self._read(receiving), "read"), (self._watch, "watch")):
+            threading.Thread(target=work, name=f"source-{self.name}-{name}", daemon=True).start()
+
+    def ack(self, events: Sequence[Event]) -> None:
+        """The driver is told."""
+        if events:
+            self._send(protocol.Settled(_runs(events), None))
+
+    def nack(self, events: Sequence[Event], delay: float) -> None:
+        """The driver is told."""
+        if events:
+            self._send(protocol.Settled(_runs(events), delay))
+
+    def stop(self, deadline: float) -> None:
+        """The driver stops; if it does not in time, its process is ended."""
+        self._told_to_stop = True
+        if self._process is None:
+            return
+        left = max(0.0, deadline - time.monotonic())
+        self._send(protocol.Stop(max(left - _FAREWELL, left / 2)))
+        if not self._over.wait(left) and not self._trouble:
+            LOG.warning("source %s: its process has not stopped in time and is killed", self.name)
+        self._end()
+        self._status = msgspec.structs.replace(self._status, state=SourceState.STOPPED, detail="")
+
+    def status(self) -> SourceStatus:
+        """The driver's own figures, at most a second old."""
+        if self._trouble and not self._told_to_stop:
+            return msgspec.structs.replace(self._status, state=SourceState.FAILED, detail=self._trouble)
+        return self._status
+
+    def probe(self) -> None:
+        """In this process: nothing is taken in."""
+        self._driver(self.name, self.conf).probe()
+
+    def _setup(self) -> protocol.Setup:
+        group = f"source_{self.name}"
+        options = {
+            "engine": {opt.dest: self.conf.engine[opt.dest] for opt in engine.OPTS},
+            group: {opt.dest: self.group[opt.dest] for opt in self._driver.options},
+        }
+        return protocol.Setup(
+            driver=f"{self._driver.__module__}:{self._driver.__qualname__}",
+            name=self.name,
+            options=options,
+            most=self._most,
+            log_level=LOG.logger.getEffectiveLevel(),
+        )
+
+    # The reading thread
+
+    def _read(self, receiving: protocol.Receiving[protocol.Report]) -> None:
+        try:
+            trouble = self._read_all(receiving)
+        except msgspec.DecodeError as exc:
+            trouble = f"its process says what is not understood: {exc}"
+        receiving.close()
+        self._trouble = self._trouble or trouble
+        self._over.set()
+
+    def _read_all(self, receiving: protocol.Receiving[protocol.Report]) -> str:
+        """Take what the driver says, to its end; what went wrong, or nothing.
+
+        :raises msgspec.DecodeError: what it says is no message.
+        """
+        while True:
+            self._waiting_since = time.monotonic()
+            report = receiving.receive()
+            self._waiting_since = float("inf")
+            if isinstance(report, protocol.Emitted):
+                self._hand_over(report.events)
+            elif isinstance(report, protocol.Told):
+                self._status = report.status
+            elif isinstance(report, protocol.Logged):
+                logging.getLogger(report.logger).log(report.level, "%s", report.message)
+            else:
+                return report.trouble if report is not None else self._how_it_died()
+
+    def _how_it_died(self) -> str:
+        assert self._process is not None
+        try:
+            return f"its process died, exit status {self._process.wait(_FAREWELL)}"
+        except subprocess.TimeoutExpired:
+            return "its process closed its pipe"
+
+    def _hand_over(self, events: list[Event]) -> None:
+        assert self._emit is not None
+        try:
+            self._emit(events)
+        except IntakeClosed:
+            self._send(protocol.Refused(_runs(events)))
+        except Exception:
+            LOG.exception("source %s: a batch could not be handed to the engine; it is given back", self.name)
+            self.nack(events, 1.0)
+
+    # The watching thread
+
+    def _watch(self) -> None:
+        while not self._over.wait(protocol.BEAT):
+            self._send(protocol.Alive())
+            if time.monotonic() - self._waiting_since > protocol.SILENCE:
+                self._give_up("its process is silent")
+        self._end()
+
+    # Any thread
+
+    def _send(self, command: protocol.Command) -> None:
+        assert self._sending is not None
+        try:
+            self._sending.send(command)
+        except protocol.PipeFull:
+            self._give_up("its process does not listen")
+        except OSError:
+            return  # it is gone; whoever reads from it notices
+
+    def _give_up(self, why: str) -> None:
+        assert self._process is not None
+        self._trouble = why
+        self._process.kill()
+
+    def _end(self) -> None:
+        """Have the process end now, if it has not."""
+        process, sending = self._process, self._sending
+        assert process is not None
+        assert sending is not None
+        if not self._over.is_set():
+            process.kill()
+        sending.close()
+        try:
+            process.wait(_FAREWELL)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _runs(events: Sequence[Event]) -> list[tuple[int, int]]:
+    """First and last number of each run among these events."""
+    return list(_runs_of([event.position for event in events]))
+
+
+def _runs_of(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
+    first = last = numbers[0]
+    for number in numbers[1:]:
+        if number != last + 1:
+            yield first, last
+            first = number
+        last = number
+    yield first, last

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What happens behind the API: controllers and kubelets that act, and accidents.
+
+Nothing here happens by itself. A test takes steps (:meth:`Cluster.step`, :meth:`Cluster.settle`) and so
+sees every state on the way; the demo and kubectl let them go on in a thread (:meth:`Cluster.run`).
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from watcher_sync.testing.kubernetes.builders import node, pod_status
+from watcher_sync.testing.kubernetes.collector import Collector
+from watcher_sync.testing.kubernetes.kubelet import Kubelets
+from watcher_sync.testing.kubernetes.resources import PODS
+from watcher_sync.testing.kubernetes.store import Object
+from watcher_sync.testing.kubernetes.workloads import Workloads
+
+if TYPE_CHECKING:
+    from watcher_sync.testing.kubernetes.server import KubeServer
+
+
+class Unsettled(Exception):
+    """The controllers still found something to do after so many steps."""
+
+
+class Cluster:
+    """The controllers of one server, and what tests do to its pods. Thread-safe."""
+
+    def __init__(self, server: KubeServer) -> None:
+        self._server = server
+        self._store = server.store
+        self.kubelets = Kubelets(server.store, server.writes)
+        self._workloads = Workloads(server.store, server.writes)
+        self._collector = Collector(server.store, server.writes)
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def step(self) -> bool:
+        """One turn of everything. :returns: whether anything changed."""
+        with self._store.changed:
+            before = self._store.version
+            self.kubelets.turn()
+            self._collector.turn()
+            self._workloads.turn()
+            return self._store.version != before
+
+    def settle(self, *, steps: int = 1000) -> int:
+        """Step until nothing changes. :returns: the steps that it took. :raises Unsettled: after too many."""
+        for taken in range(steps):
+            if not self.step():
+                return taken
+        raise Unsettled(f"not settled after {steps} steps")
+
+    def run(self, interval: float = 0.1) -> None:
+        """Step every so many seconds, in a thread, until :meth:`stop`."""
+        self._stop.clear()
+        self._thread = threading.Thread(target=self._run, args=(interval,), name="kube-controllers", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def _run(self, interval: float) -> None:
+        settled: tuple[int, bool] | None = None
+        while not self._stop.wait(interval):
+            # A look at 100,000 pods takes a while: only when there is something to see.
+            now = (self._store.version, self.kubelets.working)
+            if now != settled:
+                settled = None if self.step() else now
+
+    def add_nodes(self, count: int) -> None:
+        """More nodes, named on from those that are there."""
+        with self._store.changed:
+            first = len(self._server.objects("Node"))
+            for number in range(first, first + count):
+                self._server.create(node(f"node-{number}"))
+
+    def scale(self, kind: str, name: str, replicas: int, *, namespace: str = "default") -> None:
+        """Behind everybody's back."""
+        self._server.patch(kind, name, {"spec": {"replicas": replicas}}, namespace=namespace)
+
+    def rollout(self, kind: str, name: str, image: str, *, namespace: str = "default") -> None:
+        """Another image in the template of the workload."""
+        with self._store.changed:
+            obj = self._server.get(kind, name, namespace=namespace)
+            for container in obj["spec"]["template"]["spec"]["containers"]:
+                container["image"] = image
+            self._server.update(obj)
+
+    def kill(self, name: str, *, namespace: str = "default") -> None:
+        """The pod is gone at once; its controller makes another."""
+        self._server.delete("Pod", name, namespace=namespace, gracePeriodSeconds=0)
+
+    def evict(self, name: str, *, namespace: str = "default") -> None:
+        """By its node: Failed with the reason Evicted, and left lying about."""
+        status = {"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."}
+        self._set_status(name, namespace, {**self._status(name, namespace, "Failed", ready=False), **status})
+
+    def restart(self, name: str, *, namespace: str = "default") -> None:
+        """Its containers have started once more."""
+        self._set_status(name, namespace, self._status(name, namespace, "Running", ready=True, more_restarts=1))
+
+    def crash_loop(self, name: str, *, namespace: str = "default") -> None:
+        """Running, not ready, waiting to be started again."""
+        status = self._status(name, namespace, "Running", ready=False, more_restarts=1, waiting="CrashLoopBackOff")
+        self._set_status(name, namespace, status)
+
+    def finish(self, name: str, *, namespace: str = "default", phase: str = "Succeeded") -> None:
+        """Its containers have ended: Succeeded or Failed. Or any other phase, such as Unknown."""
+        self._set_status(name, namespace, self._status(name, namespace, phase, ready=False))
+
+    def _status(self, name: str, namespace: str, phase: str, *, more_restarts: int = 0, **more: Any) -> Object:
+        obj = self._server.get("Pod", name, namespace=namespace)
+        before = [each["restartCount"] for each in obj["status"].get("containerStatuses") or ()]
+        status = pod_status(obj, phase, restarts=max(before, default=0) + more_restarts, **more)
+        status["podIP"] = obj["status"].get("podIP", status.get("podIP"))
+        return status
+
+    def _set_status(self, name: str, namespace: str, status: Object) -> None:
+        self._server.writes.update(PODS, namespace, name, {"status": status}, subresource="status")

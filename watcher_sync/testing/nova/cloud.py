@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cloud that runs by itself: legal histories of Nova notifications, and what is true after them.
+
+It answers the question that recorded samples cannot: is the model right? Operations on servers, hosts
+and aggregates run side by side, as they do in a real cloud, and publish what Nova would publish; the
+simulator keeps its own account of what became of everything (:mod:`watcher_sync.testing.ledger`).
+
+Guaranteed: one seed (and one set of arguments) is one history, byte for byte. Envelope times grow
+strictly in the order of publication; ``updated_at`` has Nova's one second, so several events of one
+server share it. :meth:`CloudSimulator.truth` speaks of exactly the events that were taken so far.
+
+Not guaranteed: real durations, or Nova's quotas and scheduling. No thread of its own, no sleeping:
+time is simulated, and pacing is the caller's. Not safe for two threads at once.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import heapq
+import itertools
+import random
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from watcher_sync.testing.disorder import dropped, duplicated, shuffled
+from watcher_sync.testing.ledger import Truth
+from watcher_sync.testing.nova import hosts as infrastructure
+from watcher_sync.testing.nova import notifications, servers
+from watcher_sync.testing.nova.control_plane import ControlPlane, Host, Record, Server, Steps
+from watcher_sync.testing.nova.notifications import Document
+from watcher_sync.testing.nova.recording import write_jsonl
+from watcher_sync.testing.nova.registry import OTHER
+
+__all__ = ("CloudSimulator", "Truth", "dropped", "duplicated", "pace", "shuffled", "write_jsonl")
+
+T = TypeVar("T")
+
+_FLAVORS = tuple(
+    {
+        **notifications.flavor()[notifications.DATA],
+        "name": name, "flavorid": f"{i}c9a{i}f0e-7d21-4b6f-9a40-5e8b1d2c3f4a", "vcpus": vcpus, "memory_mb": memory,
+        "root_gb": root, "ephemeral_gb": ephemeral, "swap": swap,
+        "extra_specs": {"hw:cpu_policy": policy, "hw:mem_page_size": "large", "hw:watchdog_action": "disabled",
+                        "hw_rng:allowed": "True", "quota:vif_inbound_average": "125000"} if policy else {},
+    }
+    for i, (name, vcpus, memory, root, ephemeral, swap, policy) in enumerate((
+        ("m1.tiny", 1, 512, 1, 0, 0, ""),
+        ("m1.small", 2, 2048, 20, 0, 0, "shared"),
+        ("m1.large", 4, 8192, 80, 10, 1024, "shared"),
+        ("vnf.dedicated", 8, 16_384, 40, 0, 1, "dedicated"),
+        ("vnf.diskless", 6, 12_288, 0, 0, 1536, "dedicated"),
+    ))
+)  # fmt: skip
+
+
+class CloudSimulator:
+    """One cloud.
+
+    :param seed: decides everything random.
+    :param hosts: number of compute hosts, at least 3.
+    :param instances: number of servers that :meth:`populate` boots, and around which the number stays.
+    :param start: when the history begins, aware UTC.
+    :param zones: number of availability zones.
+    :param failures: fraction (0..1) of the boots and rebuilds that fail.
+    :param undeclared: fraction of hosts whose service was created before the history begins.
+    :param legacy: fraction of hosts of an older release, whose payloads have no ``locked``.
+    :param starts: whether the ``.start`` events are published, which nobody listens to.
+    :param concurrency: operations that run side by side.
+    :raises ValueError: for fewer than 3 hosts.
+    """
+
+    def __init__(
+        self,
+        *,
+        seed: int,
+        hosts: int,
+        instances: int,
+        start: datetime.datetime = datetime.datetime(2026, 3, 1, 8, tzinfo=datetime.UTC),
+        zones: int = 3,
+        failures: float = 0.03,
+        undeclared: float = 0.05,
+        legacy: float = 0.0,
+        starts: bool = True,
+        concurrency: int = 16,
+    ) -> None:
+        if hosts < 3:
+            raise ValueError(f"hosts must be 3 or more, not {hosts}")
+        self._rng = random.Random(seed)
+        self._plane = ControlPlane(rng=self._rng, start=start)
+        self._target = instances
+        self._failures = failures
+        self._starts = starts
+        self._concurrency = concurrency
+        self._populated = False
+        self._running: list[tuple[int, int, Steps, Server | None]] = []
+        self._order = itertools.count()
+        self._names = itertools.count(1)
+        self._projects = [self._plane.new_id().replace("-", "") for _ in range(8)]
+        self._aggregates = infrastructure.Aggregates(self._plane, zones)
+        for i in range(hosts):
+            self._plane.hosts.append(self._host(i, hosts, undeclared, legacy))
+        self._stream = self._live()
+
+    def populate(self) -> Iterator[Document]:
+        """The events until all hosts, aggregates and the first servers are there; none when they are."""
+        while not self._populated:
+            event = next(self._stream)
+            if event is not None:
+                yield event
+
+    def events(self) -> Iterator[Document]:
+        """The events from here on, for ever (those of :meth:`populate` first)."""
+        for event in self._stream:
+            if event is not None:
+                yield event
+
+    def history(self, n: int) -> list[Document]:
+        """The next n events."""
+        return list(itertools.islice(self.events(), n))
+
+    def truth(self) -> Truth:
+        """kind -> id -> field -> value: what the model has to hold after the events taken so far.
+
+        Datetimes are aware UTC; every public field of the kind is there.
+        """
+        return self._plane.ledger.truth()
+
+    def _live(self) -> Iterator[Document | None]:
+        """The one stream that all take from; None where something is over without an event."""
+        yield from self._drive(infrastructure.found_services(self._plane))
+        yield from self._drive(self._aggregates.found())
+        left = self._target
+        while left or self._running:
+            while left and len(self._running) < self._concurrency:
+                left -= 1
+                self._begin(*self._boot())
+            yield from self._step()
+        self._populated = True
+        yield None
+        while True:
+            while len(self._running) < self._concurrency:
+                self._begin(*self._choose())
+            yield from self._step()
+
+    def _begin(self, steps: Steps, server: Server | None) -> None:
+        due = self._plane.now + self._rng.randrange(1, 2_000_000)
+        heapq.heappush(self._running, (due, next(self._order), steps, server))
+
+    def _step(self) -> Iterator[Document]:
+        """Let the operation that is due go on until it waits or ends."""
+        due, _, steps, server = heapq.heappop(self._running)
+        self._plane.now = max(self._plane.now, due)
+        for step in steps:
+            if isinstance(step, float):
+                due = self._plane.now + int(step * 1_000_000)
+                heapq.heappush(self._running, (due, next(self._order), steps, server))
+                return
+            self._plane.now += 50 + int(self._rng.random() * 5_000)
+            if self._wanted(step):
+                yield step
+        if server is not None:
+            server.busy = False
+            if server.state == "deleted":
+                self._forget(server)
+
+    def _drive(self, steps: Steps) -> Iterator[Document]:
+        for step in steps:
+            assert not isinstance(step, float)  # what is founded is founded at once
+            self._plane.now += 50 + int(self._rng.random() * 5_000)
+            if self._wanted(step):
+                yield step
+
+    def _wanted(self, event: Document) -> bool:
+        """Whether the event comes out; only then its publisher has been heard."""
+        if not self._starts and event["event_type"].endswith(".start"):
+            return False
+        self._plane.ledger.heard(event["publisher_id"], event["timestamp"])
+        return True
+
+    def _choose(self) -> tuple[Steps, Server | None]:
+        """What happens next in the cloud."""
+        rng, plane = self._rng, self._plane
+        chance = rng.random()
+        if chance < 0.02:
+            return infrastructure.change_host(plane, rng.choice(plane.hosts), others=plane.hosts), None
+        if chance < 0.03:
+            return self._aggregates.change(), None
+        if chance < 0.04:
+            return self._elsewhere(), None
+        short = self._target - len(plane.servers)
+        if short > 0 and chance < (0.3 if short * 20 > self._target else 0.12):
+            return self._boot()
+        for _ in range(8):
+            if not plane.servers:
+                break
+            server = rng.choice(plane.servers)
+            if not server.busy:
+                server.busy = True
+                return self._operate(server), server
+        return self._elsewhere(), None
+
+    def _operate(self, server: Server) -> Steps:
+        """One of the operations that are legal for the server as it is."""
+        rng, plane, state = self._rng, self._plane, server.state
+        surplus = len(plane.servers) >= self._target
+        if server.host is not None and not server.host.works:
+            if rng.random() < 0.15 or state in ("error", "soft-delete", "shelved"):
+                return servers.delete(plane, server)
+            return servers.evacuate(plane, server) if state in ("active", "stopped") else _nothing()
+        if state == "error" or rng.random() < (0.08 if surplus else 0.03):
+            return servers.delete(plane, server)
+        if rng.random() < 0.15:
+            return servers.edit(plane, server)
+        return rng.choice(self._able(server))()
+
+    def _able(self, server: Server) -> list[Callable[[], Steps]]:
+        plane, state = self._plane, server.state
+        able: list[Callable[[], Steps]] = [
+            functools.partial(servers.act, plane, server, what) for what in servers.ACTS if state in what.states
+        ]
+        if state == "shelved_offloaded":
+            able.append(lambda: servers.unshelve(plane, server))
+        if state == "shelved":
+            able.append(lambda: servers.unshelve(plane, server))
+            able.append(lambda: servers.shelve_offload(plane, server))
+        if state in ("active", "stopped"):
+            fails = self._rng.random() < self._failures
+            offload = self._rng.random() < 0.7
+            able.append(lambda: servers.rebuild(plane, server, fails=fails))
+            able.append(lambda: servers.shelve(plane, server, offload=offload))
+            able.append(lambda: servers.attach(plane, server))
+        if state == "active":
+            able.append(lambda: servers.resize(plane, server, self._rng.choice(_FLAVORS)))
+            able.append(lambda: servers.live_migrate(plane, server))
+            able.append(lambda: servers.live_migrate(plane, server))
+        return able or [_nothing]
+
+    def _boot(self) -> tuple[Steps, Server]:
+        server = Server(self._record())
+        self._plane.servers.append(server)
+        return servers.boot(self._plane, server, fails=self._rng.random() < self._failures), server
+
+    def _record(self) -> Record:
+        """A server as the API makes it; times are filled in when it is told of first."""
+        rng, plane = self._rng, self._plane
+        name = f"vm-{next(self._names)}"
+        return {
+            **notifications.instance_record(),
+            "uuid": plane.new_id(), "display_name": name, "host_name": name, "host": None, "node": None,
+            "display_description": f"{name}, made by the simulated cloud for its tests",
+            "tenant_id": rng.choice(self._projects), "user_id": rng.choice(self._projects)[::-1],
+            "key_name": rng.choice((None, "operators")), "availability_zone": None,
+            "image_uuid": "" if rng.random() < 0.2 else plane.new_id(), "flavor": rng.choice(_FLAVORS),
+            "metadata": {"role": rng.choice(("vnf", "worker")), "site": f"edge-{rng.randrange(50)}",
+                         "owner": "platform", "recovery": "evacuate", "backup": "weekly"},
+            "state": "building", "task_state": "scheduling", "power_state": "pending", "locked": False,
+            "locked_reason": None, "ip_addresses": [], "block_devices": [], "created_at": plane.second(),
+            "updated_at": None, "launched_at": None, "deleted_at": None, "terminated_at": None,
+            "reservation_id": f"r-{rng.randrange(36**6):08d}", "request_id": f"req-{plane.new_id()}",
+        }  # fmt: skip
+
+    def _forget(self, server: Server) -> None:
+        held = self._plane.servers
+        i = held.index(server)
+        held[i] = held[-1]
+        held.pop()
+
+    def _elsewhere(self) -> Steps:
+        """Something that is no business of the model."""
+        yield self._plane.publish_other(self._rng.choice(sorted(OTHER)))
+
+    def _host(self, i: int, hosts: int, undeclared: float, legacy: float) -> Host:
+        rng = self._rng
+        host = Host(self._plane.new_id() if i % 17 == 5 else f"compute-{i}")
+        host.node = f"{host.name}.edge.example.org" if i % 2 else host.name
+        host.service_zone = rng.choice((None, "nova", "internal"))
+        host.spare = i % 20 == 1
+        host.declared = host.spare or hosts - i > hosts * undeclared
+        host.legacy = rng.random() < legacy
+        return host
+
+
+def _nothing() -> Steps:
+    """The server is left alone for now."""
+    yield from ()
+
+
+def pace(
+    events: Iterator[T], rate: float, *, clock: Callable[[], float], sleep: Callable[[float], object]
+) -> Iterator[T]:
+    """The same events, no more than ``rate`` a second.
+
+    :param clock: monotonic seconds, such as ``time.monotonic``.
+    :param sleep: waits for some seconds, such as ``time.sleep``.
+    """
+    begin = clock()
+    for number, event in enumerate(events):
+        ahead = number / rate - (clock() - begin)
+        if ahead > 0.001:
+            sleep(ahead)
+        yield event

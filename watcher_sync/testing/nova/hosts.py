@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What operators do to hosts and aggregates, each as Nova publishes it.
+
+Operations are generators, as those of :mod:`watcher_sync.testing.nova.servers`.
+
+Some hosts are never declared: their services were created before anyone listened, so the bus tells of
+them only through their servers. Some are spare: they carry nothing, so that a service can be deleted
+from an empty host as well as from a full one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from watcher_sync.testing.nova.control_plane import ControlPlane, Host, Record, Steps
+
+
+class Aggregates:
+    """The aggregates of one cloud, as their API has them."""
+
+    def __init__(self, plane: ControlPlane, zones: int) -> None:
+        self.plane = plane
+        self.zones = [self._record(f"zone-{i}", {"availability_zone": f"az-{i}"}) for i in range(zones)]
+        self.special = self._record("fast-disks", {"ssd": "true"})
+        self._count = 0
+
+    def found(self) -> Steps:
+        """The first aggregates, and the hosts join theirs; every seventh host is in no zone."""
+        for record in (*self.zones, self.special):
+            yield from self._tell("create", record)
+        for i, host in enumerate(self.plane.hosts):
+            if self.zones and i % 7 != 6:
+                yield from self._join(self.zones[i % len(self.zones)], host)
+            if i % 5 == 0:
+                yield from self._join(self.special, host)
+
+    def change(self) -> Steps:
+        """One thing that an operator does to aggregates."""
+        rng = self.plane.rng
+        what = rng.random()
+        record = rng.choice([*self.zones, self.special])
+        if what < 0.5:
+            yield from self._move(rng.choice(self.plane.hosts))
+        elif what < 0.65:
+            record["name"] = f"{record['name'].partition('+')[0]}+{rng.randrange(100)}"
+            yield from self._tell("update_prop", record)
+        elif what < 0.8:
+            record["metadata"]["contact"] = f"team-{rng.randrange(100)}"
+            yield from self._tell("update_metadata", record)
+        elif what < 0.9 and self.zones:
+            zone = rng.choice(self.zones)
+            zone["metadata"]["availability_zone"] = f"{zone['metadata']['availability_zone'].partition('+')[0]}+"
+            for host in self.plane.hosts:
+                if host.name in zone["hosts"]:
+                    host.zone = zone["metadata"]["availability_zone"]
+            yield from self._tell("update_metadata", zone)
+        else:
+            passing = self._record(f"passing-{self._count}", {})
+            self._count += 1
+            yield from self._tell("create", passing)
+            host = rng.choice(self.plane.hosts)
+            yield from self._join(passing, host)
+            yield rng.uniform(1.0, 30.0)
+            yield from self._leave(passing, host)  # Nova refuses to delete one that has hosts
+            yield from self._tell("delete", passing)
+
+    def _move(self, host: Host) -> Steps:
+        """Out of its zone, and into another one or none."""
+        for zone in self.zones:
+            if host.name in zone["hosts"]:
+                yield from self._leave(zone, host)
+        if self.zones and self.plane.rng.random() < 0.8:
+            yield from self._join(self.plane.rng.choice(self.zones), host)
+
+    def _join(self, record: Record, host: Host) -> Steps:
+        if host.name in record["hosts"]:
+            return
+        zone = record["metadata"].get("availability_zone")
+        record["hosts"] = [*record["hosts"], host.name]
+        host.zone = zone or host.zone
+        yield from self._tell("add_host", record)
+
+    def _leave(self, record: Record, host: Host) -> Steps:
+        record["hosts"] = [name for name in record["hosts"] if name != host.name]
+        if "availability_zone" in record["metadata"]:
+            host.zone = None
+        yield from self._tell("remove_host", record)
+
+    def _tell(self, action: str, record: Record) -> Steps:
+        yield self.plane.publish_aggregate(f"aggregate.{action}.start", record)
+        yield self.plane.publish_aggregate(f"aggregate.{action}.end", record)
+
+    def _record(self, name: str, metadata: dict[str, str]) -> Record:
+        number = self.plane.rng.randrange(1, 1_000_000)
+        return {"id": number, "uuid": self.plane.new_id(), "name": name, "hosts": [], "metadata": metadata}
+
+
+def found_services(plane: ControlPlane) -> Steps:
+    """The services of the declared hosts, with a conductor beside some of them."""
+    for i, host in enumerate(plane.hosts):
+        if host.declared:
+            host.registered = True
+            yield plane.publish_service("service.create", host)
+        if i % 25 == 3:
+            yield plane.publish_service("service.create", host, binary="nova-conductor")
+
+
+def change_host(plane: ControlPlane, host: Host, *, others: Sequence[Host]) -> Steps:
+    """One thing that an operator does to a host; at most a fifth of the hosts is out of order at a time."""
+    rng = plane.rng
+    if rng.random() < 0.15:
+        binary = rng.choice(("nova-conductor", "nova-scheduler"))
+        yield plane.publish_service("service.update", host, binary=binary)
+        return
+    broken = [other for other in others if not other.works or other.disabled_reason is not None]
+    if broken and (rng.random() < 0.5 or len(broken) * 5 >= len(others)):
+        yield from _repair(plane, rng.choice(broken))
+        return
+    if not host.works or host.disabled_reason is not None or len(broken) * 5 >= len(others):
+        return
+    what = rng.random()
+    if what < 0.4:
+        host.disabled_reason = rng.choice(("maintenance", "memory errors", "dégradé"))
+    elif what < 0.7:
+        host.forced_down = True
+    elif host.registered:
+        host.registered = False
+        host.forced_down = False
+        yield plane.publish_service("service.delete", host)
+        return
+    host.registered = host.declared = True  # whoever was not declared is so now
+    yield plane.publish_service("service.update", host)
+
+
+def _repair(plane: ControlPlane, host: Host) -> Steps:
+    created = not host.registered
+    host.registered = host.declared = True
+    host.disabled_reason, host.forced_down = None, False
+    yield plane.publish_service("service.create" if created else "service.update", host)

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Puts notifications onto a real RabbitMQ as Nova's oslo.messaging driver would, but as fast as AMQP goes.
+
+Same exchange type and durability, routing key, envelope, content type and delivery mode; only the pace
+is not Nova's. So a listener that is measured or tested with it cannot tell the difference.
+
+Guaranteed: what :meth:`Publisher.publish` took is with the broker when it returns. Never more than a
+few hundred messages are on the way unconfirmed: after each such lot the broker is asked something on
+the same channel, and it answers in order. Not guaranteed: that anybody keeps the messages; a topic
+exchange drops what no queue is bound for, unless ``declare_queues`` makes the default queues first.
+
+For one thread. Needs py-amqp, which oslo.messaging brings along.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Any
+
+import amqp
+
+from watcher_sync.testing.nova.notifications import Document
+from watcher_sync.testing.nova.recording import oslo_body
+
+PRIORITIES = ("info", "error")
+_LOT = 500
+
+
+class Publisher:
+    """A connection to the broker that publishes.
+
+    :param host: ``name:port`` of the broker.
+    :param exchange: the publisher's control exchange.
+    :param topic: topic of the notifications; the routing key is ``<topic>.<priority>``.
+    :param durable: durability of the exchange and queues, as ``amqp_durable_queues`` of oslo.messaging.
+    :param queue_arguments: arguments of the queues that :meth:`declare_queues` makes.
+    :raises OSError: when the broker cannot be reached.
+    """
+
+    def __init__(
+        self,
+        *,
+        host: str = "127.0.0.1:5672",
+        user: str = "guest",
+        password: str = "guest",  # noqa: S107 - RabbitMQ's own default, for tests
+        vhost: str = "/",
+        exchange: str = "nova",
+        topic: str = "versioned_notifications",
+        durable: bool = False,
+        queue_arguments: dict[str, Any] | None = None,
+    ) -> None:
+        self.exchange = exchange
+        self.topic = topic
+        self._durable = durable
+        self._queue_arguments = queue_arguments
+        self._connection = amqp.Connection(host, userid=user, password=password, virtual_host=vhost)
+        self._connection.connect()
+        self._channel = self._connection.channel()
+        self._channel.exchange_declare(exchange, "topic", durable=durable, auto_delete=False)
+
+    def __enter__(self) -> Publisher:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection; what was published stays."""
+        self._connection.close()
+
+    def declare_queues(self) -> tuple[str, ...]:
+        """Make the queues that Nova's driver makes, one a priority, and return their names."""
+        names = tuple(f"{self.topic}.{priority}" for priority in PRIORITIES)
+        for name in names:
+            self._channel.queue_declare(name, durable=self._durable, auto_delete=False, arguments=self._queue_arguments)
+            self._channel.queue_bind(name, self.exchange, routing_key=name)
+        return names
+
+    def publish(
+        self,
+        messages: Iterable[Document | bytes],
+        *,
+        rate: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], object] = time.sleep,
+    ) -> int:
+        """Publish all messages in order and return their number.
+
+        :param messages: notifications, wrapped here by messagingv2; or raw bodies, sent as they are with
+            priority info.
+        :param rate: no more than so many messages a second; None: as fast as it goes.
+        :param clock: monotonic seconds.
+        :raises amqp.AMQPError: when the broker refuses something.
+        """
+        begin = clock()
+        sent = 0
+        for message in messages:
+            if rate is not None and (ahead := sent / rate - (clock() - begin)) > 0.001:
+                sleep(ahead)
+            if isinstance(message, bytes):
+                body, priority = message, "info"
+            else:
+                body, priority = oslo_body(message), message["priority"].lower()
+            self._channel.basic_publish(self._framed(body), self.exchange, f"{self.topic}.{priority}")
+            sent += 1
+            if sent % _LOT == 0:
+                self._settle()
+        self._settle()
+        return sent
+
+    def _framed(self, body: bytes) -> Any:
+        return amqp.Message(
+            body, content_type="application/json", content_encoding="utf-8", delivery_mode=2, priority=0
+        )
+
+    def _settle(self) -> None:
+        """Wait until the broker has taken all that this channel sent."""
+        self._channel.exchange_declare(self.exchange, "topic", passive=True)

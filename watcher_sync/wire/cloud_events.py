@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CloudEvents 1.0, in structured and in binary mode.
+
+Strict about the four attributes that the specification demands, and lenient about what real publishers get
+wrong without leaving a doubt: names of attributes and headers are taken in any case, ``time`` and ``subject`` may
+be missing or null. Two attributes whose names differ by case only do leave a doubt.
+
+Guaranteed: the data is the piece of JSON text as it stands in the message. Pure functions: any thread.
+
+Source: CloudEvents 1.0.2 with its JSON format and its NATS protocol binding.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import unquote
+
+import msgspec
+
+from watcher_sync.events import Event
+from watcher_sync.wire import json as wire_json
+from watcher_sync.wire.fields import BadEnvelope, Delivery, name_of, parse_time, show, text_of_member
+from watcher_sync.wire.json import BadJson
+
+_USUAL: Final = frozenset(
+    ["specversion", "id", "source", "type", "subject", "time", "datacontenttype", "dataschema", "data"]
+)
+"""Names that need not be taken in lower case."""
+
+_JSON_TYPE: Final = re.compile(r"\s*(application|text)/([\w.+-]+\+)?json\s*(;.*)?", re.IGNORECASE)
+
+
+def read_structured(document: dict[str, Any], brought: Delivery, body: bytes | None) -> Event:
+    """The event that a decoded document stands for.
+
+    :param body: its text; None where the transport had decoded it already.
+    :raises BadEnvelope: naming the attribute that is wrong.
+    """
+    attributes = document
+    if not _USUAL.issuperset(document):
+        attributes = {name.lower(): value for name, value in document.items()}
+        if len(attributes) != len(document):
+            raise BadEnvelope("two attributes have names that differ by case only")
+    return _cloud_event_of(attributes, _cloud_event_data(attributes, body), brought)
+
+
+def read_binary(attributes: Mapping[str, str], body: bytes, brought: Delivery, *, max_size: int) -> Event:
+    """The event that a message with attributes in its headers stands for.
+
+    :param attributes: as :func:`binary_attributes` gives them.
+    :raises BadEnvelope: naming the attribute that is wrong.
+    :raises BadJson: when the body is none.
+    """
+    if body:
+        if not _JSON_TYPE.fullmatch(attributes.get("datacontenttype", "application/json")):
+            raise BadEnvelope(f"content-type is {show(attributes['datacontenttype'])}, not JSON")
+        wire_json.decode(body, max_size=max_size)
+    return _cloud_event_of(attributes, body or None, brought)
+
+
+def binary_attributes(headers: Mapping[str, str]) -> dict[str, str] | None:
+    """The attributes of a CloudEvent in binary mode, or None where the headers make none."""
+    attributes: dict[str, str] = {}
+    content_type = None
+    for header, value in headers.items():
+        name = header.lower()
+        if name.startswith("ce-"):
+            attributes[name[3:]] = unquote(value) if "%" in value else value
+        elif name == "content-type":
+            content_type = value
+    if "specversion" not in attributes:
+        return None
+    if content_type is not None:
+        if content_type.lower().startswith("application/cloudevents"):
+            return None  # structured mode, whose envelope is in the body, whatever the headers repeat
+        attributes["datacontenttype"] = content_type
+    return attributes
+
+
+def structured(attributes: Mapping[str, str], body: bytes) -> bytes:
+    """A CloudEvent of binary mode as it is in structured mode.
+
+    :param attributes: their names in lower case.
+    """
+    document: dict[str, Any] = {name: value for name, value in attributes.items() if not name.startswith("data_")}
+    try:
+        wire_json.decode(body)
+        document["data"] = msgspec.Raw(body)
+    except BadJson:
+        document["data_base64"] = base64.b64encode(body).decode()
+    return msgspec.json.encode(document)
+
+
+def _cloud_event_of(attributes: Mapping[str, Any], data: Any, brought: Delivery) -> Event:
+    """The event of these attributes, their names in lower case."""
+    if attributes["specversion"] != "1.0":
+        raise BadEnvelope(f"specversion is {show(attributes['specversion'])}, not 1.0")
+    event_id, origin, event_type = (name_of(attributes, name) for name in ("id", "source", "type"))
+    subject = attributes.get("subject")
+    if subject is not None and type(subject) is not str:
+        raise BadEnvelope(f"subject is {show(subject)}, not a string")
+    time = attributes.get("time")
+    return Event(
+        id=event_id,
+        type=event_type,
+        source=brought.source,
+        origin=origin,
+        subject=subject or "",
+        time=None if time is None else parse_time(time, "time"),
+        data=data,
+        channel=brought.channel,
+        sequence=brought.sequence,
+        position=brought.position,
+        deliveries=brought.deliveries,
+    )
+
+
+def _cloud_event_data(attributes: dict[str, Any], body: bytes | None) -> Any:
+    if "data_base64" not in attributes:
+        data = attributes.get("data")
+        return data if data is None or body is None else text_of_member(body, "data", data)
+    text = attributes["data_base64"]
+    if type(text) is not str:
+        raise BadEnvelope(f"data_base64 is {show(text)}, not a string")
+    try:
+        inner = base64.b64decode(text, validate=True)
+        wire_json.decode(inner)
+        return inner
+    except (binascii.Error, ValueError):
+        raise BadEnvelope("data_base64 is no base64") from None
+    except BadJson as exc:
+        raise BadEnvelope(f"data_base64: {exc}") from None

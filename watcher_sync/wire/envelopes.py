@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One document, as a wire or a recording carries it, made into one event.
+
+Four envelopes are known, told apart by the fields that only they have:
+
+* oslo: ``{event_type, publisher_id, payload, message_id?, timestamp?}``, bare or wrapped in messagingv2's
+  ``{"oslo.version": "2.0", "oslo.message": "<text>"}``; the data is the payload;
+* CloudEvents 1.0 in structured JSON: ``{specversion, id, source, type, subject?, time?, data}``, its
+  attribute names in any case; the data is ``data``. In binary mode, where the transport's headers carry the
+  attributes (``ce-id`` and so on), the body is the data;
+* a Kubernetes watch event: ``{type: ADDED|MODIFIED|DELETED|..., object: {kind, metadata, ...}}``; the type
+  is ``kubernetes.<kind>.<what happened>``, the origin is the source's name, the data is the object; nothing but
+  its place orders it, so where the caller counts, the sequence is (0, number).
+
+Guaranteed: every document becomes exactly one event, and nothing raises. What is no such envelope becomes
+an event whose ``undecodable`` names the field that is wrong and whose ``data`` is the raw text. An envelope
+without an id is numbered by the caller, or, where the caller cannot count (a broker redelivers), gets a
+digest of its text, so that the same message has the same id every time.
+
+Not promised: that the data means anything; what it says is the handler's concern. Of a text it is the piece
+of JSON text as it stands there, known to be good JSON: the handler decodes the few fields that it needs, and
+nobody carries a tree of Python objects around. Of a decoded document it is the decoded tree as it stands
+there. Pure functions: any thread.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from watcher_sync.events import Event
+from watcher_sync.wire import cloud_events
+from watcher_sync.wire import json as wire_json
+from watcher_sync.wire.fields import (
+    BadEnvelope,
+    Delivery,
+    absent_or,
+    is_name,
+    name_of,
+    parse_time,
+    show,
+    text_of_member,
+)
+from watcher_sync.wire.json import BadJson
+
+UNDECODABLE_TYPE: Final = "undecodable"
+"""The type of an event whose envelope does not even tell its type."""
+
+_WATCH_TYPES: Final = {"ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"}
+
+
+def read_body(
+    body: bytes,
+    *,
+    source: str,
+    number: int | str | None = None,
+    position: Any = None,
+    deliveries: int = 1,
+    channel: str = "",
+    sequence: tuple[int, int] | None = None,
+    max_size: int = wire_json.MAX_SIZE,
+) -> Event:
+    """The event that a text stands for.
+
+    :param body: one JSON document.
+    :param source: name of the source that brought it.
+    :param number: what an envelope without an id is numbered by, a text being the id as it stands; None
+        takes a digest of the text.
+    :param position: see :class:`~watcher_sync.events.Event`.
+    :param deliveries: see :class:`~watcher_sync.events.Event`.
+    :param channel: see :class:`~watcher_sync.events.Event`.
+    :param sequence: see :class:`~watcher_sync.events.Event`.
+    :param max_size: bytes that the text may have.
+    """
+    return _read_body(body, Delivery(source, number, position, deliveries, channel, sequence), max_size)
+
+
+def _read_body(body: bytes, brought: Delivery, max_size: int) -> Event:
+    document: Any = None
+    try:
+        text = body
+        document = wire_json.decode(text, max_size=max_size)
+        if type(document) is dict and "oslo.message" in document:
+            document, text = _unwrap(document, max_size)
+        return _build(document, brought, text)
+    except (BadJson, BadEnvelope) as exc:
+        return _undecodable(body, str(exc), brought, document)
+
+
+def read_message(
+    body: bytes,
+    headers: Mapping[str, str] | None,
+    *,
+    source: str,
+    number: int | str | None = None,
+    position: Any = None,
+    deliveries: int = 1,
+    channel: str = "",
+    sequence: tuple[int, int] | None = None,
+    max_size: int = wire_json.MAX_SIZE,
+) -> Event:
+    """The event that a message with headers stands for: a CloudEvent in binary mode, or what its body is.
+
+    A CloudEvent in binary mode that cannot be decoded is kept in structured mode, so that :func:`read_body`
+    makes the same of it later.
+
+    :param headers: of the message; None where it has none. For the rest see :func:`read_body`.
+    """
+    attributes = cloud_events.binary_attributes(headers) if headers else None
+    brought = Delivery(source, number, position, deliveries, channel, sequence)
+    if attributes is None:
+        return _read_body(body, brought, max_size)
+    try:
+        return cloud_events.read_binary(attributes, body, brought, max_size=max_size)
+    except (BadJson, BadEnvelope) as exc:
+        return _undecodable(cloud_events.structured(attributes, body), str(exc), brought, attributes)
+
+
+def unread(body: bytes, headers: Mapping[str, str] | None, event: Event, reason: str) -> Event:
+    """An event that could be decoded, as one that could not; to be kept for a later attempt.
+
+    :param body: the message that it was read from.
+    :param reason: why it is not to be tried now.
+    """
+    attributes = cloud_events.binary_attributes(headers) if headers else None
+    raw = body if attributes is None else cloud_events.structured(attributes, body)
+    return msgspec.structs.replace(event, data=raw, undecodable=reason)
+
+
+def read_document(
+    document: Any,
+    *,
+    source: str,
+    number: int | None = None,
+    position: Any = None,
+    deliveries: int = 1,
+) -> Event:
+    """The same for a document that a transport hands over already decoded.
+
+    What the decoding has lost, a duplicate key above all, cannot be seen any more.
+    """
+    brought = Delivery(source, number, position, deliveries)
+    try:
+        wire_json.check_tree(document)
+        if type(document) is dict and "oslo.message" in document:
+            document, text = _unwrap(document, wire_json.MAX_SIZE)
+            return _build(document, brought, text)
+        return _build(document, brought, None)
+    except (BadJson, BadEnvelope) as exc:
+        return _undecodable(_text_of(document), str(exc), brought, document)
+
+
+def undecodable(
+    body: bytes,
+    reason: str,
+    *,
+    source: str,
+    number: int | None = None,
+    position: Any = None,
+    deliveries: int = 1,
+    document: Any = None,
+) -> Event:
+    """The event that stands for what could not be decoded, with whatever its envelope still tells.
+
+    :param body: the raw text, kept whole.
+    :param reason: what is wrong, naming the field.
+    :param document: the envelope as far as it could be decoded, or None.
+    """
+    return _undecodable(body, reason, Delivery(source, number, position, deliveries), document)
+
+
+def _undecodable(body: bytes, reason: str, brought: Delivery, document: Any) -> Event:
+    fields = document if type(document) is dict else {}
+    message_id = fields.get("message_id")
+    if not is_name(message_id):
+        message_id = fields.get("id")
+    event_type = fields.get("event_type")
+    if not is_name(event_type):
+        event_type = fields.get("type") if "specversion" in fields else None
+    origin = fields.get("source" if "specversion" in fields else "publisher_id")
+    return Event(
+        id=message_id if is_name(message_id) else _number(brought.number, body),
+        type=event_type if is_name(event_type) else UNDECODABLE_TYPE,
+        source=brought.source,
+        origin=origin if is_name(origin) else "",
+        data=body,
+        channel=brought.channel,
+        sequence=brought.sequence,
+        position=brought.position,
+        deliveries=brought.deliveries,
+        undecodable=reason,
+    )
+
+
+def _unwrap(document: dict[str, Any], max_size: int) -> tuple[Any, bytes]:
+    """What messagingv2's wrapper holds, decoded and as text."""
+    version = document.get("oslo.version")
+    if type(version) is not str or version.partition(".")[0] != "2":
+        raise BadEnvelope(f"oslo.version is {show(version)}, not 2.0")
+    text = document["oslo.message"]
+    if type(text) is not str:
+        raise BadEnvelope(f"oslo.message is {show(text)}, not a string")
+    body = text.encode()
+    try:
+        return wire_json.decode(body, max_size=max_size), body
+    except BadJson as exc:
+        raise BadEnvelope(f"oslo.message: {exc}") from None
+
+
+def _build(document: Any, brought: Delivery, body: bytes | None) -> Event:
+    if type(document) is not dict:
+        raise BadEnvelope(f"the document is {show(document)}, not an envelope")
+    if "event_type" not in document:
+        if "specversion" in document or any(name.lower() == "specversion" for name in document):
+            return cloud_events.read_structured(document, brought, body)
+        if "object" in document and "type" in document:
+            return _watch_event(document, brought, body)
+        raise BadEnvelope("event_type is missing")
+
+    event_type = document["event_type"]
+    if not is_name(event_type):
+        raise BadEnvelope(f"event_type is {show(event_type)}, not a name")
+    publisher_id = name_of(document, "publisher_id")
+    payload = document.get("payload")
+    if type(payload) is not dict:
+        raise BadEnvelope(f"payload is {absent_or(document, 'payload', 'an object')}")
+    message_id = document.get("message_id")
+    if not is_name(message_id):
+        if "message_id" in document:
+            raise BadEnvelope(f"message_id is {show(message_id)}, not a name")
+        message_id = _number(brought.number, body if body is not None else _text_of(document))
+    return Event(
+        id=message_id,
+        type=event_type,
+        source=brought.source,
+        origin=publisher_id,
+        time=parse_time(document["timestamp"], "timestamp") if "timestamp" in document else None,
+        data=payload if body is None else text_of_member(body, "payload", payload),
+        channel=brought.channel,
+        sequence=brought.sequence,
+        position=brought.position,
+        deliveries=brought.deliveries,
+    )
+
+
+def _watch_event(document: dict[str, Any], brought: Delivery, body: bytes | None) -> Event:
+    what = document["type"]
+    if type(what) is not str or what not in _WATCH_TYPES:
+        raise BadEnvelope(f"type is {show(what)}, not one of {', '.join(sorted(_WATCH_TYPES))}")
+    item = document["object"]
+    if type(item) is not dict:
+        raise BadEnvelope(f"object is {show(item)}, not an object")
+    kind = name_of(item, "kind", "object.")
+    metadata = item.get("metadata", {})
+    if type(metadata) is not dict:
+        raise BadEnvelope(f"object.metadata is {show(metadata)}, not an object")
+    uid, version, name = (metadata.get(field) for field in ("uid", "resourceVersion", "name"))
+    if what in ("ADDED", "MODIFIED", "DELETED"):
+        uid = name_of(metadata, "uid", "object.metadata.")
+        version = name_of(metadata, "resourceVersion", "object.metadata.")
+    return Event(
+        id=f"{uid or ''}/{version or ''}",
+        type=f"kubernetes.{kind.lower()}.{what.lower()}",
+        source=brought.source,
+        origin=brought.source,
+        subject=name if type(name) is str else "",
+        data=item if body is None else text_of_member(body, "object", item),
+        channel=brought.channel,
+        sequence=brought.sequence or _place(brought.number),
+        position=brought.position,
+        deliveries=brought.deliveries,
+    )
+
+
+def _place(number: int | str | None) -> tuple[int, int] | None:
+    """Where a watch event stands that was recorded: before all live ones, in the order of the recording."""
+    return (0, number) if isinstance(number, int) else None
+
+
+def _number(number: int | str | None, body: bytes) -> str:
+    """The id of an envelope that has none."""
+    if isinstance(number, str):
+        return number
+    if number is not None:
+        return f"{number:012d}"
+    return hashlib.blake2b(body, digest_size=16).hexdigest()
+
+
+def _text_of(document: Any) -> bytes:
+    """The nearest text to a document that has been decoded elsewhere."""
+    try:
+        return json.dumps(document, default=repr, skipkeys=True).encode()
+    except (ValueError, RecursionError):
+        return repr(type(document)).encode()

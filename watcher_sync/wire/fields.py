@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fields of envelopes: what a name and a time are, and what is said of a field that is neither.
+
+What the envelopes have in common, whatever their dialect. A reason names the field and shows scalars short and
+the rest by its form only, so that no payload gets into a log. Pure functions: any thread.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Mapping
+from typing import Any, Final, TypeGuard
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+_MAX_NAME: Final = 255
+_DATE: Final = len("2026-01-02T03:04:05")
+
+
+class BadEnvelope(Exception):
+    """The document is no known envelope; the message names the field."""
+
+
+class Delivery(msgspec.Struct, gc=False):
+    """What the transport says of a document: the fields of an event that no envelope tells."""
+
+    source: str
+    number: int | str | None = None
+    position: Any = None
+    deliveries: int = 1
+    channel: str = ""
+    sequence: tuple[int, int] | None = None
+
+
+def parse_time(text: Any, field: str) -> datetime.datetime:
+    """An ISO 8601 date and time of day, aware UTC; one without an offset is UTC, as oslo writes it.
+
+    :raises BadEnvelope: naming the field.
+    """
+    if type(text) is str and len(text) >= _DATE and text[4] == "-" and text[10] in "T ":
+        try:
+            if text[-1] == "Z" or text[-1] == "z":
+                return datetime.datetime.fromisoformat(text[:-1] + "+00:00")
+            if "+" not in text and text.count("-") == 2:
+                return datetime.datetime.fromisoformat(text + "+00:00")
+            return datetime.datetime.fromisoformat(text).astimezone(datetime.UTC)
+        except (ValueError, OverflowError):
+            pass
+    raise BadEnvelope(f"{field} is {show(text)}, not a date and time")
+
+
+def name_of(fields: Mapping[str, Any], name: str, path: str = "") -> str:
+    """The field, which has to be a name.
+
+    :param path: of the object that it is in, for the reason.
+    :raises BadEnvelope: naming the field.
+    """
+    value = fields.get(name)
+    if not is_name(value):
+        raise BadEnvelope(f"{path}{name} is {absent_or(fields, name)}")
+    return value
+
+
+def is_name(value: Any) -> TypeGuard[str]:
+    """Whether it is a text that is neither empty nor too long for a column."""
+    return type(value) is str and 0 < len(value) <= _MAX_NAME
+
+
+def absent_or(fields: Mapping[str, Any], name: str, expected: str = "a name") -> str:
+    """What is wrong with a field: it is missing, or it is not what was expected."""
+    return f"{show(fields[name])}, not {expected}" if name in fields else "missing"
+
+
+def show(value: Any) -> str:
+    """A value in a reason: scalars short, the rest by its form only, so that no payload gets into a log."""
+    if type(value) is dict:
+        return "an object"
+    if type(value) is list or type(value) is tuple:
+        return "a list"
+    if type(value) is str:
+        if len(value) > _MAX_NAME:
+            return f"a string of {len(value)} characters"
+        return json.dumps(value if len(value) <= 64 else value[:61] + "...")
+    return "null" if value is None else json.dumps(value, default=lambda _: type(value).__name__)
+
+
+class _Members(msgspec.Struct, gc=False):
+    """The members of the envelopes that become an event's data, as the text that they are."""
+
+    payload: msgspec.Raw | UnsetType = UNSET
+    data: msgspec.Raw | UnsetType = UNSET
+    object: msgspec.Raw | UnsetType = UNSET
+
+
+_members: Final = msgspec.json.Decoder(_Members).decode
+
+
+def text_of_member(body: bytes, name: str, member: Any) -> bytes:
+    """The text of one member of an envelope that has been decoded and found good.
+
+    :param member: what it was decoded to.
+    """
+    raw = getattr(_members(body), name)
+    return msgspec.json.encode(member) if raw is UNSET else bytes(raw)

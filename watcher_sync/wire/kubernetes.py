@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The objects of Kubernetes, as far as they are used here.
+
+The structs are partial: what nobody needs is skipped by the decoder and never becomes a Python object. What an API
+server leaves out of a status because it is zero is zero here; without a status, as in an object of which only the
+metadata was asked for, it is not known. A source may decode to them, and a handler reads them: neither knows the other.
+
+Source: the Kubernetes API reference, core/v1 and apps/v1.
+"""
+
+from __future__ import annotations
+
+import datetime
+from typing import Annotated
+
+import msgspec
+
+from watcher_sync.wire.limits import Count, Id, Text
+
+Name = Annotated[str, msgspec.Meta(max_length=253)]
+
+
+class OwnerReference(msgspec.Struct, gc=False):
+    """Who owns an object; at most one of them controls it."""
+
+    uid: Text
+    kind: Text = ""
+    controller: bool | None = None
+
+
+class Metadata(msgspec.Struct, gc=False, rename="camel"):
+    """ObjectMeta."""
+
+    uid: Id
+    name: Name | None = None
+    namespace: Text | None = None
+    labels: dict[str, str] | None = None
+    owner_references: list[OwnerReference] | None = None
+    creation_timestamp: datetime.datetime | None = None
+    deletion_timestamp: datetime.datetime | None = None
+    generation: Count | None = None
+    resource_version: Text | None = None
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The owner that controls it."""
+        for owner in self.owner_references or ():
+            if owner.controller:
+                return owner
+        return None
+
+
+class Object(msgspec.Struct, gc=False):
+    """Any object, of which nothing but the metadata is looked at."""
+
+    metadata: Metadata
+
+
+class Waiting(msgspec.Struct, gc=False):
+    """Why a container does not run."""
+
+    reason: Text | None = None
+
+
+class ContainerState(msgspec.Struct, gc=False):
+    """What a container does."""
+
+    waiting: Waiting | None = None
+
+
+class ContainerStatus(msgspec.Struct, gc=False, rename="camel"):
+    """One container."""
+
+    restart_count: Count = 0
+    state: ContainerState | None = None
+
+
+class Condition(msgspec.Struct, gc=False):
+    """One condition of a pod."""
+
+    type: str
+    status: str
+
+
+class PodSpec(msgspec.Struct, gc=False, rename="camel"):
+    """What a pod shall be."""
+
+    node_name: Text | None = None
+
+
+class PodStatus(msgspec.Struct, gc=False, rename="camel"):
+    """What a pod is."""
+
+    phase: Text | None = None
+    reason: Text | None = None
+    pod_ip: Text | None = msgspec.field(default=None, name="podIP")
+    conditions: list[Condition] | None = None
+    container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
+
+
+class PodObject(Object, gc=False):
+    """core/v1 Pod."""
+
+    spec: PodSpec | None = None
+    status: PodStatus | None = None
+
+
+class WorkloadSpec(msgspec.Struct, gc=False):
+    """What a workload shall be."""
+
+    replicas: Count | None = None
+
+
+class WorkloadStatus(msgspec.Struct, gc=False, rename="camel"):
+    """What a Deployment, ReplicaSet or StatefulSet is."""
+
+    ready_replicas: Count = 0
+    updated_replicas: Count = 0
+    observed_generation: Count | None = None
+
+
+class WorkloadObject(Object, gc=False):
+    """apps/v1 Deployment, ReplicaSet or StatefulSet."""
+
+    spec: WorkloadSpec | None = None
+    status: WorkloadStatus | None = None
+
+
+class DaemonSetStatus(msgspec.Struct, gc=False, rename="camel"):
+    """What a DaemonSet is: it wants a pod on each node that fits, and counts otherwise."""
+
+    desired: Count = msgspec.field(default=0, name="desiredNumberScheduled")
+    ready: Count = msgspec.field(default=0, name="numberReady")
+    updated: Count = msgspec.field(default=0, name="updatedNumberScheduled")
+    observed_generation: Count | None = None
+
+
+class DaemonSetObject(Object, gc=False):
+    """apps/v1 DaemonSet."""
+
+    status: DaemonSetStatus | None = None
