@@ -14,7 +14,7 @@ DECLARED := setup.cfg requirements.txt test-requirements.txt lint-requirements.t
 
 help:
 	@echo "make demo         see it work: a simulated cloud, the engine and the model; ARGS=\"--for 20\" ends it"
-	@echo "make check        the quick checks: style, types, layers, package maps; a few seconds"
+	@echo "make check        the quick checks: style, prose, types, layers, package maps; a few seconds"
 	@echo "make unit         the unit tests without the slow ones; less than a minute"
 	@echo "make test         every check: style, types, layers, documentation, unit and functional tests"
 	@echo "make hooks        install the git hooks, which check each commit and its message"
@@ -44,6 +44,7 @@ demo: $(BIN)/python
 check: $(VENV)/development
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python -m tests.checks
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 	$(BIN)/python -m pytest --quiet tests/unit/test_package_maps.py
