@@ -14,9 +14,9 @@ from typing import Final
 from nats.errors import Error as NatsError
 
 from watcher_sync.sources.nats.client import DirectClient
-from watcher_sync.sources.nats.settings import CONNECT_TIMEOUT, Settings
+from watcher_sync.sources.nats.settings import CONNECT_TIMEOUT_SECONDS, Settings
 
-_CLOSE_TIMEOUT: Final = 1.0
+_CLOSE_TIMEOUT_SECONDS: Final = 1.0
 
 
 class Connection(DirectClient):
@@ -51,13 +51,13 @@ async def connect(settings: Settings, name: str, *, closed: Callable[[], None] |
 
     try:
         arguments = settings.connect_arguments(client)
-        async with asyncio.timeout(CONNECT_TIMEOUT * (2 * len(arguments["servers"]) + 2)):
+        async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS * (2 * len(arguments["servers"]) + 2)):
             await client.connect(
                 name=f"watcher-sync {name}",
                 allow_reconnect=False,
                 max_reconnect_attempts=1,
                 reconnect_time_wait=0,
-                connect_timeout=CONNECT_TIMEOUT,
+                connect_timeout=CONNECT_TIMEOUT_SECONDS,
                 ping_interval=15,
                 error_cb=client.complain,
                 closed_cb=on_closed,
@@ -79,7 +79,7 @@ async def connect(settings: Settings, name: str, *, closed: Callable[[], None] |
 async def close(client: Connection) -> None:
     """Close, in bounded time: after a failed TLS handshake the library waits for an end that never comes."""
     with suppress(NatsError, OSError):
-        async with asyncio.timeout(_CLOSE_TIMEOUT):
+        async with asyncio.timeout(_CLOSE_TIMEOUT_SECONDS):
             await client.close()
 
 

@@ -24,16 +24,16 @@ from nats.errors import Error as NatsError
 from oslo_config import cfg
 
 from watcher_sync.exceptions import ConfigError
-from watcher_sync.sources.nats.stream import Wanted
+from watcher_sync.sources.nats.stream import ConsumerSpec
 from watcher_sync.wire.json import MAX_SIZE
 
-IN_FLIGHT: Final = 2
+OPEN_REQUESTS: Final = 2
 """Requests for a batch that are open at once."""
 
-CONNECT_TIMEOUT: Final = 3
+CONNECT_TIMEOUT_SECONDS: Final = 3
 
-_FEWEST_TO_SUSPECT: Final = 4
-"""Half of fewer deliveries would make a suspect of what was interrupted once."""
+_MIN_DELIVERIES_TO_ISOLATE: Final = 4
+"""Half of fewer deliveries would isolate messages that were interrupted once."""
 
 _NAME: Final = re.compile(r"[^\s.*>/\\\x00-\x1f]+")
 _SUBJECT: Final = re.compile(r"[^\s.]+(\.[^\s.]+)*")
@@ -211,15 +211,17 @@ class Settings:
         self.linger: float = group.linger
         self.max_event_size: int = group.max_event_size
         self.max_deliveries: int = group.max_deliveries
-        self.suspect_after: int = group.max_deliveries // 2 if group.max_deliveries >= _FEWEST_TO_SUSPECT else 0
-        self.wanted = Wanted(
+        self.isolation_limit: int = (
+            group.max_deliveries // 2 if group.max_deliveries >= _MIN_DELIVERIES_TO_ISOLATE else 0
+        )
+        self.consumer = ConsumerSpec(
             stream=group.stream,
             subject=group.subject,
             durable=group.durable,
             create=group.stream_mode == "create",
             ack_wait=group.ack_wait,
             max_ack_pending=group.max_ack_pending,
-            needed_pending=IN_FLIGHT * group.batch,
+            needed_pending=OPEN_REQUESTS * group.batch,
             max_deliveries=group.max_deliveries,
         )
         self.api_prefix = f"$JS.{group.domain}.API" if group.domain else "$JS.API"
@@ -300,8 +302,8 @@ class Settings:
 
     def _check_amounts(self, conf: cfg.ConfigOpts) -> None:
         group = self._group
-        if group.max_ack_pending < IN_FLIGHT * group.batch:
-            raise self._wrong("max_ack_pending", f"is {group.max_ack_pending}, less than {IN_FLIGHT} x batch")
+        if group.max_ack_pending < OPEN_REQUESTS * group.batch:
+            raise self._wrong("max_ack_pending", f"is {group.max_ack_pending}, less than {OPEN_REQUESTS} x batch")
         if group.ack_wait <= group.linger + conf.engine.batch_linger:
             raise self._wrong("ack_wait", "is not longer than linger and [engine] batch_linger")
 
