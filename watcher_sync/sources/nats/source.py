@@ -30,6 +30,7 @@ from watcher_sync.events import Event
 from watcher_sync.exceptions import SourceError
 from watcher_sync.sources.base import Emit, IntakeClosed, Source, SourceState, SourceStatus
 from watcher_sync.sources.nats import settings
+from watcher_sync.sources.nats.client import check_library
 from watcher_sync.sources.nats.connection import close, connect, describe
 from watcher_sync.sources.nats.in_flight import InFlight
 from watcher_sync.sources.nats.messages import JetStreamMessage
@@ -62,7 +63,11 @@ class NatsJetStreamSource(Source):
     # What the engine calls
 
     def start(self, emit: Emit) -> None:
-        """Begin to connect and return."""
+        """Begin to connect and return.
+
+        :raises UnsupportedClientLibrary: the installed nats-py does not fit.
+        """
+        check_library()
         self._emit = emit
         self._thread.start()
         self._emitter.start()
@@ -104,6 +109,8 @@ class NatsJetStreamSource(Source):
         """Connect to the first server that answers, and ask for JetStream. The stream need not exist."""
         try:
             asyncio.run(self._probe())
+        except SourceError:
+            raise
         except Exception as exc:  # noqa: BLE001 - any failure is the answer
             raise SourceError(describe(exc)) from None
 
