@@ -156,13 +156,14 @@ half of this number on, if it is 4 or more, a message is taken alone, one after 
         help="Bytes that one event may have. A larger one goes to quarantine.",
     ),
     cfg.BoolOpt(
-        "own_process",
+        "run_in_subprocess",
+        deprecated_name="own_process",
         default=True,
         help="""
-Whether to talk to the servers and decode what they send in a process of the source's own, beside the engine's.
+Whether the connection and the decoding run in a child process of the engine instead of its threads.
 
-It uses a second core and some 50 MB of memory, and has the engine do half as much again. False: threads of the
-engine's process.
+The child uses a second core and some 50 MB of memory. Measured on two cores, the engine then commits a third more
+events a second with SQLite and a fifth more with PostgreSQL.
 """,
     ),
     cfg.StrOpt("user", help="User to log in as, with ``password``."),
