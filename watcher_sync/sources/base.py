@@ -2,13 +2,12 @@
 """The base class of sources: a source is a configured driver that brings events in and returns acknowledgements.
 
 A driver is a class that an entry point in the group ``watcher_sync.sources`` names. An instance of it is one
-``[source_<name>]`` section. The engine calls it from the engine's threads; the source emits from its own threads.
+``[source_<name>]`` section. The engine's threads call it; it emits from its own threads.
 
 What a source guarantees:
 
 * It never drops an event. What it cannot decode it emits with ``undecodable`` set.
-* It acknowledges to its transport only what the engine acked. At-least-once is enough: the model's ordering guard
-  makes redelivery harmless.
+* It acknowledges only what the engine acked. At-least-once is enough: the ordering guard makes redelivery harmless.
 * It reconnects by itself, without a limit, with jittered back-off. ``start`` returns soon, connected or not.
 * The events of one ``emit`` stay in order, and so do two calls of ``emit`` by one thread.
 """

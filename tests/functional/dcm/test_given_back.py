@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages that come again, because somebody gave them back, an answer got lost, or an engine was told to end."""
+"""Messages that are redelivered after a nack, a lost ack, or the stop of an engine."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a stream's messages become, and what becomes of them in the stream."""
+"""The events of a stream's messages, and the state of the messages in the stream."""
 
 from __future__ import annotations
 

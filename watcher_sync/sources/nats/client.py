@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """A NATS connection that receives and acknowledges many messages a second.
 
-nats-py puts each message into an object and a queue, and makes each publish a command of its own. Here the parser
-passes a message directly to its listener, and the acks of a batch are one command. nats-py also writes a PING past
-commands that still wait, so a PONG said nothing about them; here it does.
+nats-py queues each message and makes each publish a command. Here the parser calls the listener directly. The
+acks of a batch are one command. nats-py writes a PING before commands that wait, so its PONG says nothing about
+them. This client writes them first.
 
-This uses private names of nats-py: :data:`_METHODS`, :data:`_ATTRIBUTES`. :func:`check_library` compares them with the
-installed version before each connection. ``doc/source/contributor/decisions/nats-client.rst`` has the figures.
+It uses private names of nats-py, :data:`_METHODS` and :data:`_ATTRIBUTES`. :func:`check_library` compares them with
+the installed version. The decision record ``nats-client`` has the figures.
 
-Guaranteed: messages arrive in their order. What a listener raises goes to the error callback, and the connection
-stays. A message that nats-py passes past the listener closes the connection, so that the server delivers it again.
-For the event loop's thread only.
+Guaranteed: messages arrive in order. An exception of a listener goes to the error callback. A message that bypasses
+its listener closes the connection, so the server redelivers it. For the event loop's thread only.
 """
 
 from __future__ import annotations

@@ -1,18 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """A pull consumer with two requests for a batch open at all times.
 
-The client library's ``fetch`` makes a task and a timer for each message, and one request after the other. Here one
-subscription on an inbox receives everything, and a request is a publish that names the inbox as its reply.
+The client library's ``fetch`` makes a task and a timer for each message. Here one inbox receives everything, and a
+request is a publish that names the inbox as its reply.
 
-The server does not say which request a message answers, so the messages of all open requests are counted together.
-A status message ends a request that is not fulfilled and says what is left of it. A server of the 2.9 series may
-end one without a word, so a request counts for at most a second beyond its time.
+The server does not say which request a message answers, so the messages of all open requests are counted together. A
+status message says what is left of a request that expired. A server of the 2.9 series may end a request without one, so
+a request counts for a second beyond its time.
 
-:attr:`PullConsumer.lost` says why a new consumer is needed: the consumer is gone (409, 503), a request ended without
-a count, or the server was silent for three heartbeats.
-
-Guaranteed: messages are emitted in the order of their arrival, except those that
-:class:`~watcher_sync.sources.nats.isolation.RedeliveryIsolation` isolates. For the event loop's thread only.
+Guaranteed: messages are emitted in the order of their arrival, except isolated ones
+(:mod:`~watcher_sync.sources.nats.isolation`). For the event loop's thread only.
 """
 
 from __future__ import annotations
@@ -67,7 +64,10 @@ class PullConsumer:
         wake: Callable[[], None],
     ) -> None:
         self.lost: str | None = None
-        """Why this consumer cannot be used any more; None while it can."""
+        """Why this consumer cannot be used any more; None while it can.
+
+        It is gone (409, 503), a request ended without a count, or the server was silent for three heartbeats.
+        """
         self.silent = False
         """Whether the server did not answer: then the connection is of no use either."""
         self._connection = connection

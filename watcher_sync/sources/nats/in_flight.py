@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The messages in flight: each one from its delivery until the engine settles it.
 
-Three threads meet here. The event loop's thread delivers and settles. The emitting thread takes what has arrived.
-The engine's thread says what is acked or nacked. Only the queue of arrived messages needs a lock, because the
-emitting thread waits for it. The engine's words pass through a deque; the event loop's thread owns the table of
-reply subjects.
+Three threads meet here. The event loop's thread delivers and settles. The emitting thread takes what has arrived. The
+engine's thread acks and nacks. Only the queue of arrived messages needs a lock, because the emitting thread waits for
+it. Acks and nacks pass through a deque.
 
-Guaranteed: a message is in the queue once, however often it is delivered while it is in flight, and its settlement
-goes to the latest delivery. A settlement of another epoch than the present one is dropped. The server knows a message
-by its sequence only, and in a stream that was created again the same number is another message.
+Guaranteed: a message is in the queue once, however often it is delivered while in flight. Its settlement goes to the
+latest delivery. A settlement of another epoch is dropped: in a stream that was created again the same sequence is
+another message.
 """
 
 from __future__ import annotations

@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Isolation of messages that may end the process, and a slow start after the process has ended.
 
-A message may end the process each time that it is emitted. The server then delivers again everything that was in
-flight, and counts one more delivery for each. Without isolation the neighbours reach ``max_deliveries`` too.
+A message may end the process each time. The server then redelivers everything that was in flight, and counts a delivery
+for each message. Without isolation the neighbours reach ``max_deliveries``, too.
 
-* A message above the limit of deliveries is *isolated*: it is emitted when nothing else is in flight.
-* Isolation is *serial* at the start and after an isolated message: one request for one message, the next request
-  when that message is settled. A message below the limit ends it. The server sends redelivered messages first.
-* A *slow start* limits what is in flight to what was settled, plus a few. A process that ends soon after each
-  start counts up the deliveries of few messages.
+* A message above the limit is *isolated*: it is emitted when nothing else is in flight.
+* Requests are *serial* at the start and after an isolated message: for one message each. A message below the limit
+  ends this. The server sends redelivered messages first.
+* A *slow start* limits what is in flight to what was settled, plus a few.
 
-For the event loop's thread only. ``doc/source/contributor/decisions/redelivery-isolation.rst`` has the figures.
+For the event loop's thread only. The decision record ``redelivery-isolation`` has the figures.
 """
 
 from __future__ import annotations

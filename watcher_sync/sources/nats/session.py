@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The asyncio side of the JetStream driver: connections, the stream and its consumer, settling, the stop.
 
-One thread runs :meth:`Session.run`. It shares with the other threads
-:class:`~watcher_sync.sources.nats.in_flight.InFlight`, the status and :meth:`Session.wake`.
-
-The library's own reconnecting is off. A connection that ends for any reason is closed and replaced, with jittered
-back-off and without a limit; the stream and the consumer are checked each time.
+One thread runs :meth:`Session.run`. The library's own reconnecting is off. The session closes a connection that ends
+and makes another one, with jittered back-off and without a limit. It checks the stream and the consumer each time.
 
 Stop, step by step:
 
@@ -15,7 +12,7 @@ Stop, step by step:
 4. What the emitting thread has not taken is nacked.
 5. The engine settles what it has.
 6. Shortly before the deadline the rest is nacked.
-7. A flush makes sure that the server knows; the connection is closed.
+7. The connection is flushed and closed.
 """
 
 from __future__ import annotations
@@ -266,9 +263,8 @@ class Session:
     async def _clear_requests(self, stream: JetStream) -> None:
         """Have the server remove our last requests, whose inbox is gone, before anything is nacked.
 
-        It does so when it is asked about the consumer. A server of the 2.9 series would deliver what is nacked to a
-        request that is left. It would not miss that message until ack_wait is over, and would deliver the one before
-        its last once more instead.
+        It does so when it is asked about the consumer. A server of the 2.9 series delivers a nacked message to a
+        request that is left, and misses it until ack_wait is over. It redelivers the one before its last instead.
         """
         with suppress(NotReady, TimeoutError):
             async with asyncio.timeout(min(1.0, self._left() / 2)):
@@ -297,8 +293,8 @@ class Session:
     async def _poll_backlog(self, stream: JetStream, handle: ConsumerHandle, consumer: PullConsumer) -> None:
         """Ask for the backlog every few seconds, and notice when the consumer was replaced.
 
-        While much is pending, the numbers of the messages say it. A server of the 2.9 series that is asked in the
-        middle of a large file counts the rest of it again with every message from then on.
+        While much is pending, the numbers of the messages say it, and the server is not asked. One of the 2.9 series
+        that is asked in the middle of a large file counts its rest again with every message.
         """
         asked_at = time.monotonic()
         while True:

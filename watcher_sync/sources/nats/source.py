@@ -2,15 +2,13 @@
 """The driver ``nats_jetstream``: a source of CloudEvents from a JetStream stream.
 
 Every message becomes one event. Its ``channel`` is the NATS subject. Its ``sequence`` is (creation time of the stream
-in microseconds, sequence in the stream), which orders messages across a stream that was created again, too.
+in microseconds, sequence in the stream), so a stream that was created again is newer.
 
-Threads: ``source-<name>`` runs the event loop and owns the connection. ``source-<name>-emit`` decodes messages and
-emits them; the engine may block it, which is the back-pressure. The engine's thread queues what it acked and nacked
-and wakes the loop.
+Threads: ``source-<name>`` runs the event loop and owns the connection. ``source-<name>-emit`` decodes and emits; the
+engine may block it, which is the back-pressure. The engine's thread queues acks and nacks and wakes the loop.
 
-Acks have no answer. A lost one means a redelivery, which the model's ordering guard makes harmless. The source extends
-the ack deadline of messages in flight three times within ack_wait. A message above max_deliveries is emitted as
-undecodable; from half of that on it is emitted alone (:mod:`~watcher_sync.sources.nats.isolation`).
+Acks have no answer. A lost ack means a redelivery, which the ordering guard makes harmless. The source extends the ack
+deadline of messages in flight. A message above max_deliveries is emitted as undecodable.
 """
 
 from __future__ import annotations

@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stream and the consumer that a JetStream source reads: found, held against what is needed, or made.
+"""The stream and the consumer that a JetStream source reads: found or created, and checked.
 
-JetStream's administration is requests with JSON in them; here are the five that a reader needs, typed to the
-few fields that it looks at, so that every server from 2.9 on will do.
+JetStream's administration is JSON requests. Here are the five that a reader needs, with the fields that it checks.
+Every server from 2.9 on is supported.
 
-Guaranteed: a stream that exists is never changed, and neither is a consumer. One that does not fit is named in
-:class:`NotReady` with each field that is wrong. Making is idempotent: several engines that start at once end
-with one stream and one consumer.
+Guaranteed: an existing stream or consumer is never changed. :class:`NotReady` names each field of a consumer that does
+not fit. Creating is idempotent: several engines end with one stream and one consumer.
 
-What the epoch is for: sequences begin at 1 again when a stream is deleted and made anew. With the stream's
-creation time before the sequence, what comes from the new stream is newer than all of the old one's.
+The epoch is the stream's creation time. Sequences begin at 1 again when a stream is created again; with the epoch
+before the sequence, every event of the new stream is newer.
 
-Source: NATS JetStream wire API reference. To be used in the thread of the connection's event loop.
+Source: NATS JetStream wire API reference. For the event loop's thread only.
 """
 
 from __future__ import annotations
@@ -34,15 +33,15 @@ _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 class NotReady(Exception):
-    """There is nothing to read from yet; the message says what is missing or wrong, for a person."""
+    """The stream or the consumer cannot be read yet; the message says why, for a person."""
 
 
 class NoAnswer(NotReady):
-    """JetStream was asked and did not answer in time: the connection is not to be trusted any more."""
+    """JetStream did not answer in time: the connection is of no use any more."""
 
 
 class ConsumerSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What a source is configured to read."""
+    """The stream and the consumer as the configuration wants them."""
 
     stream: str
     subject: str
@@ -60,7 +59,7 @@ class ConsumerSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConsumerHandle(msgspec.Struct, frozen=True, kw_only=True):
-    """A stream and a consumer that were found fit."""
+    """A stream and a consumer that fit the specification."""
 
     epoch: int
     """When the stream was created, in microseconds since 1970."""
@@ -75,7 +74,7 @@ class Backlog(msgspec.Struct, frozen=True):
 
     consumer_created: str
     pending: int
-    """Messages that were never delivered yet."""
+    """Messages that were never delivered."""
     redelivered: int
     """Messages that were delivered more than once and are not acknowledged."""
 
@@ -126,7 +125,7 @@ class JetStream:
         self._timeout = timeout
 
     async def attach(self) -> ConsumerHandle:
-        """Find the stream and the consumer, or make them as far as that is ours to do.
+        """Find the stream and the consumer, or create them as the configuration allows.
 
         :raises NotReady: when one is missing or does not fit.
         :raises NoAnswer: when JetStream does not answer.
@@ -147,7 +146,7 @@ class JetStream:
     async def backlog(self) -> Backlog | None:
         """How far behind the consumer is; None when it is gone.
 
-        :raises NotReady: when JetStream does not answer, or refuses to tell.
+        :raises NotReady: when JetStream does not answer, or refuses.
         """
         info = await self._consumer_info()
         if info.error is not None:

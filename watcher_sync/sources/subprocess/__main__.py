@@ -2,7 +2,7 @@
 """The driver's process: the child, which the engine starts with two pipes.
 
 The main thread reads the engine's commands. A second one sends the driver's status. A third one ends the process when
-the engine was silent for too long: a frozen engine must not withhold events in flight from other engines.
+the engine is silent: a frozen engine must not withhold events in flight from other engines.
 
 The process ignores signals, which a terminal and systemd send to every process. It stops when the engine says so.
 """

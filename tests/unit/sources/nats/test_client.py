@@ -18,7 +18,7 @@ from watcher_sync.sources.nats.client import DirectClient, Message, UnsupportedC
 
 
 class Wire:
-    """A server of a few words, and what it was told after the greeting."""
+    """A server with a few commands, and the commands that it received after the greeting."""
 
     def __init__(self) -> None:
         self.lines: list[bytes] = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was delivered often is handed over alone, and what came beside it is delivered once."""
+"""A message that was delivered often is emitted alone, and its neighbours are delivered once."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_what_is_left_of_a_request_that_ended_without_a_word_is_not_counted(
     assert pulled.line.asked == [BATCH] * 3, "nine and ten are asked for"
     monkeypatch.setattr(time, "monotonic", lambda: now + EXPIRES_SECONDS + 2)
     pulled.ask()
-    assert pulled.line.asked == [BATCH] * 4, "nobody answers the nine any more"
+    assert pulled.line.asked == [BATCH] * 4, "the nine are not counted any more"
     monkeypatch.setattr(time, "monotonic", lambda: now + 2 * EXPIRES_SECONDS)
     pulled.ask()
     assert pulled.line.asked == [BATCH] * 5
