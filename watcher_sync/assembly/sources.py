@@ -54,7 +54,7 @@ def _maker(conf: cfg.ConfigOpts, store: Store | None, name: str, drivers: dict[s
     cls(name, conf)  # thrown away: whether it can be made as configured
 
     def make() -> Source:
-        if cls.supports_subprocess and conf[f"source_{name}"].own_process:
+        if cls.supports_subprocess and conf[f"source_{name}"].run_in_subprocess:
             return SubprocessSource(cls, name, conf, most=intake.most_in_hand(conf))
         return cls(name, conf, cursor=store.cursors().get(name) if store is not None else None)
 

@@ -35,7 +35,7 @@ def test_a_database_outage_loses_nothing_has_nothing_delivered_again_and_is_aske
         url = sa.make_url(own_postgresql.url).set(port=proxy.port)
         made.options["database.connection"] = url.render_as_string(hide_password=False)
         engine = made.engine(made.config())
-        engine.wait_for_log("source dcm: listening")
+        engine.wait_for_log("source dcm: connected")
         workers, head = engine.workers, made.head()
         with flowing(dcm, flow.messages, rate=rate):
             wait_until(lambda: made.head() > head + 100, what="load")
@@ -75,15 +75,15 @@ def test_after_a_kill_of_the_nats_server_under_load_there_is_a_commit_within_two
     made = site(sqlite_url, source_dcm__ack_wait=2)
     flow.make_rows(made)
     engine = made.engine(made.config())
-    engine.wait_for_log("source dcm: listening")
+    engine.wait_for_log("source dcm: connected")
     pauses = []
     with flowing(dcm, flow.messages, rate=500, surely=True) as done:
         for _ in range(3):
             head = made.head()
             wait_until(lambda head=head: made.head() > head + 200, what="load")
-            lost = engine.logged("trying again until it works")
+            lost = engine.logged("source dcm: disconnected: ")
             own_nats.kill()
-            wait_until(lambda lost=lost: engine.logged("trying again until it works") > lost, what="the loss")
+            wait_until(lambda lost=lost: engine.logged("source dcm: disconnected: ") > lost, what="the loss")
             head = made.head()
             own_nats.start()
             returned = time.monotonic()
