@@ -69,7 +69,7 @@ def make_context(conf: cfg.ConfigOpts, store: Store, dispatcher: Dispatcher, vie
     """What the reconcilers of one process work with."""
     return Context(
         store=store,
-        writes=DirectWriter(store, dispatcher, lambda: float(conf.engine.parked_time)),
+        writes=DirectWriter(store, dispatcher, lambda: float(conf.engine.parked_ttl)),
         dispatcher=dispatcher,
         operations=Operations(
             OperationLeases(store.engine, store.tables), "vnf_instance", lambda: float(conf.operations.lease_time)

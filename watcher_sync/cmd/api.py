@@ -88,8 +88,8 @@ def listen(application: Wsgi, host: str, port: int) -> wsgiref.simple_server.WSG
 
 def _check_address(conf: cfg.ConfigOpts) -> None:
     """:raises ConfigError: when strangers could reach an API that authenticates nobody."""
-    if conf.api.auth_strategy == "noauth" and not conf.api.noauth_beyond_loopback and not is_loopback(conf.api.host):
+    if conf.api.auth_strategy == "noauth" and not conf.api.noauth_allow_remote and not is_loopback(conf.api.host):
         raise ConfigError(
             f"[api] host = {conf.api.host}: with auth_strategy = noauth only a loopback address can be listened on, "
-            "unless noauth_beyond_loopback is set"
+            "unless noauth_allow_remote is set"
         )

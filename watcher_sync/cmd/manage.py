@@ -115,9 +115,7 @@ def _replay(conf: cfg.ConfigOpts) -> None:
     store = open_store(conf)
     events = read_ahead(lambda: read_events(paths, source))
     settings = conf.engine
-    result = replay(
-        store, load_handlers(conf), events, batch_size=settings.batch_size, parked_time=settings.parked_time
-    )
+    result = replay(store, load_handlers(conf), events, batch_size=settings.batch_size, parked_time=settings.parked_ttl)
     _print_result(conf, result)
 
 
@@ -163,7 +161,7 @@ def _quarantine(conf: cfg.ConfigOpts) -> None:
         events = quarantine.events(None if conf.command.all else ids)
         settings = conf.engine
         result = replay_quarantined(
-            store, load_handlers(conf), events, batch_size=settings.batch_size, parked_time=settings.parked_time
+            store, load_handlers(conf), events, batch_size=settings.batch_size, parked_time=settings.parked_ttl
         )
         _print_result(conf, result)
     else:

@@ -19,17 +19,18 @@ OPTS: list[cfg.Opt] = [
 How callers are known.
 
 With ``noauth`` the API serves nobody but callers on the loopback interface, unless
-``noauth_beyond_loopback`` says otherwise.
+``noauth_allow_remote`` says otherwise.
 
 Related options:
 
-* ``noauth_beyond_loopback``
+* ``noauth_allow_remote``
 * the section ``[keystone_authtoken]``
 """,
     ),
     cfg.BoolOpt(
-        "noauth_beyond_loopback",
+        "noauth_allow_remote",
         default=False,
+        deprecated_name="noauth_beyond_loopback",
         help="""
 Serve other machines without any authentication.
 
@@ -76,9 +77,10 @@ number of threads: the rest is what serves ordinary requests.
 """,
     ),
     cfg.FloatOpt(
-        "stream_life",
+        "stream_max_age",
         default=600.0,
         min=1,
+        deprecated_name="stream_life",
         help="""
 Seconds after which an event stream is ended by the server.
 
@@ -93,10 +95,11 @@ The client connects again with the id of the last event it saw and misses nothin
         help="Seconds of silence after which an event stream carries a heartbeat.",
     ),
     cfg.FloatOpt(
-        "follow_interval",
+        "feed_poll_interval",
         default=0.1,
         min=0.01,
         max=1,
+        deprecated_name="follow_interval",
         help="""
 Seconds between two looks at the journal while somebody waits for events.
 

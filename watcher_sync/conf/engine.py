@@ -76,11 +76,12 @@ Must be the same for all engines of a group.
 """,
     ),
     cfg.FloatOpt(
-        "follow_interval",
+        "journal_poll_interval",
         default=0.5,
         min=0.05,
         max=60,
         mutable=True,
+        deprecated_name="follow_interval",
         help="""
 Seconds between two looks at the journal of a replica that has nothing else to do: a standby's, or an
 idle engine's beside other writers.
@@ -97,10 +98,11 @@ by then was not acknowledged and is delivered again.
 """,
     ),
     cfg.FloatOpt(
-        "parked_time",
+        "parked_ttl",
         default=3600,
         min=1,
         mutable=True,
+        deprecated_name="parked_time",
         help="""
 Seconds that an event waits for the entity it speaks of. After that it is counted as expired and dropped
 with one warning.

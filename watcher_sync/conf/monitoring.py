@@ -43,10 +43,11 @@ A stale source makes ``/readyz`` and the API's ``/healthcheck`` answer 503. Has 
 """,
     ),
     cfg.FloatOpt(
-        "silent_after",
+        "idle_after",
         default=0.0,
         min=0,
         mutable=True,
+        deprecated_name="silent_after",
         help="""
 Seconds after which a connected source is stale because no event came in; 0 lets it be silent for ever.
 

@@ -70,15 +70,16 @@ for it. Can be changed by SIGHUP.
         help="""
 Failures in a row after which a scope is left alone for a while. Can be changed by SIGHUP.
 
-Related options: ``breaker_time``.
+Related options: ``breaker_reset_timeout``.
 """,
     ),
     cfg.FloatOpt(
-        "breaker_time",
+        "breaker_reset_timeout",
         default=60,
         min=0.1,
         max=3600,
         mutable=True,
+        deprecated_name="breaker_time",
         help="""
 Seconds that a failing scope is left alone at first. The time doubles with each further failure, up to an
 hour, and is this again after a success.

@@ -81,7 +81,7 @@ class ConsumeLoop:
     def follow_if_due(self) -> None:
         """Once an interval: take in what other writers committed."""
         now = time.monotonic()
-        if now - self._last_followed < self._conf.engine.follow_interval:
+        if now - self._last_followed < self._conf.engine.journal_poll_interval:
             return
         self._last_followed = now
         try:

@@ -177,7 +177,7 @@ class Engine:
                     self._dispatcher,
                     tally=self.tally,
                     fence=lambda: self.lease.fence,
-                    parked_time=lambda: float(self.conf.engine.parked_time),
+                    parked_time=lambda: float(self.conf.engine.parked_ttl),
                 )
             except DatabaseUnavailable as exc:
                 self._outage.begins(exc)
@@ -212,7 +212,7 @@ class Engine:
                     announced = True
                 self._cycle.follow()
                 self._outage.ends()
-                pause = float(self.conf.engine.follow_interval)
+                pause = float(self.conf.engine.journal_poll_interval)
             except DatabaseUnavailable as exc:
                 self._outage.begins(exc)
                 pause = FIRST_RETRY
@@ -259,7 +259,7 @@ class Engine:
     def _loop(self, work: ConsumeLoop, signs: LastSeenWriter) -> None:
         """Take and commit until told to stop or the lease is lost."""
         while not self._ending.asked.is_set() and not self._ending.lost.is_set():
-            if not work.step(timeout=min(0.5, self.conf.engine.follow_interval)):
+            if not work.step(timeout=min(0.5, self.conf.engine.journal_poll_interval)):
                 work.follow_if_due()
             signs.persist_if_due()
 

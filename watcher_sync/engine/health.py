@@ -48,6 +48,6 @@ def stale_sources(engine: Engine, now: datetime.datetime) -> dict[str, str]:
     """Source -> why it is stale, empty for a fresh one; by the limits of ``[monitoring]``."""
     group = engine.conf.monitoring
     return {
-        row.source: trouble_of(row, now, stale_after=group.stale_after, silent_after=group.silent_after)
+        row.source: trouble_of(row, now, stale_after=group.stale_after, idle_after=group.idle_after)
         for row in engine.source_rows()
     }
