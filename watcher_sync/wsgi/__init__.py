@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """The applications for WSGI servers.
 
-``api`` ``watcher_sync.wsgi.api:application``: the REST API
+``api``  ``watcher_sync.wsgi.api:application``: the REST API
 """
