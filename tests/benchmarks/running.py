@@ -56,7 +56,7 @@ def running_engine(place: Place) -> Iterator[Engine]:
 
 def counted(engine: Engine) -> tuple[int, int]:
     """Events that were committed, and events that were put into quarantine."""
-    outcomes = list(engine.tally.outcomes.items())
+    outcomes = list(engine.stats.outcomes.items())
     bad = sum(count for (_, outcome), count in outcomes if outcome is Outcome.QUARANTINED)
     return sum(count for _, count in outcomes) - bad, bad
 

@@ -106,8 +106,8 @@ def test_a_source_that_is_configured_wrong_and_one_that_cannot_tell(site: Instal
     site.options["engine.enabled_sources"] = "file"
     site.options |= {"source_file.driver": "replay", "source_file.paths": tmp_path}
     status, found = checked(site)
-    assert (status, found["Sources"]) == (0, (0, "The driver cannot tell: file"))
-    assert found["Nova's notifications"] == (0, "No enabled source listens to Nova.")
+    assert (status, found["Sources"]) == (0, (0, "The driver has no probe: file"))
+    assert found["Nova's notifications"] == (0, "No enabled source receives Nova's notifications.")
     site.options["source_file.driver"] = "smoke"
     assert checked(site)[1]["Sources"][0] == 2
     site.options["engine.enabled_sources"] = ""

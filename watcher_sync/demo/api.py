@@ -12,9 +12,7 @@ from typing import Final, Self
 
 from oslo_config import cfg
 
-from watcher_sync.api.app import make_application
-from watcher_sync.assembly.on_demand import SyncOnDemand
-from watcher_sync.assembly.store import open_store
+from watcher_sync.assembly.api import assemble
 from watcher_sync.cmd.api import listen
 from watcher_sync.exceptions import ConfigError
 
@@ -26,8 +24,7 @@ class ServedApi:
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         """:param conf: the port that is wanted is ``[api] port``."""
-        store = open_store(conf)
-        application = make_application(conf, store, SyncOnDemand(conf, store))
+        application = assemble(conf)
         try:
             self._server = listen(application, _HOST, conf.api.port)
         except ConfigError:

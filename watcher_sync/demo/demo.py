@@ -210,7 +210,7 @@ class _Demo:
         snapshot = self._reader.load().snapshot()
         differences = list(compare(truth, snapshot, ignored=_UNTOLD)) + self._kubernetes.differences(snapshot)
         entities = {kind: snapshot.count(kind) for kind in snapshot.kinds if snapshot.count(kind)}
-        outcomes = self._engine.tally.as_dict()
+        outcomes = self._engine.stats.as_dict()
         quarantined = Quarantine(self._reader).count()
         published = self._cloud.published + self._dcm.published
         repeated, poisoned = self._cloud.repeated + self._dcm.repeated, self._cloud.poisoned + self._dcm.poisoned

@@ -41,7 +41,7 @@ class Watch:
 
         One that is parked may be taken up by this engine, which counts it again, or by the API's process.
         """
-        outcomes = self._engine.tally.outcomes
+        outcomes = self._engine.stats.outcomes
         return sum(n for (name, _), n in list(outcomes.items()) if source is None or name == source)
 
     def figures(
@@ -71,7 +71,7 @@ class Watch:
             rate=(committed - before) / (now - then) if now > then else 0.0,
             published=published,
             committed=committed,
-            outcomes=self._engine.tally.as_dict(),
+            outcomes=self._engine.stats.as_dict(),
             counts={kind: snapshot.count(kind) for kind in sorted(snapshot.kinds)},
             seq=snapshot.generation,
             sources=self._engine.source_status(),

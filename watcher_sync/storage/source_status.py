@@ -101,11 +101,11 @@ def record_full_sync(engine: sa.Engine, source: str, at: datetime.datetime) -> b
         return bool(connection.execute(change).rowcount)
 
 
-def trouble_of(row: SourceRow, now: datetime.datetime, *, stale_after: float, silent_after: float = 0) -> str:
+def trouble_of(row: SourceRow, now: datetime.datetime, *, stale_after: float, idle_after: float = 0) -> str:
     """Why a source is stale, in one line; empty while it is fresh.
 
     :param stale_after: seconds without a connection, or without news from the engine, that are borne.
-    :param silent_after: seconds without an event that are borne; 0: as many as there may be.
+    :param idle_after: seconds without an event that are borne; 0: as many as there may be.
     """
     if (unheard := (now - row.updated_at).total_seconds()) > stale_after:
         return f"no engine has told of it for {unheard:.0f} s"
@@ -115,6 +115,6 @@ def trouble_of(row: SourceRow, now: datetime.datetime, *, stale_after: float, si
         if (down := (now - row.since).total_seconds()) > stale_after:
             return f"{row.state} for {down:.0f} s" + (f": {row.detail}" if row.detail else "")
         return ""
-    if silent_after and (silent := (now - (row.last_event_at or row.since)).total_seconds()) > silent_after:
+    if idle_after and (silent := (now - (row.last_event_at or row.since)).total_seconds()) > idle_after:
         return f"connected, but no event for {silent:.0f} s"
     return ""

@@ -36,7 +36,7 @@ def test_a_driver_that_is_killed_is_made_anew_and_nothing_is_lost(sqlite_url: st
                 process.kill()
     worked_off(dcm, len(flow.messages))
     assert engine.log.count("its process died, exit status -9") >= 1
-    assert engine.log.count("The source dcm runs again") >= 1
+    assert engine.log.count("source dcm: recovered") >= 1
     assert len(drivers_of(engine)) == 1
     assert engine.terminate()[0] == 0, engine.log[-4000:]
     flow.check(made)

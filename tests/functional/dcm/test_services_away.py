@@ -41,7 +41,7 @@ def test_a_database_outage_loses_nothing_has_nothing_delivered_again_and_is_aske
             wait_until(lambda: made.head() > head + 100, what="load")
             own_postgresql.stop()
             made.store.engine.dispose()
-            engine.wait_for_log("The database is away", 10)
+            engine.wait_for_log("The database is unavailable", 10)
             before = proxy.attempts
             began = time.monotonic()
             passed(OUTAGE)
@@ -60,7 +60,7 @@ def test_a_database_outage_loses_nothing_has_nothing_delivered_again_and_is_aske
         assert dcm.consumer().delivered.consumer_seq == len(flow.messages), "some were delivered again"
         assert 1 <= attempts < away
         assert engine.workers == workers, "the worker did not recover, it was replaced"
-        assert engine.logged("The database is away") == engine.logged("The database is back") == 1
+        assert engine.logged("The database is unavailable") == engine.logged("The database has recovered") == 1
         assert engine.terminate()[0] == 0, engine.log[-4000:]
         flow.check(made)
         told = sum(row.merged for row in made.rows() if row.event_id.startswith("event-"))

@@ -237,7 +237,7 @@ def test_an_operator_compares_and_repairs_by_hand(site: Installation, server: Ku
     assert json.loads(site.manage("reconcile", "--allow-deletes"))["deleted"] == 3
     assert "edge: 0 differences" in site.manage("reconcile", "-f", "table")
     wrong = site.run("watcher-sync-manage", "reconcile", "nowhere")
-    assert (wrong.returncode, "nowhere: no such scope; there are edge" in wrong.stderr) == (2, True)
+    assert (wrong.returncode, "nowhere: no such scope; the scopes are edge" in wrong.stderr) == (2, True)
     server.stop()
     dead = site.run("watcher-sync-manage", "reconcile")
     assert (dead.returncode, "the cluster edge cannot be listed" in dead.stderr) == (1, True)

@@ -65,7 +65,7 @@ def test_sources_that_a_group_has_no_more_are_forgotten_and_other_groups_are_not
     ],
 )
 def test_a_source_is_stale_without_news_without_connection_or_without_events(given, trouble):
-    assert trouble_of(row(**given), NOON, stale_after=60, silent_after=600) == trouble
+    assert trouble_of(row(**given), NOON, stale_after=60, idle_after=600) == trouble
 
 
 def test_a_silent_source_is_fresh_where_nothing_else_is_asked_for():

@@ -150,7 +150,7 @@ def test_a_cut_stream_goes_on_without_gap_or_repetition(feed, cycle, events, new
 
 
 def test_a_stream_over_http_ends_when_its_life_does(client, conf, truth, news):
-    conf.set_override("stream_life", 1.0, group="api")
+    conf.set_override("stream_max_age", 1.0, group="api")
     result = client.simulate_get("/v1/events", params={"since": 0}, headers=STREAM)
     assert result.headers["content-type"].startswith("text/event-stream")
     assert [seq for seq, _, _ in parsed(result.content)] == [seq for seq, _, _ in news()]

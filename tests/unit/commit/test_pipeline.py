@@ -15,7 +15,7 @@ from tests.simulated import telling, told
 from tests.unit.engine.conftest import Spoken, until
 from watcher_sync.commit.cycle import Batch, CommitCycle
 from watcher_sync.commit.pipeline import Pipeline
-from watcher_sync.engine.intake import JOINED, most_in_hand
+from watcher_sync.engine.intake import JOINED_BATCHES, max_in_hand
 from watcher_sync.exceptions import DatabaseUnavailable, LeaseHeld
 from watcher_sync.model.changes import Upsert
 
@@ -165,12 +165,12 @@ def test_a_pressed_engine_joins_batches_and_acks_everything_in_order(small, run,
     running = run(source)
     for start in range(0, 200, 10):
         source.say(*many(200)[start : start + 10])
-        assert until(lambda start=start: len(source.acked) > start - most_in_hand(small))
+        assert until(lambda start=start: len(source.acked) > start - max_in_hand(small))
     assert until(lambda: len(source.acked) == 200)
     assert sorted(source.acked) == sorted(f"event-{n}" for n in range(200))
     assert store.cursors()["spoken"] in source.acked
-    assert running.engine.tally.commits < 100
-    assert running.engine.tally.batch_events.sum == 200
+    assert running.engine.stats.commits < 100
+    assert running.engine.stats.batch_events.sum == 200
 
 
 def test_no_more_than_four_batches_are_joined(small, run, store):
@@ -181,7 +181,7 @@ def test_no_more_than_four_batches_are_joined(small, run, store):
     run(source)
     source.say(*[told(number, instance(f"i{number}")) for number in range(100)])
     assert until(lambda: len(source.acked) == 100)
-    assert max(sizes) == 2 * JOINED == 8
+    assert max(sizes) == 2 * JOINED_BATCHES == 8
 
 
 @pytest.mark.slow
@@ -223,7 +223,7 @@ def test_a_pressed_engine_that_says_it_is_ready_again_needs_no_idle_moment_for_i
         return plain(commit)
 
     store.prepare = prepare
-    running.engine._outage.begins(DatabaseUnavailable("a moment"))
+    running.engine._database_health.mark_unavailable(DatabaseUnavailable("a moment"))
     source.say(*many(60))
     assert until(lambda: len(source.acked) == 60)
     assert ready[-1] is True

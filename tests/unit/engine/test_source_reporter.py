@@ -7,7 +7,8 @@ import sqlalchemy as sa
 
 from tests.unit.engine.conftest import Spoken, until
 from watcher_sync.commit.stats import CommitStats
-from watcher_sync.engine.housekeeping import RetentionWorker, SourceReporter
+from watcher_sync.engine.retention import RetentionWorker
+from watcher_sync.engine.source_reporter import SourceReporter
 from watcher_sync.engine.supervision import Supervisor
 from watcher_sync.sources.base import SourceState
 from watcher_sync.storage.source_status import SourceRow, list_sources, write_sources
@@ -75,12 +76,14 @@ def _fields(row):
 
 def test_a_database_that_is_known_to_be_away_is_left_in_peace(conf, store):
     away = [True]
-    purger = RetentionWorker(conf, store, CommitStats(), away=lambda: away[0])
-    reporter = SourceReporter(conf, store, {"a": Supervisor("a", Spoken, lambda source: None)}, away=lambda: away[0])
-    purger.count()
+    worker = RetentionWorker(conf, store, CommitStats(), is_unavailable=lambda: away[0])
+    reporter = SourceReporter(
+        conf, store, {"a": Supervisor("a", Spoken, lambda source: None)}, is_unavailable=lambda: away[0]
+    )
+    worker.count()
     reporter.report()
-    assert (purger.kept, states(store)) == (None, {})
+    assert (worker.stored_counts, states(store)) == (None, {})
     away[0] = False
-    purger.count()
+    worker.count()
     reporter.report()
-    assert (purger.kept.quarantined, states(store)) == (0, {"a": "starting"})
+    assert (worker.stored_counts.quarantined, states(store)) == (0, {"a": "starting"})

@@ -112,7 +112,7 @@ class Sources(_Backend):
         found = {
             row.source: trouble
             for row in rows
-            if (trouble := trouble_of(row, now, stale_after=limits.stale_after, silent_after=limits.silent_after))
+            if (trouble := trouble_of(row, now, stale_after=limits.stale_after, idle_after=limits.idle_after))
         }
         if found:
             details = "; ".join(f"{source}: {trouble}" for source, trouble in found.items())

@@ -139,7 +139,7 @@ class DriftList:
 def _document(service: Service, row: SourceRow) -> dict[str, Any]:
     now = datetime.datetime.now(datetime.UTC)
     monitoring = service.conf.monitoring
-    trouble = trouble_of(row, now, stale_after=monitoring.stale_after, silent_after=monitoring.silent_after)
+    trouble = trouble_of(row, now, stale_after=monitoring.stale_after, idle_after=monitoring.idle_after)
     last = row.last_event_at
     return {
         **msgspec.structs.asdict(row),

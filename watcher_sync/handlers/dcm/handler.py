@@ -71,7 +71,7 @@ through entry points in ``watcher_sync.service_types``. A quarantined event can 
         "unknown_instance",
         default="park",
         choices=[
-            ("park", "The event waits until the instance is made, for ``[engine] parked_time``; then it expires."),
+            ("park", "The event waits until the instance is made, for ``[engine] parked_ttl``; then it expires."),
             ("create", "The instance is made from the event, with its service type and its provider."),
             ("ignore", "The event is counted as ignored."),
         ],
