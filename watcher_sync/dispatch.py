@@ -31,7 +31,7 @@ LOG = logging.getLogger(__name__)
 
 NAMESPACE = "watcher_sync.handlers"
 
-_REMEMBERED = 4096
+_MAX_CACHED_TYPES = 4096
 """Event types come from outside: remember so many answers at most."""
 
 
@@ -96,19 +96,19 @@ class Dispatcher:
                 table[pattern] = Entry(pattern, method or "", plugin, call)
         ordered = sorted(patterns.values(), key=lambda e: (-len(e.pattern), e.pattern))
         self._patterns = [(_compiled(entry.pattern), entry) for entry in ordered]
-        self._answers: dict[str, Entry | None] = {}
+        self._cache: dict[str, Entry | None] = {}
 
     def find(self, event_type: str) -> Entry | None:
         """The entry that an event of this type goes to, or None where nobody wants it. O(1) once seen."""
         try:
-            return self._answers[event_type]
+            return self._cache[event_type]
         except KeyError:
             pass
         entry = self._exact.get(event_type)
         if entry is None:
             entry = next((e for match, e in self._patterns if match.match(event_type)), None)
-        if len(self._answers) < _REMEMBERED:
-            self._answers[event_type] = entry
+        if len(self._cache) < _MAX_CACHED_TYPES:
+            self._cache[event_type] = entry
         return entry
 
     def table(self) -> Iterator[Entry]:

@@ -148,7 +148,7 @@ class Kind:
         self.references = references
         self.derived = derived
         self.last_seen_field = last_seen_field
-        self.implied = issubclass(cls, Placeholder)
+        self.is_placeholder = issubclass(cls, Placeholder)
         self.fields: dict[str, Field] = {field.name: field for field in _fields_of(cls)}
         self.public = ("id", *self.fields)
         facets = dict.fromkeys([anchor, *(f.facet for f in self.fields.values() if f.facet)])
@@ -157,12 +157,12 @@ class Kind:
         self.facet_fields: dict[str, tuple[str, ...]] = {
             facet: tuple(f.name for f in self.fields.values() if f.facet == facet) for facet in self.facets
         }
-        self.derived_alone = tuple(d for d in derived if d.alone and not self.implied)
+        self.derived_from_self = tuple(d for d in derived if d.alone and not self.is_placeholder)
         """What follows from the entity alone, and is computed with every write."""
-        self.derived_settled = tuple(d for d in derived if d not in self.derived_alone)
+        self.derived_from_others = tuple(d for d in derived if d not in self.derived_from_self)
         """What follows from other entities too, and is settled after the event."""
-        reads = [d.reads for d in self.derived_settled]
-        self.settled_reads = frozenset().union(*reads) if all(reads) else frozenset(self.fields)
+        reads = [d.reads for d in self.derived_from_others]
+        self.others_reads = frozenset().union(*reads) if all(reads) else frozenset(self.fields)
         """The own fields whose change calls for settling."""
         self.no_versions: tuple[Version, ...] = (NEVER,) * len(self.facets)
         self.anchor_position = self.facet_position[anchor]
@@ -184,7 +184,7 @@ class Kind:
         self.has_weak_references = any(not r.implies for r in references)
         """Whether a change of any field concerns entities that it refers to."""
         renamed = any(f.encode_name != f.name for f in msgspec.structs.fields(cls))
-        self.is_standalone = not (self.implied or references or self.derived_settled or renamed)
+        self.is_standalone = not (self.is_placeholder or references or self.derived_from_others or renamed)
         """Whether it refers to no other entity and nothing of it follows from one: :meth:`make` makes it whole."""
         follows = [follow for d in derived for follow in d.follows]
         read = (field for d in derived for field in d.reads)
@@ -252,11 +252,11 @@ class Kind:
                 known[name] = msgspec.convert(text, datetime.datetime)
         return known
 
-    def to_json(self, entity: Entity, heard: datetime.datetime | None = None) -> dict[str, Any]:
+    def to_json(self, entity: Entity, last_seen: datetime.datetime | None = None) -> dict[str, Any]:
         """The entity's public fields, in declared order, ready to be encoded."""
         document = {name: getattr(entity, name) for name in self.public}
-        if self.last_seen_field is not None and heard is not None:
-            document[self.last_seen_field] = heard
+        if self.last_seen_field is not None and last_seen is not None:
+            document[self.last_seen_field] = last_seen
         return document
 
 

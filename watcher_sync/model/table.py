@@ -118,7 +118,7 @@ class Index:
     def ids(self, value: str) -> set[str]:
         """The ids with this value; not to be kept or changed. O(1)."""
         bucket = self._buckets.get(value)
-        return bucket[1] if bucket is not None else _NOBODY
+        return bucket[1] if bucket is not None else _NO_IDS
 
     def add_all(self, value: str, entity_ids: Iterable[str]) -> None:
         """The entities have the value from now on."""
@@ -152,7 +152,7 @@ class Index:
         return ids
 
 
-_NOBODY: set[str] = set()
+_NO_IDS: set[str] = set()
 
 
 def index_values(value: object) -> tuple[str, ...]:

@@ -89,13 +89,13 @@ class Transaction:
         self.kinds = model.kinds
         self._kinds = model.kinds.by_name
         self.base_generation = model.generation if on is None else on.head
-        self.heard: dict[str, dict[str, datetime.datetime]] = {}
+        self.seen: dict[str, dict[str, datetime.datetime]] = {}
         self._now = (now or _utcnow)()
         self._staged: dict[Key, Staged] = {}
         self.indexes = IndexOverlay()
         """What the batch did to the model's indexes so far."""
         self._undo: list[tuple[Key, Staged | None]] = []
-        self._unsettled: dict[Key, None] = {}
+        self._outdated: dict[Key, None] = {}
 
     @property
     def head(self) -> int:
@@ -140,10 +140,10 @@ class Transaction:
         :raises InvalidEvent: a change names an unknown kind, field or a value of a wrong type.
         :raises NotYet: a change writes facets of an entity that was never declared.
         """
-        heard: list[Seen] = []
+        seen: list[Seen] = []
         outcome: Outcome | None = None
         self._undo.clear()
-        self._unsettled.clear()
+        self._outdated.clear()
         try:
             for change in changes:
                 if isinstance(change, Upsert):
@@ -151,18 +151,18 @@ class Transaction:
                 elif isinstance(change, Delete):
                     result = self._delete(event, change)
                 else:
-                    self._check_heard(change)
-                    heard.append(change)
+                    self._check_seen(change)
+                    seen.append(change)
                     continue
                 if outcome is None or _RANK[result] < _RANK[outcome]:
                     outcome = result
-            while self._unsettled:
-                self._settle(event, *self._unsettled.popitem()[0])
+            while self._outdated:
+                self._derive_from_others(event, *self._outdated.popitem()[0])
         except BaseException:
-            self._put_back()
+            self._roll_back()
             raise
-        for sign in heard:
-            known = self.heard.setdefault(sign.kind, {})
+        for sign in seen:
+            known = self.seen.setdefault(sign.kind, {})
             if sign.id not in known or known[sign.id] < sign.time:
                 known[sign.id] = sign.time
         return outcome if outcome is not None else Outcome.IGNORED
@@ -207,7 +207,11 @@ class Transaction:
             return Outcome.APPLIED
         if values:
             kind.check_values(values)
-        if declares and kind.implied and (entity is None or _flag(entity, "discovered") or _flag(entity, "gone")):
+        if (
+            declares
+            and kind.is_placeholder
+            and (entity is None or _flag(entity, "discovered") or _flag(entity, "gone"))
+        ):
             values["discovered"] = values["gone"] = False
         self._write(event, kind, change.id, entity, values, tuple(fresh))
         return Outcome.APPLIED
@@ -230,7 +234,7 @@ class Transaction:
                 return Outcome.STALE
         # What else was known of it goes with it: should the id come back, it begins anew.
         new_versions = (*kind.no_versions[:anchor], change.version, *kind.no_versions[anchor + 1 :])
-        if kind.implied and entity is not None:
+        if kind.is_placeholder and entity is not None:
             blank = {name: kind.defaults[name] for names in kind.facet_fields.values() for name in names}
             self._write(event, kind, change.id, entity, {**blank, "discovered": False, "gone": True}, new_versions)
         else:
@@ -239,11 +243,11 @@ class Transaction:
 
     # What follows from other entities
 
-    def _settle(self, event: Event, kind_name: str, entity_id: str) -> None:
+    def _derive_from_others(self, event: Event, kind_name: str, entity_id: str) -> None:
         """Make the existence and the derived fields of one entity what the others say."""
         kind = self._kinds[kind_name]
         entity, tombstone = self._current((kind_name, entity_id))
-        if kind.implied:
+        if kind.is_placeholder:
             referred = self._is_referred_to(kind_name, entity_id)
             if entity is None and referred:
                 _check_id(kind_name, entity_id)
@@ -258,7 +262,7 @@ class Transaction:
             return
         values = {
             derived.field: value
-            for derived in kind.derived_settled
+            for derived in kind.derived_from_others
             if (value := derived.compute(self, entity)) != getattr(entity, derived.field)
         }
         if values:
@@ -275,7 +279,7 @@ class Transaction:
         except KeyError:
             raise InvalidEvent(f"{name!r} is no kind of entity") from None
 
-    def _check_heard(self, sign: Seen) -> None:
+    def _check_seen(self, sign: Seen) -> None:
         self._kind(sign.kind)
         if sign.time.tzinfo is None:
             raise InvalidEvent(f"{sign.kind} {sign.id}: a sign of life needs a time with a zone")
@@ -297,7 +301,7 @@ class Transaction:
         seq = self.head + 1
         values["id"], values["seq"], values["versions"] = entity_id, seq, versions
         new = kind.make(values)
-        self._derive_alone(kind, new)
+        self._derive_from_self(kind, new)
         key = (kind.name, entity_id)
         self._undo.append((key, None))
         self._staged[key] = Staged(kind, entity_id, seq, None, new, None, event, 1, _NO_FIELDS)
@@ -319,18 +323,18 @@ class Transaction:
             new: Entity = kind.cls(id=entity_id, seq=seq, versions=versions, **values)
         else:
             new = _replaced(entity, seq=seq, versions=versions, **values)
-        derived = self._derive_alone(kind, new, values if entity is not None else None)
+        derived = self._derive_from_self(kind, new, values if entity is not None else None)
         if derived and entity is not None:  # of a new one, nobody asks what was touched
             values = {**values, **derived}
         self._stage(event, kind, entity_id, old, entity, new, None, values)
 
-    def _derive_alone(self, kind: Kind, new: Entity, written: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def _derive_from_self(self, kind: Kind, new: Entity, written: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Give an entity that nobody else has yet those derived fields that follow from itself; what changed by it.
 
         :param written: the fields that differ from before; None: any may.
         """
         changed: dict[str, Any] = {}
-        for derived in kind.derived_alone:
+        for derived in kind.derived_from_self:
             reads = derived.reads
             if written is not None and reads and written.keys().isdisjoint(reads) and changed.keys().isdisjoint(reads):
                 continue  # one may read what another one gave
@@ -377,19 +381,21 @@ class Transaction:
         if before is None or entity is None or kind.has_weak_references or not kind.indexed_fields.isdisjoint(touched):
             both = before is not None and entity is not None
             self._reindex(kind, entity_id, before, entity, [f for f in kind.indexes if f in touched] if both else None)
-        if kind.implied or (kind.derived_settled and (before is None or not kind.settled_reads.isdisjoint(touched))):
-            self._unsettled[key] = None
+        if kind.is_placeholder or (
+            kind.derived_from_others and (before is None or not kind.others_reads.isdisjoint(touched))
+        ):
+            self._outdated[key] = None
         if kind.name in self.kinds.followers:
-            self._unsettle_followers(kind.name, before, entity)
+            self._mark_followers_outdated(kind.name, before, entity)
 
-    def _unsettle_followers(self, followed: str, *states: Entity | None) -> None:
+    def _mark_followers_outdated(self, followed: str, *states: Entity | None) -> None:
         """Note the entities whose derived fields follow from one, before or after its change."""
         for follower, follow in self.kinds.followers[followed]:
             values = {str(getattr(state, follow.field)) for state in states if state is not None}
             for value in values:
-                self._unsettled.update(((follower, i), None) for i in self.indexed_ids(follower, follow.index, value))
+                self._outdated.update(((follower, i), None) for i in self.indexed_ids(follower, follow.index, value))
 
-    def _put_back(self) -> None:
+    def _roll_back(self) -> None:
         while self._undo:
             key, old = self._undo.pop()
             new = self._staged[key]
@@ -399,7 +405,7 @@ class Transaction:
             else:
                 self._staged[key] = old
                 self._reindex(new.kind, new.id, new.entity, old.entity)
-        self._unsettled.clear()
+        self._outdated.clear()
 
     def _reindex(
         self,
@@ -426,7 +432,7 @@ class Transaction:
             if not reference.implies and not _alike(kind, before, after, reference.field):
                 concerned.update(index_values(now))
             for value in concerned:
-                self._unsettled[reference.kind, value] = None
+                self._outdated[reference.kind, value] = None
 
 
 _replaced = msgspec.structs.replace

@@ -26,7 +26,7 @@ from watcher_sync.wire import json as wire_json
 from watcher_sync.wire.fields import BadEnvelope, Delivery, name_of, parse_time, show, text_of_member
 from watcher_sync.wire.json import BadJson
 
-_USUAL: Final = frozenset(
+_LOWER_CASE_NAMES: Final = frozenset(
     ["specversion", "id", "source", "type", "subject", "time", "datacontenttype", "dataschema", "data"]
 )
 """Names that need not be taken in lower case."""
@@ -34,21 +34,21 @@ _USUAL: Final = frozenset(
 _JSON_TYPE: Final = re.compile(r"\s*(application|text)/([\w.+-]+\+)?json\s*(;.*)?", re.IGNORECASE)
 
 
-def read_structured(document: dict[str, Any], brought: Delivery, body: bytes | None) -> Event:
+def read_structured(document: dict[str, Any], delivery: Delivery, body: bytes | None) -> Event:
     """The event that a decoded document stands for.
 
     :param body: its text; None where the transport had decoded it already.
     :raises BadEnvelope: naming the attribute that is wrong.
     """
     attributes = document
-    if not _USUAL.issuperset(document):
+    if not _LOWER_CASE_NAMES.issuperset(document):
         attributes = {name.lower(): value for name, value in document.items()}
         if len(attributes) != len(document):
             raise BadEnvelope("two attributes have names that differ by case only")
-    return _cloud_event_of(attributes, _cloud_event_data(attributes, body), brought)
+    return _cloud_event_of(attributes, _cloud_event_data(attributes, body), delivery)
 
 
-def read_binary(attributes: Mapping[str, str], body: bytes, brought: Delivery, *, max_size: int) -> Event:
+def read_binary(attributes: Mapping[str, str], body: bytes, delivery: Delivery, *, max_size: int) -> Event:
     """The event that a message with attributes in its headers stands for.
 
     :param attributes: as :func:`binary_attributes` gives them.
@@ -59,7 +59,7 @@ def read_binary(attributes: Mapping[str, str], body: bytes, brought: Delivery, *
         if not _JSON_TYPE.fullmatch(attributes.get("datacontenttype", "application/json")):
             raise BadEnvelope(f"content-type is {show(attributes['datacontenttype'])}, not JSON")
         wire_json.decode(body, max_size=max_size)
-    return _cloud_event_of(attributes, body or None, brought)
+    return _cloud_event_of(attributes, body or None, delivery)
 
 
 def binary_attributes(headers: Mapping[str, str]) -> dict[str, str] | None:
@@ -95,7 +95,7 @@ def structured(attributes: Mapping[str, str], body: bytes) -> bytes:
     return msgspec.json.encode(document)
 
 
-def _cloud_event_of(attributes: Mapping[str, Any], data: Any, brought: Delivery) -> Event:
+def _cloud_event_of(attributes: Mapping[str, Any], data: Any, delivery: Delivery) -> Event:
     """The event of these attributes, their names in lower case."""
     if attributes["specversion"] != "1.0":
         raise BadEnvelope(f"specversion is {show(attributes['specversion'])}, not 1.0")
@@ -107,15 +107,15 @@ def _cloud_event_of(attributes: Mapping[str, Any], data: Any, brought: Delivery)
     return Event(
         id=event_id,
         type=event_type,
-        source=brought.source,
+        source=delivery.source,
         origin=origin,
         subject=subject or "",
         time=None if time is None else parse_time(time, "time"),
         data=data,
-        channel=brought.channel,
-        sequence=brought.sequence,
-        position=brought.position,
-        deliveries=brought.deliveries,
+        channel=delivery.channel,
+        sequence=delivery.sequence,
+        position=delivery.position,
+        deliveries=delivery.deliveries,
     )
 
 

@@ -67,7 +67,7 @@ def read_body(
     """The event that a text stands for.
 
     :param body: one JSON document.
-    :param source: name of the source that brought it.
+    :param source: name of the source that received it.
     :param number: what an envelope without an id is numbered by, a text being the id as it stands; None
         takes a digest of the text.
     :param position: see :class:`~watcher_sync.events.Event`.
@@ -79,16 +79,16 @@ def read_body(
     return _read_body(body, Delivery(source, number, position, deliveries, channel, sequence), max_size)
 
 
-def _read_body(body: bytes, brought: Delivery, max_size: int) -> Event:
+def _read_body(body: bytes, delivery: Delivery, max_size: int) -> Event:
     document: Any = None
     try:
         text = body
         document = wire_json.decode(text, max_size=max_size)
         if type(document) is dict and "oslo.message" in document:
             document, text = _unwrap(document, max_size)
-        return _build(document, brought, text)
+        return _build(document, delivery, text)
     except (BadJson, BadEnvelope) as exc:
-        return _undecodable(body, str(exc), brought, document)
+        return _undecodable(body, str(exc), delivery, document)
 
 
 def read_message(
@@ -111,13 +111,13 @@ def read_message(
     :param headers: of the message; None where it has none. For the rest see :func:`read_body`.
     """
     attributes = cloud_events.binary_attributes(headers) if headers else None
-    brought = Delivery(source, number, position, deliveries, channel, sequence)
+    delivery = Delivery(source, number, position, deliveries, channel, sequence)
     if attributes is None:
-        return _read_body(body, brought, max_size)
+        return _read_body(body, delivery, max_size)
     try:
-        return cloud_events.read_binary(attributes, body, brought, max_size=max_size)
+        return cloud_events.read_binary(attributes, body, delivery, max_size=max_size)
     except (BadJson, BadEnvelope) as exc:
-        return _undecodable(cloud_events.structured(attributes, body), str(exc), brought, attributes)
+        return _undecodable(cloud_events.structured(attributes, body), str(exc), delivery, attributes)
 
 
 def unread(body: bytes, headers: Mapping[str, str] | None, event: Event, reason: str) -> Event:
@@ -143,15 +143,15 @@ def read_document(
 
     What the decoding has lost, a duplicate key above all, cannot be seen any more.
     """
-    brought = Delivery(source, number, position, deliveries)
+    delivery = Delivery(source, number, position, deliveries)
     try:
         wire_json.check_tree(document)
         if type(document) is dict and "oslo.message" in document:
             document, text = _unwrap(document, wire_json.MAX_SIZE)
-            return _build(document, brought, text)
-        return _build(document, brought, None)
+            return _build(document, delivery, text)
+        return _build(document, delivery, None)
     except (BadJson, BadEnvelope) as exc:
-        return _undecodable(_text_of(document), str(exc), brought, document)
+        return _undecodable(_text_of(document), str(exc), delivery, document)
 
 
 def undecodable(
@@ -173,7 +173,7 @@ def undecodable(
     return _undecodable(body, reason, Delivery(source, number, position, deliveries), document)
 
 
-def _undecodable(body: bytes, reason: str, brought: Delivery, document: Any) -> Event:
+def _undecodable(body: bytes, reason: str, delivery: Delivery, document: Any) -> Event:
     fields = document if type(document) is dict else {}
     message_id = fields.get("message_id")
     if not is_name(message_id):
@@ -183,15 +183,15 @@ def _undecodable(body: bytes, reason: str, brought: Delivery, document: Any) -> 
         event_type = fields.get("type") if "specversion" in fields else None
     origin = fields.get("source" if "specversion" in fields else "publisher_id")
     return Event(
-        id=message_id if is_name(message_id) else _number(brought.number, body),
+        id=message_id if is_name(message_id) else _generated_id(delivery.number, body),
         type=event_type if is_name(event_type) else UNDECODABLE_TYPE,
-        source=brought.source,
+        source=delivery.source,
         origin=origin if is_name(origin) else "",
         data=body,
-        channel=brought.channel,
-        sequence=brought.sequence,
-        position=brought.position,
-        deliveries=brought.deliveries,
+        channel=delivery.channel,
+        sequence=delivery.sequence,
+        position=delivery.position,
+        deliveries=delivery.deliveries,
         undecodable=reason,
     )
 
@@ -211,14 +211,14 @@ def _unwrap(document: dict[str, Any], max_size: int) -> tuple[Any, bytes]:
         raise BadEnvelope(f"oslo.message: {exc}") from None
 
 
-def _build(document: Any, brought: Delivery, body: bytes | None) -> Event:
+def _build(document: Any, delivery: Delivery, body: bytes | None) -> Event:
     if type(document) is not dict:
         raise BadEnvelope(f"the document is {show(document)}, not an envelope")
     if "event_type" not in document:
         if "specversion" in document or any(name.lower() == "specversion" for name in document):
-            return cloud_events.read_structured(document, brought, body)
+            return cloud_events.read_structured(document, delivery, body)
         if "object" in document and "type" in document:
-            return _watch_event(document, brought, body)
+            return _watch_event(document, delivery, body)
         raise BadEnvelope("event_type is missing")
 
     event_type = document["event_type"]
@@ -232,22 +232,22 @@ def _build(document: Any, brought: Delivery, body: bytes | None) -> Event:
     if not is_name(message_id):
         if "message_id" in document:
             raise BadEnvelope(f"message_id is {show(message_id)}, not a name")
-        message_id = _number(brought.number, body if body is not None else _text_of(document))
+        message_id = _generated_id(delivery.number, body if body is not None else _text_of(document))
     return Event(
         id=message_id,
         type=event_type,
-        source=brought.source,
+        source=delivery.source,
         origin=publisher_id,
         time=parse_time(document["timestamp"], "timestamp") if "timestamp" in document else None,
         data=payload if body is None else text_of_member(body, "payload", payload),
-        channel=brought.channel,
-        sequence=brought.sequence,
-        position=brought.position,
-        deliveries=brought.deliveries,
+        channel=delivery.channel,
+        sequence=delivery.sequence,
+        position=delivery.position,
+        deliveries=delivery.deliveries,
     )
 
 
-def _watch_event(document: dict[str, Any], brought: Delivery, body: bytes | None) -> Event:
+def _watch_event(document: dict[str, Any], delivery: Delivery, body: bytes | None) -> Event:
     what = document["type"]
     if type(what) is not str or what not in _WATCH_TYPES:
         raise BadEnvelope(f"type is {show(what)}, not one of {', '.join(sorted(_WATCH_TYPES))}")
@@ -265,23 +265,23 @@ def _watch_event(document: dict[str, Any], brought: Delivery, body: bytes | None
     return Event(
         id=f"{uid or ''}/{version or ''}",
         type=f"kubernetes.{kind.lower()}.{what.lower()}",
-        source=brought.source,
-        origin=brought.source,
+        source=delivery.source,
+        origin=delivery.source,
         subject=name if type(name) is str else "",
         data=item if body is None else text_of_member(body, "object", item),
-        channel=brought.channel,
-        sequence=brought.sequence or _place(brought.number),
-        position=brought.position,
-        deliveries=brought.deliveries,
+        channel=delivery.channel,
+        sequence=delivery.sequence or _recorded_sequence(delivery.number),
+        position=delivery.position,
+        deliveries=delivery.deliveries,
     )
 
 
-def _place(number: int | str | None) -> tuple[int, int] | None:
+def _recorded_sequence(number: int | str | None) -> tuple[int, int] | None:
     """Where a watch event stands that was recorded: before all live ones, in the order of the recording."""
     return (0, number) if isinstance(number, int) else None
 
 
-def _number(number: int | str | None, body: bytes) -> str:
+def _generated_id(number: int | str | None, body: bytes) -> str:
     """The id of an envelope that has none."""
     if isinstance(number, str):
         return number

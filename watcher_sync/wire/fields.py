@@ -15,8 +15,8 @@ from typing import Any, Final, TypeGuard
 import msgspec
 from msgspec import UNSET, UnsetType
 
-_MAX_NAME: Final = 255
-_DATE: Final = len("2026-01-02T03:04:05")
+_MAX_NAME_LENGTH: Final = 255
+_MIN_TIME_LENGTH: Final = len("2026-01-02T03:04:05")
 
 
 class BadEnvelope(Exception):
@@ -39,7 +39,7 @@ def parse_time(text: Any, field: str) -> datetime.datetime:
 
     :raises BadEnvelope: naming the field.
     """
-    if type(text) is str and len(text) >= _DATE and text[4] == "-" and text[10] in "T ":
+    if type(text) is str and len(text) >= _MIN_TIME_LENGTH and text[4] == "-" and text[10] in "T ":
         try:
             if text[-1] == "Z" or text[-1] == "z":
                 return datetime.datetime.fromisoformat(text[:-1] + "+00:00")
@@ -65,7 +65,7 @@ def name_of(fields: Mapping[str, Any], name: str, path: str = "") -> str:
 
 def is_name(value: Any) -> TypeGuard[str]:
     """Whether it is a text that is neither empty nor too long for a column."""
-    return type(value) is str and 0 < len(value) <= _MAX_NAME
+    return type(value) is str and 0 < len(value) <= _MAX_NAME_LENGTH
 
 
 def absent_or(fields: Mapping[str, Any], name: str, expected: str = "a name") -> str:
@@ -80,7 +80,7 @@ def show(value: Any) -> str:
     if type(value) is list or type(value) is tuple:
         return "a list"
     if type(value) is str:
-        if len(value) > _MAX_NAME:
+        if len(value) > _MAX_NAME_LENGTH:
             return f"a string of {len(value)} characters"
         return json.dumps(value if len(value) <= 64 else value[:61] + "...")
     return "null" if value is None else json.dumps(value, default=lambda _: type(value).__name__)

@@ -100,13 +100,13 @@ both ``kubevirt``. An instance without a provider has none to be held against, n
     ),
 ]
 
-_QUIET: Final = 60.0
+_WARNING_INTERVAL_SECONDS: Final = 60.0
 """Seconds between two warnings about one provider."""
 
-_MOST_PROVIDERS: Final = 1000
+_MAX_PROVIDERS: Final = 1000
 """About so many providers is remembered when they were warned about."""
 
-_UNTOLD: Final = kind_of(ServiceTypeInstance).no_versions
+_NO_VERSIONS: Final = kind_of(ServiceTypeInstance).no_versions
 _SPEC, _STATUS, _OUTPUT = (kind_of(ServiceTypeInstance).facet_position[f] for f in ("spec", "status", "output"))
 
 _STATES: Final = {
@@ -175,20 +175,20 @@ class DcmHandler(Handler):
             self._authorise(event, service_type, row)
         if row is None and self._unknown_instance == "ignore":
             return ()
-        told = time_of(event, data)
-        when = sortable.NO_TIME if told is None else sortable.digits(*told)
+        published = time_of(event, data)
+        when = sortable.NO_TIME if published is None else sortable.digits(*published)
         facets: dict[str, dict[str, Any]] = {
             "status": {
                 "status": status,
                 "status_message": data.message or None,
-                "status_updated_at": None if told is None else sortable.utc(*told),
+                "status_updated_at": None if published is None else sortable.utc(*published),
             }
         }
         if self._unknown_instance == "create" and not made_by_api:
             # By every event, not only the first: otherwise it would matter which one came first.
             facets["spec"] = {"service_type": service_type}
             facets["provider"] = {"provider_name": provider_of(event)}
-        versions = row.versions if row is not None else _UNTOLD
+        versions = row.versions if row is not None else _NO_VERSIONS
         version = version_of(event, when, versions[_STATUS])
         if data.output_spec is UNSET:
             return (Upsert(KIND, instance_id, version, facets),)
@@ -222,18 +222,18 @@ class DcmHandler(Handler):
         version = version_of(event, when, known.versions[0] if known is not None else NEVER)
         return (Upsert("provider", entity_id, version, {"state": fields}),)
 
-    def _status(self, service_type: str, told: str) -> str:
-        known = self._services.status(service_type, told) if service_type in self._services else None
+    def _status(self, service_type: str, word: str) -> str:
+        known = self._services.status(service_type, word) if service_type in self._services else None
         if known is not None:
             return known
         if self._store_unknown:
-            return sys.intern(told.upper())
+            return sys.intern(word.upper())
         if service_type not in self._services:
             raise InvalidEvent(
                 f"type: {service_type[:64]!r} is no known service type; there are {', '.join(self._services.names())}"
             )
         known_ones = ", ".join(self._services.statuses(service_type))
-        raise InvalidEvent(f"data.status: {told[:64]!r} is no status of {service_type}; there are {known_ones}")
+        raise InvalidEvent(f"data.status: {word[:64]!r} is no status of {service_type}; there are {known_ones}")
 
     def _authorise(self, event: Event, service_type: str, row: Any) -> None:
         """Hold the event's source and service type against the row.
@@ -250,8 +250,8 @@ class DcmHandler(Handler):
         if self._source_policy == "enforce":
             raise InvalidEvent(wrong)
         now = self._monotonic()
-        if now - self._warned.get(provider, -_QUIET) >= _QUIET:
-            if len(self._warned) >= _MOST_PROVIDERS:
+        if now - self._warned.get(provider, -_WARNING_INTERVAL_SECONDS) >= _WARNING_INTERVAL_SECONDS:
+            if len(self._warned) >= _MAX_PROVIDERS:
                 self._warned.clear()
             self._warned[provider] = now
             LOG.warning("%s; applied all the same, see [handler_dcm] source_policy", wrong)

@@ -39,9 +39,9 @@ from watcher_sync.handlers import sortable
 from watcher_sync.handlers.dcm.payloads import provider_of
 from watcher_sync.model.changes import Version
 
-_MOST_EPOCH: Final = 10**17
-_MOST_SEQUENCE: Final = 10**20
-_NO_PLACE: Final = "sequence: a place in the stream that cannot be put in order"
+_MAX_EPOCH: Final = 10**17
+_MAX_SEQUENCE: Final = 10**20
+_BAD_SEQUENCE: Final = "sequence: a place in the stream that cannot be put in order"
 
 _REACH: Final = slice(20, 40)
 _TIME: Final = slice(41, 58)
@@ -60,8 +60,8 @@ def version_of(event: Event, when: str, known: Version) -> Version:
     if event.sequence is None:
         return Version(f"0.{source}.{when}.{sortable.name(event.id)}")
     epoch, number = event.sequence
-    if not 0 <= number < _MOST_SEQUENCE:
-        raise InvalidEvent(_NO_PLACE)
+    if not 0 <= number < _MAX_SEQUENCE:
+        raise InvalidEvent(_BAD_SEQUENCE)
     stream, sequence = _stream(epoch), f"{number:020d}"
     reach = sequence
     if known.startswith(stream) and known.endswith(source):
@@ -78,8 +78,8 @@ def version_of(event: Event, when: str, known: Version) -> Version:
 @functools.lru_cache(maxsize=64)
 def _stream(epoch: int) -> str:
     """How the versions of one stream begin."""
-    if not 0 <= epoch < _MOST_EPOCH:
-        raise InvalidEvent(_NO_PLACE)
+    if not 0 <= epoch < _MAX_EPOCH:
+        raise InvalidEvent(_BAD_SEQUENCE)
     return f"1.{epoch:017d}."
 
 

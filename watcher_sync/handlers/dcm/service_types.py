@@ -131,12 +131,12 @@ class ServiceTypes:
         """
         return sorted(set(self._meaning[name].values()))
 
-    def status(self, name: str, told: str) -> str | None:
+    def status(self, name: str, word: str) -> str | None:
         """The status that a publisher's word means; None where nobody knows it.
 
         :raises KeyError: when there is no such service type.
         """
-        return self._meaning[name].get(told.upper())
+        return self._meaning[name].get(word.upper())
 
     def _declare(self, who: str, service: ServiceType) -> None:
         taken = self._owner.get(service.name)

@@ -90,7 +90,7 @@ _UPDATED = (
 _AGGREGATE_UPDATED = ("create", "add_host", "remove_host", "update_prop", "update_metadata")
 
 
-_ONLY_HEARD = (
+_HEARTBEAT_ONLY = (
     "aggregate.*",
     "compute.exception",
     "compute_task.*",
@@ -111,22 +111,22 @@ class NovaHandler(Handler):
     """The handler of ``nova``."""
 
     events: ClassVar[Mapping[str, str | None]] = {
-        **{f"instance.{phase}": "instance_updated" for phase in _UPDATED},
-        "instance.delete.end": "instance_deleted",
-        "instance.*.error": "instance_failed",
-        "service.create": "service_updated",
-        "service.update": "service_updated",
-        "service.delete": "service_deleted",
-        **{f"aggregate.{action}.end": "aggregate_updated" for action in _AGGREGATE_UPDATED},
-        "aggregate.delete.end": "aggregate_deleted",
-        **dict.fromkeys(_ONLY_HEARD, "on_heartbeat"),
+        **{f"instance.{phase}": "on_instance" for phase in _UPDATED},
+        "instance.delete.end": "on_instance_deleted",
+        "instance.*.error": "on_instance_error",
+        "service.create": "on_service",
+        "service.update": "on_service",
+        "service.delete": "on_service_deleted",
+        **{f"aggregate.{action}.end": "on_aggregate" for action in _AGGREGATE_UPDATED},
+        "aggregate.delete.end": "on_aggregate_deleted",
+        **dict.fromkeys(_HEARTBEAT_ONLY, "on_heartbeat"),
     }
 
     def on_heartbeat(self, event: Event, view: View) -> Iterable[Change]:
         """A notification whose payload tells nothing new; but its publisher lives."""
-        return _with_heard(event)
+        return _with_seen(event)
 
-    def instance_updated(self, event: Event, view: View) -> Iterable[Change]:
+    def on_instance(self, event: Event, view: View) -> Iterable[Change]:
         """The instance as the payload tells; deleted, when its state says so.
 
         :raises InvalidEvent: naming the field that is wrong.
@@ -134,7 +134,7 @@ class NovaHandler(Handler):
         data = read(event.data, INSTANCE)
         return _instance(event, data, "placement", {} if data.task_state == "migrating" else _placement(data))
 
-    def instance_failed(self, event: Event, view: View) -> Iterable[Change]:
+    def on_instance_error(self, event: Event, view: View) -> Iterable[Change]:
         """State and fault of an instance; where it is, its failure does not tell for sure.
 
         :raises InvalidEvent: naming the field that is wrong.
@@ -142,56 +142,58 @@ class NovaHandler(Handler):
         data = read(event.data, INSTANCE)
         return _instance(event, data, "fault", _fault(data))
 
-    def instance_deleted(self, event: Event, view: View) -> Iterable[Change]:
+    def on_instance_deleted(self, event: Event, view: View) -> Iterable[Change]:
         """The instance exists no more, known or not.
 
         :raises InvalidEvent: naming the field that is wrong.
         """
         data = read(event.data, INSTANCE)
-        return _with_heard(event, Delete("instance", data.id, _version_of(event, data)))
+        return _with_seen(event, Delete("instance", data.id, _version_of(event, data)))
 
-    def service_updated(self, event: Event, view: View) -> Iterable[Change]:
+    def on_service(self, event: Event, view: View) -> Iterable[Change]:
         """What a compute service tells of its host. Other services tell nothing of it.
 
         :raises InvalidEvent: naming the field that is wrong.
         """
         data = read(event.data, SERVICE)
         if data.binary != "nova-compute":
-            return _with_heard(event)
-        told = {
+            return _with_seen(event)
+        fields = {
             "status": UNSET if data.disabled is UNSET else "disabled" if data.disabled else "enabled",
             "disabled_reason": data.disabled_reason,
             "forced_down": data.forced_down,
             "service_zone": _shared(data.availability_zone),
         }
-        return _with_heard(event, Upsert("compute_node", _host(data), _version(event), {"service": _told(told)}))
+        return _with_seen(
+            event, Upsert("compute_node", _host(data), _version(event), {"service": _without_unset(fields)})
+        )
 
-    def service_deleted(self, event: Event, view: View) -> Iterable[Change]:
+    def on_service_deleted(self, event: Event, view: View) -> Iterable[Change]:
         """A compute service was taken out of Nova.
 
         :raises InvalidEvent: naming the field that is wrong.
         """
         data = read(event.data, SERVICE)
         if data.binary != "nova-compute":
-            return _with_heard(event)
-        return _with_heard(event, Delete("compute_node", _host(data), _version(event)))
+            return _with_seen(event)
+        return _with_seen(event, Delete("compute_node", _host(data), _version(event)))
 
-    def aggregate_updated(self, event: Event, view: View) -> Iterable[Change]:
+    def on_aggregate(self, event: Event, view: View) -> Iterable[Change]:
         """An aggregate with its hosts and the zone that it puts them in.
 
         :raises InvalidEvent: naming the field that is wrong.
         """
         data = read(event.data, AGGREGATE)
-        told = {"name": data.name, "hosts": _hosts(data), "availability_zone": _zone(data)}
-        return _with_heard(event, Upsert("aggregate", data.id, _version(event), {"state": _told(told)}))
+        fields = {"name": data.name, "hosts": _hosts(data), "availability_zone": _zone(data)}
+        return _with_seen(event, Upsert("aggregate", data.id, _version(event), {"state": _without_unset(fields)}))
 
-    def aggregate_deleted(self, event: Event, view: View) -> Iterable[Change]:
+    def on_aggregate_deleted(self, event: Event, view: View) -> Iterable[Change]:
         """An aggregate exists no more.
 
         :raises InvalidEvent: naming the field that is wrong.
         """
         data = read(event.data, AGGREGATE)
-        return _with_heard(event, Delete("aggregate", data.id, _version(event)))
+        return _with_seen(event, Delete("aggregate", data.id, _version(event)))
 
 
 # Instances
@@ -208,11 +210,11 @@ def _instance(event: Event, data: InstanceData, facet: str, fields: dict[str, An
     """
     version = _version_of(event, data)
     if data.state == "deleted":
-        return _with_heard(event, Delete("instance", data.id, version))
+        return _with_seen(event, Delete("instance", data.id, version))
     facets = _facets(data)
     if fields:
         facets[facet] = fields
-    return _with_heard(event, Upsert("instance", data.id, version, facets))
+    return _with_seen(event, Upsert("instance", data.id, version, facets))
 
 
 def _facets(data: InstanceData) -> dict[str, dict[str, Any]]:
@@ -231,7 +233,7 @@ def _facets(data: InstanceData) -> dict[str, dict[str, Any]]:
         "task_state": intern(text) if (text := data.task_state) else text,
         "power_state": intern(text) if (text := data.power_state) else text,
         "image_id": intern(text) if (text := data.image_id) else None if text == "" else text,
-        "metadata": pairs if (pairs := data.metadata) is UNSET else _kept_once(tuple(pairs.items())),
+        "metadata": pairs if (pairs := data.metadata) is UNSET else _interned(tuple(pairs.items())),
         "key_name": intern(text) if (text := data.key_name) else text,
         "availability_zone": intern(text) if (text := data.availability_zone) else text,
         "ip_addresses": _addresses(data.ip_addresses) if data.ip_addresses else data.ip_addresses,
@@ -241,10 +243,10 @@ def _facets(data: InstanceData) -> dict[str, dict[str, Any]]:
     }
     if data.flavor:
         _add_flavor(state, data.flavor, data.image_id)
-    facets = {"state": _told(state)}
+    facets = {"state": _without_unset(state)}
     if data.locked is not UNSET:
         lock = {"locked": data.locked, "locked_reason": data.locked_reason}
-        facets["lock"] = _told(lock) if data.locked_reason is UNSET else lock
+        facets["lock"] = _without_unset(lock) if data.locked_reason is UNSET else lock
     return facets
 
 
@@ -261,7 +263,7 @@ def _add_flavor(state: dict[str, Any], wrapped: Flavor, image_id: str | UnsetTyp
     state["flavor_id"] = sys.intern(text) if (text := flavor.flavor_id) else text
     state["flavor_name"] = sys.intern(text) if (text := flavor.flavor_name) else text
     specs = flavor.extra_specs
-    state["extra_specs"] = _kept_once(tuple(specs.items())) if specs else specs
+    state["extra_specs"] = _interned(tuple(specs.items())) if specs else specs
     if image_id is UNSET or root is UNSET or ephemeral is UNSET or swap is UNSET:
         return
     # Without an image the root disk is a volume, which is none of the host's disk.
@@ -269,7 +271,7 @@ def _add_flavor(state: dict[str, Any], wrapped: Flavor, image_id: str | UnsetTyp
 
 
 @functools.lru_cache(maxsize=4096)
-def _kept_once(pairs: tuple[tuple[str, str], ...]) -> dict[str, str]:
+def _interned(pairs: tuple[tuple[str, str], ...]) -> dict[str, str]:
     """One dictionary in memory for all instances with the same extra specs or metadata.
 
     Entities are immutable, and what is kept here is bounded: it is a saving, no state.
@@ -287,7 +289,7 @@ def _addresses(addresses: list[Ip]) -> list[str]:
 def _placement(data: InstanceData) -> dict[str, Any]:
     host, node = data.host, data.node
     placement = {"host": sys.intern(host) if host else host, "node": sys.intern(node) if node else node}
-    return _told(placement) if host is UNSET or node is UNSET else placement
+    return _without_unset(placement) if host is UNSET or node is UNSET else placement
 
 
 def _fault(data: InstanceData) -> dict[str, Any]:
@@ -297,7 +299,7 @@ def _fault(data: InstanceData) -> dict[str, Any]:
         return {"fault_type": None, "fault_message": None}
     if data.fault.version[:2] != "1.":
         refuse_nested(data.fault, "fault")
-    return _told({"fault_type": _shared(data.fault.data.type), "fault_message": data.fault.data.message})
+    return _without_unset({"fault_type": _shared(data.fault.data.type), "fault_message": data.fault.data.message})
 
 
 # Fields of services and aggregates
@@ -322,7 +324,7 @@ def _zone(data: AggregateData) -> str | UnsetType | None:
     return zone
 
 
-def _told(fields: dict[str, Any]) -> dict[str, Any]:
+def _without_unset(fields: dict[str, Any]) -> dict[str, Any]:
     """The fields without those that the payload left out."""
     for value in fields.values():
         if value is UNSET:
@@ -348,10 +350,10 @@ def _version_of(event: Event, data: InstanceData) -> Version:
     return _version(event)
 
 
-def _version(event: Event, told: str = sortable.NO_TIME) -> Version:
+def _version(event: Event, written: str = sortable.NO_TIME) -> Version:
     """(the payload's time, the envelope's time, the message id) as text that sorts like the three."""
     published = sortable.digits(event.time, "timestamp") if event.time is not None else sortable.NO_TIME
-    return Version(f"{told}.{published}.{sortable.name(event.id)}")
+    return Version(f"{written}.{published}.{sortable.name(event.id)}")
 
 
 def _utc(time: datetime.datetime, name: str) -> datetime.datetime:
@@ -359,7 +361,7 @@ def _utc(time: datetime.datetime, name: str) -> datetime.datetime:
     return sortable.utc(time, f"{DATA}.{name}")
 
 
-def _with_heard(event: Event, *changes: Change) -> tuple[Change, ...]:
+def _with_seen(event: Event, *changes: Change) -> tuple[Change, ...]:
     """The changes, and the sign of life of the publisher's host that every event is."""
     host, time = event.origin.partition(":")[2], event.time
     if time is None or not 0 < len(host) <= 255:

@@ -297,5 +297,5 @@ def _gate(name: Any, namespace: Any, version: Any, contract: Contract[Any]) -> N
 def _refuse(which: str, expected: str, got: Any) -> NoReturn:
     if got is UNSET:
         raise InvalidEvent(f"payload.nova_object.{which}: missing")
-    told = repr(got[:64]) if isinstance(got, str) else type(got).__name__
-    raise InvalidEvent(f"payload.nova_object.{which}: {expected}, got {told}")
+    shown = repr(got[:64]) if isinstance(got, str) else type(got).__name__
+    raise InvalidEvent(f"payload.nova_object.{which}: {expected}, got {shown}")
