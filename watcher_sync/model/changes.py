@@ -6,9 +6,11 @@ from __future__ import annotations
 import datetime
 import enum
 from collections.abc import Mapping
-from typing import Any, NewType
+from typing import TYPE_CHECKING, Any, NewType
 
 import msgspec
+
+from watcher_sync.deprecation import renamed_names
 
 Version = NewType("Version", str)
 """What orders two changes of one facet: an ASCII string, compared by code point; at most 200 characters.
@@ -71,3 +73,7 @@ class Outcome(enum.StrEnum):
     IGNORED = "ignored"
     PARKED = "parked"
     QUARANTINED = "quarantined"
+
+
+if not TYPE_CHECKING:
+    __getattr__ = renamed_names(__name__, {"Heard": (__name__, "Seen")})

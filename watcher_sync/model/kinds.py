@@ -21,10 +21,11 @@ import operator
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
 
+from watcher_sync.deprecation import renamed_names, warn_renamed
 from watcher_sync.exceptions import InvalidEvent, PluginConflict
 from watcher_sync.model.changes import NEVER, Version
 from watcher_sync.wire.limits import Count as Count
@@ -121,6 +122,16 @@ class Field(msgspec.Struct, frozen=True):
     doc: str
 
 
+_RENAMED_ATTRIBUTES = {
+    "coarse": "low_cardinality",
+    "implied": "is_placeholder",
+    "refers_loosely": "has_weak_references",
+    "stands_alone": "is_standalone",
+    "volatile": "last_seen_field",
+}
+"""Deprecated names of attributes of :class:`Kind`, two of them arguments of :func:`kind`, too -> new names."""
+
+
 class Kind:
     """Everything derived from one declaration."""
 
@@ -203,6 +214,15 @@ class Kind:
 
     def __repr__(self) -> str:
         return f"<Kind {self.name}>"
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name not in _RENAMED_ATTRIBUTES:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            new = _RENAMED_ATTRIBUTES[name]
+            warn_renamed(f"Kind.{name}", f"Kind.{new}")
+            return getattr(self, new)
 
     def check_facet(self, facet: str, values: Mapping[str, Any]) -> int:
         """Hold the names of one facet's fields against the declaration.
@@ -319,6 +339,7 @@ def kind(
     references: tuple[Reference, ...] = (),
     derived: tuple[Derived, ...] = (),
     last_seen_field: str | None = None,
+    **deprecated: Any,
 ) -> Callable[[type[E]], type[E]]:
     """Declare an entity class as a kind.
 
@@ -333,6 +354,14 @@ def kind(
     :param derived: fields that follow from other entities.
     :param last_seen_field: the field that shows when it was last heard; kept in memory, never journaled.
     """
+    for old, value in deprecated.items():
+        if old == "coarse":
+            low_cardinality = value
+        elif old == "volatile":
+            last_seen_field = value
+        else:
+            raise TypeError(f"kind() got an unexpected keyword argument {old!r}")
+        warn_renamed(f"the argument {old} of kind()", _RENAMED_ATTRIBUTES[old])
 
     def declare(cls: type[E]) -> type[E]:
         _KIND_OF[cls] = Kind(
@@ -426,3 +455,7 @@ def _shape(hint: Any) -> tuple[type, bool, int | None]:
     if hint in (str, int, float, bool, list, dict, datetime.datetime):
         return hint, False, None
     raise TypeError(f"{hint} cannot be a field of an entity")
+
+
+if not TYPE_CHECKING:
+    __getattr__ = renamed_names(__name__, {"Follows": (__name__, "DependsOn"), "Implied": (__name__, "Placeholder")})
