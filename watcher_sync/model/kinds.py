@@ -10,8 +10,8 @@ A kind is a frozen :class:`Entity` class whose annotations say everything about 
 Every field belongs to one facet (``In``): the group of fields that one kind of writer owns, with a
 version of its own. The *anchor* facet carries the existence of the entity.
 
-Entities are immutable: a change makes a new one. So a reader may keep what it got for as long as it
-likes, and a snapshot is a matter of keeping references.
+Entities are immutable: a change makes a new one. So a reader may retain an entity without limit, and a snapshot
+copies references only.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Entity(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     seq: int = 0
     """Journal seq of the change that wrote it last; the entity's ETag."""
     versions: tuple[Version, ...] = ()
-    """Per facet, in the kind's order, the version that wrote it; NEVER where nobody did."""
+    """Per facet, in the kind's order, the version that wrote it; NEVER before the first write."""
 
 
 class Placeholder(Entity, frozen=True, kw_only=True, gc=False):
@@ -68,7 +68,7 @@ class Reference(msgspec.Struct, frozen=True):
 
     :ivar field: an indexed field of the kind that declares the reference.
     :ivar kind: the kind that is referred to.
-    :ivar implies: the referred entity exists as long as it is referred to (its kind is an Implied one).
+    :ivar implies: the referred entity exists as long as an entity refers to it (its kind is a Placeholder).
         Otherwise a change of the field only has the other's derived fields computed again.
     """
 
@@ -93,18 +93,18 @@ class DependsOn(msgspec.Struct, frozen=True):
 class Derived(msgspec.Struct, frozen=True):
     """A field that follows from other entities: a pure function of the view and the entity itself.
 
-    It is computed again whenever the entity, one that refers to it or one that it follows changes, so it
-    needs no version: the entities that it follows from have theirs.
+    The model computes it again when the entity changes, when a referring entity changes, or when one that it
+    depends on does. It needs no version: the entities that it follows from have theirs.
     """
 
     field: str
     compute: Callable[[Any, Any], Any]
     follows: tuple[DependsOn, ...] = ()
     alone: bool = False
-    """It follows from the entity alone; the view is not looked at."""
+    """It follows from the entity alone; ``compute`` does not read the view."""
     reads: tuple[str, ...] = ()
-    """The entity's own fields that it follows from: where none of them changed it is not computed again. Empty:
-    any of them."""
+    """The entity's own fields that it follows from: it is computed again when one of them changes. Empty: any
+    of them."""
 
 
 class Field(msgspec.Struct, frozen=True):
@@ -169,12 +169,12 @@ class Kind:
             facet: tuple(f.name for f in self.fields.values() if f.facet == facet) for facet in self.facets
         }
         self.derived_from_self = tuple(d for d in derived if d.alone and not self.is_placeholder)
-        """What follows from the entity alone, and is computed with every write."""
+        """Fields that follow from the entity alone: computed with every write."""
         self.derived_from_others = tuple(d for d in derived if d not in self.derived_from_self)
-        """What follows from other entities too, and is settled after the event."""
+        """Fields that follow from other entities, too: computed after the event."""
         reads = [d.reads for d in self.derived_from_others]
         self.others_reads = frozenset().union(*reads) if all(reads) else frozenset(self.fields)
-        """The own fields whose change calls for settling."""
+        """The own fields whose change makes the fields of ``derived_from_others`` outdated."""
         self.no_versions: tuple[Version, ...] = (NEVER,) * len(self.facets)
         self.anchor_position = self.facet_position[anchor]
         self.defaults: dict[str, Any] = {
@@ -196,7 +196,7 @@ class Kind:
         """Whether a change of any field concerns entities that it refers to."""
         renamed = any(f.encode_name != f.name for f in msgspec.structs.fields(cls))
         self.is_standalone = not (self.is_placeholder or references or self.derived_from_others or renamed)
-        """Whether it refers to no other entity and nothing of it follows from one: :meth:`make` makes it whole."""
+        """Whether it refers to no other entity and no field follows from one: :meth:`make` makes it whole."""
         follows = [follow for d in derived for follow in d.follows]
         read = (field for d in derived for field in d.reads)
         for field in (*indexes, *(r.field for r in references), *(d.field for d in derived), *read):
@@ -260,7 +260,7 @@ class Kind:
             raise InvalidEvent(f"{self.name}: {exc}") from None
         for name in self._converted:
             if (value := values.get(name)) is not None:
-                msgspec.structs.force_setattr(entity, name, value)  # as it was told, and no copy of it
+                msgspec.structs.force_setattr(entity, name, value)  # the value itself, and not a copy
         return entity
 
     def from_json(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -352,7 +352,7 @@ def kind(
         change would write it, and a query for one value reads much of the table anyway.
     :param references: which indexed fields refer to other kinds.
     :param derived: fields that follow from other entities.
-    :param last_seen_field: the field that shows when it was last heard; kept in memory, never journaled.
+    :param last_seen_field: the field that shows when it was last seen; it is in memory, never in the journal.
     """
     for old, value in deprecated.items():
         if old == "coarse":

@@ -5,9 +5,9 @@ One thread writes: it publishes a committed :class:`~watcher_sync.model.transact
 journal rows of another writer. Any thread reads, through :meth:`Model.snapshot`: a consistent state
 that never changes under the reader, made without copying the entities.
 
-Beside the entities the model remembers, for a while, those that are gone (:class:`Tombstone`), so that
-an event that was made before the deletion and comes after it cannot bring them back. And it keeps when
-each entity was last heard: too frequent to be journaled, so it is no part of a generation.
+For a while the model remembers deleted entities (:class:`Tombstone`): an event from before the deletion that arrives
+after it cannot create them again. The model also has the time when each entity was last seen. That changes too often
+for the journal, so it is no part of a generation.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from watcher_sync.model.table import FrozenTable, Index, Table, index_values
 
 
 class Tombstone(msgspec.Struct, frozen=True, gc=False):
-    """What is remembered of an entity that does not exist."""
+    """The memory of a deleted entity."""
 
     id: str
     versions: tuple[Version, ...]
@@ -91,7 +91,7 @@ class Snapshot:
         return self._tables[kind].changed(since._tables[kind])
 
     def last_seen(self, kind: str, entity_id: str) -> datetime.datetime | None:
-        """When the entity was last heard. Liveness is no part of the generation: it is as of now."""
+        """When the entity was last seen. Liveness is no part of the generation: it is as of now."""
         return self._last_seen[kind].get(entity_id)
 
     def dump(self, kind: str) -> Iterator[dict[str, Any]]:
@@ -128,11 +128,11 @@ class Model:
         return self._tombstones[kind].get(entity_id)
 
     def indexed_ids(self, kind: str, index: str, value: str) -> set[str]:
-        """Ids by indexed value, not to be kept or changed. For the writer's thread; O(1)."""
+        """Ids by indexed value, not to be retained or changed. For the writer's thread; O(1)."""
         return self._indexes[kind, index].ids(value)
 
     def last_seen(self, kind: str) -> Mapping[str, datetime.datetime]:
-        """id -> when it was last heard, of this kind. For the writer's thread."""
+        """id -> when it was last seen, of this kind. For the writer's thread."""
         return self._last_seen[kind]
 
     def snapshot(self) -> Snapshot:
@@ -157,7 +157,7 @@ class Model:
             self._snapshot = None
 
     def set_last_seen(self, kind: str, last_seen: Mapping[str, datetime.datetime]) -> None:
-        """Keep the newest of each time; ids need not exist (yet)."""
+        """Store the newest of each time; ids need not exist (yet)."""
         known = self._last_seen[kind]
         for entity_id, time in last_seen.items():
             old = known.get(entity_id)

@@ -1,19 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one batch of events does to the model, before anything of it is committed.
+"""The changes of one batch of events, before they are committed.
 
-A transaction lies over the model as a thin layer: handlers read through it, changes are staged in it,
-and it is either committed and published or thrown away. The *ordering guard* is here: of two changes of
-one facet the newer wins, in whatever order they come, so a permutation or a repetition of a history
-ends in the same model.
+A transaction is an overlay over the model. Handlers read through it and stage their changes in it; then it is
+published or discarded. The *ordering guard* is here: of two changes of one facet the newer wins, in any order of
+arrival. So any permutation and repetition of a history ends in the same model.
 
-What is derived is settled after every event. A host that an instance refers to exists as long as it is
-referred to; a field that follows from other entities is computed again when one of them changes. So a
-view inside the batch is as whole as one between two batches.
+Derived fields and placeholders are computed after every event, so a view inside a batch is consistent.
 
-An event that fails leaves nothing behind: what it staged is put back step by step.
+An event that fails changes nothing: the transaction undoes its changes step by step.
 
-A transaction may lie on another one that is under way to the database. It is worth nothing unless that one
-is committed and published first.
+A transaction may be based on another one that is not yet committed. It is valid only after that one is published.
 """
 
 from __future__ import annotations
@@ -36,7 +32,7 @@ Key = tuple[str, str]
 """(kind, id)."""
 
 _NO_FIELDS: set[str] = set()
-"""Of a new entity nobody asks what was touched. Never written."""
+"""The touched fields of a new entity, which are never read. Never written."""
 
 
 class Staged(msgspec.Struct, gc=False):
@@ -83,7 +79,7 @@ class Transaction:
     def __init__(
         self, model: Model, *, on: Transaction | None = None, now: Callable[[], datetime.datetime] | None = None
     ) -> None:
-        """:param on: one that is finished and not published yet; what it staged counts as if it were."""
+        """:param on: a finished transaction that is not published yet; its changes count as published."""
         self._under: Model | Transaction = model if on is None else on
         self.model = model
         self.kinds = model.kinds
@@ -117,11 +113,11 @@ class Transaction:
         return [entity for i in self.indexed_ids(kind, index, str(value)) if (entity := self.get(kind, i)) is not None]
 
     def indexed_ids(self, kind: str, index: str, value: str) -> set[str]:
-        """Ids by indexed value as the batch has them so far, not to be kept or changed. O(1), or O(number found)."""
+        """Ids by indexed value as the batch has them, not to be retained or changed. O(1), or O(number found)."""
         return self.indexes.over(self._under.indexed_ids(kind, index, value), (kind, index), value)
 
     def published(self) -> None:
-        """What this one lies on is published: from now on it lies on the model."""
+        """The transaction below is published: from now on this one is based on the model."""
         self._under = self.model
 
     def staged(self) -> Collection[Staged]:
@@ -232,7 +228,7 @@ class Transaction:
                 return Outcome.DUPLICATE
             if change.version < versions[anchor] or (tombstone is not None and not kind.ids_reused):
                 return Outcome.STALE
-        # What else was known of it goes with it: should the id come back, it begins anew.
+        # The other facets lose their versions, too: an id that is used again starts without them.
         new_versions = (*kind.no_versions[:anchor], change.version, *kind.no_versions[anchor + 1 :])
         if kind.is_placeholder and entity is not None:
             blank = {name: kind.defaults[name] for names in kind.facet_fields.values() for name in names}
@@ -294,7 +290,7 @@ class Transaction:
     def _create(
         self, event: Event, kind: Kind, entity_id: str, values: dict[str, Any], versions: list[Version]
     ) -> None:
-        """Check and stage an entity that is new and concerns no other: what :meth:`_write` does, by a shorter way.
+        """Check and stage an entity that is new and concerns no other: a faster :meth:`_write`.
 
         :raises InvalidEvent: as :meth:`~watcher_sync.model.kinds.Kind.check_values` does.
         """
@@ -324,13 +320,14 @@ class Transaction:
         else:
             new = _replaced(entity, seq=seq, versions=versions, **values)
         derived = self._derive_from_self(kind, new, values if entity is not None else None)
-        if derived and entity is not None:  # of a new one, nobody asks what was touched
+        if derived and entity is not None:  # the touched fields of a new entity are never read
             values = {**values, **derived}
         self._stage(event, kind, entity_id, old, entity, new, None, values)
 
     def _derive_from_self(self, kind: Kind, new: Entity, written: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Give an entity that nobody else has yet those derived fields that follow from itself; what changed by it.
+        """Set the derived fields that follow from the entity itself, before any other code can read it.
 
+        :returns: the fields that it changed.
         :param written: the fields that differ from before; None: any may.
         """
         changed: dict[str, Any] = {}
@@ -374,7 +371,7 @@ class Transaction:
             if old.base is not None:
                 fields.update(touched)
                 if before is None and entity is not None:
-                    fields.update(kind.fields)  # made anew, it has lost what nobody told again
+                    fields.update(kind.fields)  # created again, it lost every field that was not written again
             new = Staged(kind, entity_id, old.seq, old.base, entity, tombstone, event, merged, fields)
         self._undo.append((key, old))
         self._staged[key] = new
@@ -415,7 +412,7 @@ class Transaction:
         after: Entity | None,
         fields: Collection[str] | None = None,
     ) -> None:
-        """Keep the layer's indexes, and note which other entities the change concerns.
+        """Update the overlay's indexes, and note which other entities the change concerns.
 
         :param fields: the indexed ones among those that may differ; None: any.
         """

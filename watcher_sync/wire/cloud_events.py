@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """CloudEvents 1.0, in structured and in binary mode.
 
-Strict about the four attributes that the specification demands, and lenient about what real publishers get
-wrong without leaving a doubt: names of attributes and headers are taken in any case, ``time`` and ``subject`` may
-be missing or null. Two attributes whose names differ by case only do leave a doubt.
+The module is strict about the four attributes that the specification requires. Names of attributes and headers may
+have any case, and ``time`` and ``subject`` may be missing or null. Two names that differ by case only are refused.
 
-Guaranteed: the data is the piece of JSON text as it stands in the message. Pure functions: any thread.
+Guaranteed: the data is the JSON text of the message, unchanged. Pure functions, for any thread.
 
 Source: CloudEvents 1.0.2 with its JSON format and its NATS protocol binding.
 """
@@ -35,7 +34,7 @@ _JSON_TYPE: Final = re.compile(r"\s*(application|text)/([\w.+-]+\+)?json\s*(;.*)
 
 
 def read_structured(document: dict[str, Any], delivery: Delivery, body: bytes | None) -> Event:
-    """The event that a decoded document stands for.
+    """The event of a decoded document.
 
     :param body: its text; None where the transport had decoded it already.
     :raises BadEnvelope: naming the attribute that is wrong.
@@ -49,7 +48,7 @@ def read_structured(document: dict[str, Any], delivery: Delivery, body: bytes | 
 
 
 def read_binary(attributes: Mapping[str, str], body: bytes, delivery: Delivery, *, max_size: int) -> Event:
-    """The event that a message with attributes in its headers stands for.
+    """The event of a message with attributes in its headers.
 
     :param attributes: as :func:`binary_attributes` gives them.
     :raises BadEnvelope: naming the attribute that is wrong.

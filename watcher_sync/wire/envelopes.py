@@ -1,26 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One document, as a wire or a recording carries it, made into one event.
+"""One document of a transport or a recording becomes one event.
 
-Four envelopes are known, told apart by the fields that only they have:
+Each envelope has fields of its own:
 
-* oslo: ``{event_type, publisher_id, payload, message_id?, timestamp?}``, bare or wrapped in messagingv2's
-  ``{"oslo.version": "2.0", "oslo.message": "<text>"}``; the data is the payload;
-* CloudEvents 1.0 in structured JSON: ``{specversion, id, source, type, subject?, time?, data}``, its
-  attribute names in any case; the data is ``data``. In binary mode, where the transport's headers carry the
-  attributes (``ce-id`` and so on), the body is the data;
-* a Kubernetes watch event: ``{type: ADDED|MODIFIED|DELETED|..., object: {kind, metadata, ...}}``; the type
-  is ``kubernetes.<kind>.<what happened>``, the origin is the source's name, the data is the object; nothing but
-  its place orders it, so where the caller counts, the sequence is (0, number).
+* oslo: ``{event_type, publisher_id, payload, message_id?, timestamp?}``, bare or in messagingv2's
+  ``{"oslo.version": "2.0", "oslo.message": "<text>"}``;
+* CloudEvents 1.0: ``{specversion, id, source, type, subject?, time?, data}``, or the same as ``ce-*`` headers;
+* a Kubernetes watch event: ``{type: ADDED|..., object: {kind, metadata}}``. Its type is
+  ``kubernetes.<kind>.<what happened>``.
 
-Guaranteed: every document becomes exactly one event, and nothing raises. What is no such envelope becomes
-an event whose ``undecodable`` names the field that is wrong and whose ``data`` is the raw text. An envelope
-without an id is numbered by the caller, or, where the caller cannot count (a broker redelivers), gets a
-digest of its text, so that the same message has the same id every time.
+Guaranteed: every document becomes exactly one event, and no function raises. An unknown envelope becomes an event
+whose ``undecodable`` names the wrong field. An envelope without an id gets the caller's number, or a digest.
 
-Not promised: that the data means anything; what it says is the handler's concern. Of a text it is the piece
-of JSON text as it stands there, known to be good JSON: the handler decodes the few fields that it needs, and
-nobody carries a tree of Python objects around. Of a decoded document it is the decoded tree as it stands
-there. Pure functions: any thread.
+The data of a text is JSON text: the handler decodes what it needs. The data of a decoded document is a tree. Pure
+functions, for any thread.
 """
 
 from __future__ import annotations
@@ -48,7 +41,7 @@ from watcher_sync.wire.fields import (
 from watcher_sync.wire.json import BadJson
 
 UNDECODABLE_TYPE: Final = "undecodable"
-"""The type of an event whose envelope does not even tell its type."""
+"""The type of an event whose envelope has no readable type."""
 
 _WATCH_TYPES: Final = {"ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"}
 
@@ -64,12 +57,12 @@ def read_body(
     sequence: tuple[int, int] | None = None,
     max_size: int = wire_json.MAX_SIZE,
 ) -> Event:
-    """The event that a text stands for.
+    """The event of a text.
 
     :param body: one JSON document.
     :param source: name of the source that received it.
-    :param number: what an envelope without an id is numbered by, a text being the id as it stands; None
-        takes a digest of the text.
+    :param number: the id of an envelope that has none: a number, or the whole id as text. None: a digest of the
+        text. A recorded watch event has the sequence (0, number).
     :param position: see :class:`~watcher_sync.events.Event`.
     :param deliveries: see :class:`~watcher_sync.events.Event`.
     :param channel: see :class:`~watcher_sync.events.Event`.
@@ -103,10 +96,10 @@ def read_message(
     sequence: tuple[int, int] | None = None,
     max_size: int = wire_json.MAX_SIZE,
 ) -> Event:
-    """The event that a message with headers stands for: a CloudEvent in binary mode, or what its body is.
+    """The event of a message with headers: of a CloudEvent in binary mode, or of its body.
 
-    A CloudEvent in binary mode that cannot be decoded is kept in structured mode, so that :func:`read_body`
-    makes the same of it later.
+    A CloudEvent in binary mode that cannot be decoded is converted to structured mode, so that :func:`read_body`
+    can read it later.
 
     :param headers: of the message; None where it has none. For the rest see :func:`read_body`.
     """
@@ -121,10 +114,10 @@ def read_message(
 
 
 def unread(body: bytes, headers: Mapping[str, str] | None, event: Event, reason: str) -> Event:
-    """An event that could be decoded, as one that could not; to be kept for a later attempt.
+    """A decoded event as an undecodable one, so that it goes to quarantine with its raw text.
 
     :param body: the message that it was read from.
-    :param reason: why it is not to be tried now.
+    :param reason: why it shall not be applied now.
     """
     attributes = cloud_events.binary_attributes(headers) if headers else None
     raw = body if attributes is None else cloud_events.structured(attributes, body)
@@ -164,9 +157,9 @@ def undecodable(
     deliveries: int = 1,
     document: Any = None,
 ) -> Event:
-    """The event that stands for what could not be decoded, with whatever its envelope still tells.
+    """The event of an undecodable document, with every field that its envelope still has.
 
-    :param body: the raw text, kept whole.
+    :param body: the raw text, whole.
     :param reason: what is wrong, naming the field.
     :param document: the envelope as far as it could be decoded, or None.
     """
@@ -277,7 +270,7 @@ def _watch_event(document: dict[str, Any], delivery: Delivery, body: bytes | Non
 
 
 def _recorded_sequence(number: int | str | None) -> tuple[int, int] | None:
-    """Where a watch event stands that was recorded: before all live ones, in the order of the recording."""
+    """The sequence of a recorded watch event: before all live ones, in the order of the recording."""
     return (0, number) if isinstance(number, int) else None
 
 

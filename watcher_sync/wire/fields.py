@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fields of envelopes: what a name and a time are, and what is said of a field that is neither.
+"""Names, times and data in the fields of envelopes, for all dialects.
 
-What the envelopes have in common, whatever their dialect. A reason names the field and shows scalars short and
-the rest by its form only, so that no payload gets into a log. Pure functions: any thread.
+A reason names the field. It shows a short scalar, and of other values only the type, so that no payload gets into a
+log. Pure functions, for any thread.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class BadEnvelope(Exception):
 
 
 class Delivery(msgspec.Struct, gc=False):
-    """What the transport says of a document: the fields of an event that no envelope tells."""
+    """The metadata that the transport gives to a document: fields of an event that no envelope has."""
 
     source: str
     number: int | str | None = None
@@ -74,7 +74,7 @@ def absent_or(fields: Mapping[str, Any], name: str, expected: str = "a name") ->
 
 
 def show(value: Any) -> str:
-    """A value in a reason: scalars short, the rest by its form only, so that no payload gets into a log."""
+    """A value in a reason: a short scalar, or only the type, so that no payload gets into a log."""
     if type(value) is dict:
         return "an object"
     if type(value) is list or type(value) is tuple:
@@ -87,7 +87,7 @@ def show(value: Any) -> str:
 
 
 class _Members(msgspec.Struct, gc=False):
-    """The members of the envelopes that become an event's data, as the text that they are."""
+    """The members of envelopes that become an event's data, undecoded."""
 
     payload: msgspec.Raw | UnsetType = UNSET
     data: msgspec.Raw | UnsetType = UNSET

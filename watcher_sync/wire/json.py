@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Strict JSON: a fast decoder that refuses what lenient decoders accept, with the place in the reason.
 
-It refuses duplicate keys, ``NaN`` and ``Infinity``, lone surrogates and deep nesting. The reason names a byte
-offset or the path of the field.
+It refuses duplicate keys, ``NaN``, ``Infinity``, lone surrogates and deep nesting.
 
 Guaranteed: the result is that of the strictest reading of RFC 8259, and every string can be encoded as UTF-8. Not
 guaranteed: precision beyond Python's (integers are exact, fractions are doubles).
@@ -74,8 +73,7 @@ def decode(body: bytes, *, max_size: int = MAX_SIZE, max_depth: int = MAX_DEPTH)
 def check_tree(tree: Any, *, max_depth: int = MAX_DEPTH) -> None:
     """Refuse in a decoded document what :func:`decode` refuses in a text. Duplicate keys are lost by then.
 
-    :raises BadJson: naming the path of a number that is not finite, of a string with half a surrogate
-        pair or of a key that is no string; or saying that the nesting is too deep.
+    :raises BadJson: for a number that is not finite, a lone surrogate, a key that is no string or deep nesting.
     """
     level = [tree]
     for _ in range(max_depth + 2):

@@ -1,23 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects of Kubernetes, turned into changes of pods, workloads and clusters.
+"""Objects of Kubernetes become changes of pods, workloads and clusters.
 
-The version is the event's sequence, which its source counted: one reflector is the order of one resource, and
-the numbers of a source order them all. What the API server calls a version is opaque, and only shown. A uid is
-never used again, so a deletion is final. An object that comes again as the model has it, its resourceVersion
-included, is a duplicate: a listing of what is known writes nothing.
+The version is the event's sequence, which its source counts. A uid is never used again, so a deletion is final. An
+object that equals the model's, resourceVersion included, is a duplicate.
 
-``workload_uid`` follows from two objects, the pod and the ReplicaSet that controls it, and these come in any
-order from reflectors of their own. So whenever either of them changes in the model, it is computed anew from
-both as they are then, and its facet's version is only made large enough to be let in. To see what has become of
-an object, the handler reads the view after its change was taken from it: a stale event changes nothing, and so
-causes nothing else.
+``workload_uid`` follows from a pod and its ReplicaSet, which arrive in any order. The handler computes it when either
+changes. It reads the view after it yields a change, so a stale event has no further effect.
 
-A ``listed`` event tells all that exists of one kind in its scope. What the model has there, the listing has not,
-and is older than it, has been deleted while nobody looked.
+A ``listed`` event has all uids of one kind in its scope: older entities that it lacks are deleted.
 
-Guaranteed, as a property of any permutation and duplication of added, modified and deleted events: the same
-model. ``listed`` events have their place in the order of their source, which the engine keeps; redelivered later
-they delete nothing that is newer. Pure; for any thread.
+Guaranteed: any permutation and repetition of other events ends in the same model. Pure; for any thread.
 """
 
 from __future__ import annotations
@@ -134,14 +126,14 @@ class KubernetesHandler(Handler):
         return _workload(event, "DaemonSet", workload.metadata, fields, view)
 
     def on_other_object(self, event: Event, view: View) -> Iterator[Change]:
-        """An object of a kind that is followed by option; what its replicas mean, nobody knows.
+        """An object of a kind that is followed by option; the meaning of its replicas is unknown.
 
         :raises InvalidEvent: naming the field that is wrong.
         """
         return _workload(event, _kind(event), read(event, Object).metadata, {}, view)
 
     def on_workload_deleted(self, event: Event, view: View) -> Iterator[Change]:
-        """A workload exists no more, known or not; its pods are traced to nobody.
+        """A workload exists no more, known or not; its pods lose their workload.
 
         :raises InvalidEvent: naming the field that is wrong.
         """
@@ -262,7 +254,7 @@ def _upsert(
     return Upsert(kind, uid, version, {"state": fields})
 
 
-# Who is at the top
+# The workload at the top of a pod's owners
 
 
 def _trace_all(owner_uid: str, version: Version, view: View) -> Iterator[Change]:
@@ -291,7 +283,7 @@ def _after(written: Version, version: Version) -> Version:
     return Version(f"{base}~{int(count or 0) + 1:09d}")
 
 
-# Versions and small things
+# Versions
 
 
 def _version(event: Event) -> Version:
@@ -300,7 +292,7 @@ def _version(event: Event) -> Version:
     :raises InvalidEvent: it has none.
     """
     if event.sequence is None:
-        raise InvalidEvent("nothing says where it stands in the order of its cluster's events")
+        raise InvalidEvent("sequence: missing, so the event has no order among its cluster's events")
     epoch, number = event.sequence
     version: Version = f"{_epoch(epoch)}.{str(number).zfill(12)}"  # type: ignore[assignment]  # Version() would be a call
     return version
@@ -330,6 +322,6 @@ _intern = sys.intern
 def _interned(pairs: tuple[tuple[str, str], ...]) -> dict[str, str]:
     """One dictionary in memory for all objects with the same labels.
 
-    Entities are immutable, and what is kept here is bounded: it is a saving, no state.
+    A cache of bounded size that saves memory; entities are immutable.
     """
     return {_intern(key): _intern(value) for key, value in pairs}

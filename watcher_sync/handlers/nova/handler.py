@@ -1,24 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nova's versioned notifications, turned into changes of compute nodes, instances and aggregates.
+"""Nova's versioned notifications become changes of compute nodes, instances and aggregates.
 
-Nova's events overtake each other: two services publish about one instance, a payload may be older than
-the event that carries it, and the wire keeps no order between them. So nothing here looks at what came
-before. Each change carries a version, and each facet only what its event can know:
+Nova's events overtake each other, so no method depends on earlier events. Each change has a version, and writes only
+the facets that its event knows:
 
-* An event that is published while an instance migrates (``task_state`` migrating) still tells the old
-  host, whenever it comes; so does the source's half of a failure. Such an event writes no placement.
-* ``live_migration_post.end`` is the source's farewell, with the old host: it is not listened to.
-* Only an error event knows of a fault, only a payload that has ``locked`` knows of the lock.
-* The publisher's host is a sign of life of that host and of nothing else: it is not the instance's.
-* A compute_node is written by events of its compute service only. That an instance runs on a host makes
-  the model know the host, by the reference that the instance declares.
+* An event with ``task_state`` migrating, or of a failure, may have the old host: it writes no placement.
+* ``live_migration_post.end`` has the old host: it is ignored.
+* Only an error event writes the fault, and only a payload with ``locked`` the lock.
+* An event is a sign of life of its publisher's host.
+* Only events of a compute service write a compute_node.
 
-The version is (payload ``updated_at`` or ``created_at``, envelope timestamp, message id): Nova's own
-clock first, which has a resolution of one second, then the publisher's. What a service or an aggregate
-was when has only the publisher's clock.
-
-A deletion is final, and an instance that Nova says is in state ``deleted`` is deleted, whichever event
-says so. Pure; for any thread.
+The version is (payload ``updated_at`` or ``created_at``, envelope timestamp, message id). An instance in state
+``deleted`` is deleted. Pure; for any thread.
 """
 
 from __future__ import annotations
@@ -123,7 +116,7 @@ class NovaHandler(Handler):
     }
 
     def on_heartbeat(self, event: Event, view: View) -> Iterable[Change]:
-        """A notification whose payload tells nothing new; but its publisher lives."""
+        """A notification whose payload the model ignores; it is a sign of life of its publisher."""
         return _with_seen(event)
 
     def on_instance(self, event: Event, view: View) -> Iterable[Change]:
@@ -220,8 +213,8 @@ def _instance(event: Event, data: InstanceData, facet: str, fields: dict[str, An
 def _facets(data: InstanceData) -> dict[str, dict[str, Any]]:
     """What every instance event tells: its state, and the lock where the payload has it.
 
-    Written out field by field, and strings that many instances have in common kept once in memory:
-    this is where the time of an event and the memory of the model go. UNSET is false.
+    The fields are written out, because this function costs much of an event's time. Strings that many instances
+    share are interned, because they cost much of the model's memory. UNSET is false.
     """
     intern = sys.intern
     state = {
@@ -274,7 +267,7 @@ def _add_flavor(state: dict[str, Any], wrapped: Flavor, image_id: str | UnsetTyp
 def _interned(pairs: tuple[tuple[str, str], ...]) -> dict[str, str]:
     """One dictionary in memory for all instances with the same extra specs or metadata.
 
-    Entities are immutable, and what is kept here is bounded: it is a saving, no state.
+    A cache of bounded size that saves memory; entities are immutable.
     """
     return {sys.intern(key): sys.intern(value) for key, value in pairs}
 
