@@ -53,7 +53,7 @@ class LastSeenWriter:
             written = self._written.setdefault(name, {})
             fresh = {
                 entity_id: heard
-                for entity_id, heard in self._model.last_heard(name).items()
+                for entity_id, heard in self._model.last_seen(name).items()
                 if written.get(entity_id) != heard and self._model.get(name, entity_id) is not None
             }
             self._store.persist_last_seen({name: fresh})

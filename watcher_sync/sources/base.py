@@ -18,10 +18,11 @@ import abc
 import datetime
 import enum
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
+from watcher_sync.deprecation import renamed_members
 from watcher_sync.events import Event
 
 if TYPE_CHECKING:
@@ -62,6 +63,10 @@ class SourceStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Events that the transport delivered before and that are not acked; None where that is unknown."""
 
 
+_RENAMED_MEMBERS = {"lives_apart": "supports_subprocess", "reach": "probe", "release": "nack"}
+"""Deprecated names of members that drivers override -> new names."""
+
+
 class Source(abc.ABC):
     """Base of all source drivers.
 
@@ -76,6 +81,11 @@ class Source(abc.ABC):
     options: ClassVar[list[cfg.Opt]] = []
     waits_for_ack: ClassVar[bool] = False
     supports_subprocess: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """A driver that overrides members under their deprecated names works, and warns."""
+        super().__init_subclass__(**kwargs)
+        renamed_members(cls, _RENAMED_MEMBERS, stacklevel=3)  # ABCMeta calls this one
 
     def __init__(self, name: str, conf: cfg.ConfigOpts, *, cursor: str | None = None) -> None:
         """:param name: the source's name; its options are ``conf['source_' + name]``.

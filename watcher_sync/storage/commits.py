@@ -123,7 +123,7 @@ class CommitWriter:
             if s.entity is not None:
                 versions = journal.versions_text(s.kind, s.entity.versions)
                 changed.setdefault(name, []).append((s, versions))
-                if s.base is None and (s.kind.ids_reused or s.kind.implied):
+                if s.base is None and (s.kind.ids_reused or s.kind.is_placeholder):
                     unburied.append((name, s.id))
             elif s.tombstone is not None:
                 versions = journal.versions_text(s.kind, s.tombstone.versions)

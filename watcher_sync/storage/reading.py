@@ -62,7 +62,7 @@ class TableModel:
         """The transaction is written to the tables, over the same connection."""
         self.generation = transaction.head
         self._known.clear()
-        for kind, heard in transaction.heard.items():
+        for kind, heard in transaction.seen.items():
             known = self.heard.setdefault(kind, {})
             for entity_id, time in heard.items():
                 known[entity_id] = max(time, known.get(entity_id, time))
