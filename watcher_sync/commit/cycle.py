@@ -21,7 +21,6 @@ import datetime
 import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
 
 import msgspec
 from oslo_log import log as logging
@@ -33,7 +32,7 @@ from watcher_sync.exceptions import HeadMoved, InvalidEvent, JournalPurged, NotY
 from watcher_sync.model.changes import Outcome
 from watcher_sync.model.model import Model, Written
 from watcher_sync.model.transaction import Transaction
-from watcher_sync.storage.commits import Commit, Fence, Prepared
+from watcher_sync.storage.commits import Commit, Fence
 from watcher_sync.storage.parking import ParkedEvents
 from watcher_sync.storage.store import Store
 from watcher_sync.storage.stored_events import Parked, Quarantined
@@ -65,16 +64,14 @@ class Dispatched(msgspec.Struct):
     parked: list[Parked]
 
 
-class Step(msgspec.Struct, eq=False):
-    """A batch on its way: dispatched, with its statements ready, then handed to the database."""
+class Pending(msgspec.Struct, eq=False):
+    """A batch that is dispatched and not committed."""
 
     batch: Batch
     work: Dispatched
+    commit: Commit
     began: float
-    prepared: Prepared | None = None
-    """None where there is nothing to write."""
-    future: Future[float] | None = None
-    """What the database makes of it; None before it was handed over, and where there is nothing to write."""
+    """When its dispatch began, by the cycle's monotonic clock."""
 
 
 class CommitCycle:
@@ -119,8 +116,7 @@ class CommitCycle:
         began = self._monotonic()
         self._run(batch)
         self._unpark_ready()
-        self.tally.batch_events.observe(len(batch.events))
-        self.tally.batch_seconds.observe(self._monotonic() - began)
+        self.observe(batch, began)
 
     def catch_up(self) -> None:
         """Move the replica to the head of the journal, and take up parked events that this sets free.
@@ -137,11 +133,11 @@ class CommitCycle:
         :raises DatabaseUnavailable: when the database is away.
         """
         try:
-            self._notice(self.store.catch_up(self.model))
+            self._mark_appeared(self.store.catch_up(self.model))
         except JournalPurged:
             LOG.info("The journal no longer reaches back to seq %d; loading the tables", self.model.generation)
             self.model.replace_with(self.store.load())
-            self._notice_all()
+            self._mark_all_appeared()
 
     def read_parked(self) -> None:
         """Learn which events are parked now; another engine may have parked some.
@@ -149,9 +145,9 @@ class CommitCycle:
         :raises DatabaseUnavailable: when the database is away.
         """
         self._awaited = self._parked.awaited()
-        self._notice_all()
+        self._mark_all_appeared()
 
-    def _notice_all(self) -> None:
+    def _mark_all_appeared(self) -> None:
         self._due.update((key, None) for key in self._awaited if self.model.get(*key) is not None)
 
     def _unpark_ready(self) -> None:
@@ -188,25 +184,33 @@ class CommitCycle:
                     self._commit(part, _refusing(f"the database refuses it: {exc}"))
 
     def _commit(self, batch: Batch, dispatch: Callable[[Transaction, Sequence[Event]], Dispatched]) -> None:
+        """Dispatch, commit and publish a batch; dispatch it again as often as another writer is first."""
         while True:
-            work = dispatch(Transaction(self.model, now=self._now), batch.events)
-            commit = self._commit_of(batch, work)
-            if not commit.is_empty():
+            pending = self._pending(batch, Transaction(self.model, now=self._now), dispatch)
+            seconds = None
+            if not pending.commit.is_empty():
                 began = self._monotonic()
                 try:
-                    self.store.commit(commit)
+                    self.store.commit(pending.commit)
                 except HeadMoved:
                     self.tally.conflicts += 1
                     self.follow()
                     continue
-                self._count(commit, batch, self._monotonic() - began)
-            break
-        self._publish(batch, work)
+                seconds = self._monotonic() - began
+            self.publish(pending, seconds)
+            return
 
-    def _commit_of(self, batch: Batch, work: Dispatched) -> Commit:
-        return Commit(
-            generation=work.transaction.base_generation,
-            staged=work.transaction.staged(),
+    def _pending(
+        self,
+        batch: Batch,
+        transaction: Transaction,
+        dispatch: Callable[[Transaction, Sequence[Event]], Dispatched],
+    ) -> Pending:
+        began = self._monotonic()
+        work = dispatch(transaction, batch.events)
+        commit = Commit(
+            generation=transaction.base_generation,
+            staged=transaction.staged(),
             cursors=batch.cursors,
             quarantined=work.quarantined,
             parked=work.parked,
@@ -214,66 +218,50 @@ class CommitCycle:
             released=batch.released,
             fence=self._fence(),
         )
+        return Pending(batch, work, commit, began)
 
-    def _count(self, commit: Commit, batch: Batch, seconds: float) -> None:
-        self.tally.commit_seconds.observe(seconds)
-        self.tally.commits += 1
-        self.tally.changes += len(commit.staged)
-        LOG.debug("Committed %d events as %d changes", len(batch.events), len(commit.staged))
+    # What a pipeline needs (watcher_sync.commit.pipeline)
 
-    def _publish(self, batch: Batch, work: Dispatched) -> None:
+    def dispatch(self, batch: Batch, *, on: Pending | None = None) -> Pending:
+        """Dispatch a batch. This writes nothing.
+
+        :param on: a batch under way to the database. The result is valid only if that batch is committed and published
+            and makes no parked event ready.
+        """
+        transaction = Transaction(self.model, on=on.work.transaction if on is not None else None, now=self._now)
+        return self._pending(batch, transaction, self._dispatch)
+
+    def publish(self, pending: Pending, seconds: float | None) -> None:
+        """Move the model to the generation of a committed batch, and count its events.
+
+        :param seconds: duration of the database transaction; None if there was nothing to write.
+        """
+        work = pending.work
+        if seconds is not None:
+            self.tally.commit_seconds.observe(seconds)
+            self.tally.commits += 1
+            self.tally.changes += len(pending.commit.staged)
+            LOG.debug("Committed %d events as %d changes", len(pending.batch.events), len(pending.commit.staged))
         self.model.publish(work.transaction)
-        self.tally.count(batch.events, work.outcomes)
+        self.tally.count(pending.batch.events, work.outcomes)
         for parked in work.parked:
             self._awaited[parked.kind, parked.entity_id] += 1
-        self._notice(work.transaction.written())
+        self._mark_appeared(work.transaction.written())
 
-    # One batch in steps, while the one before it is under way
+    def observe(self, batch: Batch, began: float) -> None:
+        """Measure a batch that is done.
 
-    def stage(self, batch: Batch, *, on: Step | None = None) -> Step:
-        """Dispatch a batch and make its statements. Nothing is written.
-
-        :param on: a step that is under way. If it does not land, or sets parked events free, what is staged here is
-            worth nothing.
-        :raises RowRefused: a value can never be written; :meth:`run` finds the event.
+        :param began: when its dispatch began, by the cycle's monotonic clock.
         """
-        began = self._monotonic()
-        transaction = Transaction(self.model, on=on.work.transaction if on is not None else None, now=self._now)
-        step = Step(batch, self._dispatch(transaction, batch.events), began)
-        commit = self._commit_of(batch, step.work)
-        if not commit.is_empty():
-            step.prepared = self.store.prepare(commit)
-        return step
-
-    def launch(self, step: Step) -> None:
-        """Hand a step to the database; the one that it was staged on has landed."""
-        step.work.transaction.published()
-        if step.prepared is not None:
-            step.future = self.store.begin(step.prepared)
-
-    def land(self, step: Step) -> None:
-        """Wait until the step is committed, and publish it.
-
-        :raises HeadMoved: another writer was first; nothing was written.
-        :raises StorageError: as :meth:`~watcher_sync.storage.store.Store.commit` does.
-        """
-        if step.future is not None and step.prepared is not None:
-            try:
-                seconds = step.future.result()
-            except HeadMoved:
-                self.tally.conflicts += 1
-                raise
-            self._count(step.prepared.commit, step.batch, seconds)
-        self._publish(step.batch, step.work)
-        self.tally.batch_events.observe(len(step.batch.events))
-        self.tally.batch_seconds.observe(self._monotonic() - step.began)
+        self.tally.batch_events.observe(len(batch.events))
+        self.tally.batch_seconds.observe(self._monotonic() - began)
 
     @property
-    def has_due(self) -> bool:
-        """Whether parked events are to be taken up, by :meth:`catch_up` or :meth:`run`."""
+    def has_ready(self) -> bool:
+        """Whether parked events are ready for :meth:`catch_up` or :meth:`run`."""
         return bool(self._due)
 
-    def _notice(self, written: Iterable[Written]) -> None:
+    def _mark_appeared(self, written: Iterable[Written]) -> None:
         """Remember which of these entities exist now and have parked events waiting for them."""
         if self._awaited:
             for item in written:

@@ -101,7 +101,7 @@ class DirectCommitCycle(CommitCycle):
     def read_parked(self) -> None:
         """Nothing is counted beforehand: what waits is asked for when an entity appears."""
 
-    def _notice(self, written: Iterable[Written]) -> None:
+    def _mark_appeared(self, written: Iterable[Written]) -> None:
         keys = [(item.kind, item.id) for item in written if item.entity is not None]
         t = self.store.tables.parked
         for start in range(0, len(keys), 200):
