@@ -79,10 +79,10 @@ def make_routes(service: Service, dispatcher: Dispatcher, sync: SyncNow | None =
     """URI template -> resource."""
     plurals = {name: kind.plural for name, kind in service.kinds.items()}
     settings = service.conf.api
-    feed = Feed(service.store.engine, service.tables, places=settings.max_streams, interval=settings.follow_interval)
+    feed = Feed(service.store.database, service.tables, places=settings.max_streams, interval=settings.follow_interval)
     writes = DirectWriter(service.store, dispatcher, lambda: float(service.conf.engine.parked_time))
     operations = Operations(
-        OperationLeases(service.store.engine, service.tables),
+        OperationLeases(service.store.database, service.tables),
         vnf_instances.KIND,
         lambda: float(service.conf.operations.lease_time),
     )

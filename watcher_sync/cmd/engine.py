@@ -86,7 +86,7 @@ def _main(argv: list[str]) -> int:
                 f"since {holder.since:%Y-%m-%d %H:%M:%S}Z; to have this engine stand by, set [engine] standby = true"
             )
     check_port(conf)
-    engine.store.engine.dispose()
+    engine.store.database.dispose()
     guru_report.pass_on()
     manager = cotyledon.ServiceManager(graceful_shutdown_timeout=conf.engine.graceful_shutdown_timeout + 5)
     manager.add(EngineService, workers=1, args=(conf,))

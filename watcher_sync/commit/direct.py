@@ -107,7 +107,7 @@ class DirectCommitCycle(CommitCycle):
         for start in range(0, len(keys), 200):
             chunk = keys[start : start + 200]
             query = sa.select(t.c.kind, t.c.entity_id).where(t.c.entity_id.in_([i for _, i in chunk])).distinct()
-            with self.store.engine.connect() as connection:
+            with self.store.database.connect() as connection:
                 found = {(row.kind, row.entity_id) for row in connection.execute(query)}
             for key in chunk:
                 if key in found:

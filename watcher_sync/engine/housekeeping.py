@@ -96,7 +96,7 @@ class RetentionWorker:
         :raises DatabaseUnavailable: when the database is away.
         """
         now = datetime.datetime.now(datetime.UTC)
-        purged = purge(self._store.engine, self._store.tables, Retention.from_conf(self._conf.retention), now)
+        purged = purge(self._store.database, self._store.tables, Retention.from_conf(self._conf.retention), now)
         if any(purged.values()):
             LOG.info("Purged %s", ", ".join(f"{n} of {table}" for table, n in purged.items() if n))
         expired = self._parked.expire(now)
@@ -117,7 +117,7 @@ class RetentionWorker:
             return
         try:
             parked = sum(self._parked.awaited().values())
-            self.kept = StoredCounts(self._quarantine.count(), parked, count_drifts(self._store.engine))
+            self.kept = StoredCounts(self._quarantine.count(), parked, count_drifts(self._store.database))
         except StorageError as exc:
             LOG.debug("What is kept cannot be counted now: %s", exc)
 
@@ -193,9 +193,9 @@ class SourceReporter:
             self._ended = stopped
             try:
                 if not self._forgotten:
-                    source_status.forget_others(self._store.engine, self._group, self._supervisors)
+                    source_status.forget_others(self._store.database, self._group, self._supervisors)
                     self._forgotten = True
-                source_status.write_sources(self._store.engine, self.rows(stopped=stopped))
+                source_status.write_sources(self._store.database, self.rows(stopped=stopped))
                 self._failing = False
             except StorageError as exc:
                 if not self._failing:

@@ -62,8 +62,8 @@ class Prepared(msgspec.Struct):
 class CommitWriter:
     """Makes the statements of commits; for the thread that dispatches."""
 
-    def __init__(self, engine: sa.Engine, tables: Tables, kinds: Kinds) -> None:
-        statements = Statements(engine)
+    def __init__(self, database: sa.Engine, tables: Tables, kinds: Kinds) -> None:
+        statements = Statements(database)
         entities = tables.entities
         self._entities = {name: EntityRows(statements, table, kinds[name]) for name, table in entities.items()}
         self._remove = {name: statements.delete(table, "id") for name, table in entities.items()}

@@ -53,7 +53,7 @@ _REFUSED = (
 )
 
 
-def make_engine(conf: cfg.ConfigOpts) -> sa.Engine:
+def open_database(conf: cfg.ConfigOpts) -> sa.Engine:
     """The engine of ``[database] connection``; does not connect yet.
 
     SQLite is used with write-ahead logging and ``synchronous=FULL``, so that a commit survives a loss

@@ -47,7 +47,7 @@ class EngineLease:
 
     def __init__(
         self,
-        engine: sa.Engine,
+        database: sa.Engine,
         tables: Tables,
         name: str,
         *,
@@ -58,7 +58,7 @@ class EngineLease:
         self.name = name
         self.holder = holder or process_name()
         self.seconds = seconds
-        self._engine = engine
+        self._database = database
         self._table = tables.leases
         self._monotonic = monotonic
         self._seen: LeaseView | None = None
@@ -77,7 +77,7 @@ class EngineLease:
         """
         table = self._table
         query = sa.select(table.c.holder, table.c.token, table.c.beat, table.c.since).where(table.c.name == self.name)
-        with translated(), self._engine.connect() as connection:
+        with translated(), self._database.connect() as connection:
             row = connection.execute(query).one_or_none()
         return LeaseView(*row) if row is not None else None
 
@@ -101,7 +101,7 @@ class EngineLease:
             .where(table.c.name == self.name, table.c.token == view.token, table.c.beat == view.beat)
             .values(holder=self.holder, token=view.token + 1, beat=0, since=now, heartbeat_at=now)
         )
-        with translated(), self._engine.begin() as connection:
+        with translated(), self._database.begin() as connection:
             if connection.execute(statement).rowcount != 1:
                 return False
         self._token = view.token + 1
@@ -137,7 +137,7 @@ class EngineLease:
             .where(table.c.name == self.name, table.c.token == self._token)
             .values(beat=table.c.beat + 1, heartbeat_at=_utcnow())
         )
-        with translated(), self._engine.begin() as connection:
+        with translated(), self._database.begin() as connection:
             if connection.execute(statement).rowcount != 1:
                 self._token = None
                 raise LeaseLost(f"the lease {self.name!r} was taken over by another engine")
@@ -152,7 +152,7 @@ class EngineLease:
             return
         table = self._table
         statement = sa.update(table).where(table.c.name == self.name, table.c.token == token).values(holder="")
-        with translated(), self._engine.begin() as connection:
+        with translated(), self._database.begin() as connection:
             connection.execute(statement)
 
     def forget(self) -> None:
@@ -165,7 +165,7 @@ class EngineLease:
             name=self.name, holder=self.holder, token=1, beat=0, since=now, heartbeat_at=now
         )
         try:
-            with translated(), self._engine.begin() as connection:
+            with translated(), self._database.begin() as connection:
                 connection.execute(statement)
         except RowRefused:  # another engine created it first
             return False

@@ -33,7 +33,7 @@ class LockedStore(Store):
     def __init__(self, store: Store, connection: sa.Connection) -> None:
         # The statements are compiled once, by the store that is shared.
         self.__dict__.update(store.__dict__)
-        self.engine = cast(sa.Engine, _OneConnection(store.engine, connection))
+        self.database = cast(sa.Engine, _OneConnection(store.database, connection))
         self._connection = connection
 
     def commit(self, commit: Commit) -> None:
@@ -55,8 +55,8 @@ class LockedStore(Store):
 class _OneConnection:
     """An engine whose only connection is the one that holds the head."""
 
-    def __init__(self, engine: sa.Engine, connection: sa.Connection) -> None:
-        self.dialect = engine.dialect
+    def __init__(self, database: sa.Engine, connection: sa.Connection) -> None:
+        self.dialect = database.dialect
         self._connection = connection
 
     @contextlib.contextmanager
@@ -76,7 +76,7 @@ def lock_head(store: Store) -> Iterator[tuple[LockedStore, TableModel]]:
         that fails reached the database is unknown.
     """
     head: Any = store.tables.journal_head
-    with translated(), store.engine.connect() as connection:
+    with translated(), store.database.connect() as connection:
         store.limit_idle_transactions(connection)
         with connection.begin():
             if connection.execute(sa.update(head).values(seq=head.c.seq)).rowcount != 1:

@@ -86,8 +86,8 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 class OperationLeases:
     """The leases of one database. Used by any thread."""
 
-    def __init__(self, engine: sa.Engine, tables: Tables) -> None:
-        self._engine = engine
+    def __init__(self, database: sa.Engine, tables: Tables) -> None:
+        self._database = database
         self._leases = tables.operation_leases
         self._operations = tables.operations
 
@@ -271,12 +271,12 @@ class OperationLeases:
         return sa.select(self._leases, self._now().label("now"))
 
     def _now(self, later: float = 0.0) -> sa.ColumnElement[datetime.datetime]:
-        return now(self._engine.dialect, later=later)
+        return now(self._database.dialect, later=later)
 
     @contextlib.contextmanager
     def _begin(self) -> Iterator[sa.Connection]:
         """One transaction. MariaDB would lock the gaps between rows, too, and others' inserts with them."""
-        with self._engine.connect() as connection:
+        with self._database.connect() as connection:
             if connection.dialect.name in ("mysql", "mariadb"):
                 connection = connection.execution_options(isolation_level="READ COMMITTED")
             with connection.begin():

@@ -20,7 +20,7 @@ class ParkedEvents:
     """Reads the table of parked events; rows are added and removed by commits."""
 
     def __init__(self, store: Store) -> None:
-        self._engine = store.engine
+        self._database = store.database
         self._table = store.tables.parked
 
     def awaited(self) -> collections.Counter[tuple[str, str]]:
@@ -30,14 +30,14 @@ class ParkedEvents:
         """
         t = self._table
         query = sa.select(t.c.kind, t.c.entity_id, sa.func.count()).group_by(t.c.kind, t.c.entity_id)
-        with translated(), self._engine.connect() as connection:
+        with translated(), self._database.connect() as connection:
             return collections.Counter({(kind, i): n for kind, i, n in connection.execute(query)})
 
     def take(self, keys: Sequence[tuple[str, str]]) -> tuple[list[Event], list[int]]:
         """The events that wait for these entities, in the order in which they were parked, and their rows."""
         t = self._table
         found: list[sa.Row[Any]] = []
-        with translated(), self._engine.connect() as connection:
+        with translated(), self._database.connect() as connection:
             for kind, entity_id in dict.fromkeys(keys):
                 query = sa.select(t).where(t.c.kind == kind, t.c.entity_id == entity_id)
                 found += connection.execute(query).all()
@@ -47,7 +47,7 @@ class ParkedEvents:
     def expire(self, now: datetime.datetime) -> list[tuple[str, str, str]]:
         """Drop the events whose time is over: (kind, id, event type) of each."""
         t = self._table
-        with translated(), self._engine.begin() as connection:
+        with translated(), self._database.begin() as connection:
             rows = connection.execute(
                 sa.select(t.c.id, t.c.kind, t.c.entity_id, t.c.event_type).where(t.c.expires_at <= now)
             ).all()

@@ -114,8 +114,8 @@ class TableView:
     Each question has its own connection and is answered as of its own moment. For any thread.
     """
 
-    def __init__(self, engine: sa.Engine, tables: Tables, kinds: Kinds) -> None:
-        self._engine = engine
+    def __init__(self, database: sa.Engine, tables: Tables, kinds: Kinds) -> None:
+        self._database = database
         self._tables = tables
         self._kinds = kinds
 
@@ -124,7 +124,7 @@ class TableView:
 
         :raises DatabaseUnavailable: when the database is away.
         """
-        with translated(), self._engine.connect() as connection:
+        with translated(), self._database.connect() as connection:
             return TableModel(connection, self._tables, self._kinds).get(kind, entity_id)
 
     def by(self, kind: str, index: str, value: Any) -> Collection[Entity]:
@@ -133,7 +133,7 @@ class TableView:
         :raises KeyError: when the kind declares no such index.
         :raises DatabaseUnavailable: when the database is away.
         """
-        with translated(), self._engine.connect() as connection:
+        with translated(), self._database.connect() as connection:
             return TableModel(connection, self._tables, self._kinds).by(kind, index, value)
 
 

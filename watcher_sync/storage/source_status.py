@@ -56,17 +56,17 @@ class SourceRow(msgspec.Struct, frozen=True, kw_only=True):
     """When the engine wrote this row."""
 
 
-def list_sources(engine: sa.Engine) -> list[SourceRow]:
+def list_sources(database: sa.Engine) -> list[SourceRow]:
     """The sources of all engines, by name.
 
     :raises DatabaseUnavailable: when the database is away.
     """
     query = sa.select(_TABLE).order_by(_TABLE.c.source)
-    with translated(), engine.connect() as connection:
+    with translated(), database.connect() as connection:
         return [SourceRow(**row._mapping) for row in connection.execute(query)]
 
 
-def write_sources(engine: sa.Engine, rows: Sequence[SourceRow]) -> None:
+def write_sources(database: sa.Engine, rows: Sequence[SourceRow]) -> None:
     """Insert or replace these rows, except for ``last_full_sync_at``, in one short transaction.
 
     :raises DatabaseUnavailable: when the database is away.
@@ -74,30 +74,30 @@ def write_sources(engine: sa.Engine, rows: Sequence[SourceRow]) -> None:
     """
     if not rows:
         return
-    writer = Statements(engine).upsert(_TABLE, skip=["last_full_sync_at"])
+    writer = Statements(database).upsert(_TABLE, skip=["last_full_sync_at"])
     columns = [c.name for c in _TABLE.columns if c.name != "last_full_sync_at"]
     values = [writer.values(tuple(getattr(row, name) for name in columns)) for row in rows]
-    with translated(), engine.begin() as connection:
+    with translated(), database.begin() as connection:
         connection.exec_driver_sql(writer.sql, values)
 
 
-def forget_others(engine: sa.Engine, engine_group: str, enabled: Collection[str]) -> int:
+def forget_others(database: sa.Engine, engine_group: str, enabled: Collection[str]) -> int:
     """Delete the rows of sources that the group does not have any more; how many there were.
 
     :raises DatabaseUnavailable: when the database is away.
     """
     gone = sa.delete(_TABLE).where(_TABLE.c.engine_group == engine_group, _TABLE.c.source.not_in(list(enabled)))
-    with translated(), engine.begin() as connection:
+    with translated(), database.begin() as connection:
         return int(connection.execute(gone).rowcount)
 
 
-def record_full_sync(engine: sa.Engine, source: str, at: datetime.datetime) -> bool:
+def record_full_sync(database: sa.Engine, source: str, at: datetime.datetime) -> bool:
     """Remember when a source was last compared with the live system as a whole; whether its row is there.
 
     :raises DatabaseUnavailable: when the database is away.
     """
     change = sa.update(_TABLE).where(_TABLE.c.source == source).values(last_full_sync_at=at)
-    with translated(), engine.begin() as connection:
+    with translated(), database.begin() as connection:
         return bool(connection.execute(change).rowcount)
 
 

@@ -110,11 +110,11 @@ class RowWriter:
 class Statements:
     """Writes the statements in the dialect of one engine."""
 
-    def __init__(self, engine: sa.Engine) -> None:
-        self.dialect = engine.dialect.name.replace("mariadb", "mysql")
-        self._mark = "?" if engine.dialect.paramstyle == "qmark" else "%s"
-        self._quote = engine.dialect.identifier_preparer.quote
-        self._parameter = _json_of_psycopg() if engine.dialect.driver == "psycopg" else bytes.decode
+    def __init__(self, database: sa.Engine) -> None:
+        self.dialect = database.dialect.name.replace("mariadb", "mysql")
+        self._mark = "?" if database.dialect.paramstyle == "qmark" else "%s"
+        self._quote = database.dialect.identifier_preparer.quote
+        self._parameter = _json_of_psycopg() if database.dialect.driver == "psycopg" else bytes.decode
 
     def insert(self, table: sa.Table, *, skip: Sequence[str] = ()) -> RowWriter:
         """A plain insert of all columns but the skipped."""

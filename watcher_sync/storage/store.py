@@ -43,17 +43,17 @@ class Store:
 
     def __init__(
         self,
-        engine: sa.Engine,
+        database: sa.Engine,
         kinds: Kinds,
         *,
         now: Callable[[], datetime.datetime] | None = None,
     ) -> None:
-        self.engine = engine
+        self.database = database
         self.kinds = kinds
         self.tables = Tables(kinds)
         self._now = now or (lambda: datetime.datetime.now(datetime.UTC))
         self._connection: sa.Connection | None = None
-        self._writer = CommitWriter(engine, self.tables, kinds)
+        self._writer = CommitWriter(database, self.tables, kinds)
 
     def load(self) -> Model:
         """The model as the tables have it, at one consistent seq.
@@ -71,7 +71,7 @@ class Store:
         :raises DatabaseUnavailable: when the database cannot be read.
         """
         changed: list[Written] = []
-        with translated(), self.engine.connect() as connection:
+        with translated(), self.database.connect() as connection:
             while rows := journal.read_since(connection, self.tables, model.generation, chunk):
                 changed += journal.follow(model, rows)
         return changed
@@ -79,7 +79,7 @@ class Store:
     def cursors(self) -> dict[str, str]:
         """source -> its last committed position."""
         table = self.tables.source_cursors
-        with translated(), self.engine.connect() as connection:
+        with translated(), self.database.connect() as connection:
             return {row.source: row.position for row in connection.execute(sa.select(table))}
 
     def commit(self, commit: Commit) -> None:
@@ -112,7 +112,7 @@ class Store:
             self._end(transaction)
             return time.monotonic() - began
 
-        if self.engine.dialect.name != "sqlite":
+        if self.database.dialect.name != "sqlite":
             return aside(lambda: end(self._run(prepared)), "commit")
         # SQLite works in this process, and its driver hands the interpreter over and back for every single row. So
         # only the end of the transaction, where the disk is waited for, is worth another thread.
@@ -136,7 +136,7 @@ class Store:
 
     def ping(self) -> None:
         """:raises DatabaseUnavailable: when the database does not answer."""
-        with translated(), self.engine.connect() as connection:
+        with translated(), self.database.connect() as connection:
             journal.read_head(connection, self.tables)
 
     def persist_last_seen(self, heard: Mapping[str, Mapping[str, datetime.datetime]]) -> None:
@@ -144,7 +144,7 @@ class Store:
 
         :raises DatabaseUnavailable: when the database is away.
         """
-        with translated(), self.engine.begin() as connection:
+        with translated(), self.database.begin() as connection:
             for kind, times in heard.items():
                 field = self.kinds[kind].last_seen_field
                 if field is None or not times:
@@ -162,7 +162,7 @@ class Store:
     def read_last_seen(self) -> dict[str, dict[str, datetime.datetime]]:
         """kind -> id -> when it was last heard, as persisted by any engine."""
         heard: dict[str, dict[str, datetime.datetime]] = {}
-        with translated(), self.engine.connect() as connection:
+        with translated(), self.database.connect() as connection:
             for name, kind in self.kinds.items():
                 if kind.last_seen_field is None:
                     continue
@@ -203,7 +203,7 @@ class Store:
     def _kept_connection(self) -> sa.Connection:
         if self._connection is None or self._connection.invalidated:
             self.close()
-            self._connection = self.engine.connect()
+            self._connection = self.database.connect()
             self.limit_idle_transactions(self._connection)
         return self._connection
 
@@ -221,8 +221,8 @@ class Store:
         connection.commit()
 
     def _snapshot(self) -> sa.Connection:
-        connection = self.engine.connect()
-        if self.engine.dialect.name == "postgresql":
+        connection = self.database.connect()
+        if self.database.dialect.name == "postgresql":
             connection = connection.execution_options(isolation_level="REPEATABLE READ")
         return connection
 

@@ -27,7 +27,7 @@ class Clock:
 
 
 def lease(store, holder, clock=None):
-    return EngineLease(store.engine, store.tables, "engine:g", seconds=6.0, holder=holder, monotonic=clock or Clock())
+    return EngineLease(store.database, store.tables, "engine:g", seconds=6.0, holder=holder, monotonic=clock or Clock())
 
 
 def test_the_first_takes_it_beats_and_gives_it_back_to_the_next(store):
@@ -153,7 +153,7 @@ def test_only_processes_of_this_machine_boot_and_namespace_can_be_told_dead():
 
 
 def test_a_living_holder_is_told_from_a_silent_one(store):
-    a, b = lease(store, "a/1"), EngineLease(store.engine, store.tables, "engine:g", seconds=0.6, holder="b/1")
+    a, b = lease(store, "a/1"), EngineLease(store.database, store.tables, "engine:g", seconds=0.6, holder="b/1")
     assert b.living_holder() is None
     a.try_take()
     assert b.living_holder() is None

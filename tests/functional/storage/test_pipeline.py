@@ -184,6 +184,6 @@ def test_a_commit_is_dated_by_its_preparation_and_never_before_the_one_that_it_f
     store._now = lambda: next(clock)
     piped(cycle_on(store), [Batch(events=[told(i, meter(f"m{i}"))]) for i in range(4)])
     t = store.tables.journal
-    with store.engine.connect() as connection:
+    with store.database.connect() as connection:
         found = list(connection.execute(sa.select(t.c.time).order_by(t.c.seq)).scalars())
     assert found == times[:4]

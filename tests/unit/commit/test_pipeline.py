@@ -116,7 +116,7 @@ def test_a_commit_of_which_nothing_is_known_is_made_once_and_what_lay_on_it_afte
         pipeline.add(name, Batch(events=[told(number, instance(name))]))
     pipeline.end()
     assert log == [("again", ["event-0"]), ("a", True), ("again", ["event-1"]), ("b", True), ("c", True)]
-    with store.engine.connect() as connection:
+    with store.database.connect() as connection:
         kept = connection.execute(sa.select(store.tables.journal.c.seq, store.tables.journal.c.entity_id)).all()
     assert [tuple(row) for row in kept] == [(1, "a"), (2, "b"), (3, "c")]
 
@@ -235,7 +235,7 @@ def test_a_pressed_engine_that_lost_its_lease_gives_everything_back(small, run, 
     source = Spoken()
     running = run(source)
     assert until(lambda: running.engine.is_ready()[0])
-    with store.engine.begin() as connection:
+    with store.database.begin() as connection:
         connection.execute(sa.update(store.tables.leases).values(token=99, holder="other/1"))
     source.say(*many(50))
     assert until(lambda: running.error is not None)

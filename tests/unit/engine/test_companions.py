@@ -71,7 +71,7 @@ def test_a_companion_rests_while_another_engine_leads_and_starts_again_after_tha
     conf.set_override("standby", True, group="engine")
     running = run(Spoken(), companions=[Beside])
     assert until(lambda: running.engine.leading)
-    with store.engine.begin() as connection:
+    with store.database.begin() as connection:
         connection.execute(sa.update(store.tables.leases).values(token=99, holder="other/1"))
     (beside,) = running.engine.companions
     assert until(lambda: [what for what, _ in beside.story] == ["start", "begin_stop", "join"])

@@ -33,7 +33,7 @@ def test_a_bug_of_a_handler_and_an_event_too_early_are_acked_because_they_are_ke
     early = Upsert("instance", "a", "1", {"lock": {"locked": True}})
     source.say(told(1, lambda view: ZeroDivisionError("a bug")), told(2, early), told(3, instance("b")))
     assert until(lambda: len(source.acked) == 3)
-    with store.engine.connect() as connection:
+    with store.database.connect() as connection:
         (kept,) = connection.execute(sa.select(store.tables.quarantine)).all()
         (parked,) = connection.execute(sa.select(store.tables.parked)).all()
     assert kept.reason == "the handler told.told failed: ZeroDivisionError: a bug"
@@ -88,7 +88,7 @@ def test_an_engine_that_lost_its_lease_writes_nothing_gives_its_events_back_and_
     source = Spoken()
     running = run(source)
     assert until(lambda: running.engine.is_ready()[0])
-    with store.engine.begin() as connection:
+    with store.database.begin() as connection:
         connection.execute(sa.update(store.tables.leases).values(token=99, holder="other/1"))
     source.say(told(1, instance("a")))
     assert until(lambda: source.released == ["event-1"])

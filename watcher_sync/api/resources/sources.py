@@ -80,7 +80,7 @@ def sources_resource(service: Service) -> object:
             tag="sources",
         )
         def on_get(self, call: Call) -> None:
-            rows = list_sources(service.store.engine)
+            rows = list_sources(service.store.database)
             call.answer({"sources": [_document(service, row) for row in rows]})
 
     return Sources()
@@ -100,7 +100,7 @@ def source_resource(service: Service) -> object:
             tag="sources",
         )
         def on_get(self, call: Call, name: str) -> None:
-            for row in list_sources(service.store.engine):
+            for row in list_sources(service.store.database):
                 if row.source == name:
                     call.answer(_document(service, row))
                     return
@@ -131,7 +131,7 @@ def drifts_resource(service: Service) -> object:
             query = call.query
             limit = query["limit"]
             drifts = list_drifts(
-                service.store.engine,
+                service.store.database,
                 after=query["marker"],
                 limit=limit + 1,
                 kind=query.get("kind"),
