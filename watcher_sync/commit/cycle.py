@@ -16,11 +16,13 @@ Runs in the engine's thread, the model's one writer.
 
 from __future__ import annotations
 
+import abc
 import collections
 import datetime
 import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol
 
 import msgspec
 from oslo_log import log as logging
@@ -31,7 +33,9 @@ from watcher_sync.events import Event
 from watcher_sync.exceptions import HeadMoved, InvalidEvent, JournalPurged, NotYet, RowRefused
 from watcher_sync.model.changes import Outcome
 from watcher_sync.model.model import Model, Written
+from watcher_sync.model.reader import ModelReader
 from watcher_sync.model.transaction import Transaction
+from watcher_sync.storage.commit_store import CommitStore
 from watcher_sync.storage.commits import Commit, Fence
 from watcher_sync.storage.parking import ParkedEvents
 from watcher_sync.storage.store import Store
@@ -74,13 +78,20 @@ class Pending(msgspec.Struct, eq=False):
     """When its dispatch began, by the cycle's monotonic clock."""
 
 
-class CommitCycle:
+class CommittedModel(ModelReader, Protocol):
+    """The committed state that a cycle moves forward."""
+
+    def publish(self, transaction: Transaction) -> None:
+        """Move to the state after a transaction that the store committed."""
+
+
+class BatchCommitter(abc.ABC):
     """Applies batches to one model over one store."""
 
     def __init__(
         self,
-        store: Store,
-        model: Model,
+        store: CommitStore,
+        model: CommittedModel,
         dispatcher: Dispatcher,
         *,
         tally: CommitStats | None = None,
@@ -93,8 +104,8 @@ class CommitCycle:
 
         :param parked_time: seconds that an event waits for its entity, asked whenever one is parked.
         """
-        self.store = store
-        self.model = model
+        self.store: CommitStore = store
+        self.model: CommittedModel = model
         self.dispatcher = dispatcher
         self.tally = tally or CommitStats()
         self._fence = fence
@@ -127,28 +138,13 @@ class CommitCycle:
         self.follow()
         self._unpark_ready()
 
+    @abc.abstractmethod
     def follow(self) -> None:
-        """Move the replica to the head of the journal and write nothing: what a standby does.
+        """Move the model to the head of the journal and write nothing."""
 
-        :raises DatabaseUnavailable: when the database is away.
-        """
-        try:
-            self._mark_appeared(self.store.catch_up(self.model))
-        except JournalPurged:
-            LOG.info("The journal no longer reaches back to seq %d; loading the tables", self.model.generation)
-            self.model.replace_with(self.store.load())
-            self._mark_all_appeared()
-
+    @abc.abstractmethod
     def read_parked(self) -> None:
-        """Learn which events are parked now; another engine may have parked some.
-
-        :raises DatabaseUnavailable: when the database is away.
-        """
-        self._awaited = self._parked.awaited()
-        self._mark_all_appeared()
-
-    def _mark_all_appeared(self) -> None:
-        self._due.update((key, None) for key in self._awaited if self.model.get(*key) is not None)
+        """Read which events are parked now."""
 
     def _unpark_ready(self) -> None:
         """Commit the parked events whose entity is there, and those that they set free in turn."""
@@ -156,7 +152,7 @@ class CommitCycle:
             due = {key: self._awaited.pop(key, 0) for key in self._due}
             self._due.clear()
             try:
-                events, rows = self._parked.take(list(due))
+                events, rows = self._parked.read(list(due))
                 if rows:
                     self._run(Batch(events=events, unparked=rows))
             except BaseException:
@@ -302,6 +298,36 @@ class CommitCycle:
         if now - self._complained.get(handler, -_QUIET) >= _QUIET:
             self._complained[handler] = now
             LOG.error("%s (the event is in quarantine, with the traceback)", reason)
+
+
+class CommitCycle(BatchCommitter):
+    """The commit cycle over a replica: what an engine runs, and a process that replays events."""
+
+    store: Store
+    model: Model
+
+    def follow(self) -> None:
+        """Move the replica to the head of the journal and write nothing: what a standby does.
+
+        :raises DatabaseUnavailable: when the database is away.
+        """
+        try:
+            self._mark_appeared(self.store.catch_up(self.model))
+        except JournalPurged:
+            LOG.info("The journal no longer reaches back to seq %d; loading the tables", self.model.generation)
+            self.model.replace_with(self.store.load())
+            self._mark_all_appeared()
+
+    def read_parked(self) -> None:
+        """Learn which events are parked now; another engine may have parked some.
+
+        :raises DatabaseUnavailable: when the database is away.
+        """
+        self._awaited = self._parked.awaited()
+        self._mark_all_appeared()
+
+    def _mark_all_appeared(self) -> None:
+        self._due.update((key, None) for key in self._awaited if self.model.get(*key) is not None)
 
 
 def _refusing(reason: str) -> Callable[[Transaction, Sequence[Event]], Dispatched]:

@@ -15,16 +15,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import cast
 
 import sqlalchemy as sa
 
-from watcher_sync.commit.cycle import Batch, CommitCycle, Dispatched
+from watcher_sync.commit.cycle import Batch, BatchCommitter, Dispatched
 from watcher_sync.commit.stats import CommitStats
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
 from watcher_sync.model.changes import WRITTEN_HERE, Change, Outcome, Version
-from watcher_sync.model.model import Model, Written
+from watcher_sync.model.model import Written
 from watcher_sync.model.transaction import Transaction
 from watcher_sync.model.view import View
 from watcher_sync.storage.locked import LockedStore, lock_head
@@ -45,8 +44,11 @@ class RecordingStats(CommitStats):
         self.events += outcomes
 
 
-class DirectCommitCycle(CommitCycle):
-    """A commit cycle inside a transaction that holds the head."""
+class DirectCommitCycle(BatchCommitter):
+    """A commit cycle inside a transaction that locks the journal's head."""
+
+    store: LockedStore
+    model: TableModel
 
     def __init__(
         self, store: LockedStore, model: TableModel, dispatcher: Dispatcher, parked_time: Callable[[], float]
@@ -54,7 +56,7 @@ class DirectCommitCycle(CommitCycle):
         self.recorded = RecordingStats()
         self.view: View = model
         """What the tables hold, with what was written so far."""
-        super().__init__(store, cast(Model, model), dispatcher, tally=self.recorded, parked_time=parked_time)
+        super().__init__(store, model, dispatcher, tally=self.recorded, parked_time=parked_time)
 
     @property
     def generation(self) -> int:
@@ -98,6 +100,10 @@ class DirectCommitCycle(CommitCycle):
         """Newer than every version before: of events, and of earlier writes."""
         return Version(f"{WRITTEN_HERE}{self.generation + 1:020d}")
 
+    def follow(self) -> None:
+        """:raises RuntimeError: always. While the head is locked, no other writer can move it."""
+        raise RuntimeError("the journal's head moved while it was locked")
+
     def read_parked(self) -> None:
         """Nothing is counted beforehand: what waits is asked for when an entity appears."""
 
@@ -107,7 +113,7 @@ class DirectCommitCycle(CommitCycle):
         for start in range(0, len(keys), 200):
             chunk = keys[start : start + 200]
             query = sa.select(t.c.kind, t.c.entity_id).where(t.c.entity_id.in_([i for _, i in chunk])).distinct()
-            with self.store.database.connect() as connection:
+            with self.store.connect() as connection:
                 found = {(row.kind, row.entity_id) for row in connection.execute(query)}
             for key in chunk:
                 if key in found:
@@ -133,8 +139,8 @@ class DirectWriter:
         with lock_head(self._store) as (store, model):
             cycle = DirectCommitCycle(store, model, self._dispatcher, self._parked_time)
             yield cycle
-            if model.heard:
-                store.persist_last_seen(model.heard)
+            if model.last_seen:
+                store.persist_last_seen(model.last_seen)
 
     def run(self, events: Sequence[Event], *, released: Sequence[int] = ()) -> tuple[list[Outcome], int]:
         """Commit events in order.

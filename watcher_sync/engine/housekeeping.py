@@ -30,7 +30,7 @@ from watcher_sync.exceptions import DatabaseUnavailable, StorageError
 from watcher_sync.sources.base import SourceState
 from watcher_sync.storage import source_status
 from watcher_sync.storage.drifts import count_drifts
-from watcher_sync.storage.parking import ParkedEvents
+from watcher_sync.storage.parking import ParkedEvents, expire_parked
 from watcher_sync.storage.quarantine import Quarantine
 from watcher_sync.storage.retention import Retention, purge
 from watcher_sync.storage.source_status import SourceRow
@@ -99,7 +99,7 @@ class RetentionWorker:
         purged = purge(self._store.database, self._store.tables, Retention.from_conf(self._conf.retention), now)
         if any(purged.values()):
             LOG.info("Purged %s", ", ".join(f"{n} of {table}" for table, n in purged.items() if n))
-        expired = self._parked.expire(now)
+        expired = expire_parked(self._store.database, self._store.tables, now)
         if expired:
             self._tally.expired += len(expired)
             kind, entity_id, event_type = expired[0]

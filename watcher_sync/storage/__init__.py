@@ -3,12 +3,14 @@
 
 ``background``       Doing one thing beside what the caller goes on with
 ``clock``            The database's own clock, inside a statement
+``commit_store``     What a commit cycle writes through: Store, or LockedStore
 ``commits``          What one commit writes, as statements that are ready to run
 ``counting``         How many entities of a kind belong to each of another, by state: counted by the database
 ``database``         How the database is reached, and what its errors mean to us
 ``drifts``           Drifts: where reconciliation found the model and the live system to differ, and since when
 ``entity_rows``      How what became of the entities of one kind gets into their table
 ``journal``          The journal: an append-only log of applied changes with a gapless, commit-ordered ``seq``
+``last_seen``        Reads and writes the times when entities were last seen
 ``leases``           The lease of an engine group: one engine leads, the others stand by
 ``loading``          Warm restart: the model as the tables have it, without asking the live systems
 ``locked``           A short write by a process that holds no replica: the journal's head is locked, then read

@@ -54,7 +54,7 @@ class TableModel:
         self.generation = read_head(connection, tables)
         self._connection = connection
         self._tables = tables
-        self.heard: dict[str, dict[str, datetime.datetime]] = {}
+        self.last_seen: dict[str, dict[str, datetime.datetime]] = {}
         """Signs of life that transactions brought: for the caller to persist."""
         self._known: dict[tuple[str, str], Entity | None] = {}
 
@@ -63,7 +63,7 @@ class TableModel:
         self.generation = transaction.head
         self._known.clear()
         for kind, heard in transaction.heard.items():
-            known = self.heard.setdefault(kind, {})
+            known = self.last_seen.setdefault(kind, {})
             for entity_id, time in heard.items():
                 known[entity_id] = max(time, known.get(entity_id, time))
 

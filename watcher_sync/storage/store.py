@@ -16,9 +16,10 @@ for a commit can be done ahead, and the database be waited for aside: see :meth:
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 
 import sqlalchemy as sa
@@ -30,6 +31,7 @@ from watcher_sync.storage import journal
 from watcher_sync.storage.background import aside
 from watcher_sync.storage.commits import Commit, CommitWriter, Prepared
 from watcher_sync.storage.database import translated
+from watcher_sync.storage.last_seen import read_last_seen, write_last_seen
 from watcher_sync.storage.loading import load_rows
 from watcher_sync.storage.tables import Tables
 
@@ -124,6 +126,15 @@ class Store:
             return failed
         return aside(lambda: end(transaction), "commit")
 
+    @contextlib.contextmanager
+    def connect(self) -> Iterator[sa.Connection]:
+        """A connection of its own for reading, for the length of the block.
+
+        :raises DatabaseUnavailable: the database is unavailable, when connecting or in the block.
+        """
+        with translated(), self.database.connect() as connection:
+            yield connection
+
     def close(self) -> None:
         """Give the writer's connection back; the next commit opens another."""
         connection, self._connection = self._connection, None
@@ -136,41 +147,25 @@ class Store:
 
     def ping(self) -> None:
         """:raises DatabaseUnavailable: when the database does not answer."""
-        with translated(), self.database.connect() as connection:
+        with self.connect() as connection:
             journal.read_head(connection, self.tables)
 
-    def persist_last_seen(self, heard: Mapping[str, Mapping[str, datetime.datetime]]) -> None:
-        """Write signs of life; only newer ones replace what the row has. No journal, no seq.
+    def persist_last_seen(self, seen: Mapping[str, Mapping[str, datetime.datetime]]) -> None:
+        """Write times that are newer than those in the rows, in a transaction of its own. No journal, no seq.
 
-        :raises DatabaseUnavailable: when the database is away.
+        :param seen: kind -> id -> the time when the entity was last seen, aware UTC.
+        :raises DatabaseUnavailable: the database is unavailable.
         """
         with translated(), self.database.begin() as connection:
-            for kind, times in heard.items():
-                field = self.kinds[kind].last_seen_field
-                if field is None or not times:
-                    continue
-                table = self.tables.entities[kind]
-                column = table.c[field]
-                statement = (
-                    sa.update(table)
-                    .where(table.c.id == sa.bindparam("b_id"))
-                    .where(sa.or_(column.is_(None), column < sa.bindparam("b_time", type_=column.type)))
-                    .values({field: sa.bindparam("b_time", type_=column.type)})
-                )
-                connection.execute(statement, [{"b_id": i, "b_time": t} for i, t in sorted(times.items())])
+            write_last_seen(connection, self.tables, self.kinds, seen)
 
     def read_last_seen(self) -> dict[str, dict[str, datetime.datetime]]:
-        """kind -> id -> when it was last heard, as persisted by any engine."""
-        heard: dict[str, dict[str, datetime.datetime]] = {}
-        with translated(), self.database.connect() as connection:
-            for name, kind in self.kinds.items():
-                if kind.last_seen_field is None:
-                    continue
-                table = self.tables.entities[name]
-                column = table.c[kind.last_seen_field]
-                rows = connection.execute(sa.select(table.c.id, column).where(column.is_not(None)))
-                heard[name] = {row[0]: row[1] for row in rows}
-        return heard
+        """kind -> id -> when it was last seen, as persisted by any engine.
+
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        with self.connect() as connection:
+            return read_last_seen(connection, self.tables, self.kinds)
 
     # One transaction
 
@@ -181,7 +176,7 @@ class Store:
                 connection = self._kept_connection()
                 transaction = connection.begin()
                 try:
-                    self._write(connection, prepared)
+                    self.write(connection, prepared)
                 except BaseException:
                     transaction.rollback()
                     raise
@@ -226,7 +221,11 @@ class Store:
             connection = connection.execution_options(isolation_level="REPEATABLE READ")
         return connection
 
-    def _write(self, connection: sa.Connection, prepared: Prepared) -> None:
+    def write(self, connection: sa.Connection, prepared: Prepared) -> None:
+        """Write a commit into a transaction of the caller.
+
+        :raises LeaseLost, HeadMoved, DatabaseUnavailable: as :meth:`commit`.
+        """
         if prepared.swap is not None and prepared.swap.run(connection) != 1:
             self._explain(connection, prepared.commit)
         for statement in prepared.statements:

@@ -298,7 +298,7 @@ def _leased(call: Call, operations: Operations, entity_id: str, what: str) -> It
 
 
 def _demand(operations: Operations, cycle: DirectCommitCycle, entity_id: str, token: int) -> None:
-    with cycle.store.database.connect() as connection:
+    with cycle.store.connect() as connection:
         operations.demand(connection, entity_id, token)
 
 

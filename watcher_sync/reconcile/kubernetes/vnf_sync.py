@@ -100,7 +100,7 @@ class VnfSync:
         begun: VnfInstance | None = None
         try:
             with self._operations.held(vnf_id, SYNC, self._holder) as lease, self._writes.begin() as cycle:
-                with cycle.store.database.connect() as connection:
+                with cycle.store.connect() as connection:
                     self._operations.demand(connection, vnf_id, lease.token)
                 vnf = cycle.view.get(KIND, vnf_id)
                 if not isinstance(vnf, VnfInstance):
