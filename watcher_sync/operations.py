@@ -25,10 +25,10 @@ from watcher_sync.exceptions import OperationRunning, StaleToken
 from watcher_sync.storage.operation_leases import (
     COMPLETED,
     FAILED,
+    LeaseRequest,
     LeaseRow,
     OperationLeases,
     OperationRow,
-    Wanted,
 )
 
 __all__ = ["LeaseRow", "OperationRow", "Operations", "retry_after"]
@@ -66,7 +66,7 @@ class Operations:
         :raises OperationRunning: another holds it.
         :raises DatabaseUnavailable: when the database is away.
         """
-        wanted = Wanted(
+        request = LeaseRequest(
             kind=self.kind,
             entity_id=entity_id,
             id=str(uuid.uuid4()),
@@ -75,19 +75,19 @@ class Operations:
             seconds=self._seconds(),
             recorded=recorded,
         )
-        lease = self._leases.take(wanted)
-        if lease.id != wanted.id:
+        lease = self._leases.take(request)
+        if lease.id != request.id:
             raise OperationRunning(lease)
         return lease
 
     def running(self, entity_id: str) -> LeaseRow | None:
         """Who works on the entity now, or None."""
-        lease = self._leases.look(self.kind, entity_id)
+        lease = self._leases.read(self.kind, entity_id)
         return lease if lease is not None and lease.remaining > 0 else None
 
     def running_on(self, entity_ids: Collection[str]) -> dict[str, LeaseRow]:
         """entity -> who works on it now, for those of them that somebody works on."""
-        return self._leases.held(self.kind, entity_ids)
+        return self._leases.running(self.kind, entity_ids)
 
     def heartbeat(self, entity_id: str, lease_id: str, token: int | None = None) -> LeaseRow:
         """Say that the holder lives; the lease's time begins anew.
@@ -107,12 +107,12 @@ class Operations:
         if not self._leases.end(self.kind, entity_id, lease_id, token, FAILED if failed else COMPLETED):
             raise self._stale(entity_id)
 
-    def demand(self, connection: sa.Connection, entity_id: str, token: int) -> None:
+    def verify_token(self, connection: sa.Connection, entity_id: str, token: int) -> None:
         """Hold a writer's token against the lease, inside the transaction that writes.
 
         :raises StaleToken: nothing may be written with this token.
         """
-        if not self._leases.hold(connection, self.kind, entity_id, token):
+        if not self._leases.lock_token(connection, self.kind, entity_id, token):
             raise StaleToken(None)
 
     @contextlib.contextmanager

@@ -79,7 +79,7 @@ def _main(argv: list[str]) -> int:
         LOG.warning("[engine] enabled_sources is empty: nothing to listen to")
     engine = assemble(conf)
     if not conf.engine.standby:
-        holder = engine.lease.living_holder()
+        holder = engine.lease.find_live_holder()
         if holder is not None:
             raise LeaseHeld(
                 f"engine group {conf.engine.group!r} is led by {holder.holder.split('/')[0]} "

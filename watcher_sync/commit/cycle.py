@@ -43,7 +43,7 @@ from watcher_sync.storage.stored_events import Parked, Quarantined
 
 LOG = logging.getLogger(__name__)
 
-_QUIET = 60.0
+_LOG_INTERVAL_SECONDS = 60.0
 """Seconds between two log lines about failures of one handler."""
 
 
@@ -114,8 +114,8 @@ class BatchCommitter(abc.ABC):
         self._monotonic = monotonic
         self._parked = ParkedEvents(store)
         self._awaited: collections.Counter[tuple[str, str]] = collections.Counter()
-        self._due: dict[tuple[str, str], None] = {}
-        self._complained: dict[str, float] = {}
+        self._ready: dict[tuple[str, str], None] = {}
+        self._logged_at: dict[str, float] = {}
         self.read_parked()
 
     def run(self, batch: Batch) -> None:
@@ -148,17 +148,17 @@ class BatchCommitter(abc.ABC):
 
     def _unpark_ready(self) -> None:
         """Commit the parked events whose entity is there, and those that they set free in turn."""
-        while self._due:
-            due = {key: self._awaited.pop(key, 0) for key in self._due}
-            self._due.clear()
+        while self._ready:
+            ready = {key: self._awaited.pop(key, 0) for key in self._ready}
+            self._ready.clear()
             try:
-                events, rows = self._parked.read(list(due))
+                events, rows = self._parked.read(list(ready))
                 if rows:
                     self._run(Batch(events=events, unparked=rows))
             except BaseException:
                 # They are still in the table. An event that was parked again has been counted meanwhile.
-                self._awaited.update(due)
-                self._due.update(dict.fromkeys(due))
+                self._awaited.update(ready)
+                self._ready.update(dict.fromkeys(ready))
                 raise
 
     def _run(self, batch: Batch) -> None:
@@ -255,14 +255,14 @@ class BatchCommitter(abc.ABC):
     @property
     def has_ready(self) -> bool:
         """Whether parked events are ready for :meth:`catch_up` or :meth:`run`."""
-        return bool(self._due)
+        return bool(self._ready)
 
     def _mark_appeared(self, written: Iterable[Written]) -> None:
         """Remember which of these entities exist now and have parked events waiting for them."""
         if self._awaited:
             for item in written:
                 if item.entity is not None and (item.kind, item.id) in self._awaited:
-                    self._due[item.kind, item.id] = None
+                    self._ready[item.kind, item.id] = None
 
     def _dispatch(self, transaction: Transaction, events: Sequence[Event]) -> Dispatched:
         work = Dispatched(transaction, [], [], [])
@@ -288,15 +288,15 @@ class BatchCommitter(abc.ABC):
             except Exception as exc:  # noqa: BLE001 - a plugin's bug costs its own event only
                 reason = f"the handler {entry.handler} failed: {type(exc).__name__}: {exc}"
                 work.quarantined.append(Quarantined(event, reason[:2000], traceback.format_exc()))
-                self._complain(entry.handler, reason)
+                self._log_failure(entry.handler, reason)
                 outcome = Outcome.QUARANTINED
             work.outcomes.append(outcome)
         return work
 
-    def _complain(self, handler: str, reason: str) -> None:
+    def _log_failure(self, handler: str, reason: str) -> None:
         now = self._monotonic()
-        if now - self._complained.get(handler, -_QUIET) >= _QUIET:
-            self._complained[handler] = now
+        if now - self._logged_at.get(handler, -_LOG_INTERVAL_SECONDS) >= _LOG_INTERVAL_SECONDS:
+            self._logged_at[handler] = now
             LOG.error("%s (the event is in quarantine, with the traceback)", reason)
 
 
@@ -327,7 +327,7 @@ class CommitCycle(BatchCommitter):
         self._mark_all_appeared()
 
     def _mark_all_appeared(self) -> None:
-        self._due.update((key, None) for key in self._awaited if self.model.get(*key) is not None)
+        self._ready.update((key, None) for key in self._awaited if self.model.get(*key) is not None)
 
 
 def _refusing(reason: str) -> Callable[[Transaction, Sequence[Event]], Dispatched]:

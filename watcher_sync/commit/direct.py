@@ -118,7 +118,7 @@ class DirectCommitCycle(BatchCommitter):
             for key in chunk:
                 if key in found:
                     self._awaited[key] += 1
-                    self._due[key] = None
+                    self._ready[key] = None
 
 
 class DirectWriter:

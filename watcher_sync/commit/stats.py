@@ -42,7 +42,7 @@ class CommitStats:
         self.outcomes: collections.Counter[tuple[str, Outcome]] = collections.Counter()
         """(source, outcome) -> events."""
         self.ignored_types: collections.Counter[str] = collections.Counter()
-        """Event type -> events that no handler wanted; at most ``MOST_TYPES`` types, then ``(others)``."""
+        """Event type -> events that no handler wanted; at most ``MAX_TYPES`` types, then ``(others)``."""
         self.expired = 0
         """Parked events whose entity never came."""
         self.commits = 0
@@ -59,7 +59,7 @@ class CommitStats:
         self.commit_seconds = Distribution(SECONDS)
         """The database transactions alone."""
 
-    MOST_TYPES = 500
+    MAX_TYPES = 500
 
     def count(self, events: Sequence[Event], outcomes: Sequence[Outcome]) -> None:
         """Each event had the outcome at its place."""
@@ -71,7 +71,7 @@ class CommitStats:
 
     def _count_ignored(self, event_type: str) -> None:
         """An event that no handler wanted."""
-        if event_type not in self.ignored_types and len(self.ignored_types) >= self.MOST_TYPES:
+        if event_type not in self.ignored_types and len(self.ignored_types) >= self.MAX_TYPES:
             event_type = "(others)"
         self.ignored_types[event_type] += 1
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def aside(work: Callable[[], T], name: str) -> Future[T]:
+def run_in_background(work: Callable[[], T], name: str) -> Future[T]:
     """Do this in a thread of its own, which the end of the process does not wait for.
 
     An executor's threads are joined at exit, without limit; a database that does not answer would keep the process.

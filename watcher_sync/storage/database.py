@@ -34,7 +34,7 @@ _DRIVERS = {
 }
 """The drivers that this package installs, for URLs that name none."""
 
-_NETWORK = {
+_URL_DEFAULTS = {
     "postgresql": {"connect_timeout": "5", "keepalives_idle": "30", "tcp_user_timeout": "20000"},
     "mysql": {"connect_timeout": "5"},
 }
@@ -70,7 +70,7 @@ def open_database(conf: cfg.ConfigOpts) -> sa.Engine:
         url.get_dialect().import_dbapi()
     except (sa_exc.ArgumentError, sa_exc.NoSuchModuleError, ImportError, ValueError) as exc:
         raise ConfigError(f"[database] connection: {exc}") from None
-    url = url.update_query_dict({k: v for k, v in _NETWORK.get(dialect, {}).items() if k not in url.query})
+    url = url.update_query_dict({k: v for k, v in _URL_DEFAULTS.get(dialect, {}).items() if k not in url.query})
     stdlib_logging.getLogger("oslo_db.sqlalchemy.exc_filters").setLevel(stdlib_logging.CRITICAL)
     engine = engines.create_engine(
         url,

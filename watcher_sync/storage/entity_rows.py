@@ -19,7 +19,7 @@ from watcher_sync.model.kinds import Entity, Kind
 from watcher_sync.model.transaction import Staged
 from watcher_sync.storage.statements import RowWriter, Statement, Statements
 
-_FEW = 4
+_MIN_ROWS = 4
 """Rows below which statements of their own are not worth it."""
 
 Written = tuple[Entity, str]
@@ -45,7 +45,7 @@ class EntityRows:
         """
         whole: list[Written] = []
         parts: dict[frozenset[str], list[Written]] = {}
-        by_part, part_of = self._by_part and len(changed) >= _FEW, self._part_of
+        by_part, part_of = self._by_part and len(changed) >= _MIN_ROWS, self._part_of
         for staged, versions in changed:
             entity = staged.entity
             assert entity is not None
@@ -55,7 +55,7 @@ class EntityRows:
                 whole.append((entity, versions))
         statements: list[Statement] = []
         for part, entities in parts.items():
-            if len(entities) < _FEW:
+            if len(entities) < _MIN_ROWS:
                 whole += entities
             else:
                 statements.append(self._update(part, entities))

@@ -70,7 +70,7 @@ class EngineLease:
         """What a commit must name while this engine leads; None while it does not."""
         return Fence(self.name, self._token) if self._token is not None else None
 
-    def look(self) -> LeaseView | None:
+    def read(self) -> LeaseView | None:
         """The lease now; None when nobody ever held it.
 
         :raises DatabaseUnavailable: when the database is away.
@@ -86,7 +86,7 @@ class EngineLease:
 
         :raises DatabaseUnavailable: when the database is away.
         """
-        view = self.look()
+        view = self.read()
         if view is None:
             return self._create()
         if self._seen is None or (self._seen.token, self._seen.beat) != (view.token, view.beat):
@@ -107,18 +107,18 @@ class EngineLease:
         self._token = view.token + 1
         return True
 
-    def living_holder(self) -> LeaseView | None:
+    def find_live_holder(self) -> LeaseView | None:
         """The lease if another live process holds it, found out by watching it for at most a lease time.
 
         :raises DatabaseUnavailable: when the database is away.
         """
-        first = self.look()
+        first = self.read()
         if first is None or not first.holder or is_dead_here(first.holder):
             return None
         until = self._monotonic() + self.seconds
         while self._monotonic() < until:
             time.sleep(min(0.2, self.seconds / 10))
-            view = self.look()
+            view = self.read()
             if view is None or not view.holder:
                 return None
             if (view.token, view.beat) != (first.token, first.beat):

@@ -69,7 +69,7 @@ class OperationRow(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: datetime.datetime | None
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class LeaseRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What is asked for."""
 
     kind: str
@@ -91,28 +91,28 @@ class OperationLeases:
         self._leases = tables.operation_leases
         self._operations = tables.operations
 
-    def take(self, wanted: Wanted) -> LeaseRow:
+    def take(self, request: LeaseRequest) -> LeaseRow:
         """Take the lease if nobody holds it.
 
-        :returns: the lease as it stands: the wanted one if its id is the wanted one's, else who was first.
+        :returns: the lease in the table: the requested one if the id is that of the request, else the earlier holder's.
         :raises DatabaseUnavailable: when the database is away. Whether it was taken is unknown then; if it
             was, it expires.
         """
         while True:
-            if (taken := self._take_row(wanted)) is not None:
+            if (taken := self._take_row(request)) is not None:
                 return taken
             # This decides nothing, it only tells what to do next: both ways end in one statement that does.
-            exists, there = self._peek(wanted.kind, wanted.entity_id)
+            exists, there = self._read_row(request.kind, request.entity_id)
             if there is not None and there.remaining > 0:
                 return there
-            if not exists and (made := self._make_row(wanted)) is not None:
+            if not exists and (made := self._make_row(request)) is not None:
                 return made
 
-    def look(self, kind: str, entity_id: str) -> LeaseRow | None:
+    def read(self, kind: str, entity_id: str) -> LeaseRow | None:
         """The lease as it stands, expired or not; None where nobody has it."""
-        return self._peek(kind, entity_id)[1]
+        return self._read_row(kind, entity_id)[1]
 
-    def held(self, kind: str, entity_ids: Collection[str]) -> dict[str, LeaseRow]:
+    def running(self, kind: str, entity_ids: Collection[str]) -> dict[str, LeaseRow]:
         """Which of these entities somebody works on now."""
         t = self._leases
         found: dict[str, LeaseRow] = {}
@@ -156,7 +156,7 @@ class OperationLeases:
             connection.execute(sa.update(o).where(o.c.id == lease_id).values(state=state, ended_at=self._now()))
             return True
 
-    def hold(self, connection: sa.Connection, kind: str, entity_id: str, token: int) -> bool:
+    def lock_token(self, connection: sa.Connection, kind: str, entity_id: str, token: int) -> bool:
         """Whether this token holds now; until the connection's transaction ends, nobody takes the lease.
 
         :param connection: in the transaction that writes what the lease is about.
@@ -191,59 +191,59 @@ class OperationLeases:
 
     # Statements
 
-    def _peek(self, kind: str, entity_id: str) -> tuple[bool, LeaseRow | None]:
+    def _read_row(self, kind: str, entity_id: str) -> tuple[bool, LeaseRow | None]:
         """Whether there is a row, and the lease that it shows."""
         query = self._select().where(self._leases.c.kind == kind, self._leases.c.entity_id == entity_id)
         with translated(), self._begin() as connection:
             row = connection.execute(query).one_or_none()
         return row is not None, _lease(row) if row is not None and row._mapping["id"] else None
 
-    def _take_row(self, wanted: Wanted) -> LeaseRow | None:
+    def _take_row(self, request: LeaseRequest) -> LeaseRow | None:
         """Take a row that is free or has expired."""
         t, o = self._leases, self._operations
-        mine = sa.and_(t.c.kind == wanted.kind, t.c.entity_id == wanted.entity_id)
+        mine = sa.and_(t.c.kind == request.kind, t.c.entity_id == request.entity_id)
         statement = (
             sa.update(t)
             .where(mine, sa.or_(t.c.id == "", t.c.expires_at <= self._now()))
-            .values(**self._holding(wanted), token=t.c.token + 1)
+            .values(**self._holding(request), token=t.c.token + 1)
         )
         with translated(), self._begin() as connection:
             if connection.execute(statement).rowcount != 1:
                 return None
             expired = sa.update(o).where(
-                o.c.kind == wanted.kind, o.c.entity_id == wanted.entity_id, o.c.state == RUNNING
+                o.c.kind == request.kind, o.c.entity_id == request.entity_id, o.c.state == RUNNING
             )
             connection.execute(expired.values(state=EXPIRED, ended_at=self._now()))
-            return self._record(connection, wanted)
+            return self._record(connection, request)
 
-    def _make_row(self, wanted: Wanted) -> LeaseRow | None:
+    def _make_row(self, request: LeaseRequest) -> LeaseRow | None:
         """Make the row of an entity that nobody ever worked on."""
         statement = sa.insert(self._leases).values(
-            kind=wanted.kind, entity_id=wanted.entity_id, token=1, **self._holding(wanted)
+            kind=request.kind, entity_id=request.entity_id, token=1, **self._holding(request)
         )
         try:
             with translated(), self._begin() as connection:
                 connection.execute(statement)
-                return self._record(connection, wanted)
+                return self._record(connection, request)
         except RowRefused:  # there is one
             return None
 
-    def _holding(self, wanted: Wanted) -> dict[str, object]:
+    def _holding(self, request: LeaseRequest) -> dict[str, object]:
         return {
-            "id": wanted.id,
-            "holder": wanted.holder,
-            "operation": wanted.operation,
+            "id": request.id,
+            "holder": request.holder,
+            "operation": request.operation,
             "since": self._now(),
             "heartbeat_at": self._now(),
-            "expires_at": self._now(wanted.seconds),
+            "expires_at": self._now(request.seconds),
         }
 
-    def _record(self, connection: sa.Connection, wanted: Wanted) -> LeaseRow:
+    def _record(self, connection: sa.Connection, request: LeaseRequest) -> LeaseRow:
         """What was just taken, under the row's lock; and the history's row of it."""
-        lease = self._read(connection, wanted.kind, wanted.entity_id)
+        lease = self._read(connection, request.kind, request.entity_id)
         if lease is None:
             raise DatabaseUnavailable("the lease that was written is not there")
-        if wanted.recorded:
+        if request.recorded:
             values = {name: getattr(lease, name) for name in ("id", "kind", "entity_id", "token", "holder")}
             insert = sa.insert(self._operations)
             connection.execute(insert.values(**values, operation=lease.operation, state=RUNNING, since=lease.since))

@@ -17,7 +17,7 @@ from watcher_sync.storage.database import translated
 from watcher_sync.storage.journal import first_since, read_head
 from watcher_sync.storage.tables import Tables
 
-_CHUNK = 5000
+_CHUNK_ROWS = 5000
 
 
 class Retention(msgspec.Struct, frozen=True):
@@ -83,7 +83,7 @@ def _purge_journal(database: sa.Engine, tables: Tables, retention: Retention, no
         return 0
     purged = 0
     while first <= keep_after:
-        last = min(first + _CHUNK - 1, keep_after)
+        last = min(first + _CHUNK_ROWS - 1, keep_after)
         with database.begin() as connection:
             purged += connection.execute(sa.delete(table).where(table.c.seq <= last)).rowcount
         first = last + 1
@@ -96,7 +96,7 @@ def _purge_older(
     purged = 0
     while True:
         with database.begin() as connection:
-            rows = connection.execute(sa.select(*keys).where(table.c[time] < before).limit(_CHUNK)).all()
+            rows = connection.execute(sa.select(*keys).where(table.c[time] < before).limit(_CHUNK_ROWS)).all()
             if rows:
                 matches = sa.and_(*(key == sa.bindparam(f"b_{key.name}") for key in keys))
                 names = [f"b_{key.name}" for key in keys]
@@ -104,5 +104,5 @@ def _purge_older(
                     sa.delete(table).where(matches), [dict(zip(names, row, strict=True)) for row in rows]
                 )
         purged += len(rows)
-        if len(rows) < _CHUNK:
+        if len(rows) < _CHUNK_ROWS:
             return purged

@@ -160,7 +160,7 @@ class Statements:
         sql = f"UPDATE {q(table.name)} SET {sets} WHERE {where}"
         return RowWriter(sql, [table.c[name] for name in names], self.dialect)
 
-    def keep_event(self, table: sa.Table) -> RowWriter:
+    def store_event(self, table: sa.Table) -> RowWriter:
         """Insert a kept event; the same digest again only counts the delivery."""
         columns = [c for c in table.columns if c.name != "id"]
         q = self._quote

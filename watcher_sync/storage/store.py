@@ -28,14 +28,14 @@ from watcher_sync.exceptions import DatabaseUnavailable, HeadMoved, LeaseLost, S
 from watcher_sync.model.kinds import Kinds
 from watcher_sync.model.model import Model, Written
 from watcher_sync.storage import journal
-from watcher_sync.storage.background import aside
+from watcher_sync.storage.background import run_in_background
 from watcher_sync.storage.commits import Commit, CommitWriter, Prepared
 from watcher_sync.storage.database import translated
 from watcher_sync.storage.last_seen import read_last_seen, write_last_seen
 from watcher_sync.storage.loading import load_rows
 from watcher_sync.storage.tables import Tables
 
-_FROZEN = 4
+_IDLE_TRANSACTION_SECONDS = 4
 """Seconds between two statements of one commit after which its writer is taken for frozen. Commits compute
 nothing in between, and it is less than the usual lease time."""
 
@@ -115,7 +115,7 @@ class Store:
             return time.monotonic() - began
 
         if self.database.dialect.name != "sqlite":
-            return aside(lambda: end(self._run(prepared)), "commit")
+            return run_in_background(lambda: end(self._run(prepared)), "commit")
         # SQLite works in this process, and its driver hands the interpreter over and back for every single row. So
         # only the end of the transaction, where the disk is waited for, is worth another thread.
         try:
@@ -124,7 +124,7 @@ class Store:
             failed: Future[float] = Future()
             failed.set_exception(exc)
             return failed
-        return aside(lambda: end(transaction), "commit")
+        return run_in_background(lambda: end(transaction), "commit")
 
     @contextlib.contextmanager
     def connect(self) -> Iterator[sa.Connection]:
@@ -173,7 +173,7 @@ class Store:
         """Everything but the end of the transaction; undone if it fails."""
         try:
             with translated():
-                connection = self._kept_connection()
+                connection = self._writer_connection()
                 transaction = connection.begin()
                 try:
                     self.write(connection, prepared)
@@ -195,7 +195,7 @@ class Store:
             self.close()
             raise
 
-    def _kept_connection(self) -> sa.Connection:
+    def _writer_connection(self) -> sa.Connection:
         if self._connection is None or self._connection.invalidated:
             self.close()
             self._connection = self.database.connect()
@@ -210,9 +210,9 @@ class Store:
         """
         dialect = connection.dialect
         if dialect.name == "postgresql":
-            connection.exec_driver_sql(f"SET idle_in_transaction_session_timeout = {_FROZEN * 1000}")
+            connection.exec_driver_sql(f"SET idle_in_transaction_session_timeout = {_IDLE_TRANSACTION_SECONDS * 1000}")
         elif getattr(dialect, "is_mariadb", False):
-            connection.exec_driver_sql(f"SET SESSION idle_write_transaction_timeout = {_FROZEN}")
+            connection.exec_driver_sql(f"SET SESSION idle_write_transaction_timeout = {_IDLE_TRANSACTION_SECONDS}")
         connection.commit()
 
     def _snapshot(self) -> sa.Connection:

@@ -19,7 +19,7 @@ from sqlalchemy.dialects import mysql
 
 from watcher_sync.model.kinds import Field
 
-_LONG = 1000
+_MAX_VARCHAR_LENGTH = 1000
 """Texts that may be longer than this are TEXT, not VARCHAR."""
 
 
@@ -74,7 +74,7 @@ class Document(sa.types.TypeDecorator[Any]):
 
 def text_type(max_length: int | None = 255) -> sa.types.TypeEngine[Any]:
     """VARCHAR for names, TEXT for what may be long."""
-    if max_length is not None and max_length <= _LONG:
+    if max_length is not None and max_length <= _MAX_VARCHAR_LENGTH:
         return sa.String(max_length)
     return sa.Text().with_variant(mysql.MEDIUMTEXT(), "mysql")
 

@@ -29,7 +29,7 @@ def test_a_writer_frozen_in_its_commit_does_not_keep_others_waiting_past_the_lea
     frozen = Store(site.store.database, site.kinds)
     with pytest.raises(StorageError):  # there is no such lease, so nothing is written; but it is connected now
         frozen.commit(Commit(generation=0, cursors={"nova": "1"}, fence=Fence("nobody's", 1)))
-    connection = frozen._kept_connection()
+    connection = frozen._writer_connection()
     connection.begin()
     connection.execute(sa.update(head).values(seq=head.c.seq + 1))
     began = time.monotonic()

@@ -157,7 +157,7 @@ def test_while_an_operation_is_in_progress_sync_skips_it_and_a_second_operation_
     read("POST", "/v1/vnf_instances", 201, json={"id": "v1", **BODY})
     wait_until(lambda: read.vnf("v1")[0] == 0, 20, "the first level")
     leases = OperationLeases(site.store.database, site.store.tables)
-    wait_until(lambda: leases.held("vnf_instance", ["v1"]) == {}, 5, "the end of the sync that wrote it")
+    wait_until(lambda: leases.running("vnf_instance", ["v1"]) == {}, 5, "the end of the sync that wrote it")
     lease = read("POST", "/v1/vnf_instances/v1/operations", 201, json={"operation": "SCALE", "holder": "tacker"})
     second = read("POST", "/v1/vnf_instances/v1/operations", 409, json={"operation": "HEAL", "holder": "other"})
     assert (second["holder"], second["operation"]) == ("tacker", "SCALE")

@@ -124,8 +124,8 @@ def test_a_crashed_holders_lease_is_taken_over_after_its_time_and_its_token_is_r
         assert refused.value.lease.holder == "next"
     with store.database.begin() as connection:
         with pytest.raises(StaleToken):
-            leases.demand(connection, "a", crashed.token)
-        leases.demand(connection, "a", taken.token)
+            leases.verify_token(connection, "a", crashed.token)
+        leases.verify_token(connection, "a", taken.token)
     assert [(o.operation, o.state) for o in leases.history("a", after=0, limit=10)] == [
         ("SCALE", "EXPIRED"),
         ("HEAL", "RUNNING"),
@@ -184,7 +184,7 @@ def test_while_a_writer_holds_its_lease_in_its_transaction_nobody_takes_it_over(
     expired(leases, "a")
     result = []
     with store.database.begin() as connection:
-        leases.demand(connection, "a", lease.token)
+        leases.verify_token(connection, "a", lease.token)
         thread = threading.Thread(
             target=lambda: result.append(operations(new_store()).begin("a", "HEAL", "next")), daemon=True
         )

@@ -171,7 +171,7 @@ def test_what_can_never_be_written_is_found_when_the_statements_are_made_or_when
 
 def test_a_commit_of_which_the_connection_is_gone_fails_and_the_next_one_opens_another(store):
     model, changes = staged(store, meter("a"))
-    store._kept_connection().connection.driver_connection.close()
+    store._writer_connection().connection.driver_connection.close()
     failed = store.begin(store.prepare(Commit(generation=model.generation, staged=changes)))
     assert isinstance(failed.exception(20), DatabaseUnavailable)
     assert store.begin(store.prepare(Commit(generation=model.generation, staged=changes))).exception(20) is None

@@ -23,7 +23,7 @@ class Beside:
         self.story = []
 
     def _write(self, what):
-        self.story.append((what, self.engine.lease.look().holder == self.engine.lease.holder))
+        self.story.append((what, self.engine.lease.read().holder == self.engine.lease.holder))
 
     def start(self):
         self._write("start")

@@ -299,7 +299,7 @@ def _leased(call: Call, operations: Operations, entity_id: str, what: str) -> It
 
 def _demand(operations: Operations, cycle: DirectCommitCycle, entity_id: str, token: int) -> None:
     with cycle.store.connect() as connection:
-        operations.demand(connection, entity_id, token)
+        operations.verify_token(connection, entity_id, token)
 
 
 def _answer(call: Call, kind: Kind, entity: Entity, status: int) -> None:

@@ -101,7 +101,7 @@ class VnfSync:
         try:
             with self._operations.held(vnf_id, SYNC, self._holder) as lease, self._writes.begin() as cycle:
                 with cycle.store.connect() as connection:
-                    self._operations.demand(connection, vnf_id, lease.token)
+                    self._operations.verify_token(connection, vnf_id, lease.token)
                 vnf = cycle.view.get(KIND, vnf_id)
                 if not isinstance(vnf, VnfInstance):
                     return None
