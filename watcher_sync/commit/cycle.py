@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One batch of events through dispatch, model and commit.
+"""Dispatches, commits and publishes one batch of events.
 
-What it guarantees, when :meth:`CommitCycle.run` returns: every event of the batch is in the database,
-as changes, in quarantine, parked, or known to change nothing; and the model is at the generation of the
-commit. When it raises, nothing is promised, and running the same batch again does no harm: the ordering
-guard recognises what was committed already.
+When :meth:`BatchCommitter.run` returns, each event is committed as changes, quarantined or parked, or changes nothing.
+The model is at that generation. If it raises, the caller runs the batch again: the ordering guard recognises what was
+committed.
 
-* A handler that fails spoils its own event only.
-* Another writer was first: its journal is read into the replica and the batch dispatched again on top.
-* A row that the database refuses: the batch is bisected until the event is found and quarantined.
-* An entity appears for which events are parked: they are taken up at once.
+* If a handler fails, only its own event is quarantined.
+* If another writer was first, the replica reads its journal rows and the batch is dispatched again.
+* If the database refuses a row, the batch is bisected until the event is found and quarantined.
+* If an entity appears that parked events wait for, those events are dispatched at once.
 
-Runs in the engine's thread, the model's one writer.
+It runs in the thread that writes the model.
 """
 
 from __future__ import annotations
@@ -44,11 +43,11 @@ from watcher_sync.storage.stored_events import Parked, Quarantined
 LOG = logging.getLogger(__name__)
 
 _LOG_INTERVAL_SECONDS = 60.0
-"""Seconds between two log lines about failures of one handler."""
+"""Between two log lines about failures of one handler."""
 
 
 class Batch(msgspec.Struct, kw_only=True):
-    """What is to be committed together."""
+    """Events that are committed together, with the positions and rows that go with them."""
 
     events: Sequence[Event]
     cursors: Mapping[str, str] = {}
@@ -60,7 +59,7 @@ class Batch(msgspec.Struct, kw_only=True):
 
 
 class Dispatched(msgspec.Struct):
-    """What dispatching made of a batch, before the commit."""
+    """The result of the dispatch of a batch, before its commit."""
 
     transaction: Transaction
     outcomes: list[Outcome]
@@ -100,9 +99,9 @@ class BatchCommitter(abc.ABC):
         now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """:param fence: the lease to write under, asked at every commit.
+        """:param fence: returns the lease to write under; called at every commit.
 
-        :param parked_time: seconds that an event waits for its entity, asked whenever one is parked.
+        :param parked_time: returns the seconds that an event waits for its entity; called when one is parked.
         """
         self.store: CommitStore = store
         self.model: CommittedModel = model
@@ -119,10 +118,10 @@ class BatchCommitter(abc.ABC):
         self.read_parked()
 
     def run(self, batch: Batch) -> None:
-        """Commit a batch, and whatever parked events it sets free.
+        """Commit a batch, and the parked events that it makes ready.
 
-        :raises DatabaseUnavailable: nothing can be committed now; call :meth:`catch_up` and run it again.
-        :raises LeaseLost: this process does not lead any more.
+        :raises DatabaseUnavailable: the database is unavailable; call :meth:`catch_up` and run the batch again.
+        :raises LeaseLost: this process no longer leads.
         """
         began = self._monotonic()
         self._run(batch)
@@ -130,10 +129,10 @@ class BatchCommitter(abc.ABC):
         self.observe(batch, began)
 
     def catch_up(self) -> None:
-        """Move the replica to the head of the journal, and take up parked events that this sets free.
+        """Move the model to the head of the journal, and commit the parked events that this makes ready.
 
-        :raises DatabaseUnavailable: when the database is away.
-        :raises LeaseLost: this process does not lead any more.
+        :raises DatabaseUnavailable: the database is unavailable.
+        :raises LeaseLost: this process no longer leads.
         """
         self.follow()
         self._unpark_ready()
@@ -147,7 +146,7 @@ class BatchCommitter(abc.ABC):
         """Read which events are parked now."""
 
     def _unpark_ready(self) -> None:
-        """Commit the parked events whose entity is there, and those that they set free in turn."""
+        """Commit the parked events whose entity exists, and those that they make ready in turn."""
         while self._ready:
             ready = {key: self._awaited.pop(key, 0) for key in self._ready}
             self._ready.clear()
@@ -156,13 +155,13 @@ class BatchCommitter(abc.ABC):
                 if rows:
                     self._run(Batch(events=events, unparked=rows))
             except BaseException:
-                # They are still in the table. An event that was parked again has been counted meanwhile.
+                # The rows are still in the table. An event that was parked again is counted already.
                 self._awaited.update(ready)
                 self._ready.update(dict.fromkeys(ready))
                 raise
 
     def _run(self, batch: Batch) -> None:
-        """Commit the batch, bisecting it where the database refuses."""
+        """Commit the batch, and bisect it if the database refuses a row."""
         parts = [batch]
         while parts:
             part = parts.pop()
@@ -172,7 +171,7 @@ class BatchCommitter(abc.ABC):
                 self.tally.refused += 1
                 if len(part.events) > 1:
                     middle = len(part.events) // 2
-                    # Cursors and rows to remove go with the last part: until then nothing is done.
+                    # Cursors and rows to remove go with the last part: before it, the batch is not done.
                     parts.append(msgspec.structs.replace(part, events=part.events[middle:]))
                     parts.append(Batch(events=part.events[:middle]))
                 else:
@@ -258,7 +257,7 @@ class BatchCommitter(abc.ABC):
         return bool(self._ready)
 
     def _mark_appeared(self, written: Iterable[Written]) -> None:
-        """Remember which of these entities exist now and have parked events waiting for them."""
+        """Mark those of these entities that exist and have parked events as ready."""
         if self._awaited:
             for item in written:
                 if item.entity is not None and (item.kind, item.id) in self._awaited:
@@ -285,7 +284,7 @@ class BatchCommitter(abc.ABC):
                 expires = self._now() + datetime.timedelta(seconds=self._parked_time())
                 work.parked.append(Parked(event, exc.kind, exc.entity_id, expires))
                 outcome = Outcome.PARKED
-            except Exception as exc:  # noqa: BLE001 - a plugin's bug costs its own event only
+            except Exception as exc:  # noqa: BLE001 - a plugin's bug quarantines its own event only
                 reason = f"the handler {entry.handler} failed: {type(exc).__name__}: {exc}"
                 work.quarantined.append(Quarantined(event, reason[:2000], traceback.format_exc()))
                 self._log_failure(entry.handler, reason)
@@ -307,9 +306,9 @@ class CommitCycle(BatchCommitter):
     model: Model
 
     def follow(self) -> None:
-        """Move the replica to the head of the journal and write nothing: what a standby does.
+        """Move the replica to the head of the journal and write nothing. A standby does only this.
 
-        :raises DatabaseUnavailable: when the database is away.
+        :raises DatabaseUnavailable: the database is unavailable.
         """
         try:
             self._mark_appeared(self.store.catch_up(self.model))
@@ -319,9 +318,9 @@ class CommitCycle(BatchCommitter):
             self._mark_all_appeared()
 
     def read_parked(self) -> None:
-        """Learn which events are parked now; another engine may have parked some.
+        """Read which events are parked now; another engine may have parked some.
 
-        :raises DatabaseUnavailable: when the database is away.
+        :raises DatabaseUnavailable: the database is unavailable.
         """
         self._awaited = self._parked.awaited()
         self._mark_all_appeared()
@@ -331,7 +330,7 @@ class CommitCycle(BatchCommitter):
 
 
 def _refusing(reason: str) -> Callable[[Transaction, Sequence[Event]], Dispatched]:
-    """A dispatch that puts everything into quarantine."""
+    """A dispatch that quarantines every event."""
 
     def dispatch(transaction: Transaction, events: Sequence[Event]) -> Dispatched:
         kept = [Quarantined(event, reason) for event in events]

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commit cycle of a process that holds no replica, such as an API worker: one short transaction.
+"""The commit cycle of a process without a replica, such as an API worker, inside one short transaction.
 
-It is the engine's own :class:`~watcher_sync.commit.cycle.CommitCycle`, with its dispatch, quarantine,
-bisecting and parked events, over the tables themselves while the journal's head is locked (see
-:mod:`watcher_sync.storage.locked`). The alternative, dispatching first and comparing the head at the commit
-as engines do, starves under a busy engine: it moves the head fifty times a second, and reading the tables takes longer
-than that. The price is that handlers run while the head is held; so a request's batch is bounded by its size.
+It shares dispatch, quarantine, bisecting and parked events with the engine's cycle. It reads the tables while the
+journal's head is locked (:mod:`watcher_sync.storage.locked`). Comparing the head at the commit, as engines do, would
+starve: a busy engine moves the head fifty times a second. Reading the tables takes longer. The price is
+that handlers run while the head is locked, so the size of a request's batch is limited.
 
-When a method returns, everything is committed, parked events that the change set free included. When it
-raises, nothing is.
+When a method returns, everything is committed, including parked events that the change made ready. If it raises,
+nothing is committed.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ from watcher_sync.storage.store import Store
 
 
 class RecordingStats(CommitStats):
-    """The outcome of each event of a batch, in order, and then of the parked events that it set free."""
+    """Records the outcome of each event of a batch in order, then of the parked events that it made ready."""
 
     def __init__(self) -> None:
         super().__init__()
         self.events: list[Outcome] = []
 
     def count(self, events: Sequence[Event], outcomes: Sequence[Outcome]) -> None:
-        """So many events more."""
+        """Record the outcomes of these events."""
         super().count(events, outcomes)
         self.events += outcomes
 
@@ -55,19 +54,19 @@ class DirectCommitCycle(BatchCommitter):
     ) -> None:
         self.recorded = RecordingStats()
         self.view: View = model
-        """What the tables hold, with what was written so far."""
+        """The tables, including what was written so far."""
         super().__init__(store, model, dispatcher, tally=self.recorded, parked_time=parked_time)
 
     @property
     def generation(self) -> int:
-        """The journal's seq, with what was written so far."""
+        """The journal's seq, including what was written so far."""
         return self.model.generation
 
     def write(self, event: Event, changes: Iterable[Change]) -> Outcome:
-        """Commit changes that no handler made, and whatever parked events they set free.
+        """Commit changes that no handler made, and the parked events that they make ready.
 
-        :param event: what is recorded as the cause.
-        :raises InvalidEvent: a change is against the declaration of its kind.
+        :param event: recorded as the cause.
+        :raises InvalidEvent: a change violates the declaration of its kind.
         :raises RowRefused: the database refuses a value.
         """
 
@@ -79,11 +78,11 @@ class DirectCommitCycle(BatchCommitter):
         return self.recorded.events[0]
 
     def write_all(self, writes: Sequence[tuple[Event, Callable[[View], Iterable[Change]]]]) -> list[Outcome]:
-        """The same for several writes in one commit, each of which sees what those before it did.
+        """Commit several writes in one commit; each sees the changes of those before it.
 
-        :param writes: (cause, what makes the changes from the view).
+        :param writes: (cause, function that makes the changes from the view).
         :returns: the outcome of each.
-        :raises InvalidEvent, RowRefused: as :meth:`write`; nothing of all this is written then.
+        :raises InvalidEvent, RowRefused: as :meth:`write`; nothing is written.
         """
         events = [event for event, _ in writes]
         before = len(self.recorded.events)
@@ -105,7 +104,7 @@ class DirectCommitCycle(BatchCommitter):
         raise RuntimeError("the journal's head moved while it was locked")
 
     def read_parked(self) -> None:
-        """Nothing is counted beforehand: what waits is asked for when an entity appears."""
+        """Does nothing: parked events are read when an entity appears."""
 
     def _mark_appeared(self, written: Iterable[Written]) -> None:
         keys = [(item.kind, item.id) for item in written if item.entity is not None]
@@ -122,7 +121,7 @@ class DirectCommitCycle(BatchCommitter):
 
 
 class DirectWriter:
-    """What an API worker writes through. Any thread; writes of one database wait for each other."""
+    """Writes for an API worker. For any thread; writes to one database wait for each other."""
 
     def __init__(self, store: Store, dispatcher: Dispatcher, parked_time: Callable[[], float]) -> None:
         """:param parked_time: seconds that an event waits for its entity."""
@@ -132,9 +131,9 @@ class DirectWriter:
 
     @contextlib.contextmanager
     def begin(self) -> Iterator[DirectCommitCycle]:
-        """Everything in the block is one transaction: committed at its end, or, if it raises, not at all.
+        """The block is one transaction. Its end commits it; an exception rolls it back.
 
-        :raises DatabaseUnavailable: when the database is away.
+        :raises DatabaseUnavailable: the database is unavailable.
         """
         with lock_head(self._store) as (store, model):
             cycle = DirectCommitCycle(store, model, self._dispatcher, self._parked_time)
@@ -147,7 +146,7 @@ class DirectWriter:
 
         :param released: rows of the quarantined events among them.
         :returns: the outcome of each, and the journal's seq afterwards.
-        :raises DatabaseUnavailable: when the database is away; nothing is committed.
+        :raises DatabaseUnavailable: the database is unavailable; nothing is committed.
         """
         with self.begin() as cycle:
             cycle.run(Batch(events=events, released=released))

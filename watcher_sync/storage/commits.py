@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one commit writes, as statements that are ready to run.
+"""Makes the statements of one commit.
 
-They are made before the transaction begins: what takes the processor's time is done while nothing is locked, and
-what is left is the database's work. So it can be waited for by another thread, too.
+They are made before the transaction begins: the work of the processor is done while nothing is locked. The rest is
+the database's work, so another thread can wait for it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Fence(msgspec.Struct, frozen=True):
 
 
 class Commit(msgspec.Struct, kw_only=True):
-    """Everything that one database transaction holds."""
+    """Everything that one database transaction writes."""
 
     generation: int
     """The journal seq that the changes are based on."""
@@ -40,9 +40,9 @@ class Commit(msgspec.Struct, kw_only=True):
     quarantined: Sequence[Quarantined] = ()
     parked: Sequence[Parked] = ()
     unparked: Sequence[int] = ()
-    """Ids of parked events that this commit takes up."""
+    """Ids of parked events that this commit contains."""
     released: Sequence[int] = ()
-    """Ids of quarantined events that this commit takes up again."""
+    """Ids of quarantined events that this commit contains."""
     fence: Fence | None = None
 
     def is_empty(self) -> bool:
@@ -55,7 +55,7 @@ class Prepared(msgspec.Struct):
 
     commit: Commit
     swap: Statement | None
-    """Moves the head, if the generation and the fence hold; None where neither is at stake."""
+    """Moves the head if generation and fence match; None if the commit needs neither."""
     statements: list[Statement]
 
 

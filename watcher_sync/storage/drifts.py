@@ -53,7 +53,7 @@ def list_drifts(
     """One page of the drifts, by id.
 
     :param after: the last id of the page before.
-    :raises DatabaseUnavailable: when the database is away.
+    :raises DatabaseUnavailable: the database is unavailable.
     """
     query = sa.select(_TABLE).where(_TABLE.c.id > after).order_by(_TABLE.c.id).limit(limit)
     if kind is not None:
@@ -67,7 +67,7 @@ def list_drifts(
 def count_drifts(database: sa.Engine) -> dict[str, int]:
     """kind -> how many drifts there are.
 
-    :raises DatabaseUnavailable: when the database is away.
+    :raises DatabaseUnavailable: the database is unavailable.
     """
     query = sa.select(_TABLE.c.kind, sa.func.count().label("drifts")).group_by(_TABLE.c.kind)
     with translated(), database.connect() as connection:
@@ -86,7 +86,7 @@ def replace_drifts(
 
     :param found: differences, all of ``kinds``, no field of an entity twice.
     :param now: since when the new ones are known, aware UTC.
-    :raises DatabaseUnavailable: when the database is away.
+    :raises DatabaseUnavailable: the database is unavailable.
     :raises RowRefused: when it refuses a value; nothing is changed then.
     """
     try:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How what became of the entities of one kind gets into their table.
+"""Writes the entities of one kind into their table.
 
-A new entity is written whole, by the guarded upsert. So is a known one, but on SQLite: there, whatever a statement
-sets is written again in every index over it, changed or not, and that costs more than all the rest of the row. So
-on SQLite a known entity's row gets the columns of the facets that changed, and of what is derived from them.
+A new entity is written whole, by the guarded upsert. So is a known one, except on SQLite. SQLite writes every column
+that a statement sets again in each index, changed or not, which costs more than the rest of the row. There, a known
+entity's row gets only the columns of the changed facets and of the fields derived from them.
 
-Guaranteed: either way the row says afterwards what the entity says. Should a row be missing that the model
-knows, the count tells, and the rows are written whole. The guard by seq is the same in both statements.
+Guaranteed: in both ways the row equals the entity afterwards. If a row is missing that the model knows, the row count
+shows it, and the rows are written whole. Both statements have the same guard by seq.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from watcher_sync.model.transaction import Staged
 from watcher_sync.storage.statements import RowWriter, Statement, Statements
 
 _MIN_ROWS = 4
-"""Rows below which statements of their own are not worth it."""
+"""Fewer rows than this do not get a statement of their own."""
 
 Written = tuple[Entity, str]
 """An entity, and its versions as text."""
@@ -39,7 +39,7 @@ class EntityRows:
         self._parts: dict[frozenset[str], RowWriter] = {}
 
     def statements(self, changed: Sequence[tuple[Staged, str]]) -> list[Statement]:
-        """What has the rows say what the entities say.
+        """The statements that write these entities.
 
         :param changed: entities that exist, with their versions as text.
         """
@@ -65,7 +65,7 @@ class EntityRows:
         return self._whole.statements([self._whole.row(*each) for each in entities])
 
     def _update(self, part: frozenset[str], entities: Sequence[Written]) -> Statement:
-        """Write some facets, and if a row is not there, all of them."""
+        """Write some facets; if a row is missing, write the rows whole."""
         writer = self._parts.get(part)
         if writer is None:
             writer = self._parts[part] = self._writer(part)

@@ -2,10 +2,10 @@
 """A short write by a process without a replica: it locks the journal's head, then reads, then commits.
 
 An engine dispatches on its replica without a lock and learns at its commit whether another writer was first. A
-process without a replica would have to read the tables at one seq and commit before the head moves. Under load the
-head rarely rests that long. So this process first updates the head's row without changing it. Until the transaction
-ends, no other writer commits, the tables are consistent at one seq, and the commit's compare-and-swap matches.
-Engines wait for these few milliseconds, find the head moved, read the journal and dispatch again.
+process without a replica would have to read the tables and commit before the head moves, which it rarely can under
+load. So this process first updates the head's row without changing it. Until the transaction
+ends, no other writer commits, and the commit's compare-and-swap matches. Engines wait for these milliseconds, find
+the head moved, read the journal and dispatch again.
 
 In :class:`LockedStore`, a commit is a savepoint of this transaction. If the database refuses a value, only the
 savepoint is undone.

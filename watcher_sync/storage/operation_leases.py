@@ -1,21 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of operation leases, and what became of the operations.
+"""The rows of operation leases and of operations.
 
-A lease is a row that stays: its token grows by one whenever it changes hands, for ever, also when it was
-given back in between. It is taken with *one* conditional statement, an update of a row that is free or has
-expired, or, where nobody ever took it, an insert that the primary key lets only one through. So of any number
-who try at once, exactly one wins, on every database, and nothing is read before.
+A lease row is permanent: its token grows by one at each change of holder. One conditional statement takes it: an
+update of a free or expired row, or the first insert under its primary key. So exactly one of several callers wins.
 
-Engines watch each other's beat by their own monotonic clocks (see :mod:`watcher_sync.storage.leases`), because
-clocks of two machines cannot be compared. Whoever asks for an operation lease asks once and cannot watch:
-the answer must be there at once, from whichever API worker. So all times of these rows are the database's, which is
-one clock (see :mod:`watcher_sync.storage.clock`). Should that clock jump, a lease ends early or late, and the
-token still keeps a deposed holder from writing.
+A caller needs its answer at once and cannot watch a beat (:mod:`watcher_sync.storage.leases`). So all times are those
+of the database's clock (:mod:`watcher_sync.storage.clock`). If it jumps, a lease ends early or late, and the token
+still fences a deposed holder.
 
-A lease that has expired and that nobody took belongs to its holder still: a late heartbeat is good for it,
-since nobody can have done anything in between.
+An expired lease that was not taken still accepts a heartbeat of its holder.
 
-Any thread; every call is a transaction of its own, unless it is given a connection.
+For any thread; each call is one transaction, unless it gets a connection.
 """
 
 from __future__ import annotations
@@ -33,13 +28,13 @@ from watcher_sync.storage.database import translated
 from watcher_sync.storage.tables import Tables
 
 RUNNING, COMPLETED, FAILED, EXPIRED = "RUNNING", "COMPLETED", "FAILED", "EXPIRED"
-"""What an operation can have become."""
+"""The states of an operation."""
 
 STATES = (RUNNING, COMPLETED, FAILED, EXPIRED)
 
 
 class LeaseRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A lease that somebody holds."""
+    """A lease with a holder."""
 
     kind: str
     entity_id: str
@@ -56,7 +51,7 @@ class LeaseRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OperationRow(msgspec.Struct, frozen=True, kw_only=True):
-    """An operation, whatever became of it."""
+    """An operation, running or ended."""
 
     id: str
     operation: str
@@ -70,7 +65,7 @@ class OperationRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LeaseRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked for."""
+    """The lease that a caller wants to take."""
 
     kind: str
     entity_id: str
@@ -92,16 +87,16 @@ class OperationLeases:
         self._operations = tables.operations
 
     def take(self, request: LeaseRequest) -> LeaseRow:
-        """Take the lease if nobody holds it.
+        """Take the lease if it is free or has expired.
 
         :returns: the lease in the table: the requested one if the id is that of the request, else the earlier holder's.
-        :raises DatabaseUnavailable: when the database is away. Whether it was taken is unknown then; if it
+        :raises DatabaseUnavailable: the database is unavailable. Whether it was taken is unknown then; if it
             was, it expires.
         """
         while True:
             if (taken := self._take_row(request)) is not None:
                 return taken
-            # This decides nothing, it only tells what to do next: both ways end in one statement that does.
+            # This read only selects the next statement, which decides.
             exists, there = self._read_row(request.kind, request.entity_id)
             if there is not None and there.remaining > 0:
                 return there
@@ -109,11 +104,11 @@ class OperationLeases:
                 return made
 
     def read(self, kind: str, entity_id: str) -> LeaseRow | None:
-        """The lease as it stands, expired or not; None where nobody has it."""
+        """The lease, expired or not; None if it is free."""
         return self._read_row(kind, entity_id)[1]
 
     def running(self, kind: str, entity_ids: Collection[str]) -> dict[str, LeaseRow]:
-        """Which of these entities somebody works on now."""
+        """Entity id -> running lease, of those of these entities that have one."""
         t = self._leases
         found: dict[str, LeaseRow] = {}
         ids = list(entity_ids)
@@ -126,10 +121,10 @@ class OperationLeases:
         return found
 
     def heartbeat(self, kind: str, entity_id: str, lease_id: str, token: int | None, seconds: float) -> LeaseRow | None:
-        """Say that the holder lives.
+        """Extend the lease: the holder is alive.
 
         :param token: also to be compared, unless None.
-        :returns: the lease, or None where it is another's now, or nobody's.
+        :returns: the lease, or None if it has another holder or is free.
         """
         t = self._leases
         statement = (
@@ -157,7 +152,7 @@ class OperationLeases:
             return True
 
     def lock_token(self, connection: sa.Connection, kind: str, entity_id: str, token: int) -> bool:
-        """Whether this token holds now; until the connection's transaction ends, nobody takes the lease.
+        """Whether this token is valid now; no other holder takes the lease until the connection's transaction ends.
 
         :param connection: in the transaction that writes what the lease is about.
         """
@@ -217,7 +212,7 @@ class OperationLeases:
             return self._record(connection, request)
 
     def _make_row(self, request: LeaseRequest) -> LeaseRow | None:
-        """Make the row of an entity that nobody ever worked on."""
+        """Insert the row of an entity that never had a lease."""
         statement = sa.insert(self._leases).values(
             kind=request.kind, entity_id=request.entity_id, token=1, **self._holding(request)
         )

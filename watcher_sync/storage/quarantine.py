@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The quarantine as operators see it: list, show, drop, and take out to try again."""
+"""Lists, shows, drops and returns quarantined events."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Purging of what is old: journal rows, tombstones, quarantined events, operations that ended.
+"""Deletes old rows: of the journal, tombstones, quarantined events and ended operations.
 
-Each table is purged in small transactions, oldest first, so that a purge of millions of rows neither
-locks out the engine nor fills the write-ahead log. The journal stays gapless: it is cut at its start.
+Each table is purged in small transactions, oldest rows first. A purge of millions of rows neither blocks the engine
+nor fills the write-ahead log. The journal remains gapless: it is cut at its start.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CHUNK_ROWS = 5000
 
 
 class Retention(msgspec.Struct, frozen=True):
-    """How long things are kept; None keeps them for ever."""
+    """How long rows are retained; None retains them without limit."""
 
     journal_age: datetime.timedelta | None
     journal_rows: int | None
@@ -45,7 +45,7 @@ def purge(database: sa.Engine, tables: Tables, retention: Retention, now: dateti
     """Purge everything that is past its time.
 
     :returns: table -> rows deleted.
-    :raises DatabaseUnavailable: when the database goes away; what was purged stays purged.
+    :raises DatabaseUnavailable: the database is unavailable; committed deletions remain.
     """
     with translated():
         purged = {"journal": _purge_journal(database, tables, retention, now)}
@@ -64,7 +64,7 @@ def purge(database: sa.Engine, tables: Tables, retention: Retention, now: dateti
         else:
             purged["quarantine"] = 0
         if retention.operations_age is not None:
-            # One that runs has no end and is kept.
+            # A running operation has no end time and is retained.
             o = tables.operations
             purged["operations"] = _purge_older(database, o, "ended_at", [o.c.id], now - retention.operations_age)
     return purged

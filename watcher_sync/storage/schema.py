@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The schema and its revisions (alembic), seen from the command line and from a starting engine.
 
-What only looks at the revision, which every process does when it starts, does without alembic: it takes long to import.
+Every process checks the revision at its start. The check does not import alembic, which takes long.
 """
 
 from __future__ import annotations

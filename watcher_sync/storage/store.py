@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commit: what one batch changed, in one database transaction, all or nothing.
+"""Writes one commit in one database transaction, everything or nothing.
 
 The head of the journal is one row, and a commit begins with a compare-and-swap on it::
 
     UPDATE journal_head SET seq = seq + n WHERE seq = :generation
 
-If it matches, this writer's replica was at the head, seq order is commit order without a gap, and the
-row lock keeps every other writer out until the commit. If it does not, another writer was first: the
-caller reads its journal rows into the replica, dispatches the batch again on top, and comes back.
-An engine's commit also names its lease, so one that was deposed cannot write any more.
+If it matches, this writer's replica was at the head, and seq order is commit order without a gap. The row lock excludes
+every other writer until the commit. If it does not match, another writer was first. The caller reads its journal rows
+into the replica, dispatches the batch again and retries. An engine's commit also names its lease, so a deposed engine
+cannot write.
 
-One commit at a time is written, over one connection that is kept; reading opens its own. What the processor has to do
-for a commit can be done ahead, and the database be waited for aside: see :meth:`Store.begin`.
+One commit at a time is written, over one connection that stays open; reads open their own. :meth:`Store.begin` waits
+for the database in another thread.
 """
 
 from __future__ import annotations
@@ -36,12 +36,15 @@ from watcher_sync.storage.loading import load_rows
 from watcher_sync.storage.tables import Tables
 
 _IDLE_TRANSACTION_SECONDS = 4
-"""Seconds between two statements of one commit after which its writer is taken for frozen. Commits compute
-nothing in between, and it is less than the usual lease time."""
+"""Idle time between two statements of one commit after which the server ends the transaction. Commits compute nothing
+in between, and the time is shorter than the usual lease time."""
 
 
 class Store:
-    """The database as the engine sees it."""
+    """The database of a process that writes commits.
+
+    It implements :class:`~watcher_sync.storage.commit_store.CommitStore`.
+    """
 
     def __init__(
         self,
@@ -85,12 +88,12 @@ class Store:
             return {row.source: row.position for row in connection.execute(sa.select(table))}
 
     def commit(self, commit: Commit) -> None:
-        """Write it, all or nothing.
+        """Write everything or nothing.
 
         :raises HeadMoved: another writer committed first; nothing was written.
-        :raises LeaseLost: the fence does not hold any more; nothing was written.
+        :raises LeaseLost: the fence is no longer valid; nothing was written.
         :raises RowRefused: a value can never be written; nothing was.
-        :raises DatabaseUnavailable: the database is away. Whether the commit reached it is unknown; the
+        :raises DatabaseUnavailable: the database is unavailable. Whether it committed is unknown; the
             caller catches up before it tries again, so that it is seen if it did.
         """
         self._end(self._run(self.prepare(commit)))
@@ -104,7 +107,7 @@ class Store:
             return self._writer.prepare(commit, self._now())
 
     def begin(self, prepared: Prepared) -> Future[float]:
-        """Write it, all or nothing, while the caller goes on; nothing else may be committed meanwhile.
+        """Write everything or nothing while the caller continues; no other commit may begin meanwhile.
 
         :returns: the seconds that it took, when it is committed; fails as :meth:`commit` does.
         """
@@ -116,8 +119,8 @@ class Store:
 
         if self.database.dialect.name != "sqlite":
             return run_in_background(lambda: end(self._run(prepared)), "commit")
-        # SQLite works in this process, and its driver hands the interpreter over and back for every single row. So
-        # only the end of the transaction, where the disk is waited for, is worth another thread.
+        # SQLite works in this process, and its driver releases and takes the interpreter lock for every row. Only the
+        # end of the transaction, which waits for the disk, is worth another thread.
         try:
             transaction = self._run(prepared)
         except StorageError as exc:
@@ -142,7 +145,7 @@ class Store:
             try:
                 connection.invalidate()
                 connection.close()
-            except Exception:  # noqa: BLE001 - it is thrown away, in whatever state it is
+            except Exception:  # noqa: BLE001 - the connection is discarded in any state
                 return
 
     def ping(self) -> None:
@@ -170,7 +173,7 @@ class Store:
     # One transaction
 
     def _run(self, prepared: Prepared) -> sa.RootTransaction:
-        """Everything but the end of the transaction; undone if it fails."""
+        """Run everything but the end of the transaction; roll back if it fails."""
         try:
             with translated():
                 connection = self._writer_connection()
@@ -203,10 +206,10 @@ class Store:
         return self._connection
 
     def limit_idle_transactions(self, connection: sa.Connection) -> None:
-        """Have the server end a transaction whose client froze in the middle of it.
+        """Make the server end a transaction whose client froze.
 
-        A commit holds the journal's head. A process that is stopped there, or whose machine lost power, would
-        keep every other writer waiting, the standby that takes over from it too.
+        A commit locks the journal's head. A process that is stopped there, or whose machine lost power, would
+        block every other writer, including the standby that takes over.
         """
         dialect = connection.dialect
         if dialect.name == "postgresql":
@@ -232,7 +235,7 @@ class Store:
             statement.run(connection)
 
     def _explain(self, connection: sa.Connection, commit: Commit) -> None:
-        """Why the head did not move.
+        """Raise the reason why the head did not move.
 
         :raises LeaseLost, HeadMoved, DatabaseUnavailable: as :meth:`commit`.
         """

@@ -54,7 +54,7 @@ class UtcDateTime(sa.types.TypeDecorator[datetime.datetime]):
 
 
 class Document(sa.types.TypeDecorator[Any]):
-    """A JSON document, kept as text on every database."""
+    """A JSON document, stored as text on every database."""
 
     impl = sa.Text
     cache_ok = True
@@ -113,8 +113,8 @@ def json_text(value: Any) -> str:
 def sqlite_time(value: datetime.datetime) -> str:
     """``YYYY-mm-dd HH:MM:SS.ffffff``, UTC.
 
-    The answers are remembered: one commit has the same time in all its journal rows, and a row that is written
-    again brings most of its times unchanged. To write a time anew costs ten times as much.
+    Results are cached: one commit has the same time in all its journal rows, and most times of a row do not change.
+    Formatting a time costs ten times as much as a cached result.
     """
     return value.isoformat(" ", "microseconds")[:26]
 

@@ -53,8 +53,8 @@ def test_sources_that_a_group_has_no_more_are_forgotten_and_other_groups_are_not
     ("given", "trouble"),
     [
         ({}, ""),
-        ({"updated_at": NOON - 61 * SECOND}, "no engine has told of it for 61 s"),
-        ({"state": "stopped", "updated_at": NOON - 61 * SECOND}, "no engine has told of it for 61 s"),
+        ({"updated_at": NOON - 61 * SECOND}, "no engine has reported it for 61 s"),
+        ({"state": "stopped", "updated_at": NOON - 61 * SECOND}, "no engine has reported it for 61 s"),
         ({"state": "stopped", "since": NOON - 99 * SECOND}, ""),
         ({"state": "disconnected", "since": NOON - 60 * SECOND}, ""),
         ({"state": "disconnected", "since": NOON - 61 * SECOND, "detail": "no"}, "disconnected for 61 s: no"),
