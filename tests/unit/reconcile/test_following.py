@@ -325,6 +325,7 @@ class Refusing:
         return self._sync.sync(vnf_id, **how)
 
 
+@pytest.mark.slow
 def test_an_instance_that_the_database_refuses_costs_the_others_nothing_and_is_tried_again_ever_later(
     world: Followed, caplog: pytest.LogCaptureFixture
 ):
