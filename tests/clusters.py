@@ -58,13 +58,13 @@ class Installation:
             self.conf.set_override("kubeconfig", str(server.kubeconfig(folder / f"kubeconfig-{name}")), group=group)
             for option, value in options.items():
                 self.conf.set_override(option, value, group=group)
-        self.store = Store(database.make_engine(self.conf), builtin_kinds())
+        self.store = Store(database.open_database(self.conf), builtin_kinds())
         migrate(self.store)
         self.dispatcher = Dispatcher([("kubernetes", KubernetesHandler())])
 
     def close(self) -> None:
         self.store.close()
-        self.store.engine.dispose()
+        self.store.database.dispose()
 
     @property
     def model(self) -> Snapshot:
@@ -102,7 +102,7 @@ class Installation:
         return self.store.load().generation
 
     def drifts(self) -> list[Drift]:
-        return list_drifts(self.store.engine)
+        return list_drifts(self.store.database)
 
     def objects(self) -> dict[str, Row]:
         """uid -> (kind, name, resource version), as the tables have it."""

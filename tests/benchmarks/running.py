@@ -51,7 +51,7 @@ def running_engine(place: Place) -> Iterator[Engine]:
     finally:
         engine.stop()
         thread.join(_PATIENCE)
-        place.store.engine.dispose()
+        place.store.database.dispose()
 
 
 def counted(engine: Engine) -> tuple[int, int]:

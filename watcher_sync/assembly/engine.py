@@ -25,7 +25,7 @@ from watcher_sync.storage.store import Store
 
 def make_lease(conf: cfg.ConfigOpts, store: Store) -> EngineLease:
     """The lease of this engine's group."""
-    return EngineLease(store.engine, store.tables, f"engine:{conf.engine.group}", seconds=conf.engine.lease_time)
+    return EngineLease(store.database, store.tables, f"engine:{conf.engine.group}", seconds=conf.engine.lease_time)
 
 
 def assemble(conf: cfg.ConfigOpts, more_sources: Mapping[str, MakeSource] | None = None) -> Engine:
@@ -41,5 +41,5 @@ def assemble(conf: cfg.ConfigOpts, more_sources: Mapping[str, MakeSource] | None
     store = open_store(conf, checked=False)
     makers = source_makers(conf, store) | dict(more_sources or {})
     reconcile.policies(conf, store.kinds)
-    schema.check(store.engine, store.tables)
+    schema.check(store.database, store.tables)
     return Engine(conf, store, dispatcher, make_lease(conf, store), makers, background_services(conf, dispatcher))

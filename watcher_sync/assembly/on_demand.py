@@ -44,7 +44,7 @@ class SyncOnDemand:
         with self._lock:
             if self._reconciler is None:
                 store = self._store
-                view = TableView(store.engine, store.tables, store.kinds)
+                view = TableView(store.database, store.tables, store.kinds)
                 context = make_context(self._conf, store, load_handlers(self._conf), lambda: view)
                 try:
                     self._reconciler = KubernetesReconciler(self._conf, context)

@@ -52,7 +52,7 @@ def make_reconcilers(conf: cfg.ConfigOpts, store: Store, dispatcher: Dispatcher)
 
     :raises ConfigError: the configuration cannot work.
     """
-    view = TableView(store.engine, store.tables, store.kinds)
+    view = TableView(store.database, store.tables, store.kinds)
     return load_reconcilers(conf, make_context(conf, store, dispatcher, lambda: view))
 
 
@@ -72,7 +72,7 @@ def make_context(conf: cfg.ConfigOpts, store: Store, dispatcher: Dispatcher, vie
         writes=DirectWriter(store, dispatcher, lambda: float(conf.engine.parked_ttl)),
         dispatcher=dispatcher,
         operations=Operations(
-            OperationLeases(store.engine, store.tables), "vnf_instance", lambda: float(conf.operations.lease_time)
+            OperationLeases(store.database, store.tables), "vnf_instance", lambda: float(conf.operations.lease_time)
         ),
         view=view,
         notifications=Notifications(conf),

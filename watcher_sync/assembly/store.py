@@ -13,7 +13,7 @@ from stevedore import ExtensionManager
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.kinds import Entity, Kinds
 from watcher_sync.storage import schema
-from watcher_sync.storage.database import make_engine
+from watcher_sync.storage.database import open_database
 from watcher_sync.storage.store import Store
 
 LOG = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ def open_store(conf: cfg.ConfigOpts, kinds: Kinds | None = None, *, checked: boo
     :raises SchemaMissing: ``db_sync`` has not been run (only if checked).
     :raises DatabaseUnavailable: the database is unavailable (only if checked).
     """
-    engine = make_engine(conf)
+    engine = open_database(conf)
     store = Store(engine, kinds if kinds is not None else load_kinds())
     if checked:
         schema.check(engine, store.tables)

@@ -83,14 +83,14 @@ def _main(argv: list[str]) -> int:
         LOG.warning("[engine] enabled_sources is empty: the engine reads no source")
     engine = assemble(conf)
     if not conf.engine.standby:
-        holder = engine.lease.living_holder()
+        holder = engine.lease.find_live_holder()
         if holder is not None:
             raise LeaseHeld(
                 f"engine group {conf.engine.group!r} is led by {holder.holder.split('/')[0]} "
                 f"since {holder.since:%Y-%m-%d %H:%M:%S}Z; to run this engine as a standby, set [engine] standby = true"
             )
     check_port(conf)
-    engine.store.engine.dispose()
+    engine.store.database.dispose()
     guru_report.forward_signal()
     manager = cotyledon.ServiceManager(graceful_shutdown_timeout=conf.engine.graceful_shutdown_timeout + 5)
     manager.add(EngineService, workers=1, args=(conf,))

@@ -103,14 +103,14 @@ def _add_format(parser: argparse.ArgumentParser) -> None:
 
 def _db_sync(conf: cfg.ConfigOpts) -> None:
     store = open_store(conf, checked=False)
-    revision = schema.upgrade(store.engine, store.tables, conf.command.revision)
+    revision = schema.upgrade(store.database, store.tables, conf.command.revision)
     print(f"The schema is at revision {revision}.")
 
 
 def _db_purge(conf: cfg.ConfigOpts) -> None:
     store = open_store(conf)
     now = datetime.datetime.now(datetime.UTC)
-    purged = retention.purge(store.engine, store.tables, retention.Retention.from_conf(conf.retention), now)
+    purged = retention.purge(store.database, store.tables, retention.Retention.from_conf(conf.retention), now)
     _print_json(purged)
 
 
@@ -136,7 +136,7 @@ def _journal_tail(conf: cfg.ConfigOpts) -> None:
     since, limit = conf.command.since, conf.command.limit
     if limit is not None and limit < 0:
         raise ConfigError("--limit must not be negative")
-    with translated(), store.engine.connect() as connection:
+    with translated(), store.database.connect() as connection:
         if since is None:
             since = max(journal.read_head(connection, store.tables) - (limit if limit is not None else 20), 0)
         while limit is None or limit > 0:

@@ -55,7 +55,7 @@ class Checks(upgradecheck.UpgradeCommands):
         """The database is available and has the schema of this release."""
         try:
             store = open_store(self._conf, checked=False)
-            schema.check(store.engine, store.tables)
+            schema.check(store.database, store.tables)
         except (SchemaMissing, ConfigError) as exc:
             return Result(Code.FAILURE, str(exc))
         except StorageError as exc:
@@ -181,6 +181,6 @@ def _journaled(store: Store, source: str, since: datetime.datetime, event_type: 
     query = sa.select(journal.c.seq).where(journal.c.source == source).limit(1)
     if event_type is not None:
         query = query.where(journal.c.event_type == event_type)
-    with translated(), store.engine.connect() as connection:
+    with translated(), store.database.connect() as connection:
         query = query.where(journal.c.seq >= first_since(connection, store.tables, since))
         return connection.execute(query).first() is not None

@@ -350,8 +350,8 @@ def _configure(folder: pathlib.Path, file: pathlib.Path, parts: Sequence[str], p
 
 def _make_engine(conf: cfg.ConfigOpts, dcm: Dcm) -> Engine:
     store = open_store(conf, checked=False)
-    schema.upgrade(store.engine, store.tables)
-    store.engine.dispose()
+    schema.upgrade(store.database, store.tables)
+    store.database.dispose()
     return assemble(conf, dcm.sources)
 
 

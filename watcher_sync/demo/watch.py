@@ -83,7 +83,7 @@ class Watch:
         )
 
     def _changes(self) -> list[journal.JournalRow]:
-        with translated(), self._reader.engine.connect() as connection:
+        with translated(), self._reader.database.connect() as connection:
             head = journal.read_head(connection, self._reader.tables)
             return journal.read_since(connection, self._reader.tables, max(0, head - _SHOWN), _SHOWN)
 

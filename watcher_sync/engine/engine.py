@@ -210,7 +210,7 @@ class Engine:
                     self._cycle.follow()
                     self._cycle.read_parked()
                     return True
-                holder = self.lease.look()
+                holder = self.lease.read()
                 if not announced and holder is not None and time.monotonic() - began > self.lease.seconds:
                     if not self.conf.engine.standby:
                         raise LeaseHeld(

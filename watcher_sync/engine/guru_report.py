@@ -149,7 +149,7 @@ def _leases_section(engine: Engine) -> dict[str, Any]:
     query = sa.select(table).order_by(table.c.name).limit(_MAX_LEASES)
     found: dict[str, Any] = {"this process": {"name": engine.lease.name, "holder": engine.lease.holder}}
     try:
-        with translated(), engine.store.engine.connect() as connection:
+        with translated(), engine.store.database.connect() as connection:
             rows = connection.execute(query).all()
     except DatabaseUnavailable as exc:
         return {**found, "the table": f"cannot be read: {exc}"}

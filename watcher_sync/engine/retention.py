@@ -20,7 +20,7 @@ from oslo_log import log as logging
 from watcher_sync.commit.stats import CommitStats
 from watcher_sync.exceptions import DatabaseUnavailable, StorageError
 from watcher_sync.storage.drifts import count_drifts
-from watcher_sync.storage.parking import ParkedEvents
+from watcher_sync.storage.parking import ParkedEvents, expire_parked
 from watcher_sync.storage.quarantine import Quarantine
 from watcher_sync.storage.retention import Retention, purge
 from watcher_sync.storage.store import Store
@@ -90,10 +90,10 @@ class RetentionWorker:
         :raises DatabaseUnavailable: the database is unavailable.
         """
         now = datetime.datetime.now(datetime.UTC)
-        purged = purge(self._store.engine, self._store.tables, Retention.from_conf(self._conf.retention), now)
+        purged = purge(self._store.database, self._store.tables, Retention.from_conf(self._conf.retention), now)
         if any(purged.values()):
             LOG.info("Purged %s", ", ".join(f"{n} of {table}" for table, n in purged.items() if n))
-        expired = self._parked.expire(now)
+        expired = expire_parked(self._store.database, self._store.tables, now)
         if expired:
             self._stats.expired += len(expired)
             kind, entity_id, event_type = expired[0]
@@ -111,7 +111,7 @@ class RetentionWorker:
             return
         try:
             parked = sum(self._parked.awaited().values())
-            self.stored_counts = StoredCounts(self._quarantine.count(), parked, count_drifts(self._store.engine))
+            self.stored_counts = StoredCounts(self._quarantine.count(), parked, count_drifts(self._store.database))
         except StorageError as exc:
             LOG.debug("Stored events and drifts cannot be counted: %s", exc)
 

@@ -89,9 +89,9 @@ class SourceReporter:
             self._ended = stopped
             try:
                 if not self._removed_others:
-                    source_status.forget_others(self._store.engine, self._group, self._supervisors)
+                    source_status.forget_others(self._store.database, self._group, self._supervisors)
                     self._removed_others = True
-                source_status.write_sources(self._store.engine, self.rows(stopped=stopped))
+                source_status.write_sources(self._store.database, self.rows(stopped=stopped))
                 if self._failing:
                     LOG.info("The status of the sources is written again")
                 self._failing = False

@@ -24,8 +24,9 @@ from watcher_sync.events import Event
 from watcher_sync.exceptions import InvalidEvent, NotYet
 from watcher_sync.model.changes import Change, Delete, Outcome, Seen, Upsert, Version
 from watcher_sync.model.kinds import Entity, Kind
-from watcher_sync.model.model import Model, Tombstone, Written
+from watcher_sync.model.model import Tombstone, Written
 from watcher_sync.model.overlay import IndexOverlay
+from watcher_sync.model.reader import ModelReader
 from watcher_sync.model.table import index_values
 
 Key = tuple[str, str]
@@ -77,10 +78,10 @@ class Transaction:
     """
 
     def __init__(
-        self, model: Model, *, on: Transaction | None = None, now: Callable[[], datetime.datetime] | None = None
+        self, model: ModelReader, *, on: Transaction | None = None, now: Callable[[], datetime.datetime] | None = None
     ) -> None:
         """:param on: a finished transaction that is not published yet; its changes count as published."""
-        self._under: Model | Transaction = model if on is None else on
+        self._under: ModelReader | Transaction = model if on is None else on
         self.model = model
         self.kinds = model.kinds
         self._kinds = model.kinds.by_name

@@ -40,7 +40,7 @@ def test_a_database_outage_loses_nothing_has_nothing_delivered_again_and_is_aske
         with flowing(dcm, flow.messages, rate=rate):
             wait_until(lambda: made.head() > head + 100, what="load")
             own_postgresql.stop()
-            made.store.engine.dispose()
+            made.store.database.dispose()
             engine.wait_for_log("The database is unavailable", 10)
             before = proxy.attempts
             began = time.monotonic()

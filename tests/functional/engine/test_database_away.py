@@ -43,7 +43,7 @@ def test_a_database_outage_loses_nothing_and_is_asked_less_than_once_a_second(
         with nova.publishing(cloud.history(int(rate * (OUTAGE + 6))), rate=rate):
             wait_until(lambda: site.head() > 100, what="load")
             own_postgresql.stop()
-            site.store.engine.dispose()
+            site.store.database.dispose()
             engine.wait_for_log("The database is unavailable", 10)
             began, before = time.monotonic(), proxy.attempts
             wait_until(lambda: time.monotonic() - began >= OUTAGE, OUTAGE + 10)

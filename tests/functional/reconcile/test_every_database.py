@@ -39,7 +39,7 @@ def site(any_database_url: str, server: KubeServer, tmp_path: Path) -> Iterator[
 
 
 def reconciler(site: Installation) -> KubernetesReconciler:
-    view = TableView(site.store.engine, site.store.tables, site.store.kinds)
+    view = TableView(site.store.database, site.store.tables, site.store.kinds)
     return KubernetesReconciler(site.conf, site.context(lambda: view), wait=nothing)
 
 

@@ -146,7 +146,7 @@ def test_with_the_watch_disabled_a_scaling_shows_after_one_reconciliation_and_no
 
 
 def synced(site: Installation, source: str) -> Any:
-    return {row.source: row.last_full_sync_at for row in list_sources(site.store.engine)}.get(source)
+    return {row.source: row.last_full_sync_at for row in list_sources(site.store.database)}.get(source)
 
 
 def test_while_an_operation_is_in_progress_sync_skips_it_and_a_second_operation_gets_409(
@@ -156,8 +156,8 @@ def test_while_an_operation_is_in_progress_sync_skips_it_and_a_second_operation_
     read = Reader(site)
     read("POST", "/v1/vnf_instances", 201, json={"id": "v1", **BODY})
     wait_until(lambda: read.vnf("v1")[0] == 0, 20, "the first level")
-    leases = OperationLeases(site.store.engine, site.store.tables)
-    wait_until(lambda: leases.held("vnf_instance", ["v1"]) == {}, 5, "the end of the sync that wrote it")
+    leases = OperationLeases(site.store.database, site.store.tables)
+    wait_until(lambda: leases.running("vnf_instance", ["v1"]) == {}, 5, "the end of the sync that wrote it")
     lease = read("POST", "/v1/vnf_instances/v1/operations", 201, json={"operation": "SCALE", "holder": "tacker"})
     second = read("POST", "/v1/vnf_instances/v1/operations", 409, json={"operation": "HEAL", "holder": "other"})
     assert (second["holder"], second["operation"]) == ("tacker", "SCALE")
@@ -205,7 +205,7 @@ def test_one_dead_cluster_of_ten_delays_the_sync_of_the_others_by_less_than_ten_
         times: dict[str, list[Any]] = {name: [] for name in names}
 
         def sampled() -> bool:
-            for row in list_sources(site.store.engine):
+            for row in list_sources(site.store.database):
                 at = row.last_full_sync_at
                 if at is not None and at not in times[row.source]:
                     times[row.source].append(at)

@@ -30,7 +30,7 @@ def config(tmp_path, store):
     file = tmp_path / "ws.conf"
 
     def write(**api):
-        url = store.engine.url.render_as_string(hide_password=False)
+        url = store.database.url.render_as_string(hide_password=False)
         lines = ["[database]", f"connection = {url}", "[api]", "auth_strategy = noauth"]
         file.write_text("\n".join([*lines, *(f"{name} = {value}" for name, value in api.items())]) + "\n")
         return file

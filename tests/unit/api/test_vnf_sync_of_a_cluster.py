@@ -23,7 +23,7 @@ class Syncing:
     """The reconciler of clusters, as the API asks it."""
 
     def __init__(self, site):
-        view = TableView(site.store.engine, site.store.tables, site.store.kinds)
+        view = TableView(site.store.database, site.store.tables, site.store.kinds)
         self._reconciler = KubernetesReconciler(site.conf, site.context(lambda: view), wait=nothing)
 
     def run(self, entity_id, *, dry_run):

@@ -86,18 +86,18 @@ def conf(tmp_path):
 
 @pytest.fixture
 def store(conf):
-    store = Store(database.make_engine(conf), builtin_kinds())
+    store = Store(database.open_database(conf), builtin_kinds())
     migrate(store)
     yield store
     store.close()
-    store.engine.dispose()
+    store.database.dispose()
 
 
 class Running:
     """An engine in a thread."""
 
     def __init__(self, conf, store, source, dispatcher=None, services=()):
-        self.lease = EngineLease(store.engine, store.tables, "engine:default", seconds=2.0)
+        self.lease = EngineLease(store.database, store.tables, "engine:default", seconds=2.0)
         sources = {"spoken": lambda: source}
         self.engine = Engine(conf, store, dispatcher or telling(), self.lease, sources, services)
         self.error = None

@@ -84,7 +84,7 @@ def test_an_engine_that_another_leads_is_alive_and_not_ready(run, conf, store):
     conf.set_override("standby", True, group="engine")
     first = run(Spoken())
     assert until(lambda: first.engine.leading)
-    with store.engine.begin() as connection:
+    with store.database.begin() as connection:
         connection.execute(sa.update(store.tables.leases).values(token=99, holder="other/1"))
     application = make_application(first.engine)
     assert until(lambda: ask(application, "/readyz")[1]["checks"]["lease"]["ok"] is False)

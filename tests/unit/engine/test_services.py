@@ -24,7 +24,7 @@ class Beside:
         self.story = []
 
     def _write(self, what):
-        self.story.append((what, self.engine.lease.look().holder == self.engine.lease.holder))
+        self.story.append((what, self.engine.lease.read().holder == self.engine.lease.holder))
 
     def start(self):
         self._write("start")
@@ -73,7 +73,7 @@ def test_a_service_rests_while_another_engine_leads_and_starts_again_after_that(
     conf.set_override("standby", True, group="engine")
     running = run(Spoken(), services=[Beside])
     assert until(lambda: running.engine.leading)
-    with store.engine.begin() as connection:
+    with store.database.begin() as connection:
         connection.execute(sa.update(store.tables.leases).values(token=99, holder="other/1"))
     (beside,) = running.engine.services
     assert until(lambda: [what for what, _ in beside.story] == ["start", "begin_stop", "join"])

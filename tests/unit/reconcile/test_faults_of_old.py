@@ -64,7 +64,7 @@ def test_an_instance_is_not_locked_by_a_sync_that_crashed(site: Installation, se
     site.reconcile()
     assert site.vnf("v1").state == "UNKNOWN"
     leases = site.store.tables.operation_leases
-    with site.store.engine.begin() as connection:  # as if its time had gone by
+    with site.store.database.begin() as connection:  # as if its time had gone by
         connection.execute(leases.update().values(expires_at=leases.c.since))
     site.reconcile()
     assert site.vnf("v1").state == "SYNCED"

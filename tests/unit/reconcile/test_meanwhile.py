@@ -63,7 +63,7 @@ def nothing(_seconds: float) -> None:
 
 def over_the_tables(site: Installation, wait: Callable[[float], None] = nothing) -> KubernetesReconciler:
     """As in a process without a replica, such as an API worker."""
-    view = TableView(site.store.engine, site.store.tables, site.store.kinds)
+    view = TableView(site.store.database, site.store.tables, site.store.kinds)
     return KubernetesReconciler(site.conf, site.context(lambda: view), wait=wait)
 
 

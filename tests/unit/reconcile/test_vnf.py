@@ -87,7 +87,7 @@ class Slow:
     @contextlib.contextmanager
     def begin(self) -> Iterator[DirectCommitCycle]:
         leases = self._site.store.tables.operation_leases
-        with self._site.store.engine.begin() as connection:
+        with self._site.store.database.begin() as connection:
             connection.execute(leases.update().values(expires_at=leases.c.since))
         self._site.operations.begin("v1", "SCALE", "tacker")
         with self._writes.begin() as cycle:

@@ -328,7 +328,7 @@ class KubernetesReconciler(Reconciler):
 
     def _told_of(self, source: KubernetesSource) -> set[tuple[str, str]]:
         """(instance, field) of the drifts that were found before, and told of then."""
-        drifts = list_drifts(self.context.store.engine, kind=vnfs.KIND, source=source.name, limit=_MOST_DRIFTS)
+        drifts = list_drifts(self.context.store.database, kind=vnfs.KIND, source=source.name, limit=_MOST_DRIFTS)
         return {(drift.entity_id, drift.field) for drift in drifts}
 
     def _sync_one(self, entity_id: str, unknown: Collection[str], source: str) -> bool:
@@ -344,7 +344,7 @@ class KubernetesReconciler(Reconciler):
 
     def _record(self, source: KubernetesSource, compared: Compared, differences: Iterable[Difference]) -> None:
         """Say what was found, and when."""
-        engine, now = self.context.store.engine, self._now()
+        engine, now = self.context.store.database, self._now()
         told = [d for d in differences if d.kind in compared.complete]
         replace_drifts(engine, told, source=source.name, kinds=compared.complete, now=now)
         if not compared.failures:
