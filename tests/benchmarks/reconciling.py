@@ -178,7 +178,7 @@ def _fill(site: Installation, engine: CommitCycle, reconciler: KubernetesReconci
     """Everything of the cluster into the model, as a watch would bring it."""
     (source,) = reconciler._sources.values()
     numbers = itertools.count(1)
-    parts = sorted(source.survey(deadline=time.monotonic() + 60), key=lambda part: part.resource.kind == "Pod")
+    parts = sorted(source.list_objects(deadline=time.monotonic() + 60), key=lambda part: part.resource.kind == "Pod")
     for part in parts:
         assert part.failure is None, part.failure
         events = [

@@ -53,7 +53,7 @@ def test_a_server_that_refuses_streamed_lists_is_not_asked_for_one_again(engine,
         server.compact()
         server.fail(error_event())
         server.bookmark()
-        wait_until(lambda: only(source).relists == 2)
+        wait_until(lambda: only(source).progress.relists == 2)
         server.requests.wait_for_watches(1)
         assert len([q for q in asked(server, "watch") if "sendInitialEvents" in q]) == 1
 
@@ -80,7 +80,7 @@ def test_a_watch_that_the_server_ends_in_time_goes_on_without_a_list(engine, tmp
         wait_until(lambda: server.requests.count("watch") >= 3)
         server.create(pod("late"))
         wait_for_truth(server, engine)
-        assert (only(source).relists, source.status().reconnects) == (1, 0)
+        assert (only(source).progress.relists, source.status().reconnects) == (1, 0)
 
 
 def test_a_bookmark_keeps_the_version_fresh_so_that_no_relist_is_needed(engine, tmp_path):
@@ -90,12 +90,12 @@ def test_a_bookmark_keeps_the_version_fresh_so_that_no_relist_is_needed(engine, 
             if number % 20 == 19:
                 newest = str(server.store.version)
                 server.bookmark()
-                wait_until(lambda: only(source)._version == newest)  # noqa: B023 - waits here and now
+                wait_until(lambda: only(source).version == newest)  # noqa: B023 - waits here and now
         server.fail(Break(), path=PODS)
-        wait_until(lambda: only(source).resumptions)
+        wait_until(lambda: only(source).progress.resumptions)
         server.create(pod("after"))
         wait_for_truth(server, engine)
-        assert only(source).relists == 1
+        assert only(source).progress.relists == 1
 
 
 def test_a_resource_version_is_opaque(engine, tmp_path):
@@ -104,10 +104,10 @@ def test_a_resource_version_is_opaque(engine, tmp_path):
         reflector = only(source)
         line = {"metadata": {"uid": "u", "name": "n", "resourceVersion": "é-ζ"}}
         stream = json.dumps({"type": "ADDED", "object": line}).encode()
-        reflector._take([stream], None)
-        assert reflector._version == "é-ζ"
+        reflector.process_lines([stream], None)
+        assert reflector.version == "é-ζ"
         assert engine.events[-1].position == "é-ζ"
-        reflector._version = str(server.store.version)
+        reflector.version = str(server.store.version)
 
 
 def test_large_answers_are_compressed(engine, tmp_path):
@@ -176,7 +176,7 @@ def test_only_the_namespaces_and_labels_that_are_asked_for_are_followed(engine, 
             server.create(pod(f"{namespace}-no", namespace=namespace))
         with following(server, tmp_path, engine, namespaces=["a", "b"], label_selector="tier=vnf") as source:
             assert engine.names() == ["a-yes", "b-yes"]
-            assert [r.name for r in source.reflectors] == ["pods of a", "pods of b"]
+            assert [r.lister_watcher.name for r in source.reflectors] == ["pods of a", "pods of b"]
             server.delete("Pod", "a-yes", namespace="a", gracePeriodSeconds=0)
             wait_until(lambda: engine.names() == ["b-yes"])
 
@@ -196,11 +196,12 @@ def test_has_synced_lag_and_the_last_events_age_can_be_read(engine, tmp_path):
         engine.gate.clear()
         with following(server, tmp_path, engine, synced=False, watch_list=False, page_size=10) as source:
             wait_until(lambda: source.status().lag)
-            assert (source.has_synced, source.status().lag, only(source).phase) == (False, 30, "listing")
+            assert (source.has_synced, source.status().lag, only(source).progress.phase) == (False, 30, "listing")
             engine.gate.set()
             wait_until(lambda: source.has_synced)
             status = wait_until(lambda: (s := source.status()).state is SourceState.CONNECTED and s)
-            assert (status.lag, status.last_event_at, only(source).objects) == (0, only(source).last_event_at, 40)
+            assert (status.lag, only(source).objects.count) == (0, 40)
+            assert status.last_event_at == only(source).progress.last_event_at
             cluster = wait_until(lambda: engine.snapshot().get("cluster", "edge"))
             wait_until(lambda: engine.snapshot().get("cluster", "edge").version == "v1.31.0")
             assert (cluster.state, cluster.has_synced, cluster.counts) == ("connected", True, {"Pod": 40})
@@ -211,11 +212,11 @@ def test_while_the_engine_is_busy_the_watch_is_read_slower_and_nothing_is_lost(e
         engine.gate.clear()
         server.load(bare_pods(3000))
         before = len(engine.events)
-        wait_until(lambda: only(source).last_event_at)
+        wait_until(lambda: only(source).progress.last_event_at)
         assert len(engine.events) == before
         engine.gate.set()
         wait_for_truth(server, engine)
-        assert only(source).relists == 1
+        assert only(source).progress.relists == 1
 
 
 def test_what_the_engine_releases_comes_again_in_its_old_place(engine, tmp_path):

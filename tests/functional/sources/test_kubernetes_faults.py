@@ -78,7 +78,7 @@ def test_410_within_the_stream_is_a_relist_with_synthetic_deletes(engine, tmp_pa
             ]
             (deleted,) = [e for e in engine.events[before:] if e.type == "kubernetes.pod.deleted"]
             assert json.loads(deleted.data) == {"metadata": {"uid": uid}}
-            assert only(source).relists == 2
+            assert only(source).progress.relists == 2
 
 
 @pytest.mark.parametrize("watch_list", [True, False])
@@ -87,7 +87,7 @@ def test_410_as_an_error_event_is_a_relist_at_once(engine, tmp_path, watch_list)
         server.create(pod("a"))
         wait_for_truth(server, engine)
         server.fail(error_event(410), path=PODS)
-        wait_until(lambda: only(source).relists == 2)
+        wait_until(lambda: only(source).progress.relists == 2)
         server.create(pod("b"))
         wait_for_truth(server, engine)
 
@@ -96,7 +96,7 @@ def test_a_server_that_always_says_410_is_not_asked_in_a_hot_loop(engine, tmp_pa
     with KubeServer() as server:
         fault = server.fail(gone(), verb="watch", path=PODS, count=None)
         with following(server, tmp_path, engine, synced=False, watch_list=False, backoff_max=1) as source:
-            wait_until(lambda: only(source).relists >= 3)
+            wait_until(lambda: only(source).progress.relists >= 3)
             before, began = server.requests.count(), time.monotonic()
             wait_until(lambda: time.monotonic() - began > 1.0)
             assert server.requests.count() - before < 12
@@ -109,10 +109,10 @@ def test_a_server_that_always_says_410_is_not_asked_in_a_hot_loop(engine, tmp_pa
 def test_another_error_event_backs_off_and_resumes_without_a_relist(engine, tmp_path, code):
     with KubeServer() as server, following(server, tmp_path, engine) as source:
         server.fail(error_event(code, "InternalError", "etcd has a cold"), path=PODS, count=2)
-        wait_until(lambda: only(source).resumptions)
+        wait_until(lambda: only(source).progress.resumptions)
         server.create(pod("a"))
         wait_for_truth(server, engine)
-        assert only(source).relists == 1
+        assert only(source).progress.relists == 1
 
 
 def test_a_too_large_resource_version_is_waited_for(engine, tmp_path):
@@ -124,7 +124,7 @@ def test_a_too_large_resource_version_is_waited_for(engine, tmp_path):
         server.create(pod("a"))
         wait_for_truth(server, engine)
         assert 0.9 < time.monotonic() - began < 3
-        assert only(source).relists == 1
+        assert only(source).progress.relists == 1
 
 
 @pytest.mark.parametrize("verb", ["list", "watch"])
@@ -147,7 +147,7 @@ def test_a_half_open_connection_is_left_after_the_read_timeout(engine, tmp_path)
         wait_until(lambda: fault.hits)
         server.create(pod("b"))
         wait_for_truth(server, engine, 5)
-        assert only(source).relists == 1
+        assert only(source).progress.relists == 1
 
 
 def test_a_request_that_is_never_answered_is_left_after_the_read_timeout(engine, tmp_path):
@@ -177,7 +177,7 @@ def test_401_once_reloads_the_credentials_and_goes_on(engine, tmp_path):
             server.create(pod("b"))
             wait_for_truth(server, engine)
             assert server.requests.count("watch") == before + 2  # refused, and with the new token at once
-            assert only(source).relists == 1
+            assert only(source).progress.relists == 1
 
 
 def test_401_again_backs_off(engine, tmp_path):
@@ -203,7 +203,7 @@ def test_a_page_that_expires_restarts_the_list(engine, tmp_path, when):
         with following(server, tmp_path, engine, watch_list=False, page_size=10) as source:
             wait_for_truth(server, engine)
             assert (engine.types().count("added"), engine.types().count("listed")) == (25, 1)
-            assert only(source).relists == 1
+            assert only(source).progress.relists == 1
 
 
 def test_a_list_that_expires_again_and_again_is_taken_at_once(engine, tmp_path):
@@ -251,7 +251,7 @@ def test_initial_events_that_are_cut_say_nothing_is_gone(engine, tmp_path):
             wait_for_truth(server, engine)
             assert engine.types()[-1] == "listed"
             assert "kubernetes.pod.deleted" not in {e.type for e in engine.events[before:]}
-            assert only(source).relists == 1
+            assert only(source).progress.relists == 1
 
 
 @pytest.mark.parametrize("half_line", [False, True])
@@ -263,14 +263,14 @@ def test_a_watch_that_is_cut_goes_on_from_the_last_version(engine, tmp_path, hal
         wait_for_truth(server, engine)
         assert fault.hits
         assert engine.types().count("added") == 10
-        assert only(source).relists == 1
+        assert only(source).progress.relists == 1
 
 
 def test_an_event_that_cannot_be_decoded_is_kept_and_the_truth_is_listed(engine, tmp_path):
     with KubeServer() as server, following(server, tmp_path, engine) as source:
         server.fail(RawLine(), path=PODS)
         server.create(pod("a"))
-        wait_until(lambda: only(source).relists == 2)
+        wait_until(lambda: only(source).progress.relists == 2)
         wait_for_truth(server, engine)
         (bad,) = [e for e in engine.events if e.undecodable]
         assert bad.data == RawLine().line.rstrip()
@@ -282,10 +282,10 @@ def test_a_listing_with_an_object_that_cannot_be_read_says_nothing_is_gone(engin
         wait_for_truth(server, engine)
         reflector, before = only(source), len(engine.events)
         seen: set[str] = set()
-        event = reflector._seen_in_list(b'{"metadata":{"uid":7}}', seen)
+        event = reflector.objects.on_text(b'{"metadata":{"uid":7}}', seen)
         assert event is not None
         reflector._emit([event])
-        reflector._listed(str(server.store.version), seen)
+        reflector.complete_listing(str(server.store.version), seen)
         assert [bool(e.undecodable) for e in engine.events[before:]] == [True]
         assert source.has_synced  # by the listing before
         assert engine.names() == ["a"]

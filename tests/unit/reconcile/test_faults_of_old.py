@@ -75,14 +75,14 @@ def test_the_cluster_is_read_outside_of_the_lease(
     site: Installation, server: KubeServer, monkeypatch: pytest.MonkeyPatch
 ):
     site.register("v1", one_vdu())
-    survey, leases = KubernetesSource.survey, []
+    list_objects, leases = KubernetesSource.list_objects, []
 
     def watched(*args: Any, **more: Any) -> Iterator[Any]:
-        for part in survey(*args, **more):
+        for part in list_objects(*args, **more):
             leases.append(site.operations.running("v1"))
             yield part
 
-    monkeypatch.setattr(KubernetesSource, "survey", watched)
+    monkeypatch.setattr(KubernetesSource, "list_objects", watched)
     site.reconciler().sync_now("v1", dry_run=False)
     site.reconcile()
     assert set(leases) == {None}

@@ -45,14 +45,14 @@ def site(server: KubeServer, tmp_path: Path) -> Iterator[Installation]:
 @pytest.fixture
 def after_listing(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]], None]:
     """Have something happen between the listing and whatever is made of it."""
-    survey = KubernetesSource.survey
+    list_objects = KubernetesSource.list_objects
 
     def arrange(happen: Callable[[], None]) -> None:
-        def surveyed(*args: Any, **more: Any) -> Iterator[Any]:
-            yield from survey(*args, **more)
+        def listed(*args: Any, **more: Any) -> Iterator[Any]:
+            yield from list_objects(*args, **more)
             happen()
 
-        monkeypatch.setattr(KubernetesSource, "survey", surveyed)
+        monkeypatch.setattr(KubernetesSource, "list_objects", listed)
 
     return arrange
 
