@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulated cloud's own account of what the model has to hold after the events that it published.
+"""The simulated cloud's own record of what the model must contain after the published events.
 
-A test that compares the model with itself proves nothing, so this is a second, independent reckoning:
-it never sees a notification. The simulator tells it, at each publication, what the event is about in
-the simulator's own terms, and the ledger keeps per group of fields only the newest word.
+A test that compares the model with itself proves nothing, so the ledger is a second, independent computation. It
+never reads a notification. At each publication the simulator records what the event is about, in its own terms. The
+ledger stores the newest value for each group of fields.
 
-The rules are the model's definition (:mod:`watcher_sync.model.entities`): which event writes state,
-placement, lock and fault; what a deletion leaves; when a host that nobody registered exists.
+The rules are those of :mod:`watcher_sync.model.entities`: which event writes state, placement, lock and fault, what
+a deletion leaves, and when an unregistered host exists.
 
-Dates leave the ledger as aware UTC datetimes. One ledger belongs to one simulator and its thread.
+Dates are aware UTC datetimes. One ledger belongs to one simulator and its thread.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from tests.functional.sources.reflecting import (
     wait_until,
 )
 from watcher_sync.sources.base import SourceState
-from watcher_sync.testing.kubernetes import Break, Delay, KubeServer, error_event
+from watcher_sync.testing.kubernetes import Break, Delay, KubernetesServer, error_event
 from watcher_sync.testing.kubernetes.builders import bare_pods, deployment, pod, stateful_set
 
 ALL = ["pods", "deployments", "replicasets", "statefulsets", "daemonsets"]
@@ -31,13 +31,13 @@ def engine() -> Engine:
     return Engine()
 
 
-def asked(server: KubeServer, verb: str) -> list[dict[str, str]]:
+def asked(server: KubernetesServer, verb: str) -> list[dict[str, str]]:
     return [dict(r.query) for r in server.requests.last() if r.verb == verb]
 
 
 @pytest.mark.parametrize("watch_list", ["on", "refused", "ignored"])
 def test_initial_events_are_streamed_where_the_server_can_and_listed_in_pages_elsewhere(engine, tmp_path, watch_list):
-    with KubeServer(watch_list=watch_list) as server:
+    with KubernetesServer(watch_list=watch_list) as server:
         server.load(bare_pods(30))
         with following(server, tmp_path, engine):
             assert engine.types() == ["added"] * 30 + ["listed"]
@@ -47,7 +47,7 @@ def test_initial_events_are_streamed_where_the_server_can_and_listed_in_pages_el
 
 
 def test_a_server_that_refuses_streamed_lists_is_not_asked_for_one_again(engine, tmp_path):
-    with KubeServer(watch_list="refused") as server, following(server, tmp_path, engine) as source:
+    with KubernetesServer(watch_list="refused") as server, following(server, tmp_path, engine) as source:
         server.compact()
         server.create(pod("a"))
         server.compact()
@@ -59,7 +59,7 @@ def test_a_server_that_refuses_streamed_lists_is_not_asked_for_one_again(engine,
 
 
 def test_lists_come_in_pages_of_one_snapshot(engine, tmp_path):
-    with KubeServer() as server:
+    with KubernetesServer() as server:
         server.load(bare_pods(25))
         with following(server, tmp_path, engine, watch_list=False, page_size=10):
             lists = asked(server, "list")
@@ -68,7 +68,7 @@ def test_lists_come_in_pages_of_one_snapshot(engine, tmp_path):
 
 
 def test_every_watch_allows_bookmarks_and_has_a_timeout(engine, tmp_path):
-    with KubeServer() as server, following(server, tmp_path, engine, watch_timeout=100):
+    with KubernetesServer() as server, following(server, tmp_path, engine, watch_timeout=100):
         assert asked(server, "watch")
         for query in asked(server, "watch"):
             assert query["allowWatchBookmarks"] == "true"
@@ -76,7 +76,7 @@ def test_every_watch_allows_bookmarks_and_has_a_timeout(engine, tmp_path):
 
 
 def test_a_watch_that_the_server_ends_in_time_goes_on_without_a_list(engine, tmp_path):
-    with KubeServer() as server, following(server, tmp_path, engine, watch_timeout=1) as source:
+    with KubernetesServer() as server, following(server, tmp_path, engine, watch_timeout=1) as source:
         wait_until(lambda: server.requests.count("watch") >= 3)
         server.create(pod("late"))
         wait_for_truth(server, engine)
@@ -84,7 +84,7 @@ def test_a_watch_that_the_server_ends_in_time_goes_on_without_a_list(engine, tmp
 
 
 def test_a_bookmark_keeps_the_version_fresh_so_that_no_relist_is_needed(engine, tmp_path):
-    with KubeServer(history_limit=50) as server, following(server, tmp_path, engine) as source:
+    with KubernetesServer(history_limit=50) as server, following(server, tmp_path, engine) as source:
         for number in range(100):
             server.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"c{number}"}})
             if number % 20 == 19:
@@ -100,7 +100,7 @@ def test_a_bookmark_keeps_the_version_fresh_so_that_no_relist_is_needed(engine, 
 
 def test_a_resource_version_is_opaque(engine, tmp_path):
     """Nothing is made of it: versions that are no numbers do as well."""
-    with KubeServer() as server, following(server, tmp_path, engine) as source:
+    with KubernetesServer() as server, following(server, tmp_path, engine) as source:
         reflector = only(source)
         line = {"metadata": {"uid": "u", "name": "n", "resourceVersion": "é-ζ"}}
         stream = json.dumps({"type": "ADDED", "object": line}).encode()
@@ -111,7 +111,7 @@ def test_a_resource_version_is_opaque(engine, tmp_path):
 
 
 def test_large_answers_are_compressed(engine, tmp_path):
-    with KubeServer(gzip_from=100) as server:
+    with KubernetesServer(gzip_from=100) as server:
         server.load(bare_pods(50))
         with following(server, tmp_path, engine, watch_list=False):
             assert len(engine.names()) == 50
@@ -120,7 +120,7 @@ def test_large_answers_are_compressed(engine, tmp_path):
 
 
 def test_of_replica_sets_only_the_metadata_travels(engine, tmp_path):
-    with KubeServer() as server:
+    with KubernetesServer() as server:
         server.create(deployment("vdu1", replicas=2))
         server.cluster.settle()
         with following(server, tmp_path, engine, resources=ALL):
@@ -133,7 +133,7 @@ def test_of_replica_sets_only_the_metadata_travels(engine, tmp_path):
 
 @pytest.mark.parametrize("watch_list", [True, False])
 def test_a_restart_finds_what_was_deleted_meanwhile(engine, tmp_path, watch_list):
-    with KubeServer() as server:
+    with KubernetesServer() as server:
         for name in ("stays", "goes"):
             server.create(deployment(name, replicas=2))
         server.cluster.settle()
@@ -149,7 +149,7 @@ def test_a_restart_finds_what_was_deleted_meanwhile(engine, tmp_path, watch_list
 
 
 def test_a_restart_with_nothing_new_changes_nothing(engine, tmp_path):
-    with KubeServer() as server:
+    with KubernetesServer() as server:
         server.create(stateful_set("db", replicas=3))
         server.cluster.settle()
         with following(server, tmp_path, engine, resources=ALL):
@@ -160,7 +160,7 @@ def test_a_restart_with_nothing_new_changes_nothing(engine, tmp_path):
 
 
 def test_a_clock_that_was_put_back_does_not_stop_the_order(engine, tmp_path):
-    with KubeServer() as server:
+    with KubernetesServer() as server:
         with following(server, tmp_path, engine) as source:
             cursor = source.cursor(engine.events)
         ahead = str(int(cursor) + 10**12)
@@ -170,7 +170,7 @@ def test_a_clock_that_was_put_back_does_not_stop_the_order(engine, tmp_path):
 
 
 def test_only_the_namespaces_and_labels_that_are_asked_for_are_followed(engine, tmp_path):
-    with KubeServer() as server:
+    with KubernetesServer() as server:
         for namespace in ("a", "b", "c"):
             server.create(pod(f"{namespace}-yes", namespace=namespace, labels={"tier": "vnf"}))
             server.create(pod(f"{namespace}-no", namespace=namespace))
@@ -182,7 +182,7 @@ def test_only_the_namespaces_and_labels_that_are_asked_for_are_followed(engine, 
 
 
 def test_other_kinds_are_followed_by_group_version_and_kind(engine, tmp_path):
-    with KubeServer() as server:
+    with KubernetesServer() as server:
         server.register("argoproj.io", "v1alpha1", "rollouts", "Rollout")
         server.create({"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "metadata": {"name": "canary"}})
         with following(server, tmp_path, engine, resources=["argoproj.io/v1alpha1/Rollout"]):
@@ -191,7 +191,7 @@ def test_other_kinds_are_followed_by_group_version_and_kind(engine, tmp_path):
 
 
 def test_has_synced_lag_and_the_last_events_age_can_be_read(engine, tmp_path):
-    with KubeServer() as server:
+    with KubernetesServer() as server:
         server.load(bare_pods(40))
         engine.gate.clear()
         with following(server, tmp_path, engine, synced=False, watch_list=False, page_size=10) as source:
@@ -208,7 +208,7 @@ def test_has_synced_lag_and_the_last_events_age_can_be_read(engine, tmp_path):
 
 
 def test_while_the_engine_is_busy_the_watch_is_read_slower_and_nothing_is_lost(engine, tmp_path):
-    with KubeServer() as server, following(server, tmp_path, engine) as source:
+    with KubernetesServer() as server, following(server, tmp_path, engine) as source:
         engine.gate.clear()
         server.load(bare_pods(3000))
         before = len(engine.events)
@@ -220,7 +220,7 @@ def test_while_the_engine_is_busy_the_watch_is_read_slower_and_nothing_is_lost(e
 
 
 def test_what_the_engine_releases_comes_again_in_its_old_place(engine, tmp_path):
-    with KubeServer() as server, following(server, tmp_path, engine) as source:
+    with KubernetesServer() as server, following(server, tmp_path, engine) as source:
         server.create(pod("a", phase="Pending"))
         wait_for_truth(server, engine)
         old = engine.events[-1]
@@ -232,7 +232,7 @@ def test_what_the_engine_releases_comes_again_in_its_old_place(engine, tmp_path)
 
 
 def test_a_stop_does_not_wait_for_a_request_that_hangs(engine, tmp_path):
-    with KubeServer() as server:
+    with KubernetesServer() as server:
         server.fail(Delay(3.0), path=PODS, count=None)
         source = None
         began = 0.0
@@ -250,7 +250,7 @@ def test_a_stop_does_not_wait_for_a_request_that_hangs(engine, tmp_path):
 
 def test_one_dead_cluster_costs_the_others_nothing(tmp_path: Path):
     engine = Engine()
-    with KubeServer() as alive, KubeServer() as dead:
+    with KubernetesServer() as alive, KubernetesServer() as dead:
         config = tmp_path / "dead"
         dead.kubeconfig(config)
         dead.stop()

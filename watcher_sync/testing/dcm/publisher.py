@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What DCM's providers and agents publish: one builder for every event, and every deviation of a publisher.
+"""Builders for the events of DCM's providers and agents, with all known deviations of publishers.
 
-:func:`status` builds the event as the contract has it, with nothing left out. A :class:`Publisher` is one program
-that publishes, with the habits that were seen in the field; :data:`PUBLISHERS` has all of them. Each
-habit that changes what can be known of the event says so, so that a simulator knows the truth.
+:func:`status` builds a complete event as the contract defines it. A :class:`Publisher` is one publishing program with
+the deviations that were observed in the field; :data:`PUBLISHERS` lists all. A deviation that hides facts declares
+it, so that a simulator can compute the truth.
 
-Guaranteed: every call makes a fresh document; the same arguments make the same document (no clock, no random
-numbers). No threads, no I/O.
+Guarantees: each call builds a new document, and the same arguments build the same document. No threads, no I/O.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 
 It serves lists with pages, watches with bookmarks and a history that ends, optimistic concurrency,
 owners, graceful deletion, and, by order, everything that goes wrong between a client and a cluster.
-:class:`KubeServer` is where to begin; ``python -m watcher_sync.testing.kubernetes`` runs it by itself.
+:class:`KubernetesServer` is where to begin; ``python -m watcher_sync.testing.kubernetes`` runs it by itself.
 """
 
 from watcher_sync.testing.kubernetes.errors import ApiError
@@ -27,10 +27,10 @@ from watcher_sync.testing.kubernetes.faults import (
     unauthorized,
     version_too_large,
 )
-from watcher_sync.testing.kubernetes.server import KubeServer
+from watcher_sync.testing.kubernetes.server import KubernetesServer
 
 __all__ = [
-    "KubeServer",
+    "KubernetesServer",
     "ApiError",
     "Fault",
     "Request",

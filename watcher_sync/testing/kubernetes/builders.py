@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects as people write them, and pods as a cluster makes them. Plain dictionaries."""
+"""Builders of Kubernetes objects as people write them, and of pods as a cluster makes them. Plain dictionaries."""
 
 from __future__ import annotations
 
