@@ -45,10 +45,10 @@ class Demo(Command):
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Run it; the exit status."""
         from watcher_sync.assembly import process
-        from watcher_sync.demo import demo
+        from watcher_sync.demo import demonstration
 
         process.prepare()
-        return process.run(lambda _: demo.run(parsed_args), [])
+        return process.run(lambda _: demonstration.run(parsed_args), [])
 
 
 def _positive(text: str) -> float:

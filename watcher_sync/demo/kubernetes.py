@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kubernetes' part of the demo: a cluster, VNF instances that run in it, and life-cycle managers.
+"""Kubernetes in the demo: a cluster, its VNF instances, and life-cycle managers.
 
-The cluster is the fake API server in this process, on a loopback port of its own, and is followed by the driver
-``kubernetes`` as a real one would be. The instances are registered through the demo's own API, over HTTP, and so do
-the managers take their leases.
+The cluster is the fake API server in this process, on a loopback port. The driver ``kubernetes`` follows it like a
+real one. Registrations and operation leases use the demo's own API over HTTP.
 
-How it begins: the server before the configuration is written, because its kubeconfig names its port; registration,
-accidents and managers when the API is served. How it ends: the managers give back what they have, the cluster comes
-to rest, and the server answers until the engine has stopped.
+The server starts before the configuration is written, because its kubeconfig names the port. Registration, accidents
+and managers start when the API is served. At the end the managers release their leases, the cluster comes to rest,
+and the server answers until the engine has stopped.
 """
 
 from __future__ import annotations

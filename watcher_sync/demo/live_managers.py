@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Life-cycle managers at work: they take a VNF instance's operation lease, work on the cluster, and give it back.
+"""Life-cycle managers that compete for the operation leases of VNF instances.
 
-There are several, they know nothing of each other, and often two want the same instance: the second one is
-refused with 409, waits, and takes another. That is counted, and what the refusal said is kept.
+A manager takes the lease of an instance, works on the cluster, and releases the lease. When two managers want one
+instance, the second is refused with 409, waits, and tries another. The refusals are counted, and the last is stored.
 
-One thread and one client for each manager. The counts may be read from any.
+Each manager has one thread and one client. Any thread may read the counts.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the demo looks at the engine: from beside, as any other process or thread may.
+"""Reads the figures of the running engine for the demo.
 
-Counts come from the engine's tally and a snapshot of its model, changes and quarantine from the
-database through connections of its own. Nothing is asked of the engine's thread. For one thread, but
-for :meth:`Watch.committed`, which any may call.
+Counts come from the engine's statistics and from a snapshot of its model. Changes and quarantine come from the
+database, through separate connections. The engine's thread does no work for it. For one thread, except
+:meth:`Watch.committed`, which any thread may call.
 """
 
 from __future__ import annotations

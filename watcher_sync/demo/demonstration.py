@@ -1,19 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``watcher-sync demo``: everything at work in one process, and the proof that the model is right.
+"""One run of the demo: everything in one process, and the proof that the model is right.
 
-A simulated cloud publishes what Nova would, on a bus in memory, simulated DCM providers publish status events
-(:mod:`watcher_sync.demo.dcm`), and a simulated cluster is watched (:mod:`watcher_sync.demo.kubernetes`). The
-engine, the real one, listens to all of them and commits to SQLite. Some of the messages come late, twice or broken.
-At the end the tables are loaded back and compared with what cloud, providers and cluster know of themselves, entity
-by entity and field by field; the exit status is 0 only if there is no difference.
+A simulated cloud publishes Nova's notifications on an in-memory bus, simulated providers publish status events
+(:mod:`watcher_sync.demo.dcm`), and a fake cluster is watched (:mod:`watcher_sync.demo.kubernetes`). Some messages are
+late, duplicated or broken. The real engine commits to SQLite.
 
-How it ends, step by step: cloud and providers begin nothing more and publish what they have in hand, and the cluster
-comes to rest; what is on the way is committed; the engine drains and stops; the tables are loaded; they are compared.
+Stop sequence:
 
-Meanwhile the API and its page are served (:mod:`watcher_sync.demo.api`).
+1. Cloud and providers publish what they have begun; the cluster comes to rest.
+2. The engine commits everything that was published, drains and stops.
+3. The tables are loaded and compared with the truth, field by field. The exit status is 0 only if they are equal.
 
-Threads: the cloud's, the providers', the cluster's, the API's, the engine's and those of its sources; this one only
-looks, draws and waits.
+This thread draws and waits. Cloud, providers, cluster, API, engine and sources have their own.
 """
 
 from __future__ import annotations
