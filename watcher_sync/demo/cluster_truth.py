@@ -62,7 +62,7 @@ def cluster_truth(server: KubernetesServer, cluster: str, functions: Iterable[Fu
 def told_differently(server: KubernetesServer, cluster: str, snapshot: Snapshot) -> bool:
     """Whether pods or workloads of the model are others, or other versions, than the store has.
 
-    Much cheaper than a comparison; for whoever waits until the model has heard everything.
+    Much cheaper than a comparison; for a caller that waits until the model has everything.
     """
     with server.store.changed:
         stored = {obj["metadata"]["uid"]: obj["metadata"]["resourceVersion"] for obj in _followed(server)}
@@ -115,8 +115,8 @@ def observed_differences(
 ) -> Iterator[Difference]:
     """Where the model sees a VNF instance otherwise than it is; none when it is right.
 
-    The level of an aspect that matches none is the last one that was seen, which depends on when somebody looked: it
-    only has to be one that there is.
+    If no level of an aspect matches, the model has the last one that it saw. That depends on the time of evaluation,
+    so any existing level is right.
     """
     rows = {row["id"]: row for row in snapshot.dump("vnf_instance")}
     for function in functions:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """DCM in the demo: providers, the transport of their events, and the rows that the API creates.
 
-If a NATS server is installed, on the system or by the extra ``demo``, the events pass through it and the driver
+The system or the extra ``demo`` may provide a NATS server. If so, the events pass through it, and the driver
 ``nats_jetstream`` reads them, as in production. Otherwise they pass through a source in this process, which delays
 and duplicates some. The rows are posted to the real API, without a socket.
 
@@ -144,7 +144,7 @@ def _poster(conf: cfg.ConfigOpts, store: Store) -> Callable[[dict[str, Any]], No
     :raises WatcherSyncError: (the poster) when the API refuses.
     """
     application = make_application(conf, store)
-    # Falcon's client looks at the signature of what it calls, and a middleware may have none.
+    # Falcon's client reads the signature of the callable, and a middleware may have none.
     client = falcon.testing.TestClient(lambda environ, start_response: application(environ, start_response))
 
     def post(row: dict[str, Any]) -> None:

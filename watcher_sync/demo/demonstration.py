@@ -85,7 +85,7 @@ _STOP_TIMEOUT: Final = 10.0
 _MOST_AHEAD: Final = 2000
 """Events that the cloud may be ahead of the commits before it waits."""
 _SETTLE_TIMEOUT: Final = 10.0
-"""Seconds in which the model has to hear of all pods and workloads. If it does not, the comparison says of which."""
+"""Seconds until the model must have all pods and workloads. After that the comparison lists those that it lacks."""
 _UNTOLD: Final = demo_dcm.UNTOLD | demo_kubernetes.UNTOLD
 _DIFFERENCES: Final = 10
 """How many differences are printed."""
@@ -176,7 +176,7 @@ class _Demo:
             self._dcm.start()
             self._kubernetes.start(self._api.url)
             while not interrupted.wait(_FRAME) and not self._is_over():
-                show("the cloud boots" if not self._cloud.booted else "the cloud lives")
+                show("the cloud boots" if not self._cloud.booted else "the cloud runs")
                 self._look_after()
             self._cloud.stop(_STOP_TIMEOUT)
             self._dcm.stop(_STOP_TIMEOUT)
@@ -227,7 +227,7 @@ class _Demo:
             say(f"[bold green]Equal[/]      {sum(entities.values()):,} entities, {_values(truth):,} values: "
                 "the tables, loaded back, hold exactly what the simulated systems are")  # fmt: skip
         if self._kept or differences:
-            self._console.print(f"Kept       {self._folder}; look with {self._manage()} --help", soft_wrap=True)
+            self._console.print(f"Stored     {self._folder}; inspect with {self._manage()} --help", soft_wrap=True)
         return 1 if differences else 0
 
     # Watching
@@ -264,7 +264,7 @@ class _Demo:
             elapsed=time.monotonic() - self._began,
             length=self._length,
             phase=phase,
-            # What a watch is told is not counted where it happens, so it never lags behind itself.
+            # The cluster does not count its events, so those of the watch have no lag.
             published=self._cloud.published + self._dcm.published + self._watch.committed(CLUSTER),
             vnfs=self._kubernetes.vnfs,
             operations=self._kubernetes.operations(),
@@ -364,7 +364,7 @@ def _folder(options: argparse.Namespace) -> Iterator[tuple[pathlib.Path, threadi
         except OSError as exc:
             raise ConfigError(f"--state-path {options.state_path}: {exc.strerror}") from None
         if (folder / "watcher-sync.sqlite").exists():
-            raise ConfigError(f"--state-path {options.state_path}: there is a database already; the demo begins anew")
+            raise ConfigError(f"--state-path {options.state_path}: there is a database already")
         yield folder, keep
         return
     folder = pathlib.Path(tempfile.mkdtemp(prefix="ws-demo-"))

@@ -129,7 +129,7 @@ class Kubernetes:
             raise WatcherSyncError(f"the simulated cluster does not come to rest within {timeout:.0f} s")
 
     def settled(self, snapshot: Snapshot) -> bool:
-        """Whether the model has heard all that there is to be heard; only after :meth:`stop`."""
+        """Whether the model has all objects of the cluster; only after :meth:`stop`."""
         if self._cluster is None:
             return True
         if cluster_truth.told_differently(self._cluster.server, SOURCE, snapshot):
@@ -163,7 +163,7 @@ class Kubernetes:
         return f"{self._managers.completed} operations, {self._managers.refused} refused with 409{lost}"
 
     def summary(self, snapshot: Snapshot) -> list[str]:
-        """What happened and what became of it, as lines of a heading and a text."""
+        """What happened and its result, as lines of a heading and a text."""
         if self._cluster is None or self._managers is None:
             return []
         counts = self._cluster.counts

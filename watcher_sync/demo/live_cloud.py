@@ -104,7 +104,7 @@ class LiveCloud:
                 self._publish_all(producer, self._simulator.populate(), boot_rate)
                 self.booted = not self._stopping.is_set()
                 self._publish_all(producer, self._simulator.events(), self._rate)
-        except Exception as exc:  # noqa: BLE001 - the edge of our thread: whoever runs the cloud reports it
+        except Exception as exc:  # noqa: BLE001 - the edge of our thread: the demo reports it
             self.failure = exc
 
     def _publish_all(self, producer: Any, events: Iterator[Document], rate: float | None) -> None:
@@ -146,7 +146,7 @@ class LiveCloud:
             yield from shuffled(told, self._rng, window=8)
 
     def _poison(self) -> Iterator[bytes]:
-        """Bad bodies for ever, in no order; the huge ones are left to the tests."""
+        """Bad bodies without end, in random order; only tests use the huge ones."""
         while True:
             bodies = [item.raw for item in poison(self._rng, form="oslo") if item.quarantine]
             small = [body for body in bodies if len(body) < _LARGEST]

@@ -118,7 +118,7 @@ class LiveCluster:
         self.counts["scaled by a manager"] += 1
 
     def heal(self, function: Function) -> bool:
-        """Have a pod of the function's namespace that crashes made anew; whether there was one."""
+        """Replace a crashing pod of the function's namespace; return whether there was one."""
         with self.server.store.changed:
             sick = [pod for pod in self._pods(_crashes) if pod["metadata"]["namespace"] == function.namespace]
             for pod in sick[:1]:
@@ -196,7 +196,7 @@ class LiveCluster:
                 if self._stopping.is_set():
                     return
                 self.accident()
-        except Exception as exc:  # noqa: BLE001 - the edge of our thread: whoever runs the cluster reports it
+        except Exception as exc:  # noqa: BLE001 - the edge of our thread: the demo reports it
             self.failure = exc
 
 

@@ -24,7 +24,7 @@ _WORK: Final = (0.8, 2.0)
 _PAUSE: Final = (0.2, 0.8)
 """Seconds between two operations of a manager."""
 _SAME_ALARM: Final = 0.3
-"""How often a manager wants what another one has at the moment, because both heard of the same trouble."""
+"""How often a manager wants what another one has at the moment, because both noticed the same failure."""
 
 
 class InFlight(Protocol):
@@ -34,7 +34,7 @@ class InFlight(Protocol):
         """All workloads of an aspect to a level."""
 
     def heal(self, function: Function) -> bool:
-        """A pod that crashes is made anew; whether there was one."""
+        """Replace a crashing pod; return whether there was one."""
 
 
 class LiveManagers:
@@ -88,7 +88,7 @@ class LiveManagers:
 
     @property
     def lost(self) -> int:
-        """Operations whose lease was lost, as by a machine that stood still."""
+        """Operations whose lease was lost, as after a pause of the machine."""
         return self._counts["lost"]
 
     @property
@@ -120,7 +120,7 @@ class LiveManagers:
             client = self._connect()
             while not self._stopping.wait(rng.uniform(*self._pause)):
                 self._operate(client, name, rng)
-        except Exception as exc:  # noqa: BLE001 - the edge of our thread: whoever runs them reports it
+        except Exception as exc:  # noqa: BLE001 - the edge of our thread: the demo reports it
             self.failure = exc
 
     def _operate(self, client: Client, name: str, rng: random.Random) -> None:

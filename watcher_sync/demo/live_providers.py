@@ -157,7 +157,7 @@ class LiveProviders:
                 self._do(step)
             for step in self._simulator.settle():
                 self._do(step)
-        except Exception as exc:  # noqa: BLE001 - the edge of our thread: whoever runs it reports it
+        except Exception as exc:  # noqa: BLE001 - the edge of our thread: the demo reports it
             self.failure = exc
 
     def _do(self, step: Step) -> None:
@@ -186,7 +186,7 @@ class LiveProviders:
 
 
 def _malformed() -> Iterator[Message]:
-    """Malformed messages for ever, no two alike."""
+    """Malformed messages without end, no two alike."""
     for number in itertools.count():
         bodies = publisher.malformed()
         body, _ = bodies[sorted(bodies)[number % len(bodies)]]

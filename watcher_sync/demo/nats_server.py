@@ -53,7 +53,7 @@ def serving(executable: str, folder: pathlib.Path) -> Iterator[str]:
         port = probe.getsockname()[1]
     folder.mkdir(parents=True, exist_ok=True)
     command = [executable, "-a", "127.0.0.1", "-p", str(port), "-js", "-sd", str(folder), "-l", str(folder / "log")]
-    # In a session of its own: a Ctrl-C is for whoever runs it, who ends it when the stream is worked off.
+    # In a session of its own: Ctrl-C shall reach only the demo, which ends the server after the last event.
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
     )

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The workloads of a small cluster, and their registrations as VNF instances.
 
-Each function shows one case: an aspect over two Deployments with a common name prefix, steps of unequal size, a
-StatefulSet whose pods have fixed names, a DaemonSet that is not scaled. Unregistered workloads run beside them. Pure
-data.
+Each function shows one case: an aspect over two Deployments with a common name prefix, or steps of unequal size. One
+has a StatefulSet with fixed pod names, and one has a DaemonSet that is not scaled.
+Unregistered workloads run beside them. Pure data.
 """
 
 from __future__ import annotations
@@ -96,6 +96,6 @@ FUNCTIONS: Final = (
 
 
 def strangers() -> Iterator[Object]:
-    """What runs beside them and is nobody's."""
+    """Workloads that belong to no VNF instance."""
     yield builders.deployment("amf-probe", replicas=2, namespace=CORE)
     yield builders.job("backup", namespace=CORE)

@@ -53,7 +53,7 @@ class VnfRow(msgspec.Struct, frozen=True, kw_only=True):
     pods: int
     """Those that count."""
     held_by: str
-    """Who works on it, and what is done; empty: nobody."""
+    """The holder of the lease and its operation; empty: no lease."""
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):

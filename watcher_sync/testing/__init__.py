@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a plugin writer needs for tests: simulated systems, disorder, bad input, and the comparison with the truth.
 
-``comparison`` Compares the model with the truth: kinds, ids and the values of all fields
-``dcm``        A simulated DCM: builders of status events, and providers that publish legal histories
-``disorder``   Reorders, duplicates and drops the events of a history, as transports do
-``kubernetes`` A fake Kubernetes API server that kubectl can talk to
-``ledger``     The simulated cloud's own record of what the model must contain
-``nova``       A simulated Nova: builders of notifications, and a cloud that publishes legal histories
-``poison``     Bad input that must not stop or mislead the engine
+``comparison``  Compares the model with the truth: kinds, ids and the values of all fields
+``dcm``         A simulated DCM: builders of status events, and providers that publish legal histories
+``disorder``    Reorders, duplicates and drops the events of a history, as transports do
+``kubernetes``  A fake Kubernetes API server that kubectl can talk to
+``ledger``      The simulated cloud's own record of what the model must contain
+``nova``        A simulated Nova: builders of notifications, and a cloud that publishes legal histories
+``poison``      Bad input that must not stop or mislead the engine
 """

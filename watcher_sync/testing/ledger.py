@@ -30,7 +30,7 @@ _UNKNOWN = (
 
 
 class Account:
-    """What was told of one instance: per facet the newest version and the instance as it was then."""
+    """The events of one instance: per facet the newest version and the instance as it was then."""
 
     __slots__ = ("fault", "lock", "placement", "state")
 
@@ -68,7 +68,7 @@ class Ledger:
     ) -> None:
         """An event that upserts an instance.
 
-        :param seen: the instance as the event shows it; kept, so it must not change any more.
+        :param seen: the instance as the event shows it; stored, so it must not change any more.
         :param fault: exception class and message of an error event.
         :param with_lock: whether the event's payload has the field ``locked``.
         """
@@ -92,7 +92,7 @@ class Ledger:
             account.fault = (version, fault)
 
     def delete(self, uuid: str) -> None:
-        """The instance is gone for good, whatever is told of it later."""
+        """The instance is deleted; later events about it are ignored."""
         self._deleted.add(uuid)
         self._instances.pop(uuid, None)
 

@@ -5,15 +5,12 @@ The official client loads kubeconfigs, contexts, certificates, exec plugins, exp
 uses its connection pool and its credentials, and never its model classes. The client is imported at the first
 request: it costs one second and some 50 MB.
 
-Guarantees:
-
 * Each request has a connect timeout and a read timeout.
-* TCP keepalive probes detect a dead peer on an idle connection.
+* TCP keepalive probes detect a dead peer.
 * After a 401 the credentials are read again, and the request is sent once more. A second 401 is raised.
-* A failure is an :class:`ApiError` (the server answered) or a :class:`TransportError` (it did not, or not
-  completely).
+* A failure is an :class:`ApiError` or a :class:`TransportError`.
 
-Thread-safe: all reflectors of a cluster share one connection.
+Thread-safe.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ becomes a workload of the model.
         "watch",
         default=True,
         help="""
-Follow the cluster's changes as they happen. Without it only the reconciliation looks at the cluster, every
+Follow the cluster's changes as they happen. Without it only the reconciliation reads the cluster, every
 ``[reconcile] interval`` seconds.
 """,
     ),

@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The loop of one reflector: lists one resource of one cluster, and watches it from there until it is stopped.
 
-Guarantee: the emitted events, in order, end in the state of the API server, whatever fails meanwhile.
+Guarantee: the emitted events, in order, end in the state of the API server.
 
-Attributes of the reflector: the version to watch from, and whether the server supports WatchList. ``lister_watcher``
-sends the requests, ``objects`` makes the events, ``progress`` reports.
+The reflector owns the version to watch from, and whether the server supports WatchList.
 
 * HTTP 410: it lists again, at once if the watch had worked.
 * Other errors, lost connections and read timeouts: it watches again from the last version.
-* A refusal five times in a row: it lists again, because the version may be the cause.
-* Retries wait with a jittered exponential back-off, or for the Retry-After of the server.
-* Back-pressure: ``emit`` blocks, then nothing is read, then TCP slows the server.
+* Five refusals in a row: it lists again, because the version may be the cause.
+* Retries wait with a jittered back-off, or for Retry-After.
+* Back-pressure: ``emit`` blocks, so TCP slows the server.
 
-Its own thread runs the loop. :attr:`Reflector.progress` and the stop are for any thread.
+Its own thread runs the loop; ``progress`` and the stop are for any thread.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The driver ``kubernetes``: one source follows one cluster.
 
-Each followed resource of each namespace has a reflector with a thread of its own. So neither an unavailable cluster
-nor a forbidden resource delays the others.
+Each followed resource of each namespace has a reflector with a thread of its own.
 
 Order: :attr:`Event.sequence` is (epoch, number). The source counts the numbers. The epoch is the start time in
 microseconds, or the epoch of the previous process plus one, if the clock went back. The cursor stores the epoch
@@ -13,7 +12,7 @@ and its ``listed`` events find what was deleted.
 
 Stop: the source cuts the watches and does not wait for acks. A reflector that hangs in a request emits nothing more.
 
-The contributor documentation describes the events.
+The contributor documentation lists the events.
 """
 
 from __future__ import annotations

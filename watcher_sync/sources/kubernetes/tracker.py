@@ -4,14 +4,12 @@
 Attributes of the tracker: uid -> resourceVersion of every object that was seen and is not deleted. An object whose
 version is already known makes no event.
 
-Guarantees:
-
-* A resource version is opaque. The tracker only compares it for equality.
+* Resource versions are opaque; only equality is tested.
 * A complete listing makes a synthetic deletion for each known object that it lacks, and a ``listed`` event with the
   uids of all existing objects. After a restart nothing is known, so the handler uses ``listed`` to find deletions.
 * A listing with an unreadable object makes neither, because that object may be any of the known ones.
 
-Belongs to the thread of one reflector; :attr:`ObjectTracker.count` is for any thread.
+Belongs to one reflector's thread; ``count`` is for any thread.
 """
 
 from __future__ import annotations

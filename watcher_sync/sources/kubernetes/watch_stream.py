@@ -76,8 +76,8 @@ decode_bookmark = msgspec.json.Decoder(Bookmark).decode
 def metadata_of(item: bytes) -> Metadata:
     """Read the metadata of an object.
 
-    If the object begins as API servers write it, a regular expression reads only that beginning: a scan to the end
-    costs as much as a decode. Any other object is decoded.
+    If the object begins as API servers write it, a regular expression reads only that beginning.
+    A scan to the end costs as much as a decode. Any other object is decoded.
 
     :param item: a valid JSON object.
     :raises msgspec.DecodeError: the metadata is missing or malformed.

@@ -5,7 +5,9 @@ The API creates instances of service types, some before the first event of their
 each program (:data:`~watcher_sync.testing.dcm.publisher.PUBLISHERS`) publish their state, environment agents publish
 the health of providers, and the simulator records the truth.
 
-Guarantees: one seed and one set of arguments give one history, byte for byte. :meth:`ProviderSimulator.truth` covers
+Guarantee: one seed and one set of arguments give one history, byte for byte.
+
+:meth:`ProviderSimulator.truth` covers
 exactly the steps so far, for a stream in the order of publication (:attr:`Message.sequence`). An event about a row
 that does not exist yet is true of that row later.
 
@@ -115,7 +117,7 @@ class ProviderSimulator:
         self._steps = self._run()
 
     def steps(self) -> Iterator[Step]:
-        """The steps from here on, for ever."""
+        """The steps from here on, without end."""
         return self._steps
 
     def history(self, messages: int) -> list[Step]:

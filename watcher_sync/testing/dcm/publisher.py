@@ -151,7 +151,7 @@ class Publisher(NamedTuple):
     no_message: bool = False
     """``data`` has no message, so there is none."""
     no_time: bool = False
-    """Neither ``time`` nor ``data.timestamp``, so nobody knows when it was."""
+    """Neither ``time`` nor ``data.timestamp``, so the time is unknown."""
     whole_seconds: bool = False
     """Times have a resolution of one second."""
     only_timestamp: bool = False
@@ -159,7 +159,7 @@ class Publisher(NamedTuple):
     raw_phases: bool = False
     """Statuses of virtual machines are KubeVirt's phases."""
     wrong_case: bool = False
-    """Attribute names are written as nobody should: ``specVersion``, ``dataContentType``."""
+    """Attribute names violate the specification: ``specVersion``, ``dataContentType``."""
     lower_case: bool = False
     """Statuses are in lower case."""
     id_in_subject: bool = False
@@ -187,7 +187,7 @@ class Publisher(NamedTuple):
         message: str | None,
         output_spec: Document | None,
     ) -> Document:
-        """A status event as this program would publish it; ``told`` is used as it stands."""
+        """A status event as this program would publish it; ``told`` is used unchanged."""
         document = status(
             instance_id,
             told.lower() if self.lower_case else told,
@@ -268,7 +268,7 @@ def malformed() -> dict[str, tuple[bytes, str]]:
         "data is a list": (body_of({**good, "data": []}), "data"),
         "no status": (body_of({**good, "data": {"id": "i-bad"}}), "status"),
         "status is a number": (data(status=5), "status"),
-        "status that nobody knows": (data(status="LEVITATING"), "data.status"),
+        "unknown status": (data(status="LEVITATING"), "data.status"),
         "id is a number": (data(id=7), "id"),
         "message is a list": (data(message=["a"]), "message"),
         "timestamp is no time": (data(timestamp="noon"), "timestamp"),

@@ -120,7 +120,7 @@ def daemon_set(name: str, *, namespace: str = "default", **spec: Any) -> Object:
 
 
 def job(name: str, *, namespace: str = "default") -> Object:
-    """A stranger: its pods are nobody's VDU."""
+    """A Job; its pods belong to no VDU."""
     return _workload("Job", name, namespace, {"completions": 1}, api_version="batch/v1")
 
 

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The faults between a client and its API server that a test can inject.
 
-A fault has an action and a scope. The scope says which requests (path prefix, verb, predicate), how often, and for
-actions within a stream after how many further events. :class:`Answer`, :class:`Delay`, :class:`Hang` and :class:`Cut`
-act on requests. :class:`Break`, :class:`Silence`, :class:`ErrorEvent` and :class:`RawLine` act on watches, including
+A fault has an action and a scope. The scope says which requests fail and how often. In a stream it also
+says how many events pass first.
+
+:class:`Answer`, :class:`Delay`, :class:`Hang` and :class:`Cut` act on requests.
+:class:`Break`, :class:`Silence`, :class:`ErrorEvent` and :class:`RawLine` act on watches, including
 open ones. The oldest matching fault acts first.
 """
 
@@ -133,7 +135,7 @@ def version_too_large(retry_after: int = 1) -> Answer:
 def error_event(
     code: int = 410, reason: str = "Expired", message: str = "too old resource version: 1 (2)"
 ) -> ErrorEvent:
-    """An ERROR event; 410 Expired unless told otherwise."""
+    """An ERROR event; 410 Expired by default."""
     return ErrorEvent(ApiError(code, reason, message))
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """HTTP/1.1: paths, bodies, chunks, compression, and the injected faults.
 
-Each connection has one thread and remains open between requests. A watch occupies its thread until it ends, and
+Each connection has one thread and remains open between requests. A watch occupies its thread until it ends. It
 notices within a second that its client has disconnected. :mod:`.connections` stores the open sockets, so that
 stopping the server ends them.
 """
@@ -75,7 +75,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self._serve()
 
-    do_POST = do_PUT = do_PATCH = do_DELETE = do_GET  # noqa: N815 - the names that http.server looks for
+    do_POST = do_PUT = do_PATCH = do_DELETE = do_GET  # noqa: N815 - the names that http.server requires
 
     def _serve(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))

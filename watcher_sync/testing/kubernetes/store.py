@@ -30,7 +30,7 @@ Object = dict[str, Any]
 """An object of the API, decoded."""
 
 SNAPSHOTS = 16
-"""How many snapshots are kept at hand; others are made again."""
+"""Number of cached snapshots; others are computed again."""
 
 
 class Item:
@@ -183,7 +183,7 @@ class Store:
                 self.put(resource, obj)
 
     def remove(self, item: Item) -> Item:
-        """Take it out; what watches are told is its last state, under the version of the removal."""
+        """Remove it; watches get its last state with the version of the removal."""
         with self.changed:
             current = self._collections[item.resource].items.pop(item.key)
             self.removals += 1

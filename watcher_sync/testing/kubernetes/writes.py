@@ -218,7 +218,7 @@ def _grace(obj: Object) -> int:
 
 
 def _replaced(old: Object, obj: Object, subresource: str | None) -> Object:
-    """What becomes of the old object."""
+    """Return the object after the update."""
     if subresource == "status":
         new = {**old, "status": obj.get("status") or {}}
     else:

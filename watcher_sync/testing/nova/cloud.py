@@ -5,8 +5,10 @@ Recorded samples cannot show whether the model is right. Here operations on serv
 in a real cloud, and publish Nova's notifications. The simulator records the truth in a
 :mod:`~watcher_sync.testing.ledger`.
 
-Guarantees: one seed and one set of arguments give one history, byte for byte. Envelope times grow strictly with each
-publication. ``updated_at`` has Nova's resolution of one second, so several events of one server share it.
+Guarantee: one seed and one set of arguments give one history, byte for byte.
+
+Envelope times grow strictly.
+``updated_at`` has Nova's resolution of one second, so several events of one server share it.
 :meth:`CloudSimulator.truth` covers exactly the events that the caller consumed.
 
 Not simulated: real durations, quotas and scheduling. Time is simulated; the caller paces. Not thread-safe.
@@ -63,7 +65,7 @@ class CloudSimulator:
     :param failures: fraction (0..1) of the boots and rebuilds that fail.
     :param undeclared: fraction of hosts whose service was created before the history begins.
     :param legacy: fraction of hosts of an older release, whose payloads have no ``locked``.
-    :param starts: whether the ``.start`` events are published, which nobody listens to.
+    :param starts: whether the ``.start`` events are published, which no handler uses.
     :param concurrency: operations that run side by side.
     :raises ValueError: for fewer than 3 hosts.
     """
@@ -108,7 +110,7 @@ class CloudSimulator:
                 yield event
 
     def events(self) -> Iterator[Document]:
-        """The events from here on, for ever (those of :meth:`populate` first)."""
+        """The events from here on, without end (those of :meth:`populate` first)."""
         for event in self._stream:
             if event is not None:
                 yield event
@@ -170,7 +172,7 @@ class CloudSimulator:
                 yield step
 
     def _wanted(self, event: Document) -> bool:
-        """Whether the event comes out; only then its publisher has been heard."""
+        """Whether the event is published; only then it counts as a heartbeat."""
         if not self._starts and event["event_type"].endswith(".start"):
             return False
         self._plane.ledger.heard(event["publisher_id"], event["timestamp"])
@@ -242,7 +244,7 @@ class CloudSimulator:
         return server_operations.boot(self._plane, server, fails=self._rng.random() < self._failures), server
 
     def _record(self) -> Record:
-        """A server as the API makes it; times are filled in when it is told of first."""
+        """A server as the API makes it; times are filled in at its first notification."""
         rng, plane = self._rng, self._plane
         name = f"vm-{next(self._names)}"
         return {

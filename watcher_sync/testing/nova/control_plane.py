@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The simulated control plane: clock, hosts, servers, database writes and publications.
 
-Server and host operations (:mod:`watcher_sync.testing.nova.server_operations`,
-:mod:`watcher_sync.testing.nova.host_operations`) use this module. ``save`` is Nova's database write and sets
+``server_operations`` and ``host_operations`` use this module. ``save`` is Nova's database write and sets
 ``updated_at`` with a resolution of one second. ``publish`` builds the notification and records it in the ledger. The
 simulator records the heartbeat when its caller consumes the notification.
 
@@ -50,7 +49,7 @@ class Host:
         self.disabled_reason: str | None = None
         self.forced_down = False
         self.spare = False
-        """Kept out of scheduling, so that it stays empty."""
+        """Excluded from scheduling, so that it remains empty."""
         self.legacy = False
         """Its release is old: no lock in its payloads."""
 

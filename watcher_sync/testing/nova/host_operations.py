@@ -127,7 +127,7 @@ def change_host(plane: ControlPlane, host: Host, *, others: Sequence[Host]) -> S
         host.forced_down = False
         yield plane.publish_service("service.delete", host)
         return
-    host.registered = host.declared = True  # whoever was not declared is so now
+    host.registered = host.declared = True  # an undeclared host is declared now
     yield plane.publish_service("service.update", host)
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builders for Nova's versioned notifications, complete as on the wire, one for each event type.
 
-A notification has the payload class and version that Nova uses for its event type, all fields of that class, nested
-objects in envelopes, and the size of a real one. :mod:`watcher_sync.testing.nova.notification_types` lists the event
-types; :func:`event` builds any of them.
+A notification has the payload class and version that Nova uses for its event type, and all fields of that class. It
+has nested objects in envelopes and the size of a real one. :func:`event` builds any type in
+:mod:`watcher_sync.testing.nova.notification_types`.
 
 Guarantees: each call builds a new document, and the same arguments build the same document (no clock, no random
 numbers). A field that Nova does not have is refused, so a misspelt override cannot make a test pass. The values of

@@ -3,8 +3,8 @@
 
 An operation is a generator. It yields a notification when it publishes it, and a number of seconds when it waits
 while other operations continue. The order of writes and publications within one operation is Nova's, including its
-traps. For example, the source host of a migration publishes the old host after the destination has published the new
-one, and an event may follow the deletion of its instance.
+traps. For example, the source of a migration publishes the old host after the destination has published the new
+one. An event may also follow the deletion of its instance.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def live_migrate(plane: ControlPlane, server: Server) -> Steps:
 
 
 def shelve(plane: ControlPlane, server: Server, *, offload: bool) -> Steps:
-    """Off, its image kept; offloaded, it is on no host."""
+    """Off, with its image; offloaded, it is on no host."""
     yield from _begin(plane, server, "shelving")
     yield plane.publish("instance.shelve.start", server)
     yield plane.rng.uniform(0.1, 2.0)
