@@ -29,7 +29,7 @@ from watcher_sync.reconcile.kubernetes.reconciler import KubernetesReconciler
 from watcher_sync.storage import database
 from watcher_sync.storage.drifts import Drift, list_drifts
 from watcher_sync.storage.store import Store
-from watcher_sync.testing.kubernetes import KubeServer
+from watcher_sync.testing.kubernetes import KubernetesServer
 
 Row = tuple[str, str, str]
 
@@ -44,7 +44,9 @@ class Installation:
     :param servers: cluster -> its API server.
     """
 
-    def __init__(self, folder: Path, servers: Mapping[str, KubeServer], *, url: str | None = None, **options: Any):
+    def __init__(
+        self, folder: Path, servers: Mapping[str, KubernetesServer], *, url: str | None = None, **options: Any
+    ):
         self.conf = cfg.ConfigOpts()
         opts.register_opts(self.conf)
         database.register_opts(self.conf)
@@ -119,7 +121,7 @@ def opts_of_kubernetes() -> list[cfg.Opt]:
     return KubernetesSource.options
 
 
-def truth(server: KubeServer) -> dict[str, Row]:
+def truth(server: KubernetesServer) -> dict[str, Row]:
     """The same, as the cluster has it."""
     found: dict[str, Row] = {}
     for kind in ("Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"):

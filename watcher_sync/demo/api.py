@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The demo's API and its page, served in the demo's own process on the loopback interface.
+"""Serves the API and its page in the demo's process, on the loopback interface.
 
-It is the application that a WSGI server would serve, over a store of its own. If the port that is wanted is
-taken, as by a second demo, any free one does: the address is printed anyway.
+The application is the one that a WSGI server serves, with a store of its own. If the requested port is in use, for
+example by a second demo, a free port is used. The demo prints the address.
 """
 
 from __future__ import annotations

@@ -34,6 +34,7 @@ from typing import Any, Self
 import amqp
 from oslo_config import cfg
 
+from tests.rabbitmq_publisher import Publisher
 from watcher_sync.assembly.store import load_kinds
 from watcher_sync.model.model import Model
 from watcher_sync.storage import database, journal, schema
@@ -41,7 +42,6 @@ from watcher_sync.storage.journal import JournalRow
 from watcher_sync.storage.store import Store
 from watcher_sync.testing.nova.cloud import Truth
 from watcher_sync.testing.nova.notifications import Document
-from watcher_sync.testing.nova.publish import Publisher
 
 SCALE = float(os.environ.get("WATCHER_SYNC_TEST_SCALE", "1"))
 

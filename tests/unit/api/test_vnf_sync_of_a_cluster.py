@@ -13,7 +13,7 @@ from watcher_sync.api.app import make_application
 from watcher_sync.api.resources.vnf_sync import REPORT
 from watcher_sync.reconcile.kubernetes.reconciler import KubernetesReconciler
 from watcher_sync.storage.reading import TableView
-from watcher_sync.testing.kubernetes import KubeServer
+from watcher_sync.testing.kubernetes import KubernetesServer
 from watcher_sync.testing.kubernetes.builders import deployment
 
 SYNC = f"{PATH}/a/sync"
@@ -32,7 +32,7 @@ class Syncing:
 
 @pytest.fixture
 def server():
-    with KubeServer() as server:
+    with KubernetesServer() as server:
         server.cluster.add_nodes(1)
         server.create(deployment("vdu1", replicas=1))
         server.cluster.settle()
