@@ -8,6 +8,7 @@ with the message as the one line on stderr.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 
@@ -50,6 +51,17 @@ class HeadMoved(StorageError):
 
 class LeaseLost(StorageError):
     """Another engine of the group holds the lease now: nothing may be written any more."""
+
+
+class EntitiesLeased(StorageError):
+    """Operations hold entities that the commit would write: dispatch again without them.
+
+    :ivar leases: entity id -> its lease.
+    """
+
+    def __init__(self, leases: Mapping[str, Any]) -> None:
+        super().__init__(f"operations hold {', '.join(sorted(leases))}")
+        self.leases = leases
 
 
 class DatabaseUnavailable(StorageError):

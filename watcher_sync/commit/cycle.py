@@ -25,13 +25,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 from oslo_log import log as logging
 
+from watcher_sync.commit.evaluation import Evaluated, Evaluator, NoEvaluation
 from watcher_sync.commit.stats import CommitStats
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
-from watcher_sync.exceptions import HeadMoved, InvalidEvent, JournalPurged, NotYet, RowRefused
+from watcher_sync.exceptions import EntitiesLeased, HeadMoved, InvalidEvent, JournalPurged, NotYet, RowRefused
 from watcher_sync.model.changes import Outcome
+from watcher_sync.model.kinds import Entity
 from watcher_sync.model.model import Model, Written
-from watcher_sync.model.transaction import Transaction
+from watcher_sync.model.transaction import Key, Transaction
 from watcher_sync.storage.commits import Commit, Fence
 from watcher_sync.storage.parking import ParkedEvents
 from watcher_sync.storage.store import Store
@@ -70,6 +72,7 @@ class Pending(msgspec.Struct, eq=False):
     batch: Batch
     work: Dispatched
     commit: Commit
+    evaluated: Evaluated
     began: float
     """When its dispatch began, by the cycle's monotonic clock."""
 
@@ -84,12 +87,15 @@ class CommitCycle:
         dispatcher: Dispatcher,
         *,
         tally: CommitStats | None = None,
+        evaluation: Evaluator | None = None,
         fence: Callable[[], Fence | None] = lambda: None,
         parked_time: Callable[[], float] = lambda: 3600.0,
         now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """:param fence: the lease to write under, asked at every commit.
+        """:param evaluation: adds changes that follow from a batch to its commit; None: nothing is added.
+
+        :param fence: the lease to write under, asked at every commit.
 
         :param parked_time: seconds that an event waits for its entity, asked whenever one is parked.
         """
@@ -97,6 +103,7 @@ class CommitCycle:
         self.model = model
         self.dispatcher = dispatcher
         self.tally = tally or CommitStats()
+        self.evaluation: Evaluator = evaluation or NoEvaluation()
         self._fence = fence
         self._parked_time = parked_time
         self._now = now
@@ -116,7 +123,10 @@ class CommitCycle:
         began = self._monotonic()
         self._run(batch)
         self._unpark_ready()
-        self.observe(batch, began)
+        while self.evaluation.wants_own_commit():
+            self._run(Batch(events=()))
+        if batch.events:
+            self.observe(batch, began)
 
     def catch_up(self) -> None:
         """Move the replica to the head of the journal, and take up parked events that this sets free.
@@ -132,12 +142,17 @@ class CommitCycle:
 
         :raises DatabaseUnavailable: when the database is away.
         """
+        before: dict[Key, Entity | None] = {}
         try:
-            self._mark_appeared(self.store.catch_up(self.model))
+            self._mark_appeared(self.store.catch_up(self.model, before=before))
         except JournalPurged:
             LOG.info("The journal no longer reaches back to seq %d; loading the tables", self.model.generation)
             self.model.replace_with(self.store.load())
+            self.evaluation.reset()
             self._mark_all_appeared()
+        finally:
+            if before:
+                self.evaluation.followed(before, self.model)
 
     def read_parked(self) -> None:
         """Learn which events are parked now; another engine may have parked some.
@@ -196,6 +211,13 @@ class CommitCycle:
                     self.tally.conflicts += 1
                     self.follow()
                     continue
+                except EntitiesLeased as exc:
+                    self.evaluation.held(exc.leases)
+                    continue
+                except RowRefused as exc:
+                    if self.evaluation.refused(pending.evaluated, exc):
+                        continue
+                    raise
                 seconds = self._monotonic() - began
             self.publish(pending, seconds)
             return
@@ -205,9 +227,12 @@ class CommitCycle:
         batch: Batch,
         transaction: Transaction,
         dispatch: Callable[[Transaction, Sequence[Event]], Dispatched],
+        below: Evaluated | None = None,
     ) -> Pending:
         began = self._monotonic()
         work = dispatch(transaction, batch.events)
+        evaluated = self.evaluation.evaluate_into(transaction, below)
+        written = evaluated.written()
         commit = Commit(
             generation=transaction.base_generation,
             staged=transaction.staged(),
@@ -217,8 +242,9 @@ class CommitCycle:
             unparked=batch.unparked,
             released=batch.released,
             fence=self._fence(),
+            unleased={self.evaluation.kind: written} if written else {},
         )
-        return Pending(batch, work, commit, began)
+        return Pending(batch, work, commit, evaluated, began)
 
     # What a pipeline needs (watcher_sync.commit.pipeline)
 
@@ -229,7 +255,7 @@ class CommitCycle:
             and makes no parked event ready.
         """
         transaction = Transaction(self.model, on=on.work.transaction if on is not None else None, now=self._now)
-        return self._pending(batch, transaction, self._dispatch)
+        return self._pending(batch, transaction, self._dispatch, on.evaluated if on is not None else None)
 
     def publish(self, pending: Pending, seconds: float | None) -> None:
         """Move the model to the generation of a committed batch, and count its events.
@@ -243,6 +269,7 @@ class CommitCycle:
             self.tally.changes += len(pending.commit.staged)
             LOG.debug("Committed %d events as %d changes", len(pending.batch.events), len(pending.commit.staged))
         self.model.publish(work.transaction)
+        self.evaluation.published(pending.evaluated)
         self.tally.count(pending.batch.events, work.outcomes)
         for parked in work.parked:
             self._awaited[parked.kind, parked.entity_id] += 1

@@ -62,11 +62,16 @@ class ConsumeLoop:
     def step(self, *, timeout: float) -> bool:
         """One batch, or, while whole ones wait, one upon the other; False when there was none.
 
+        Without a batch, evaluate what is due.
+
         :param timeout: seconds to wait for one.
         """
         size, linger = self._conf.engine.batch_size, self._conf.engine.batch_linger
-        taken = self._intake.take(size, linger=linger, timeout=timeout)
+        due = self._cycle.evaluation.seconds_until_due()
+        taken = self._intake.take(size, linger=linger, timeout=min(timeout, due))
         if not taken:
+            if self._cycle.evaluation.seconds_until_due() <= 0:
+                self._commit(Batch(events=()))
             return False
         if self._is_pressed():
             self._flow(taken)

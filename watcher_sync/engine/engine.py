@@ -22,6 +22,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from watcher_sync.commit.cycle import CommitCycle
+from watcher_sync.commit.evaluation import Evaluator
 from watcher_sync.commit.last_seen import LastSeenWriter
 from watcher_sync.commit.stats import CommitStats
 from watcher_sync.dispatch import Dispatcher
@@ -53,10 +54,12 @@ class Engine:
         lease: EngineLease,
         sources: dict[str, MakeSource],
         companions: Sequence[Callable[[Engine], BackgroundService]] = (),
+        evaluation: Evaluator | None = None,
     ) -> None:
         """:param sources: name -> maker of a driver instance, for each enabled source.
 
         :param companions: makers of what works beside the batches while this engine leads.
+        :param evaluation: evaluates the entities that a batch concerns; None: nothing is evaluated.
         """
         self.conf = conf
         self.store = store
@@ -70,6 +73,7 @@ class Engine:
         self._reporter: SourceReporter | None = None
         self._purger: RetentionWorker | None = None
         self._cycle: CommitCycle | None = None
+        self._evaluation = evaluation
         self._outage = DatabaseHealth()
         self._leading = False
         self._ending = ShutdownState()
@@ -176,6 +180,7 @@ class Engine:
                     self.model,
                     self._dispatcher,
                     tally=self.tally,
+                    evaluation=self._evaluation,
                     fence=lambda: self.lease.fence,
                     parked_time=lambda: float(self.conf.engine.parked_time),
                 )

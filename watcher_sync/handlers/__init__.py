@@ -6,4 +6,5 @@
 ``kubernetes`` The dialect of Kubernetes: watch events become clusters, workloads and pods
 ``nova``       The dialect of Nova: versioned notifications become compute nodes and instances
 ``sortable``   Times and ids as text that sorts like them: what versions are made of
+``vnf``        The evaluation of VNF instances: pods and workloads of a view become the facet ``observed``
 """

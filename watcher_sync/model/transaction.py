@@ -98,6 +98,11 @@ class Transaction:
         self._unsettled: dict[Key, None] = {}
 
     @property
+    def below(self) -> Model | Transaction:
+        """What the transaction lies on: the state before the batch."""
+        return self._under
+
+    @property
     def head(self) -> int:
         """The journal seq that the model will be at when this is committed."""
         return self.base_generation + len(self._staged)

@@ -16,7 +16,7 @@ import pytest
 
 from tests.clusters import Installation, one_vdu
 from watcher_sync.exceptions import ReconcileError
-from watcher_sync.sources.kubernetes.source import KubernetesSource
+from watcher_sync.sources.kubernetes.target import ClusterTarget
 from watcher_sync.testing.kubernetes import KubeServer
 from watcher_sync.testing.kubernetes.builders import deployment
 from watcher_sync.testing.kubernetes.faults import Hang
@@ -75,14 +75,14 @@ def test_the_cluster_is_read_outside_of_the_lease(
     site: Installation, server: KubeServer, monkeypatch: pytest.MonkeyPatch
 ):
     site.register("v1", one_vdu())
-    survey, leases = KubernetesSource.survey, []
+    survey, leases = ClusterTarget.survey, []
 
     def watched(*args: Any, **more: Any) -> Iterator[Any]:
         for part in survey(*args, **more):
             leases.append(site.operations.running("v1"))
             yield part
 
-    monkeypatch.setattr(KubernetesSource, "survey", watched)
+    monkeypatch.setattr(ClusterTarget, "survey", watched)
     site.reconciler().sync_now("v1", dry_run=False)
     site.reconcile()
     assert set(leases) == {None}

@@ -22,8 +22,8 @@ KINDS = ("Pod", "Deployment", "ReplicaSet", "DaemonSet", "StatefulSet")
 _NO_TIME = datetime.datetime.min.replace(tzinfo=datetime.UTC)
 
 
-class Sight(msgspec.Struct, frozen=True, kw_only=True):
-    """What was seen of one VDU, where the listings it needs were complete."""
+class VduInput(msgspec.Struct, frozen=True, kw_only=True):
+    """The workload and the pods of one VDU, where the listings that it needs were complete."""
 
     kind: str
     """Kind of the workload."""
@@ -49,22 +49,22 @@ def counts(pod: Pod) -> bool:
     return pod.phase == "Running" and pod.deleted_at is None
 
 
-def is_settling(sight: Sight) -> bool:
+def is_settling(vdu: VduInput) -> bool:
     """Whether a rollout or a scaling is on its way, so that the number of pods says nothing about the level.
 
     Surge pods are more than are wanted; in a rolling update that replaces in place some are missing. One that waits
     for an operator (OnDelete, a partition) with all its pods there is not on its way.
     """
-    if sight.behind:
+    if vdu.behind:
         return True
-    number = len(sight.counted())
-    if sight.wanted is None or number == sight.wanted:
+    number = len(vdu.counted())
+    if vdu.wanted is None or number == vdu.wanted:
         return False
-    return number > sight.wanted or (sight.updated is not None and sight.updated < sight.wanted)
+    return number > vdu.wanted or (vdu.updated is not None and vdu.updated < vdu.wanted)
 
 
-def look(view: View, *, cluster: str, namespace: str, workload: Mapping[str, Any]) -> Sight:
-    """What the model knows of a VDU's workload and pods.
+def read_vdu(view: View, *, cluster: str, namespace: str, workload: Mapping[str, Any]) -> VduInput:
+    """Read a VDU's workload and pods from a view.
 
     :param workload: ``kind`` and ``name`` as registered.
     """
@@ -72,13 +72,13 @@ def look(view: View, *, cluster: str, namespace: str, workload: Mapping[str, Any
     path = full_name(cluster, namespace, kind, name)
     if kind == "Pod":
         named = [pod for pod in view.by("pod", "full_name", path) if isinstance(pod, Pod)]
-        return Sight(kind=kind, name=name, resolved=True, pods=_in_order(named), wanted=1)
+        return VduInput(kind=kind, name=name, resolved=True, pods=_in_order(named), wanted=1)
     found = [w for w in view.by("workload", "full_name", path) if isinstance(w, Workload)]
     if not found:
-        return Sight(kind=kind, name=name, resolved=False)
+        return VduInput(kind=kind, name=name, resolved=False)
     # Made anew under its name while the deletion of the old one is still to be heard of.
     newest = max(found, key=lambda w: (w.created_at or _NO_TIME, w.id))
-    return Sight(
+    return VduInput(
         kind=kind,
         name=name,
         resolved=True,

@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 
 from watcher_sync.model.kubernetes import Pod
-from watcher_sync.model.vnf.matching import Sight
+from watcher_sync.model.vnf.matching import VduInput
 
 Vnfc = dict[str, Any]
 """One entry of vnfcResourceInfo."""
@@ -89,18 +89,18 @@ def vacated(
     return [{**v, "info": info} if (info := information_of.get(v["id"])) is not None else v for v in empty]
 
 
-def place_of(sight: Sight) -> Callable[[Pod], str | None]:
+def place_of(vdu_input: VduInput) -> Callable[[Pod], str | None]:
     """What pods of a workload are recognised by when they are replaced."""
-    if sight.kind == "StatefulSet":
-        prefix = f"{sight.name}-"
+    if vdu_input.kind == "StatefulSet":
+        prefix = f"{vdu_input.name}-"
         return lambda pod: (pod.name or "").removeprefix(prefix)
-    if sight.kind == "DaemonSet":
+    if vdu_input.kind == "DaemonSet":
         return lambda pod: pod.node
     return lambda _pod: None
 
 
 def entry(
-    vnfc: Vnfc | None, pod: Pod, *, vdu: str, vnfd_id: str | None, sight: Sight, new_id: Callable[[], str]
+    vnfc: Vnfc | None, pod: Pod, *, vdu: str, vnfd_id: str | None, vdu_input: VduInput, new_id: Callable[[], str]
 ) -> Vnfc:
     """The entry with this pod behind it; what is not the pod's is kept."""
     if vnfc is None:
@@ -122,11 +122,11 @@ def entry(
             "vimConnectionId": kept.get("vimConnectionId") or pod.cluster,
             "resourceProviderId": kept.get("resourceProviderId") or pod.cluster,
             "resourceId": pod.name,
-            "vimLevelResourceType": sight.kind,
+            "vimLevelResourceType": vdu_input.kind,
         },
         "pod": {
             "uid": pod.id,
-            "place": place_of(sight)(pod),
+            "place": place_of(vdu_input)(pod),
             "node": pod.node,
             "created_at": _text(pod.created_at),
             "flags": ["CrashLoopBackOff"] if pod.crash_looping else [],

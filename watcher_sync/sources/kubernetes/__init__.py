@@ -7,5 +7,6 @@
 ``reflector``  One reflector: a thread that lists one resource of one cluster and watches it from there
 ``resources``  What can be followed in a cluster, and how an operator names it
 ``source``     Objects of a Kubernetes cluster, listed and watched
+``target``     A followed cluster as the configuration describes it: names, address, credentials, what is followed
 ``watching``   A watch's stream, cut into lines, and what a line says
 """

@@ -28,28 +28,25 @@ from __future__ import annotations
 import datetime
 import heapq
 import itertools
-import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import ClassVar, Final
 
 import msgspec
 from oslo_config import cfg
 from oslo_log import log as logging
 
+from watcher_sync.conf import opts
 from watcher_sync.events import Event
 from watcher_sync.exceptions import ConfigError, SourceError
 from watcher_sync.sources.base import Emit, IntakeClosed, Source, SourceState, SourceStatus
 from watcher_sync.sources.kubernetes import resources
-from watcher_sync.sources.kubernetes.connection import Access, Connection, KubeError
-from watcher_sync.sources.kubernetes.listing import Scope, Surveyed, survey
+from watcher_sync.sources.kubernetes.connection import KubeError
 from watcher_sync.sources.kubernetes.reflector import Phase, Reflector, Settings
+from watcher_sync.sources.kubernetes.target import ClusterTarget, read_target
 
 LOG = logging.getLogger(__name__)
-
-_LIST_TIMEOUT: Final = 30.0
-"""Seconds without a byte of a list after which it has failed; only a watch may be silent for longer."""
 
 _HANG: Final = 2.0
 """Seconds that a stop waits for a reflector that hangs in a request, and that the server's version may take."""
@@ -176,9 +173,9 @@ on a watch where nothing happens, so less than that only makes watches begin aga
         """:raises ConfigError: naming the option that is wrong."""
         super().__init__(name, conf, cursor=cursor)
         group = self.group
-        self.cluster: str = group.cluster or name
-        self._check_access()
-        self._connection = self._connect()
+        self._target = read_target(name, conf)
+        self.cluster = self._target.cluster
+        self._connection = self._target.connect()
         settings = Settings(
             source=name,
             cluster=self.cluster,
@@ -189,15 +186,9 @@ on a watch where nothing happens, so less than that only makes watches begin aga
             watch_timeout=group.watch_timeout,
             backoff_max=group.backoff_max,
         )
-        self.targets = [
-            (resource, namespace)
-            for resource in self._resources()
-            for namespace in dict.fromkeys(group.namespaces or [None])
-        ]
-        """(resource, namespace) of all that is followed; the namespace None: all of them."""
         self.reflectors: Sequence[Reflector] = [
             Reflector(resource, namespace, self._connection, settings, self)
-            for resource, namespace in (self.targets if group.watch else ())
+            for resource, namespace in (self._target.listed() if group.watch else ())
         ]
         now = int(time.time() * 1_000_000)
         self._epoch = max(now, int(cursor) + 1) if cursor is not None and cursor.isdecimal() else now
@@ -268,40 +259,13 @@ on a watch where nothing happens, so less than that only makes watches begin aga
     def probe(self) -> None:
         """Ask for the server's version."""
         try:
-            self._connect().read("/version")
+            self._target.connect().read("/version")
         except KubeError as exc:
             raise SourceError(str(exc)) from None
 
     def cursor(self, events: Sequence[Event]) -> str | None:
         """The epoch, whenever a listing is complete."""
         return str(self._epoch) if any(event.type.endswith(".listed") for event in events) else None
-
-    def follows(self, namespace: str | None) -> bool:
-        """Whether objects of a namespace are followed."""
-        return any(n in (None, namespace) for _, n in self.targets)
-
-    @property
-    def unfollowed(self) -> set[str]:
-        """Kinds of objects that pods come from, and that are not followed: nothing is known of them."""
-        known = {resource.kind for resource in resources.KNOWN.values()}
-        return known - {resource.kind for resource, _ in self.targets}
-
-    def survey(self, namespace: str | None = None, *, deadline: float) -> Iterator[Surveyed]:
-        """List what is followed once, whether the source is started or not; for any thread.
-
-        :param namespace: only this one of those that are followed; None: all of them.
-        :param deadline: ``time.monotonic()`` after which no request is begun.
-        """
-        targets = self.targets
-        if namespace is not None:
-            targets = [(r, namespace if r.namespaced else n) for r, n in targets if n in (None, namespace)]
-        scope = Scope(
-            targets=targets,
-            label_selector=self.group.label_selector,
-            page_size=self.group.page_size,
-            read_timeout=min(self.group.read_timeout, _LIST_TIMEOUT),
-        )
-        return survey(self._connection, scope, deadline=deadline)
 
     @property
     def has_synced(self) -> bool:
@@ -406,24 +370,22 @@ on a watch where nothing happens, so less than that only makes watches begin aga
             except IntakeClosed:
                 return
 
-    def _connect(self) -> Connection:
-        group = self.group
-        access = Access(kubeconfig=group.kubeconfig, context=group.context, in_cluster=group.in_cluster)
-        return Connection(access, connect_timeout=group.connect_timeout, read_timeout=group.read_timeout)
 
-    def _check_access(self) -> None:
-        group, section = self.group, f"source_{self.name}"
-        if group.in_cluster and (group.kubeconfig or group.context):
-            option = "kubeconfig" if group.kubeconfig else "context"
-            raise ConfigError(f"[{section}] {option}: cannot be set beside in_cluster")
-        if group.kubeconfig and not os.access(os.path.expanduser(group.kubeconfig), os.R_OK):
-            raise ConfigError(f"[{section}] kubeconfig: {group.kubeconfig}: cannot be read")
+def cluster_targets(conf: cfg.ConfigOpts) -> dict[str, ClusterTarget]:
+    """Cluster -> its target, for the enabled sources of this driver.
 
-    def _resources(self) -> list[resources.Resource]:
-        try:
-            found = list(dict.fromkeys(resources.parse(name) for name in self.group.resources))
-        except ValueError as exc:
-            raise ConfigError(f"[source_{self.name}] resources: {exc}") from None
-        if not found:
-            raise ConfigError(f"[source_{self.name}] resources: names nothing to follow")
-        return found
+    :raises ConfigError: naming the option that is wrong, or two sources that follow the same cluster: each would take
+        for deleted what only the other one follows.
+    """
+    found: dict[str, ClusterTarget] = {}
+    for name in conf.engine.enabled_sources:
+        opts.register_source(conf, name, [])
+        if conf[f"source_{name}"].driver != "kubernetes":
+            continue
+        opts.register_source(conf, name, KubernetesSource.options)
+        target = read_target(name, conf)
+        if (other := found.setdefault(target.cluster, target)) is not target:
+            raise ConfigError(
+                f"[source_{name}] cluster: {target.cluster} is the cluster of [source_{other.source}] already"
+            )
+    return found
