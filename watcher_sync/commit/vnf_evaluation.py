@@ -18,10 +18,9 @@ Threads: the cycle's. Only :meth:`collect` and :meth:`report` may be called from
 
 from __future__ import annotations
 
-import itertools
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol
 
 from oslo_log import log as logging
@@ -153,7 +152,7 @@ class VnfEvaluation:
             self._mark_staged(staged, transaction, evaluated)
         evaluated.marked |= index.concerned(evaluated.names)
         if evaluated.marked or self._waiting:
-            for vnf_id in itertools.islice(self._candidates(transaction, evaluated, below), MAX_EVALUATIONS):
+            for vnf_id in self._candidates(transaction, evaluated, below):
                 self._evaluate(vnf_id, transaction, evaluated)
         return evaluated
 
@@ -257,8 +256,10 @@ class VnfEvaluation:
         """Mark what one staged entity concerns, before and after the batch."""
         kind, old, new = staged.kind.name, staged.base, staged.entity
         if kind in ("pod", "workload"):
-            add_names_above(evaluated.names, old, transaction.below)
-            add_names_above(evaluated.names, new, transaction)
+            if old is not None:
+                add_names_above(evaluated.names, old, transaction.below)
+            if new is not None:
+                add_names_above(evaluated.names, new, transaction)
         elif kind == KIND and _is_written(old, new, _REGISTRATION):
             evaluated.registered[staged.id] = new
             if new is not None:
@@ -266,21 +267,24 @@ class VnfEvaluation:
         elif kind == "cluster" and new is not None and _is_written(old, new, _SYNC):
             evaluated.marked |= transaction.indexed_ids(KIND, "cluster", staged.id)
 
-    def _candidates(self, transaction: Transaction, evaluated: Evaluated, below: Evaluated | None) -> Iterator[str]:
+    def _candidates(self, transaction: Transaction, evaluated: Evaluated, below: Evaluated | None) -> list[str]:
         """The instances that may be evaluated now, those of the batch first."""
         now = evaluated.at
         recent = below.done if below is not None and now < below.at + COALESCE_SECONDS else {}
+        found: dict[str, None] = {}
+        alone: list[str] = []
         for vnf_id in (*evaluated.marked, *(() if self._drains else self._waiting)):
-            if self._retries.not_before(vnf_id) > now or vnf_id in recent:
+            if vnf_id in recent or self._retries.not_before(vnf_id) > now:
                 continue
-            if vnf_id in evaluated.done or vnf_id in evaluated.skipped or vnf_id in evaluated.failed:
-                continue
-            if vnf_id not in self._isolated:
-                yield vnf_id
-            elif below is None and not transaction.staged():
-                yield vnf_id
-                if transaction.staged():
-                    return
+            if vnf_id in self._isolated:
+                alone.append(vnf_id)
+            else:
+                found[vnf_id] = None
+                if len(found) == MAX_EVALUATIONS:
+                    break
+        if not found and below is None and not transaction.staged():
+            return alone[:1]
+        return list(found)
 
     def _evaluate(self, vnf_id: str, transaction: Transaction, evaluated: Evaluated) -> None:
         vnf = transaction.get(KIND, vnf_id)

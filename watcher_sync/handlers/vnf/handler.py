@@ -57,4 +57,4 @@ class VnfHandler:
         """
         now = self._now()
         cause = Event(id=str(uuid.uuid4()), type=SYNCED, source=source, subject=vnf.id, time=now)
-        return cause, Upsert(KIND, vnf.id, version, {"observed": {**observation.values, "observed_at": now}})
+        return cause, Upsert(KIND, vnf.id, version, {"observed": {**observation.changes, "observed_at": now}})

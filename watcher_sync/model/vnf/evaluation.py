@@ -23,7 +23,7 @@ from watcher_sync.model.kubernetes import Pod, VnfInstance
 from watcher_sync.model.view import View
 from watcher_sync.model.vnf import vnfcs
 from watcher_sync.model.vnf.levels import level_of, nearest_lower
-from watcher_sync.model.vnf.matching import VduInput, counts, is_settling, read_vdu
+from watcher_sync.model.vnf.matching import VduInput, is_settling, read_vdu
 
 
 class Result(enum.StrEnum):
@@ -69,8 +69,10 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
 
     values: Mapping[str, Any]
     """Fields of the facet ``observed``, but for ``observed_at``."""
+    changes: Mapping[str, Any]
+    """Those of them that differ from what the instance has."""
     changed: bool
-    """Whether any of them differs from what the instance has."""
+    """Whether there are any."""
     results: Mapping[str, Result]
     pods: tuple[vnfcs.PodChange, ...]
     """Which entries got another pod, came or went."""
@@ -125,7 +127,8 @@ def evaluate_inputs(
     _check_fixed_size(vnf, vdus)
     resources = [v for vdu in vdus.values() for v in vdu.new]
     results = {name: _said(vnf, name, vdu, levels) for name, vdu in vdus.items()}
-    worst = min((vdu.result for vdu in vdus.values()), key=_WORST_FIRST.index, default=Result.UNKNOWN)
+    waiting = [v["info"] for v in vnf.vacant or [] if "info" in v]
+    worst = min([vdu.result for vdu in vdus.values()], key=_WORST_FIRST.index, default=Result.UNKNOWN)
     values = {
         "state": worst.value,
         "scale_level": levels,
@@ -133,14 +136,18 @@ def evaluate_inputs(
         "observed": _known(vnf, vdus),
         "vdu_results": {name: {"result": vdu.result.value, **vdu.report} for name, vdu in vdus.items()},
         "vnfc_resource_info": resources,
-        "vnfc_info": vnfcs.information(resources, _information(vnf)),
+        "vnfc_info": vnfcs.information(resources, [*waiting, *(vnf.vnfc_info or [])]),
         "vacant": [v for vdu in vdus.values() for v in vdu.vacant],
     }
+    changes = {name: value for name, value in values.items() if getattr(vnf, name) != value}
     return Observation(
         values=values,
-        changed=any(getattr(vnf, name) != value for name, value in values.items()),
+        changes=changes,
+        changed=bool(changes),
         results=results,
-        pods=tuple(change for name, vdu in vdus.items() for change in _changes(name, vdu)),
+        pods=tuple(
+            [change for name, vdu in vdus.items() for change in vnfcs.changes(name, vdu.old, vdu.was_vacant, vdu.new)]
+        ),
     )
 
 
@@ -156,9 +163,11 @@ def _vdu(vnf: VnfInstance, name: str, vdu_input: VduInput | None, new_id: Callab
     pods = vdu_input.counted()
     settling = is_settling(vdu_input)
     every = [*old, *vacant]
-    pairs = vnfcs.pair(every, pods, place=vnfcs.place_of(vdu_input), limit=vdu_input.wanted if settling else None)
+    place = vnfcs.place_of(vdu_input)
+    pairs = vnfcs.pair(every, pods, place=place, limit=vdu_input.wanted if settling else None)
     new = [
-        vnfcs.entry(vnfc, pod, vdu=name, vnfd_id=vnf.vnfd_id, vdu_input=vdu_input, new_id=new_id) for vnfc, pod in pairs
+        vnfcs.entry(vnfc, pod, vdu=name, vnfd_id=vnf.vnfd_id, kind=vdu_input.kind, place=place, new_id=new_id)
+        for vnfc, pod in pairs
     ]
     waiting = vnfcs.vacated(every, new, vdu_input.wanted, vnf.vnfc_info or [])
     vdu = _Vdu(
@@ -168,7 +177,7 @@ def _vdu(vnf: VnfInstance, name: str, vdu_input: VduInput | None, new_id: Callab
         was_vacant=vacant,
         vacant=waiting,
         number=len(pods),
-        report=_report(vdu_input),
+        report=_report(vdu_input, pods),
     )
     if not vdu_input.resolved:
         vdu.result = Result.UNRESOLVED
@@ -190,7 +199,7 @@ def _levels(vnf: VnfInstance, vdus: Mapping[str, _Vdu]) -> tuple[dict[str, Any],
     levels = {name: level for name, level in levels.items() if name in table and level < len(table[name])}
     for name, rows in table.items():
         scaled = [vdus[vdu] for vdu in rows[0]]
-        if any(vdu.result in _UNDECIDED for vdu in scaled):
+        if [vdu for vdu in scaled if vdu.result in _UNDECIDED]:
             continue
         vector = {vdu: vdus[vdu].number or 0 for vdu in rows[0]}
         level = level_of(rows, vector)
@@ -233,15 +242,6 @@ def _known(vnf: VnfInstance, vdus: Mapping[str, _Vdu]) -> dict[str, Any]:
     return {name: number for name, number in numbers.items() if number is not None}
 
 
-def _information(vnf: VnfInstance) -> list[Mapping[str, Any]]:
-    """vnfcInfo of all places, of the vacant ones too."""
-    return [*(v["info"] for v in vnf.vacant or [] if "info" in v), *(vnf.vnfc_info or [])]
-
-
-def _changes(name: str, vdu: _Vdu) -> list[vnfcs.PodChange]:
-    return vnfcs.changes(name, vdu.old, vdu.was_vacant, vdu.new)
-
-
 def _out_of_range(number: int, registered: Mapping[str, Any]) -> str | None:
     least, most = registered.get("min") or 0, registered.get("max")
     if number < least:
@@ -251,10 +251,10 @@ def _out_of_range(number: int, registered: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _report(vdu_input: VduInput) -> dict[str, Any]:
+def _report(vdu_input: VduInput, counted: Collection[Pod]) -> dict[str, Any]:
     """What is shown of the pods that do not count, and which of those that do are flagged."""
-    shown = collections.Counter(_why(pod) for pod in vdu_input.pods if not counts(pod))
-    flagged = sorted(pod.name or "" for pod in vdu_input.counted() if pod.crash_looping)
+    shown = collections.Counter([_why(pod) for pod in vdu_input.pods if pod not in counted])
+    flagged = sorted([pod.name or "" for pod in counted if pod.crash_looping])
     report: dict[str, Any] = {}
     if shown:
         report["not_counted"] = dict(sorted(shown.items()))

@@ -41,7 +41,8 @@ class VduInput(msgspec.Struct, frozen=True, kw_only=True):
 
     def counted(self) -> tuple[Pod, ...]:
         """Those that count."""
-        return tuple(pod for pod in self.pods if counts(pod))
+        # As counts() says, without a call a pod.
+        return tuple([pod for pod in self.pods if pod.phase == "Running" and pod.deleted_at is None])
 
 
 def counts(pod: Pod) -> bool:
@@ -77,7 +78,7 @@ def read_vdu(view: View, *, cluster: str, namespace: str, workload: Mapping[str,
     if not found:
         return VduInput(kind=kind, name=name, resolved=False)
     # Made anew under its name while the deletion of the old one is still to be heard of.
-    newest = max(found, key=lambda w: (w.created_at or _NO_TIME, w.id))
+    newest = found[0] if len(found) == 1 else max(found, key=lambda w: (w.created_at or _NO_TIME, w.id))
     return VduInput(
         kind=kind,
         name=name,
@@ -85,7 +86,8 @@ def read_vdu(view: View, *, cluster: str, namespace: str, workload: Mapping[str,
         pods=_in_order(pods_of(view, newest)),
         wanted=newest.replicas,
         updated=newest.updated_replicas,
-        behind=_is_behind(newest),
+        behind=newest.generation is not None
+        and (newest.observed_generation is None or newest.observed_generation < newest.generation),
     )
 
 
@@ -113,16 +115,9 @@ def top_of(view: View, owner_uid: str | None) -> Workload | None:
     return None if owner_uid is not None else top
 
 
-def _is_behind(workload: Workload) -> bool:
-    if workload.generation is None:
-        return False
-    return workload.observed_generation is None or workload.observed_generation < workload.generation
-
-
 def _in_order(pods: list[Pod]) -> tuple[Pod, ...]:
-    return tuple(sorted(pods, key=creation))
-
-
-def creation(pod: Pod) -> tuple[datetime.datetime, str, str]:
-    """What orders pods by their creation; Kubernetes tells it in seconds, so the name decides between equals."""
-    return pod.created_at or _NO_TIME, pod.name or "", pod.id
+    """By creation. Kubernetes tells it in seconds, so the name decides between equals, and at last the uid."""
+    if len(pods) < 2:
+        return tuple(pods)
+    keyed = sorted([(pod.created_at or _NO_TIME, pod.name or "", pod.id, pod) for pod in pods])
+    return tuple([pod for _, _, _, pod in keyed])
