@@ -50,10 +50,10 @@ from watcher_sync.model.vnf.evaluation import Observation, evaluate
 from watcher_sync.model.vnf.reports import SyncReport
 from watcher_sync.reconcile.base import Context, Reconciler, Report
 from watcher_sync.reconcile.delete_guard import losses
-from watcher_sync.reconcile.drift import Found, compare
+from watcher_sync.reconcile.drift import Divergence, compare
 from watcher_sync.reconcile.kubernetes.reports import reported, vnf_differences
 from watcher_sync.reconcile.kubernetes.vnf_sync import VnfSync
-from watcher_sync.reconcile.live_view import Live
+from watcher_sync.reconcile.live_view import LiveView
 from watcher_sync.reconcile.repair import Healer
 from watcher_sync.sources.kubernetes.connection import Connection
 from watcher_sync.sources.kubernetes.listing import Surveyed
@@ -65,14 +65,14 @@ from watcher_sync.storage.drifts import Difference, list_drifts, replace_drifts
 
 LOG = logging.getLogger(__name__)
 
-_MOMENT: Final = 1.0
+_CONFIRM_SECONDS: Final = 1.0
 """Seconds that a difference has to last before it counts: what a watch needs to tell the same."""
 
 _COMPARED: Final = ("workload", "pod")
 
 _MOST_DRIFTS: Final = 100_000
 
-_SYNC_TIME: Final = 20.0
+_SYNC_SECONDS: Final = 20.0
 """Seconds that the sync of one instance may take that somebody asked for.
 
 Less than the 30 seconds that our own client waits for an answer, so that it hears the reason."""
@@ -81,13 +81,13 @@ Less than the 30 seconds that our own client waits for an answer, so that it hea
 class Compared(msgspec.Struct, kw_only=True):
     """What a cluster has, and where the model differs."""
 
-    live: Live
+    live: LiveView
     requests: int
     failures: Mapping[str, str]
     """Resource -> why it could not be listed."""
     unknown: Collection[str]
     """Kinds of objects of which not everything could be listed."""
-    found: list[tuple[Found, Event]]
+    found: list[tuple[Divergence, Event]]
     """(what differs, the event that tells it)."""
     sizes: Mapping[str, int]
     """kind -> entities of the model that were compared."""
@@ -126,7 +126,7 @@ class KubernetesReconciler(Reconciler):
         self._sync = VnfSync(context.writes, context.operations, notifications=context.notifications)
         self._targets = cluster_targets(conf)
         self._connections = {cluster: target.connect() for cluster, target in self._targets.items()}
-        self._told_of_brake: dict[tuple[str, str], int] = {}
+        self._logged_deletions: dict[tuple[str, str], int] = {}
         """(cluster, kind) -> deletions that were held back when the log last told of it."""
 
     def scopes(self) -> Sequence[str]:
@@ -145,7 +145,7 @@ class KubernetesReconciler(Reconciler):
         differences = [d for what, _ in compared.found for d in what.differences(policy.get(what.kind, HEAL))]
         braked: Mapping[str, int] = {} if allow_deletes else self._braked(compared)
         for kind, count in braked.items():
-            if self._told_of_brake.get((scope, kind)) == count:
+            if self._logged_deletions.get((scope, kind)) == count:
                 continue  # one line for each change
             LOG.error(
                 "The cluster %s has %d of %d entities of the kind %s no more, which is above [reconcile] "
@@ -157,7 +157,7 @@ class KubernetesReconciler(Reconciler):
                 scope,
             )
         for kind in _COMPARED:
-            self._told_of_brake[scope, kind] = braked.get(kind, 0)
+            self._logged_deletions[scope, kind] = braked.get(kind, 0)
         written = deleted = 0
         if not dry_run:
             wanted = [
@@ -208,7 +208,7 @@ class KubernetesReconciler(Reconciler):
         if lease is not None:
             raise OperationRunning(lease)
         try:
-            compared = self._compare(target, base, instance.namespace, time.monotonic() + _SYNC_TIME)
+            compared = self._compare(target, base, instance.namespace, time.monotonic() + _SYNC_SECONDS)
         except ReconcileError as exc:
             raise SourceError(str(exc)) from None
         observation: Observation | None = evaluate(compared.live, instance, compared.unknown)
@@ -235,7 +235,9 @@ class KubernetesReconciler(Reconciler):
         """
         # Before the listing, whatever the view: one over the tables is as of the moment at which it is asked.
         known = {kind: _known(base, kind, target.cluster, namespace) for kind in _COMPARED}
-        live = Live(self._kinds, self.context.dispatcher, {k: {e.id: e for e in found} for k, found in known.items()})
+        live = LiveView(
+            self._kinds, self.context.dispatcher, {k: {e.id: e for e in found} for k, found in known.items()}
+        )
         lists, requests = _list(target, self._connections[target.cluster], live, namespace, deadline)
         failures = {}
         for listed in lists:
@@ -250,9 +252,9 @@ class KubernetesReconciler(Reconciler):
         unknown |= target.unfollowed
         found, sizes = self._differing(target, known, live, _whole(lists, unknown, namespace))
         if found:
-            self._wait(_MOMENT)
+            self._wait(_CONFIRM_SECONDS)
             now = self.context.view()
-            found = [(what, event) for what, event in found if what.stands(now)]
+            found = [(what, event) for what, event in found if what.is_unwritten_since(now)]
         return Compared(
             live=live,
             requests=requests,
@@ -264,14 +266,14 @@ class KubernetesReconciler(Reconciler):
         )
 
     def _differing(
-        self, target: ClusterTarget, known: Mapping[str, Sequence[Entity]], live: Live, whole: Mapping[str, _Whole]
-    ) -> tuple[list[tuple[Found, Event]], dict[str, int]]:
+        self, target: ClusterTarget, known: Mapping[str, Sequence[Entity]], live: LiveView, whole: Mapping[str, _Whole]
+    ) -> tuple[list[tuple[Divergence, Event]], dict[str, int]]:
         """What differs, with the events that tell it, workloads first; and how many entities were compared.
 
         :param known: kind -> what the model had before the listing.
         :param whole: of the kinds of objects that are known as a whole.
         """
-        found: list[tuple[Found, Event]] = []
+        found: list[tuple[Divergence, Event]] = []
         sizes: dict[str, int] = collections.Counter()
         for kind in _COMPARED:
             there = {i: f for i, f in live.found[kind].items() if _object_kind(f.entity) in whole}
@@ -311,7 +313,7 @@ class KubernetesReconciler(Reconciler):
         drifted = [(v, observation) for v, observation in judged if observation.changed]
         if drifted:
             if not compared.found:
-                self._wait(_MOMENT)
+                self._wait(_CONFIRM_SECONDS)
             now = self.context.view()
             drifted = [(v, o) for v, o in drifted if _unwritten(v, now)]
         return drifted
@@ -320,13 +322,13 @@ class KubernetesReconciler(Reconciler):
         """Tell listeners of the instances of which something differs that did not before."""
         if self.context.notifications is None or not drifted:
             return
-        told = self._told_of(target)
+        told = self._known_drifts(target)
         for instance, observation in drifted:
             found = vnf_differences(instance, observation, policy)
             if any((d.entity_id, d.field) not in told for d in found):
                 self.context.notifications.drift(instance, found)
 
-    def _told_of(self, target: ClusterTarget) -> set[tuple[str, str]]:
+    def _known_drifts(self, target: ClusterTarget) -> set[tuple[str, str]]:
         """(instance, field) of the drifts that were found before, and told of then."""
         drifts = list_drifts(self.context.store.engine, kind=KIND, source=target.source, limit=_MOST_DRIFTS)
         return {(drift.entity_id, drift.field) for drift in drifts}
@@ -373,7 +375,7 @@ def _known(base: View, kind: str, cluster: str, namespace: str | None) -> list[E
 
 
 def _list(
-    target: ClusterTarget, connection: Connection, live: Live, namespace: str | None, deadline: float
+    target: ClusterTarget, connection: Connection, live: LiveView, namespace: str | None, deadline: float
 ) -> tuple[list[Surveyed], int]:
     """List into the view; how each list ended, and how many requests that took.
 
