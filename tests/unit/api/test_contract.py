@@ -14,6 +14,8 @@ from watcher_sync.api.app import make_application
 from watcher_sync.commit.cycle import Batch
 from watcher_sync.events import Event
 
+pytestmark = pytest.mark.slow
+
 SENSE = ("POST /v1/vnf_instances", "PUT /v1/vnf_instances/{entity_id}")
 """What is asked here has to make sense as a whole, which no schema can say: min, max and levels that fit."""
 

@@ -10,6 +10,8 @@ import pytest
 from watcher_sync.commit.cycle import Batch
 from watcher_sync.testing.nova.cloud import CloudSimulator
 
+pytestmark = pytest.mark.slow
+
 
 def pages(client, path, plural, **params):
     """All entries of a list, page by page."""

@@ -34,7 +34,7 @@ def news(store):
 
 @pytest.fixture
 def feed(store):
-    return Feed(store.engine, store.tables, places=2, interval=0.01)
+    return Feed(store.engine, store.tables, slots=2, interval=0.01)
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def events():
 
 
 def stream(feed, since=0, life=30.0, heartbeat=5.0, chosen=None):
-    return Stream(feed, feed.take_place(), since, chosen or Filter(None, None), life=life, heartbeat=heartbeat)
+    return Stream(feed, feed.take_slot(), since, chosen or Filter(None, None), life=life, heartbeat=heartbeat)
 
 
 def parsed(text):
@@ -169,13 +169,13 @@ def test_a_silent_stream_has_a_heartbeat_and_tells_how_far_it_got(feed, cycle, e
 def test_there_are_only_so_many_places_and_they_are_given_back(feed):
     streams = [stream(feed), stream(feed)]
     with pytest.raises(Problem) as refused:
-        feed.take_place()
+        feed.take_slot()
     assert refused.value.status == 503
     assert refused.value.headers["Retry-After"]
     streams[0].close()  # before anything was read
     stream(feed).close()
     del streams
-    feed.take_place().leave()
+    feed.take_slot().release()
 
 
 def test_a_full_worker_answers_503(application, conf, store, problem):

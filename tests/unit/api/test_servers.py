@@ -20,6 +20,8 @@ from watcher_sync.conf import api as options
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.wsgi.api import init_application
 
+pytestmark = pytest.mark.slow
+
 BIN = Path(sys.executable).parent
 
 

@@ -187,6 +187,7 @@ def test_no_more_than_four_batches_are_joined(small, run, store):
     assert max(sizes) == 2 * JOINED == 8
 
 
+@pytest.mark.slow
 def test_while_the_database_is_away_a_pressed_engine_acks_nothing_and_all_of_it_when_it_is_back(small, run, store):
     source = Spoken()
     running = run(source)

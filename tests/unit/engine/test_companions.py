@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import pytest
 import sqlalchemy as sa
 from prometheus_client.core import GaugeMetricFamily
 
@@ -67,6 +68,7 @@ def test_what_the_sources_still_say_is_committed_between_the_two(run, store):
     assert running.engine.companions[0].story[1:] == [("begin_stop", True), ["late"]]
 
 
+@pytest.mark.slow
 def test_a_companion_rests_while_another_engine_leads_and_starts_again_after_that(run, conf, store):
     conf.set_override("standby", True, group="engine")
     running = run(Spoken(), companions=[Beside])

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import pytest
 import sqlalchemy as sa
 
 from tests.simulated import NOON, told
@@ -42,6 +43,7 @@ def test_a_bug_of_a_handler_and_an_event_too_early_are_acked_because_they_are_ke
     assert store.load().snapshot().ids("instance") == ["b"]
 
 
+@pytest.mark.slow
 def test_while_the_database_is_away_nothing_is_acked_and_all_is_when_it_is_back(run, store):
     source = Spoken()
     running = run(source)

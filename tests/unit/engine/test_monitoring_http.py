@@ -19,6 +19,8 @@ from watcher_sync.exceptions import ConfigError, DatabaseUnavailable
 from watcher_sync.model.changes import Upsert
 from watcher_sync.sources.base import SourceState, SourceStatus
 
+pytestmark = pytest.mark.slow
+
 
 def instance(entity_id, version="1"):
     return Upsert("instance", entity_id, version, {"state": {"name": entity_id}})

@@ -5,9 +5,13 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from tests.unit.engine.conftest import Spoken, until
 from watcher_sync.engine.supervision import Supervisor
 from watcher_sync.sources.base import SourceState
+
+pytestmark = pytest.mark.slow
 
 
 def supervised(make):

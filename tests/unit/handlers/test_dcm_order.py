@@ -18,6 +18,8 @@ from watcher_sync.testing.comparison import compare
 from watcher_sync.testing.dcm import publisher
 from watcher_sync.testing.dcm.providers import UNTOLD, Message, ProviderSimulator, Row
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def player():

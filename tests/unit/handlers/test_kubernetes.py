@@ -23,6 +23,8 @@ from watcher_sync.model.transaction import Transaction
 from watcher_sync.testing.kubernetes import builders
 from watcher_sync.wire.envelopes import read_body
 
+pytestmark = pytest.mark.slow
+
 DISPATCHER = Dispatcher([("kubernetes", KubernetesHandler())])
 
 

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+pytestmark = pytest.mark.slow
+
 SOURCE, DESTINATION, API = "nova-compute:host1", "nova-compute:host2", "nova-api:host1"
 A, B = "aaaa", "bbbb"
 

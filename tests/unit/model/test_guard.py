@@ -64,6 +64,7 @@ def ticket_changes(draw):
     return changes
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.lists(ticket_changes(), max_size=3))
 def test_what_concerns_no_other_entity_is_made_by_a_shorter_way_and_is_the_same(batches):
@@ -93,6 +94,7 @@ def meaning(changes, *, final):
     return found
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(changes=ticket_changes(), data=st.data())
 def test_per_facet_the_newest_version_wins_and_a_deletion_is_final_in_any_order(changes, data):

@@ -6,11 +6,14 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.simulated import batches, cloud, new_model, nova, play, shown, whole
 from watcher_sync.model.changes import Outcome
+
+pytestmark = pytest.mark.slow
 
 SEEDS = st.integers(0, 2**32)
 

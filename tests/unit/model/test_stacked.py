@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -36,6 +37,7 @@ def written(transaction):
     return [(s.kind.name, s.id, s.seq, s.change(), s.delta(), s.merged) for s in transaction.staged()]
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 20), n=st.sampled_from([30, 150, 400]), disorder=st.integers(0, 2**32))
 def test_one_upon_the_other_ends_as_one_after_the_other(seed, n, disorder):

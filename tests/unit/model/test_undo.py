@@ -12,6 +12,8 @@ from watcher_sync.exceptions import InvalidEvent, NotYet
 from watcher_sync.model.changes import Delete, Outcome, Seen, Upsert
 from watcher_sync.model.transaction import Transaction
 
+pytestmark = pytest.mark.slow
+
 IDS = st.sampled_from(["vm1", "vm2", "vm3"])
 HOSTS = st.sampled_from(["host1", "host2", None])
 VERSIONS = st.integers(0, 30).map("{:03}".format)

@@ -21,6 +21,8 @@ from watcher_sync.testing.kubernetes import KubeServer
 from watcher_sync.testing.kubernetes.builders import daemon_set, deployment, pod, stateful_set
 from watcher_sync.testing.kubernetes.faults import Cut, Request, forbidden, gone, internal_error
 
+pytestmark = pytest.mark.slow
+
 NAMES = "vnfc_resource_info"
 
 

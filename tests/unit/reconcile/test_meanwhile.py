@@ -23,6 +23,8 @@ from watcher_sync.storage.reading import TableView
 from watcher_sync.testing.kubernetes import KubeServer
 from watcher_sync.testing.kubernetes.builders import deployment
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def server() -> Iterator[KubeServer]:

@@ -11,6 +11,8 @@ from tests.unit.engine.conftest import until
 from tests.unit.reconcile.conftest import Hang, StandIn, report
 from watcher_sync.reconcile.scheduling import Reconciliation
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def started(conf):

@@ -142,6 +142,7 @@ def test_the_operators_options_of_the_driver_win_over_our_defaults(tmp_path: Pat
     assert "oslo_messaging_rabbit" not in source.conf
 
 
+@pytest.mark.slow
 def test_it_runs_with_eventlet_blocked_from_import() -> None:
     code = textwrap.dedent("""
         import sys

@@ -26,6 +26,8 @@ from watcher_sync.sources.base import IntakeClosed, SourceState
 from watcher_sync.sources.subprocess import protocol
 from watcher_sync.sources.subprocess.source import SubprocessSource
 
+pytestmark = pytest.mark.slow
+
 Host = Callable[..., SubprocessSource]
 
 

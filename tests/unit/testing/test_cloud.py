@@ -19,6 +19,8 @@ from watcher_sync.testing.nova.cloud import CloudSimulator, Truth, pace, write_j
 from watcher_sync.testing.nova.notifications import DATA
 from watcher_sync.testing.nova.registry import ERRORS, IGNORED, UPSERTS
 
+pytestmark = pytest.mark.slow
+
 Event = dict[str, Any]
 
 

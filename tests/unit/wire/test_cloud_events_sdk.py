@@ -17,6 +17,8 @@ from cloudevents.core.v1.event import CloudEvent
 from watcher_sync.events import Event
 from watcher_sync.wire.envelopes import read_message
 
+pytestmark = pytest.mark.slow
+
 COUNT = 10_000
 FORMAT = JSONFormat()
 TEXT = string.ascii_letters + string.digits + ' -_./:%+"\\äß漢🜚'

@@ -195,6 +195,7 @@ ANYTHING = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.sampled_from([OSLO, CLOUD, WATCH]), st.data())
 def test_no_value_of_any_field_raises(document: dict[str, Any], data: st.DataObject) -> None:
     spoiled = document | {data.draw(st.sampled_from(sorted(document))): data.draw(ANYTHING)}

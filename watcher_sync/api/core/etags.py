@@ -29,7 +29,7 @@ def answered_not_modified(call: Call, tag: str) -> bool:
     return True
 
 
-def demand(call: Call, tag: str | None) -> None:
+def require(call: Call, tag: str | None) -> None:
     """Hold ``If-Match`` and ``If-None-Match`` of a write against what is there.
 
     :param tag: of what is there; None: nothing is.

@@ -2,7 +2,7 @@
 """The journal as it grows, for everybody in this process who waits for it.
 
 One thread looks at the journal's head every ``[api] follow_interval`` seconds, and only while somebody
-waits; what is new it reads once, keeps for a while (:data:`KEPT` rows) and wakes the waiting. So 64 idle
+waits; what is new it reads once, keeps for a while (:data:`MAX_CACHED_ROWS` rows) and wakes the waiting. So 64 idle
 streams cost the database ten one-row queries a second, not 640. A reader that is further behind than what
 is kept reads the table itself, in its own thread.
 
@@ -31,27 +31,27 @@ from watcher_sync.storage.tables import Tables
 
 LOG = logging.getLogger(__name__)
 
-KEPT = 5000
+MAX_CACHED_ROWS = 5000
 """Rows that are kept in memory; a stream that lags less reads no table."""
 
-_CHUNK = 1000
-_IDLE = 60.0
+_CHUNK_ROWS = 1000
+_IDLE_SECONDS = 60.0
 
 
-class Place:
-    """The right to occupy a thread for long. Given back once, by whoever comes first."""
+class Slot:
+    """The right to occupy a thread for a stream. Returned once."""
 
     def __init__(self, give_back: Callable[[], None]) -> None:
         self._give_back: Callable[[], None] | None = give_back
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """Give it back."""
         give_back, self._give_back = self._give_back, None
         if give_back is not None:
             give_back()
 
     def __del__(self) -> None:
-        self.leave()
+        self.release()
 
 
 class Feed:
@@ -62,40 +62,40 @@ class Feed:
         engine: sa.Engine,
         tables: Tables,
         *,
-        places: int,
+        slots: int,
         interval: float,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """:param places: streams at a time.
+        """:param slots: streams at a time.
 
         :param interval: seconds between two looks at the journal.
         """
         self._engine = engine
         self._tables = tables
-        self._places = places
+        self._slots = slots
         self._interval = interval
         self._monotonic = monotonic
         # Guards everything below, and is notified when the head moves.
         self._changed = threading.Condition()
-        self._free = places
+        self._free = slots
         self._head = -1
         """The seq up to which the thread has read; -1: it does not run."""
-        self._rows: collections.deque[JournalRow] = collections.deque(maxlen=KEPT)
+        self._rows: collections.deque[JournalRow] = collections.deque(maxlen=MAX_CACHED_ROWS)
         self._waiting = 0
         self._last_wait = 0.0
         self._thread: threading.Thread | None = None
 
-    def take_place(self) -> Place:
-        """A place for one stream or long poll.
+    def take_slot(self) -> Slot:
+        """A slot for one stream or long poll.
 
         :raises Problem: 503 when all are taken.
         """
         with self._changed:
             if self._free <= 0:
-                detail = f"All {self._places} streams of this process are taken"
+                detail = f"All {self._slots} streams of this process are taken"
                 raise Problem(503, detail, headers={"Retry-After": "5"})
             self._free -= 1
-        return Place(self._return_place)
+        return Slot(self._return_slot)
 
     def head(self) -> int:
         """The seq of the last committed change, as the database has it now.
@@ -105,7 +105,7 @@ class Feed:
         with translated(), self._engine.connect() as connection:
             return read_head(connection, self._tables)
 
-    def read(self, since: int, limit: int = _CHUNK) -> list[JournalRow]:
+    def read(self, since: int, limit: int = _CHUNK_ROWS) -> list[JournalRow]:
         """The rows after ``since`` that are there now, gapless.
 
         :raises JournalPurged: when the journal does not reach back that far.
@@ -135,7 +135,7 @@ class Feed:
                 self._waiting -= 1
                 self._last_wait = self._monotonic()
 
-    def _return_place(self) -> None:
+    def _return_slot(self) -> None:
         with self._changed:
             self._free += 1
 
@@ -150,19 +150,19 @@ class Feed:
         failing = False
         while True:
             try:
-                self._look()
+                self._read_new()
                 failing = False
             except StorageError as exc:
                 if not failing:
                     LOG.warning("The journal cannot be read now: %s", exc)
                 failing = True
             with self._changed:
-                if not self._waiting and self._monotonic() - self._last_wait > _IDLE:
+                if not self._waiting and self._monotonic() - self._last_wait > _IDLE_SECONDS:
                     self._thread = None
                     return
             time.sleep(1.0 if failing else self._interval)
 
-    def _look(self) -> None:
+    def _read_new(self) -> None:
         """Read what is new, and wake the waiting."""
         with self._changed:
             known = self._head
@@ -173,7 +173,7 @@ class Feed:
             rows: list[JournalRow] = []
             if 0 <= known < head:
                 try:
-                    rows = read_since(connection, self._tables, known, KEPT)
+                    rows = read_since(connection, self._tables, known, MAX_CACHED_ROWS)
                 except JournalPurged:
                     rows = []
         with self._changed:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an operation of the API is: declared once, checked at every request, documented from the same words.
+"""Operations of the API: declared once, validated at every request, documented from the same declaration.
 
 ::
 
@@ -12,17 +12,20 @@
     )
     def on_get(self, call: Call, event_id: str) -> None: ...
 
-The declaration says who may (a rule of the policy, with its default), what may be asked (JSON Schemas,
-draft 2020-12, of the query and the body) and what is answered. :class:`Checked`, a Falcon middleware, holds
-every request against it before the method runs, so a method finds only what its schemas allow. A query parameter is
-text; the schema's type says what it is turned into: ``integer``, ``number``, ``boolean``, or ``array``
-(separated by commas).
+Where a declaration depends on the entity kind, the resource's constructor declares a bound method::
+
+    self.on_get = operation(summary=f"List {kind.plural}", ...)(self.list)
+
+The declaration names the policy rule with its default, the JSON Schemas (draft 2020-12) of query and body, and the
+answers. The responder validates a request before it calls the method. The schema's type converts a query
+parameter: ``integer``, ``number``, ``boolean``, or ``array`` (separated by commas).
 """
 
 from __future__ import annotations
 
 import datetime
 import functools
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -31,11 +34,14 @@ import jsonschema
 import msgspec
 
 from watcher_sync.api.core.problems import FieldError, Problem, bad_request
-from watcher_sync.api.core.request_context import Caller, Callers
+from watcher_sync.api.core.request_context import ContextFactory, RequestContext
 from watcher_sync.wire import json as wire_json
 
 JSON = "application/json"
 Schema = dict[str, Any]
+
+Responder = Callable[..., None]
+"""What Falcon calls for a method of a route; its attribute ``operation`` is the declaration."""
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -95,7 +101,7 @@ class Call(msgspec.Struct):
 
     request: falcon.Request
     response: falcon.Response
-    caller: Caller
+    context: RequestContext
     query: dict[str, Any]
     """Parameters as their schemas have them, with defaults."""
     body: Any = None
@@ -125,8 +131,8 @@ def operation(
     tag: str,
     description: str = "",
     streams: bool = False,
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Declare a method of a resource as an operation.
+) -> Callable[[Callable[..., None]], Responder]:
+    """Declare a method of a resource as an operation: a function in its class, or a bound method of an instance.
 
     :param summary: one line for the documentation.
     :param rule: who may.
@@ -158,39 +164,46 @@ def operation(
     check_path = validator({"type": "object", "properties": dict(path or {})})
     check_body = {media: validator(s) for media, s in (body.schemas if body else {}).items()}
 
-    def decorate(method: Callable[..., None]) -> Callable[..., None]:
-        @functools.wraps(method)
-        def responder(self: Any, request: falcon.Request, response: falcon.Response, **params: str) -> None:
-            caller: Caller = request.context.callers.of(request)
-            caller.demand(rule.name)
-            _check_accept(request, declared)
-            call = Call(request, response, caller, _query(request, declared, check_query))
-            if body is not None:
-                call.body = _read_body(request, body, check_body)
-            for value in params.values():
-                if "\0" in value or len(value) > 255:
-                    raise Problem(404, f"{request.path[:300]!r} does not exist")
-            given = {n: v for n in declared.headers if (v := request.get_header(n)) is not None}
-            check(given, check_headers, "header", "The headers")
-            check(params, check_path, "path", "The path")
-            method(self, call, **params)
+    def validated(request: falcon.Request, response: falcon.Response, params: Mapping[str, str]) -> Call:
+        context: RequestContext = request.context.contexts.of(request)
+        context.require(rule.name)
+        _check_accept(request, declared)
+        call = Call(request, response, context, _query(request, declared, check_query))
+        if body is not None:
+            call.body = _read_body(request, body, check_body)
+        for value in params.values():
+            if "\0" in value or len(value) > 255:
+                raise Problem(404, f"{request.path[:300]!r} does not exist")
+        given = {n: v for n in declared.headers if (v := request.get_header(n)) is not None}
+        check(given, check_headers, "header", "The headers")
+        check(params, check_path, "path", "The path")
+        return call
 
+    def decorate(method: Callable[..., None]) -> Responder:
+        def of_instance(request: falcon.Request, response: falcon.Response, **params: str) -> None:
+            method(validated(request, response, params), **params)
+
+        def of_class(self: Any, request: falcon.Request, response: falcon.Response, **params: str) -> None:
+            method(self, validated(request, response, params), **params)
+
+        responder: Responder = functools.wraps(method)(of_instance if inspect.ismethod(method) else of_class)
         responder.operation = declared  # type: ignore[attr-defined]
         return responder
 
     return decorate
 
 
-class Checked:
-    """Falcon middleware: gives every request what the operations check it with."""
+class ValidationMiddleware:
+    """Falcon middleware: gives every request what the operations validate it with."""
 
-    def __init__(self, callers: Callers, max_body: int) -> None:
-        self._callers = callers
+    def __init__(self, contexts: ContextFactory, max_body: int) -> None:
+        """:param max_body: bytes that a body may have."""
+        self._contexts = contexts
         self._max_body = max_body
 
     def process_request(self, request: falcon.Request, _response: falcon.Response) -> None:
         """Before routing."""
-        request.context.callers = self._callers
+        request.context.contexts = self._contexts
         request.context.max_body = self._max_body
 
 

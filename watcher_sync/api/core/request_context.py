@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who asks, and what the policy says to it.
+"""The request context: the caller of one request, and what the policy allows it.
 
 keystonemiddleware checks the token and leaves what it found in the environment; a request without a valid
 token comes through as well (``delay_auth_decision``), because a few operations are for everybody. So the
@@ -16,7 +16,7 @@ from typing import Any
 
 import falcon
 from oslo_config import cfg
-from oslo_context.context import RequestContext
+from oslo_context import context as oslo_context
 from oslo_policy import policy
 
 from watcher_sync.api.core.problems import Problem
@@ -31,10 +31,10 @@ ALL_PROJECTS = "all_projects"
 """The rule for whom the project of an entity does not matter."""
 
 
-class Caller:
-    """One request's caller."""
+class RequestContext:
+    """The caller of one request."""
 
-    def __init__(self, context: RequestContext, enforcer: policy.Enforcer, *, known: bool) -> None:
+    def __init__(self, context: oslo_context.RequestContext, enforcer: policy.Enforcer, *, known: bool) -> None:
         self.project_id: str | None = context.project_id
         self.known = known
         self._context = context
@@ -49,7 +49,7 @@ class Caller:
         target = {"project_id": project_id if project_id is not None else self.project_id}
         return bool(self._enforcer.enforce(rule, target, self._context))
 
-    def demand(self, rule: str, project_id: str | None = None) -> None:
+    def require(self, rule: str, project_id: str | None = None) -> None:
         """:raises Problem: 401 or 403 where the caller may not."""
         if self.may(rule, project_id):
             return
@@ -58,8 +58,8 @@ class Caller:
         raise Problem(403, f"The policy does not allow it: {rule}")
 
 
-class Callers:
-    """Makes the caller of each request. Used by all threads."""
+class ContextFactory:
+    """Makes the context of each request. Used by all threads."""
 
     def __init__(self, conf: cfg.ConfigOpts, rules: list[policy.RuleDefault]) -> None:
         self.strategy: str = conf.api.auth_strategy
@@ -67,12 +67,14 @@ class Callers:
         self._enforcer.register_defaults(rules)
         self._enforcer.load_rules()
 
-    def of(self, request: falcon.Request) -> Caller:
-        """Who makes the request."""
+    def of(self, request: falcon.Request) -> RequestContext:
+        """The context of the request."""
         environ: dict[str, Any] = request.env
         if self.strategy == "noauth":
-            context = RequestContext(user_id="noauth", roles=["admin", "member", "reader"], system_scope="all")
-            return Caller(context, self._enforcer, known=True)
+            context = oslo_context.RequestContext(
+                user_id="noauth", roles=["admin", "member", "reader"], system_scope="all"
+            )
+            return RequestContext(context, self._enforcer, known=True)
         if environ.get("HTTP_X_IDENTITY_STATUS") != "Confirmed":
-            return Caller(RequestContext(), self._enforcer, known=False)
-        return Caller(RequestContext.from_environ(environ), self._enforcer, known=True)
+            return RequestContext(oslo_context.RequestContext(), self._enforcer, known=False)
+        return RequestContext(oslo_context.RequestContext.from_environ(environ), self._enforcer, known=True)

@@ -18,9 +18,12 @@ import urllib.parse
 from typing import Any
 
 from watcher_sync.api.core import schemas
+from watcher_sync.api.core.feed import Feed
 from watcher_sync.api.core.operation import JSON, Answer, Body, Call, Rule, check, operation, validator
 from watcher_sync.api.core.problems import Problem, bad_request
 from watcher_sync.api.core.request_context import ADMIN
+from watcher_sync.api.resources.events import Events
+from watcher_sync.api.service import Service
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.model.changes import Outcome
 from watcher_sync.wire import json as wire_json
@@ -77,34 +80,34 @@ _ANSWER: schemas.Schema = {
 }
 
 
-def writable_events(events: object, writes: DirectWriter) -> object:
-    """``/v1/events`` with POST."""
+class WritableEvents(Events):
+    """``/v1/events``: the journal, and POST for CloudEvents."""
 
-    class WritableEvents(type(events)):  # type: ignore[misc]
-        """The changes, and where events come in."""
+    def __init__(self, service: Service, feed: Feed, writer: DirectWriter) -> None:
+        super().__init__(service, feed)
+        self._writer = writer
 
-        @operation(
-            summary="Apply CloudEvents",
-            description=__doc__ or "",
-            rule=Rule("events:create", ADMIN),
-            body=Body(_MODES, raw=(JSON,)),
-            responses={200: Answer(_ANSWER, "What became of each event")},
-            tag="events",
-        )
-        def on_post(self, call: Call) -> None:
-            media = (call.request.content_type or "").partition(";")[0].strip().lower()
-            if media == BATCHED:
-                documents = call.body
-            elif media == STRUCTURED:
-                documents = [call.body]
-            else:
-                documents = [_binary(call)]
-            found = [read_document(document, source=SOURCE) for document in documents]
-            outcomes, seq = writes.run(found)
-            told = [{"id": e.id, "outcome": o.value} for e, o in zip(found, outcomes, strict=True)]
-            call.answer({"events": told, "seq": seq})
-
-    return WritableEvents()
+    @operation(
+        summary="Apply CloudEvents",
+        description=__doc__ or "",
+        rule=Rule("events:create", ADMIN),
+        body=Body(_MODES, raw=(JSON,)),
+        responses={200: Answer(_ANSWER, "The outcome of each event")},
+        tag="events",
+    )
+    def on_post(self, call: Call) -> None:
+        """Commit the events, then answer with their outcomes."""
+        media = (call.request.content_type or "").partition(";")[0].strip().lower()
+        if media == BATCHED:
+            documents = call.body
+        elif media == STRUCTURED:
+            documents = [call.body]
+        else:
+            documents = [_binary(call)]
+        events = [read_document(document, source=SOURCE) for document in documents]
+        outcomes, seq = self._writer.run(events)
+        answers = [{"id": e.id, "outcome": o.value} for e, o in zip(events, outcomes, strict=True)]
+        call.answer({"events": answers, "seq": seq})
 
 
 def _binary(call: Call) -> dict[str, Any]:

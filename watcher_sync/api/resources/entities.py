@@ -18,7 +18,7 @@ from typing import Any
 from watcher_sync.api.core import etags, schemas
 from watcher_sync.api.core.operation import Answer, Call, Rule, operation
 from watcher_sync.api.core.problems import not_found
-from watcher_sync.api.core.request_context import ALL_PROJECTS, IN_PROJECT, READER, Caller
+from watcher_sync.api.core.request_context import ALL_PROJECTS, IN_PROJECT, READER, RequestContext
 from watcher_sync.api.service import Service
 from watcher_sync.model.kinds import Kind
 from watcher_sync.storage import reading
@@ -52,111 +52,117 @@ class Collection:
             }
         }
 
-    def demand_project(self, caller: Caller, what: str, project_id: str | None, entity_id: str) -> None:
+    def require_project(self, context: RequestContext, what: str, project_id: str | None, entity_id: str) -> None:
         """:raises Problem: 404 where the entity belongs to a project that the caller may not see."""
-        if self.scoped and not caller.may(self.rules[what].name, project_id or ""):
+        if self.scoped and not context.may(self.rules[what].name, project_id or ""):
             raise not_found(f"{self.kind.name} {entity_id}")
+
+    def require_existing(self, entity_id: str) -> None:
+        """:raises Problem: 404 where there is no such entity."""
+        with self.service.reading() as connection:
+            if reading.read_item(connection, self.service.tables, self.kind, entity_id) is None:
+                raise not_found(f"{self.kind.name} {entity_id}")
 
     def selected(self, row: dict[str, Any], names: list[str] | None) -> dict[str, Any]:
         """The wanted fields in declared order."""
         return {name: row[name] for name in self.names if names is None or name in names}
 
 
-def list_resource(collection: Collection) -> object:
-    """``/v1/{plural}``."""
-    service, kind = collection.service, collection.kind
-    query = {
-        **schemas.paging(service.max_limit),
-        "sort": {
-            "enum": [sign + name for name in collection.sorts for sign in ("", "-")], "default": "id",
-            "description": "The field to sort by; with a - in front, downwards.",
-        },
-        **collection.fields_parameter(),
-        **{name: schemas.PLAIN | {"description": f"Only those with this {name}."} for name in collection.filters},
-    }  # fmt: skip
-    schema = schemas.collection(kind.plural, schemas.entity_schema(kind), seq=schemas.SEQ)
+class EntityList:
+    """``/v1/{plural}``: all entities of one kind."""
 
-    class EntityList:
-        """All entities of one kind."""
-
-        @operation(
+    def __init__(self, collection: Collection) -> None:
+        kind = collection.kind
+        query = {
+            **schemas.paging(collection.service.max_limit),
+            "sort": {
+                "enum": [sign + name for name in collection.sorts for sign in ("", "-")], "default": "id",
+                "description": "The field to sort by; with a - in front, downwards.",
+            },
+            **collection.fields_parameter(),
+            **{name: schemas.PLAIN | {"description": f"Only those with this {name}."} for name in collection.filters},
+        }  # fmt: skip
+        schema = schemas.collection(kind.plural, schemas.entity_schema(kind), seq=schemas.SEQ)
+        self._collection = collection
+        self.on_get = operation(
             summary=f"List {kind.plural}",
             rule=collection.rules["list"],
             query=query,
             responses={200: Answer(schema, f"A page of {kind.plural}")},
             tag=kind.plural,
-        )
-        def on_get(self, call: Call) -> None:
-            _list(collection, call)
+        )(self.list_page)
 
-    return EntityList()
+    def list_page(self, call: Call) -> None:
+        """A page in the wanted order."""
+        _list(self._collection, call)
 
 
-def item_resource(collection: Collection) -> object:
-    """``/v1/{plural}/{id}``."""
-    kind = collection.kind
+class EntityItem:
+    """``/v1/{plural}/{id}``: one entity."""
 
-    class EntityItem:
-        """One entity."""
-
-        @operation(
+    def __init__(self, collection: Collection) -> None:
+        kind = collection.kind
+        self.collection = collection
+        self.on_get = operation(
             summary=f"Show one {kind.name}",
             rule=collection.rules["show"],
-            query=collection.fields_parameter(),
+            query={"fields": self.fields_parameter()},
             headers={"If-None-Match": schemas.ETAG},
             responses={
-                200: Answer(schemas.entity_schema(kind), f"The {kind.name}", headers=("ETag",)),
-                304: Answer(None, "It is still what the ETag stands for", headers=("ETag",)),
+                200: Answer(self.schema(), f"The {kind.name}", headers=("ETag",)),
+                304: Answer(None, "It has the ETag still", headers=("ETag",)),
             },
             errors=(404,),
             tag=kind.plural,
-        )
-        def on_get(self, call: Call, entity_id: str) -> None:
-            show(collection, call, entity_id)
+        )(self.show)
 
-    return EntityItem()
+    def fields_parameter(self) -> schemas.Schema:
+        """The schema of the query parameter ``fields``."""
+        return self.collection.fields_parameter()["fields"]
+
+    def schema(self) -> schemas.Schema:
+        """The entity as the item shows it."""
+        return schemas.entity_schema(self.collection.kind)
+
+    def selected(self, row: dict[str, Any], names: list[str] | None) -> dict[str, Any]:
+        """The document of a row.
+
+        :param names: the wanted fields; None: all.
+        """
+        return self.collection.selected(row, names)
+
+    def show(self, call: Call, entity_id: str) -> None:
+        """The entity with its ETag."""
+        collection, kind = self.collection, self.collection.kind
+        with collection.service.reading() as connection:
+            row = reading.read_item(connection, collection.service.tables, kind, entity_id)
+        if row is None:
+            raise not_found(f"{kind.name} {entity_id}")
+        collection.require_project(call.context, "show", row.get(PROJECT), entity_id)
+        if etags.answered_not_modified(call, etags.of(kind, row["seq"])):
+            return
+        call.answer(self.selected(row, call.query.get("fields")))
 
 
-def history_resource(collection: Collection) -> object:
-    """``/v1/{plural}/{id}/history``."""
-    service, kind = collection.service, collection.kind
+class EntityHistory:
+    """``/v1/{plural}/{id}/history``: what happened to one entity, as far back as the journal goes."""
 
-    class EntityHistory:
-        """What happened to one entity, as far back as the journal is kept."""
-
-        @operation(
+    def __init__(self, collection: Collection) -> None:
+        kind = collection.kind
+        self._collection = collection
+        self.on_get = operation(
             summary=f"Show what happened to one {kind.name}",
             rule=collection.rules["history"],
-            query=schemas.paging(service.max_limit)
+            query=schemas.paging(collection.service.max_limit)
             | {"marker": schemas.SEQ | {"default": 0, "description": "The seq after which to begin."}},
             responses={200: Answer(schemas.collection("history", schemas.JOURNAL_ROW), "A page of the history")},
             errors=(404,),
             tag=kind.plural,
-        )
-        def on_get(self, call: Call, entity_id: str) -> None:
-            _history(collection, call, entity_id)
+        )(self.list_page)
 
-    return EntityHistory()
-
-
-def show(collection: Collection, call: Call, entity_id: str) -> None:
-    """Answer with one entity and its ETag."""
-    kind = collection.kind
-    with collection.service.reading() as connection:
-        row = reading.read_item(connection, collection.service.tables, kind, entity_id)
-    if row is None:
-        raise not_found(f"{kind.name} {entity_id}")
-    collection.demand_project(call.caller, "show", row.get(PROJECT), entity_id)
-    if etags.answered_not_modified(call, etags.of(kind, row["seq"])):
-        return
-    call.answer(collection.selected(row, call.query.get("fields")))
-
-
-def demand_existing(collection: Collection, entity_id: str) -> None:
-    """:raises Problem: 404 where there is no such entity."""
-    with collection.service.reading() as connection:
-        if reading.read_item(connection, collection.service.tables, collection.kind, entity_id) is None:
-            raise not_found(f"{collection.kind.name} {entity_id}")
+    def list_page(self, call: Call, entity_id: str) -> None:
+        """A page, oldest change first."""
+        _history(self._collection, call, entity_id)
 
 
 def next_page(call: Call, marker: str | int | None) -> dict[str, Any]:
@@ -171,10 +177,10 @@ def next_page(call: Call, marker: str | int | None) -> dict[str, Any]:
 def _list(collection: Collection, call: Call) -> None:
     kind, query = collection.kind, call.query
     filters = {name: query[name] for name in collection.filters if name in query}
-    if collection.scoped and not call.caller.may(ALL_PROJECTS, ""):
-        own = call.caller.project_id or ""
+    if collection.scoped and not call.context.may(ALL_PROJECTS, ""):
+        own = call.context.project_id or ""
         if filters.setdefault(PROJECT, own) != own:
-            call.caller.demand(collection.rules["list"].name, filters[PROJECT])
+            call.context.require(collection.rules["list"].name, filters[PROJECT])
     sort = reading.Sort(query["sort"].lstrip("-"), query["sort"].startswith("-"))
     limit: int = query["limit"]
     names = query.get("fields") or list(collection.names)
@@ -207,7 +213,7 @@ def _history(collection: Collection, call: Call, entity_id: str) -> None:
         raise not_found(f"{kind.name} {entity_id}")
     if collection.scoped:
         project = row[PROJECT] if row is not None else _last_value(last, PROJECT)
-        collection.demand_project(call.caller, "history", project, entity_id)
+        collection.require_project(call.context, "history", project, entity_id)
     marker = rows[limit - 1].seq if len(rows) > limit else None
     call.answer({"history": [r.document() for r in rows[:limit]], **next_page(call, marker)})
 

@@ -18,7 +18,7 @@ from collections.abc import Generator, Iterator
 import msgspec
 
 from watcher_sync.api.core import schemas
-from watcher_sync.api.core.feed import Feed, Place
+from watcher_sync.api.core.feed import Feed, Slot
 from watcher_sync.api.core.operation import JSON, Answer, Call, Rule, operation
 from watcher_sync.api.core.problems import Problem
 from watcher_sync.api.core.request_context import EVERYTHING
@@ -29,7 +29,7 @@ from watcher_sync.storage.journal import JournalRow
 
 EVENT_STREAM = "text/event-stream"
 
-_MOST_SCANNED = 10_000
+_MAX_SCANNED_ROWS = 10_000
 """Journal rows that one page looks at; with a filter it may end before it is full, and says where it ended."""
 
 _PAGE: schemas.Schema = {
@@ -58,27 +58,27 @@ class Filter(msgspec.Struct, frozen=True):
         )
 
 
-def feed_resource(service: Service, feed: Feed) -> object:
-    """The reading half of ``/v1/events``."""
-    limit = schemas.paging(service.max_limit)["limit"]
-    query = {
-        "since": schemas.SEQ | {
-            "description": "The seq after which to begin. Without it a page has the last changes, and a long poll or "
-            "a stream begins now.",
-        },
-        "limit": limit | {"description": "The most changes of a page; a stream has no limit."},
-        "wait": {
-            "type": "number", "minimum": 0, "maximum": 60, "default": 0,
-            "description": "Seconds to wait for a change where there is none yet (long poll).",
-        },
-        "kind": {"enum": sorted(service.kinds), "description": "Changes of this kind only."},
-        "id": schemas.PLAIN | {"description": "Changes of the entity with this id only."},
-    }  # fmt: skip
+class Events:
+    """``/v1/events``: the reading half."""
 
-    class Events:
-        """What happened."""
-
-        @operation(
+    def __init__(self, service: Service, feed: Feed) -> None:
+        limit = schemas.paging(service.max_limit)["limit"]
+        query = {
+            "since": schemas.SEQ | {
+                "description": "The seq after which to begin. Without it a page has the last changes, and a long poll "
+                "or a stream begins now.",
+            },
+            "limit": limit | {"description": "The most changes of a page; a stream has no limit."},
+            "wait": {
+                "type": "number", "minimum": 0, "maximum": 60, "default": 0,
+                "description": "Seconds to wait for a change where there is none yet (long poll).",
+            },
+            "kind": {"enum": sorted(service.kinds), "description": "Changes of this kind only."},
+            "id": schemas.PLAIN | {"description": "Changes of the entity with this id only."},
+        }  # fmt: skip
+        self._service = service
+        self._feed = feed
+        self.on_get = operation(
             summary="Read the changes of the model, or wait for them",
             description=__doc__ or "",
             rule=Rule("events:list", EVERYTHING),
@@ -88,15 +88,15 @@ def feed_resource(service: Service, feed: Feed) -> object:
             errors=(410,),
             tag="events",
             streams=True,
-        )
-        def on_get(self, call: Call) -> None:
-            chosen = Filter(call.query.get("kind"), call.query.get("id"))
-            if call.request.client_prefers((JSON, EVENT_STREAM)) == EVENT_STREAM:
-                _stream(service, feed, call, chosen)
-            else:
-                _page(service, feed, call, chosen)
+        )(self.read)
 
-    return Events()
+    def read(self, call: Call) -> None:
+        """A page, a long poll or a stream, by what the client accepts."""
+        chosen = Filter(call.query.get("kind"), call.query.get("id"))
+        if call.request.client_prefers((JSON, EVENT_STREAM)) == EVENT_STREAM:
+            _stream(self._service, self._feed, call, chosen)
+        else:
+            _page(self._service, self._feed, call, chosen)
 
 
 def _page(service: Service, feed: Feed, call: Call, chosen: Filter) -> None:
@@ -113,13 +113,13 @@ def _page(service: Service, feed: Feed, call: Call, chosen: Filter) -> None:
     _check_known(since, head)
     found, reached = _scan(feed, since, limit, chosen)
     if not found and wait:
-        place = feed.take_place()
+        slot = feed.take_slot()
         try:
             deadline = time.monotonic() + wait
             while not found and feed.wait(reached, deadline - time.monotonic()):
                 found, reached = _scan(feed, reached, limit, chosen)
         finally:
-            place.leave()
+            slot.release()
     _answer(call, found, reached, max(head, reached))
 
 
@@ -132,7 +132,7 @@ def _scan(feed: Feed, since: int, limit: int, chosen: Filter) -> tuple[list[Jour
     """The wanted changes after ``since``, and the seq up to which nothing else is wanted."""
     found: list[JournalRow] = []
     reached = since
-    while reached - since < _MOST_SCANNED:
+    while reached - since < _MAX_SCANNED_ROWS:
         rows = feed.read(reached)
         if not rows:
             break
@@ -155,7 +155,7 @@ def _stream(service: Service, feed: Feed, call: Call, chosen: Filter) -> None:
     last = call.request.get_header("Last-Event-ID")
     if last:
         since = int(last)
-    place = feed.take_place()
+    slot = feed.take_slot()
     try:
         head = feed.head()
         since = head if since is None else since
@@ -163,21 +163,21 @@ def _stream(service: Service, feed: Feed, call: Call, chosen: Filter) -> None:
         if since < head:
             feed.read(since, 1)  # what the journal does not reach back to is said now, not inside the stream
     except BaseException:
-        place.leave()
+        slot.release()
         raise
     response = call.response
     response.content_type = EVENT_STREAM
     response.set_header("Cache-Control", "no-store")
     response.set_header("X-Accel-Buffering", "no")
     settings = service.conf.api
-    response.stream = Stream(feed, place, since, chosen, life=settings.stream_life, heartbeat=settings.stream_heartbeat)
+    response.stream = Stream(feed, slot, since, chosen, life=settings.stream_life, heartbeat=settings.stream_heartbeat)
 
 
 class Stream:
     """The chunks of one stream, made in the thread that sends them. Its place is given back at its end."""
 
-    def __init__(self, feed: Feed, place: Place, since: int, chosen: Filter, *, life: float, heartbeat: float) -> None:
-        self._place = place
+    def __init__(self, feed: Feed, slot: Slot, since: int, chosen: Filter, *, life: float, heartbeat: float) -> None:
+        self._slot = slot
         self._chunks = _chunks(feed, since, chosen, life=life, heartbeat=heartbeat)
 
     def __iter__(self) -> Iterator[bytes]:
@@ -193,7 +193,7 @@ class Stream:
     def close(self) -> None:
         """The client is gone, or the server ends it."""
         self._chunks.close()
-        self._place.leave()
+        self._slot.release()
 
 
 def _chunks(feed: Feed, since: int, chosen: Filter, *, life: float, heartbeat: float) -> Generator[bytes, None, None]:

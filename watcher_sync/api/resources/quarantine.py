@@ -57,95 +57,91 @@ _REPLAYED: schemas.Schema = {
 _LARGEST = 2**63 - 1
 
 
-def quarantine_resource(service: Service) -> object:
+class QuarantineList:
     """``/v1/quarantine``."""
-    quarantine = Quarantine(service.store)
 
-    class QuarantineList:
-        """All of them."""
-
-        @operation(
+    def __init__(self, service: Service) -> None:
+        self._quarantine = Quarantine(service.store)
+        self.on_get = operation(
             summary="List quarantined events, without their bodies",
             rule=Rule("quarantine:list", ADMIN),
             query=schemas.paging(service.max_limit)
             | {"marker": schemas.SEQ | {"default": 0, "description": "The id after which to begin."}},
             responses={200: Answer(schemas.collection("quarantine", _ENTRY))},
             tag="quarantine",
-        )
-        def on_get(self, call: Call) -> None:
-            limit = call.query["limit"]
-            rows = quarantine.page(after=call.query["marker"], limit=limit + 1)
-            marker = rows[limit - 1]["id"] if len(rows) > limit else None
-            call.answer({"quarantine": rows[:limit], **next_page(call, marker)})
+        )(self.list_page)
 
-    return QuarantineList()
+    def list_page(self, call: Call) -> None:
+        """A page, oldest first."""
+        limit = call.query["limit"]
+        rows = self._quarantine.page(after=call.query["marker"], limit=limit + 1)
+        marker = rows[limit - 1]["id"] if len(rows) > limit else None
+        call.answer({"quarantine": rows[:limit], **next_page(call, marker)})
 
 
-def quarantined_resource(service: Service) -> object:
+class QuarantinedEvent:
     """``/v1/quarantine/{id}``."""
-    quarantine = Quarantine(service.store)
 
-    class Quarantined:
-        """One of them."""
+    def __init__(self, service: Service) -> None:
+        self._quarantine = Quarantine(service.store)
 
-        @operation(
-            summary="Show a quarantined event whole",
-            rule=Rule("quarantine:show", ADMIN),
-            responses={200: Answer(_WHOLE)},
-            errors=(404,),
-            tag="quarantine",
-        )
-        def on_get(self, call: Call, event_id: str) -> None:
-            row_id = _number(event_id)
-            try:
-                call.answer(quarantine.show(row_id))
-            except NoSuchEvent:
-                raise not_found(f"quarantined event {event_id}") from None
+    @operation(
+        summary="Show a quarantined event whole",
+        rule=Rule("quarantine:show", ADMIN),
+        responses={200: Answer(_WHOLE)},
+        errors=(404,),
+        tag="quarantine",
+    )
+    def on_get(self, call: Call, event_id: str) -> None:
+        """The event with its body and the reason."""
+        row_id = _number(event_id)
+        try:
+            call.answer(self._quarantine.show(row_id))
+        except NoSuchEvent:
+            raise not_found(f"quarantined event {event_id}") from None
 
-        @operation(
-            summary="Throw a quarantined event away",
-            rule=Rule("quarantine:drop", ADMIN),
-            responses={204: Answer(None, "It is gone")},
-            errors=(404,),
-            tag="quarantine",
-        )
-        def on_delete(self, call: Call, event_id: str) -> None:
-            row_id = _number(event_id)
-            try:
-                quarantine.drop([row_id])
-            except NoSuchEvent:
-                raise not_found(f"quarantined event {event_id}") from None
-            call.nothing()
+    @operation(
+        summary="Drop a quarantined event",
+        rule=Rule("quarantine:drop", ADMIN),
+        responses={204: Answer(None, "It is gone")},
+        errors=(404,),
+        tag="quarantine",
+    )
+    def on_delete(self, call: Call, event_id: str) -> None:
+        """Drop it for good."""
+        row_id = _number(event_id)
+        try:
+            self._quarantine.drop([row_id])
+        except NoSuchEvent:
+            raise not_found(f"quarantined event {event_id}") from None
+        call.nothing()
 
-    return Quarantined()
 
-
-def replay_resource(service: Service, writes: DirectWriter) -> object:
+class QuarantineReplay:
     """``/v1/quarantine/{id}/replay``."""
-    quarantine = Quarantine(service.store)
 
-    class Replay:
-        """Try one again."""
+    def __init__(self, service: Service, writer: DirectWriter) -> None:
+        self._quarantine = Quarantine(service.store)
+        self._writer = writer
 
-        @operation(
-            summary="Apply a quarantined event again",
-            description="An event that is refused again stays in quarantine, under a new id.",
-            rule=Rule("quarantine:replay", ADMIN),
-            responses={200: Answer(_REPLAYED, "What became of it")},
-            errors=(404,),
-            tag="quarantine",
-        )
-        def on_post(self, call: Call, event_id: str) -> None:
-            row_id = _number(event_id)
-            try:
-                events = list(quarantine.events([row_id]))
-            except NoSuchEvent:
-                raise not_found(f"quarantined event {event_id}") from None
-            outcomes, seq = writes.run([decoded_again(*event) for event in events], released=[row_id])
-            answer: dict[str, Any] = {"outcome": outcomes[0].value, "seq": seq}
-            call.answer(answer)
-
-    return Replay()
+    @operation(
+        summary="Apply a quarantined event again",
+        description="An event that is refused again stays in quarantine, under a new id.",
+        rule=Rule("quarantine:replay", ADMIN),
+        responses={200: Answer(_REPLAYED, "The outcome")},
+        errors=(404,),
+        tag="quarantine",
+    )
+    def on_post(self, call: Call, event_id: str) -> None:
+        """Commit the event again, and remove the row that it had."""
+        row_id = _number(event_id)
+        try:
+            events = list(self._quarantine.events([row_id]))
+        except NoSuchEvent:
+            raise not_found(f"quarantined event {event_id}") from None
+        outcomes, seq = self._writer.run([decoded_again(*event) for event in events], released=[row_id])
+        answer: dict[str, Any] = {"outcome": outcomes[0].value, "seq": seq}
+        call.answer(answer)
 
 
 def _number(text: str) -> int:

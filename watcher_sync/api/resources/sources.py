@@ -59,63 +59,56 @@ DRIFT: schemas.Schema = {
 }
 
 
-def sources_resource(service: Service) -> object:
-    """``/v1/sources``."""
-
-    class Sources:
-        """All sources of all engines."""
-
-        @operation(
-            summary="List the sources",
-            rule=Rule("sources:list", READER),
-            responses={
-                200: Answer(
-                    {
-                        "type": "object",
-                        "required": ["sources"],
-                        "properties": {"sources": {"type": "array", "items": SOURCE}},
-                    }
-                )
-            },
-            tag="sources",
-        )
-        def on_get(self, call: Call) -> None:
-            rows = list_sources(service.store.engine)
-            call.answer({"sources": [_document(service, row) for row in rows]})
-
-    return Sources()
+_SOURCES: schemas.Schema = {
+    "type": "object",
+    "required": ["sources"],
+    "properties": {"sources": {"type": "array", "items": SOURCE}},
+}
 
 
-def source_resource(service: Service) -> object:
+class SourceList:
+    """``/v1/sources``: all sources of all engines."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    @operation(
+        summary="List the sources", rule=Rule("sources:list", READER), responses={200: Answer(_SOURCES)}, tag="sources"
+    )
+    def on_get(self, call: Call) -> None:
+        """All of them."""
+        rows = list_sources(self._service.store.engine)
+        call.answer({"sources": [_document(self._service, row) for row in rows]})
+
+
+class SourceItem:
     """``/v1/sources/{name}``."""
 
-    class Source:
-        """One source."""
+    def __init__(self, service: Service) -> None:
+        self._service = service
 
-        @operation(
-            summary="Show one source",
-            rule=Rule("sources:show", READER),
-            responses={200: Answer(SOURCE)},
-            errors=(404,),
-            tag="sources",
-        )
-        def on_get(self, call: Call, name: str) -> None:
-            for row in list_sources(service.store.engine):
-                if row.source == name:
-                    call.answer(_document(service, row))
-                    return
-            raise not_found(f"source {name}")
+    @operation(
+        summary="Show one source",
+        rule=Rule("sources:show", READER),
+        responses={200: Answer(SOURCE)},
+        errors=(404,),
+        tag="sources",
+    )
+    def on_get(self, call: Call, name: str) -> None:
+        """The source of this name."""
+        for row in list_sources(self._service.store.engine):
+            if row.source == name:
+                call.answer(_document(self._service, row))
+                return
+        raise not_found(f"source {name}")
 
-    return Source()
 
+class DriftList:
+    """``/v1/drifts``: differences between the model and the live systems."""
 
-def drifts_resource(service: Service) -> object:
-    """``/v1/drifts``."""
-
-    class Drifts:
-        """Differences between the model and the live systems."""
-
-        @operation(
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self.on_get = operation(
             summary="List the drifts",
             rule=Rule("drifts:list", EVERYTHING),
             query=schemas.paging(service.max_limit)
@@ -126,21 +119,21 @@ def drifts_resource(service: Service) -> object:
             },
             responses={200: Answer(schemas.collection("drifts", DRIFT))},
             tag="drifts",
-        )
-        def on_get(self, call: Call) -> None:
-            query = call.query
-            limit = query["limit"]
-            drifts = list_drifts(
-                service.store.engine,
-                after=query["marker"],
-                limit=limit + 1,
-                kind=query.get("kind"),
-                source=query.get("source"),
-            )
-            marker = drifts[limit - 1].id if len(drifts) > limit else None
-            call.answer({"drifts": [msgspec.structs.asdict(d) for d in drifts[:limit]], **next_page(call, marker)})
+        )(self.list_page)
 
-    return Drifts()
+    def list_page(self, call: Call) -> None:
+        """A page, by id."""
+        query = call.query
+        limit = query["limit"]
+        drifts = list_drifts(
+            self._service.store.engine,
+            after=query["marker"],
+            limit=limit + 1,
+            kind=query.get("kind"),
+            source=query.get("source"),
+        )
+        marker = drifts[limit - 1].id if len(drifts) > limit else None
+        call.answer({"drifts": [msgspec.structs.asdict(d) for d in drifts[:limit]], **next_page(call, marker)})
 
 
 def _document(service: Service, row: SourceRow) -> dict[str, Any]:

@@ -22,13 +22,13 @@ import sqlalchemy as sa
 
 from watcher_sync.api.core import schemas
 from watcher_sync.api.core.operation import Answer, Call, Rule, operation
-from watcher_sync.api.core.request_context import ALL_PROJECTS, READER, Caller
+from watcher_sync.api.core.request_context import ALL_PROJECTS, READER, RequestContext
 from watcher_sync.api.service import Service
 from watcher_sync.model.kinds import Kind
 from watcher_sync.storage.counting import Counts, count_by_state
 from watcher_sync.storage.journal import read_head
 
-MOST = 500
+MAX_ENTRIES = 500
 """Entries of one kind that an answer has at most."""
 
 BAD_STATES = frozenset({"error", "failed", "crashloopbackoff"})
@@ -105,44 +105,43 @@ class _Entry(msgspec.Struct):
     members: dict[str, dict[str, int]]
 
 
-def topology_resource(service: Service) -> object:
-    """``/v1/topology``."""
-    groups = [group for group in GROUPS if group.kind in service.kinds]
-    most = min(MOST, service.max_limit)
-    query = {
-        "limit": {
-            "type": "integer", "minimum": 1, "maximum": most, "default": most,
-            "description": "Entries of each kind.",
-        },
-        "search": schemas.PLAIN | {"description": "Only those whose id contains this, in upper or lower case."},
-    }  # fmt: skip
+class Topology:
+    """``/v1/topology``: hosts with their instances, clusters with their workloads and pods."""
 
-    class Topology:
-        """Hosts with their instances, clusters with their workloads and pods."""
-
-        @operation(
-            summary="Show hosts and clusters with what stands on them, problems first",
+    def __init__(self, service: Service) -> None:
+        most = min(MAX_ENTRIES, service.max_limit)
+        query = {
+            "limit": {
+                "type": "integer", "minimum": 1, "maximum": most, "default": most,
+                "description": "Entries of each kind.",
+            },
+            "search": schemas.PLAIN | {"description": "Only those whose id contains this, in upper or lower case."},
+        }  # fmt: skip
+        self._service = service
+        self._groups = [group for group in GROUPS if group.kind in service.kinds]
+        self.on_get = operation(
+            summary="Show hosts and clusters with their members, problems first",
             rule=Rule("topology:show", READER),
             query=query,
             responses={200: Answer(_TOPOLOGY)},
             tag="topology",
-        )
-        def on_get(self, call: Call) -> None:
-            search = call.query.get("search", "").lower()
-            with service.reading() as connection:
-                seq = read_head(connection, service.tables)
-                found = [_group(service, connection, g, call.caller, search, call.query["limit"]) for g in groups]
-            call.response.set_header("Cache-Control", "no-store")
-            call.answer({"seq": seq, "groups": found})
+        )(self.show)
 
-    return Topology()
+    def show(self, call: Call) -> None:
+        """All groups at one seq."""
+        service, search, limit = self._service, call.query.get("search", "").lower(), call.query["limit"]
+        with service.reading() as connection:
+            seq = read_head(connection, service.tables)
+            groups = [_group(service, connection, g, call.context, search, limit) for g in self._groups]
+        call.response.set_header("Cache-Control", "no-store")
+        call.answer({"seq": seq, "groups": groups})
 
 
 def _group(
-    service: Service, connection: sa.Connection, group: Group, caller: Caller, search: str, limit: int
+    service: Service, connection: sa.Connection, group: Group, context: RequestContext, search: str, limit: int
 ) -> dict[str, Any]:
     counts = {
-        name: _counted(service, connection, service.kinds[name], field, caller)
+        name: _counted(service, connection, service.kinds[name], field, context)
         for name, field in group.members.items()
         if name in service.kinds and field in service.kinds[name].fields
     }
@@ -164,11 +163,11 @@ def _group(
     }
 
 
-def _counted(service: Service, connection: sa.Connection, kind: Kind, field: str, caller: Caller) -> Counts:
+def _counted(service: Service, connection: sa.Connection, kind: Kind, field: str, context: RequestContext) -> Counts:
     state = next((name for name in _STATE_FIELDS if name in kind.fields), field)
     only = {}
-    if "project_id" in kind.fields and not caller.may(ALL_PROJECTS, ""):
-        only["project_id"] = caller.project_id or ""
+    if "project_id" in kind.fields and not context.may(ALL_PROJECTS, ""):
+        only["project_id"] = context.project_id or ""
     return count_by_state(connection, service.tables.entities[kind.name], owner=field, state=state, only=only)
 
 

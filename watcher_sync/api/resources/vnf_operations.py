@@ -21,7 +21,7 @@ from watcher_sync.api.core import schemas
 from watcher_sync.api.core.operation import JSON, Answer, Body, Call, Rule, operation
 from watcher_sync.api.core.problems import Problem, held_by, not_found
 from watcher_sync.api.core.request_context import READER
-from watcher_sync.api.resources.entities import Collection, demand_existing, next_page
+from watcher_sync.api.resources.entities import Collection, next_page
 from watcher_sync.api.resources.writing import WRITER
 from watcher_sync.exceptions import StaleToken
 from watcher_sync.operations import LeaseRow, OperationRow, Operations
@@ -68,93 +68,83 @@ _HEARTBEAT: schemas.Schema = {
 }
 
 
-def operations_resource(collection: Collection, operations: Operations) -> object:
-    """``/v1/vnf_instances/{id}/operations``."""
-    service, plural = collection.service, collection.kind.plural
+class OperationList:
+    """``/v1/vnf_instances/{id}/operations``: the operations on one instance."""
 
-    class VnfOperations:
-        """The operations of one instance."""
-
-        @operation(
+    def __init__(self, collection: Collection, operations: Operations) -> None:
+        plural = collection.kind.plural
+        self._collection = collection
+        self._operations = operations
+        self.on_get = operation(
             summary="List the operations on a VNF instance",
             rule=Rule(f"{plural}:operations", READER),
-            query=schemas.paging(service.max_limit)
+            query=schemas.paging(collection.service.max_limit)
             | {"marker": schemas.SEQ | {"default": 0, "description": "The token after which to begin."}},
             responses={200: Answer(schemas.collection("operations", OPERATION), "A page of operations, oldest first")},
             errors=(404,),
             tag=plural,
-        )
-        def on_get(self, call: Call, entity_id: str) -> None:
-            limit = call.query["limit"]
-            rows = operations.history(entity_id, after=call.query["marker"], limit=limit + 1)
-            if not rows:
-                demand_existing(collection, entity_id)
-            marker = rows[limit - 1].token if len(rows) > limit else None
-            call.answer({"operations": [_document(r) for r in rows[:limit]], **next_page(call, marker)})
-
-        @operation(
+        )(self.list_page)
+        self.on_post = operation(
             summary="Begin an operation on a VNF instance",
-            description="409 tells who was first, since when, and when it is worth asking again (Retry-After).",
+            description="409 names the holder, since when, and when another attempt makes sense (Retry-After).",
             rule=Rule(f"{plural}:operate", WRITER),
             body=Body({JSON: _BEGIN}),
             responses={201: Answer(OPERATION, "The instance is the caller's", headers=("Location",))},
             errors=(404, 409),
             tag=plural,
-        )
-        def on_post(self, call: Call, entity_id: str) -> None:
-            demand_existing(collection, entity_id)
-            lease = operations.begin(entity_id, call.body["operation"], call.body["holder"])
-            try:
-                # Whoever deletes an instance takes its lease: from here on it stays, if it is still there.
-                demand_existing(collection, entity_id)
-            except Problem:
-                operations.end(entity_id, lease.id, lease.token, failed=True)
-                raise
-            call.response.set_header("Location", f"{call.request.path.rstrip('/')}/{lease.id}")
-            call.answer(_running(lease), 201)
+        )(self.begin)
 
-    return VnfOperations()
+    def list_page(self, call: Call, entity_id: str) -> None:
+        """A page, oldest first."""
+        limit = call.query["limit"]
+        rows = self._operations.history(entity_id, after=call.query["marker"], limit=limit + 1)
+        if not rows:
+            self._collection.require_existing(entity_id)
+        marker = rows[limit - 1].token if len(rows) > limit else None
+        call.answer({"operations": [_document(r) for r in rows[:limit]], **next_page(call, marker)})
+
+    def begin(self, call: Call, entity_id: str) -> None:
+        """Take the operation lease."""
+        self._collection.require_existing(entity_id)
+        lease = self._operations.begin(entity_id, call.body["operation"], call.body["holder"])
+        try:
+            # A deletion takes the lease, too: an instance that exists now stays while the lease is held.
+            self._collection.require_existing(entity_id)
+        except Problem:
+            self._operations.end(entity_id, lease.id, lease.token, failed=True)
+            raise
+        call.response.set_header("Location", f"{call.request.path.rstrip('/')}/{lease.id}")
+        call.answer(_running(lease), 201)
 
 
-def operation_resource(collection: Collection, operations: Operations) -> object:
-    """``/v1/vnf_instances/{id}/operations/{operation_id}``."""
-    plural = collection.kind.plural
+class OperationItem:
+    """``/v1/vnf_instances/{id}/operations/{operation_id}``: one operation."""
 
-    class VnfOperation:
-        """One operation."""
-
-        @operation(
+    def __init__(self, collection: Collection, operations: Operations) -> None:
+        plural = collection.kind.plural
+        operate = Rule(f"{plural}:operate", WRITER)
+        self._operations = operations
+        self.on_get = operation(
             summary="Show an operation on a VNF instance",
             rule=Rule(f"{plural}:operations", READER),
             responses={200: Answer(OPERATION)},
             errors=(404,),
             tag=plural,
-        )
-        def on_get(self, call: Call, entity_id: str, operation_id: str) -> None:
-            call.answer(_document(_shown(operations, entity_id, operation_id)))
-
-        @operation(
-            summary="Say that an operation goes on",
-            description="Its time begins anew. 409: it was ended, or another took over; 412: that is not its token.",
-            rule=Rule(f"{plural}:operate", WRITER),
+        )(self.show)
+        self.on_put = operation(
+            summary="Send the heartbeat of an operation",
+            description="Its lease is extended. 409: it was ended, or another took over; 412: that is not its token.",
+            rule=operate,
             body=Body({JSON: _HEARTBEAT}, required=False),
             responses={200: Answer(OPERATION)},
             errors=(404, 409, 412),
             tag=plural,
-        )
-        def on_put(self, call: Call, entity_id: str, operation_id: str) -> None:
-            token = (call.body or {}).get("token")
-            try:
-                lease = operations.heartbeat(entity_id, operation_id, token)
-            except StaleToken as stale:
-                raise _refusal(operations, entity_id, operation_id, token, stale) from None
-            call.answer(_running(lease))
-
-        @operation(
+        )(self.heartbeat)
+        self.on_delete = operation(
             summary="End an operation on a VNF instance",
             description="To end it again in the same way changes nothing. 409: it was ended in another way, or another "
             "took over; 412: that is not its token.",
-            rule=Rule(f"{plural}:operate", WRITER),
+            rule=operate,
             query={
                 "state": {"enum": [COMPLETED, FAILED], "default": COMPLETED, "description": "How it ended."},
                 "token": _TOKEN,
@@ -162,18 +152,31 @@ def operation_resource(collection: Collection, operations: Operations) -> object
             responses={204: Answer(None, "The instance is free")},
             errors=(404, 409, 412),
             tag=plural,
-        )
-        def on_delete(self, call: Call, entity_id: str, operation_id: str) -> None:
-            token, state = call.query.get("token"), call.query["state"]
-            try:
-                operations.end(entity_id, operation_id, token, failed=state == FAILED)
-            except StaleToken as stale:
-                row = operations.show(entity_id, operation_id)
-                if row is None or row.state != state or token not in (None, row.token):
-                    raise _refusal(operations, entity_id, operation_id, token, stale) from None
-            call.nothing()
+        )(self.end)
 
-    return VnfOperation()
+    def show(self, call: Call, entity_id: str, operation_id: str) -> None:
+        """The operation, running or ended."""
+        call.answer(_document(_shown(self._operations, entity_id, operation_id)))
+
+    def heartbeat(self, call: Call, entity_id: str, operation_id: str) -> None:
+        """Extend the lease."""
+        token = (call.body or {}).get("token")
+        try:
+            lease = self._operations.heartbeat(entity_id, operation_id, token)
+        except StaleToken as stale:
+            raise _refusal(self._operations, entity_id, operation_id, token, stale) from None
+        call.answer(_running(lease))
+
+    def end(self, call: Call, entity_id: str, operation_id: str) -> None:
+        """Give the lease back."""
+        token, state = call.query.get("token"), call.query["state"]
+        try:
+            self._operations.end(entity_id, operation_id, token, failed=state == FAILED)
+        except StaleToken as stale:
+            row = self._operations.show(entity_id, operation_id)
+            if row is None or row.state != state or token not in (None, row.token):
+                raise _refusal(self._operations, entity_id, operation_id, token, stale) from None
+        call.nothing()
 
 
 def _shown(operations: Operations, entity_id: str, operation_id: str) -> OperationRow:

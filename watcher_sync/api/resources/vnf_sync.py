@@ -14,7 +14,7 @@ import msgspec
 from watcher_sync.api.core import schemas
 from watcher_sync.api.core.operation import Answer, Call, Rule, operation
 from watcher_sync.api.core.problems import Problem
-from watcher_sync.api.resources.entities import Collection, demand_existing
+from watcher_sync.api.resources.entities import Collection
 from watcher_sync.api.resources.writing import WRITER
 from watcher_sync.exceptions import SourceError
 from watcher_sync.model.vnf.evaluation import Result
@@ -83,17 +83,15 @@ REPORT: schemas.Schema = {
 }
 
 
-def sync_resource(collection: Collection, sync: SyncNow | None) -> object:
-    """``/v1/vnf_instances/{id}/sync``.
+class VnfSyncResource:
+    """``/v1/vnf_instances/{id}/sync``."""
 
-    :param sync: None: this process syncs nothing.
-    """
-    kind = collection.kind
-
-    class VnfSync:
-        """The sync of one instance."""
-
-        @operation(
+    def __init__(self, collection: Collection, sync: SyncNow | None) -> None:
+        """:param sync: None: this process syncs nothing."""
+        kind = collection.kind
+        self._collection = collection
+        self._sync = sync
+        self.on_post = operation(
             summary="Sync a VNF instance now",
             description="Reads the instance's cluster, compares, and writes what differs; nothing in the cluster is "
             "changed. While an operation holds the instance: 409, except for a dry run. 503: the cluster cannot be "
@@ -103,25 +101,26 @@ def sync_resource(collection: Collection, sync: SyncNow | None) -> object:
                 "dry_run": {
                     "type": "boolean",
                     "default": False,
-                    "description": "Tell what would be written, and write nothing.",
+                    "description": "Report what would be written, and write nothing.",
                 }
             },
             responses={200: Answer(REPORT, "What was found")},
             errors=(404, 409),
             tag=kind.plural,
-        )
-        def on_post(self, call: Call, entity_id: str) -> None:
-            demand_existing(collection, entity_id)
-            if sync is None:
-                raise Problem(503, "This server does not sync; it has no source for any cluster")
-            dry_run: bool = call.query["dry_run"]
-            try:
-                report = sync.run(entity_id, dry_run=dry_run)
-            except KeyError:
-                demand_existing(collection, entity_id)  # it may have been deleted meanwhile; else it is a bug
-                raise
-            except SourceError as exc:
-                raise Problem(503, f"{kind.name} {entity_id} cannot be synced now: {exc}") from None
-            call.answer({"vnf_instance_id": entity_id, "dry_run": dry_run, **msgspec.structs.asdict(report)})
+        )(self.sync)
 
-    return VnfSync()
+    def sync(self, call: Call, entity_id: str) -> None:
+        """Sync, and answer with the report."""
+        collection = self._collection
+        collection.require_existing(entity_id)
+        if self._sync is None:
+            raise Problem(503, "This server does not sync; it has no source for any cluster")
+        dry_run: bool = call.query["dry_run"]
+        try:
+            report = self._sync.run(entity_id, dry_run=dry_run)
+        except KeyError:
+            collection.require_existing(entity_id)  # it may have been deleted meanwhile; else it is a bug
+            raise
+        except SourceError as exc:
+            raise Problem(503, f"{collection.kind.name} {entity_id} cannot be synced now: {exc}") from None
+        call.answer({"vnf_instance_id": entity_id, "dry_run": dry_run, **msgspec.structs.asdict(report)})

@@ -97,52 +97,51 @@ def _files(folder: Traversable) -> Iterator[Traversable]:
             yield entry
 
 
-def page_resource(files: dict[str, Asset]) -> object:
-    """``/``."""
+class Page:
+    """``/``: the page for people."""
 
-    class Page:
+    def __init__(self, files: dict[str, Asset]) -> None:
+        self._index = files[INDEX]
+
+    @operation(
+        summary="Show the page for people",
+        rule=_RULE,
+        headers={"If-None-Match": schemas.ETAG},
+        responses={
+            200: Answer(schemas.STRING, "The page", headers=("ETag",), media_types=(MEDIA_TYPES["html"],)),
+            304: Answer(None, "It has the ETag still", headers=("ETag",)),
+        },
+        tag="page",
+    )
+    def on_get(self, call: Call) -> None:
         """The page."""
-
-        @operation(
-            summary="Show the page for people",
-            rule=_RULE,
-            headers={"If-None-Match": schemas.ETAG},
-            responses={
-                200: Answer(schemas.STRING, "The page", headers=("ETag",), media_types=(MEDIA_TYPES["html"],)),
-                304: Answer(None, "It is still what the ETag stands for", headers=("ETag",)),
-            },
-            tag="page",
-        )
-        def on_get(self, call: Call) -> None:
-            _send(call, files[INDEX])
-
-    return Page()
+        _send(call, self._index)
 
 
-def static_resource(files: dict[str, Asset]) -> object:
-    """``/static/{name}``."""
-    media_types = tuple(dict.fromkeys(MEDIA_TYPES.values()))
+class Static:
+    """``/static/{name}``: the files of the page."""
 
-    class Static:
-        """What the page is made of."""
+    def __init__(self, files: dict[str, Asset]) -> None:
+        self._files = files
 
-        @operation(
-            summary="Show a file of the page",
-            rule=_RULE,
-            headers={"If-None-Match": schemas.ETAG},
-            responses={
-                200: Answer(schemas.STRING, "The file", headers=("ETag",), media_types=media_types),
-                304: Answer(None, "It is still what the ETag stands for", headers=("ETag",)),
-            },
-            errors=(404,),
-            tag="page",
-        )
-        def on_get(self, call: Call, name: str) -> None:
-            if name not in files:
-                raise not_found(f"file {name}")
-            _send(call, files[name])
-
-    return Static()
+    @operation(
+        summary="Show a file of the page",
+        rule=_RULE,
+        headers={"If-None-Match": schemas.ETAG},
+        responses={
+            200: Answer(
+                schemas.STRING, "The file", headers=("ETag",), media_types=tuple(dict.fromkeys(MEDIA_TYPES.values()))
+            ),
+            304: Answer(None, "It has the ETag still", headers=("ETag",)),
+        },
+        errors=(404,),
+        tag="page",
+    )
+    def on_get(self, call: Call, name: str) -> None:
+        """The file of this name."""
+        if name not in self._files:
+            raise not_found(f"file {name}")
+        _send(call, self._files[name])
 
 
 def _send(call: Call, asset: Asset) -> None:

@@ -55,6 +55,7 @@ def test_the_order_of_the_fields_makes_no_difference(names: tuple[str, ...]) -> 
 TEXTS = st.text(max_size=6) | st.sampled_from(['"', "\\", '","uid":"x', "é", "\u2028", '\\","resourceVersion":"9'])
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.sampled_from([*NAMES, "generation"]), TEXTS), st.booleans(), st.booleans())
 def test_whatever_stands_in_the_fields_is_told_as_it_stands(
     metadata: dict[str, str], written: bool, spaced: bool

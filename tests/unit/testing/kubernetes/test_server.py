@@ -143,6 +143,7 @@ def test_nothing_of_a_stopped_server_listens_or_holds_a_connection() -> None:
     assert where.port
 
 
+@pytest.mark.slow
 def test_a_page_of_many_pods_is_quick_and_so_is_all_of_them(server: KubeServer, api: Client) -> None:
     """A hundred thousand behave likewise; so many take the suite too long."""
     server.load(bare_pods(10_000))

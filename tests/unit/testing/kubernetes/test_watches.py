@@ -11,6 +11,8 @@ from tests.unit.testing.kubernetes.conftest import PODS, Client
 from watcher_sync.testing.kubernetes import KubeServer
 from watcher_sync.testing.kubernetes.builders import deployment, pod
 
+pytestmark = pytest.mark.slow
+
 INITIAL = {
     "sendInitialEvents": "true",
     "resourceVersionMatch": "NotOlderThan",
