@@ -11,7 +11,7 @@ from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.kubernetes import VnfInstance
 from watcher_sync.model.model import Model, Snapshot, Written
 from watcher_sync.model.vnf import matching
-from watcher_sync.model.vnf.evaluation import observe
+from watcher_sync.model.vnf.evaluation import evaluate_inputs
 from watcher_sync.testing.ledger import Truth
 
 
@@ -36,10 +36,10 @@ def model_of(truth: Truth, *, observed: bool = True) -> Model:
 def _observed(snapshot: Snapshot, entity_id: str) -> Written:
     vnf = snapshot.get("vnf_instance", entity_id)
     assert isinstance(vnf, VnfInstance)
-    sights = {
-        name: matching.look(snapshot, cluster="edge", namespace=vnf.namespace or "", workload=vdu["workload"])
+    inputs = {
+        name: matching.read_vdu(snapshot, cluster="edge", namespace=vnf.namespace or "", workload=vdu["workload"])
         for name, vdu in (vnf.vdus or {}).items()
     }
     numbers = itertools.count()
-    values = observe(vnf, sights, new_id=lambda: f"vnfc-{next(numbers)}").values
+    values = evaluate_inputs(vnf, inputs, new_id=lambda: f"vnfc-{next(numbers)}").values
     return Written("vnf_instance", entity_id, msgspec.structs.replace(vnf, **values), vnf)

@@ -7,6 +7,7 @@ stderr. Its exit status is 2 for a :class:`ConfigError` and 1 for every other :c
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 
@@ -49,6 +50,17 @@ class HeadMoved(StorageError):
 
 class LeaseLost(StorageError):
     """Another engine of the group holds the lease now: nothing may be written any more."""
+
+
+class EntitiesLeased(StorageError):
+    """Operations hold entities that the commit would write: dispatch again without them.
+
+    :ivar leases: entity id -> its lease.
+    """
+
+    def __init__(self, leases: Mapping[str, Any]) -> None:
+        super().__init__(f"operations hold {', '.join(sorted(leases))}")
+        self.leases = leases
 
 
 class DatabaseUnavailable(StorageError):

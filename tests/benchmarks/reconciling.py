@@ -30,9 +30,9 @@ from watcher_sync.commit.cycle import Batch, CommitCycle
 from watcher_sync.events import Event
 from watcher_sync.model.changes import Upsert
 from watcher_sync.model.kubernetes import VnfInstance
+from watcher_sync.model.vnf.evaluation import evaluate
 from watcher_sync.reconcile.base import Report
 from watcher_sync.reconcile.kubernetes.reconciler import KubernetesReconciler
-from watcher_sync.reconcile.kubernetes.vnf_sync import judge
 from watcher_sync.testing.kubernetes import KubernetesServer
 from watcher_sync.testing.kubernetes.builders import deployment, owner_reference, replica_set
 
@@ -215,7 +215,7 @@ def _register(site: Installation, engine: CommitCycle, instances: int) -> None:
             for number in range(begin, min(begin + _LOT, instances)):
                 vnf = view.get("vnf_instance", f"v-{number}")
                 assert isinstance(vnf, VnfInstance)
-                facet = {"observed": judge(view, vnf).values}
+                facet = {"observed": evaluate(view, vnf).values}
                 cause = Event(id=f"s-{number}", type="vnf_instance.synced", source="edge")
                 cycle.write(cause, [Upsert("vnf_instance", vnf.id, cycle.next_version(), facet)])
         engine.follow()

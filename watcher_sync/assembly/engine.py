@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from oslo_config import cfg
 
-from watcher_sync.assembly.reconcile import background_services
+from watcher_sync.assembly.reconcile import background_services, make_evaluation
 from watcher_sync.assembly.sources import source_makers
 from watcher_sync.assembly.store import open_store
 from watcher_sync.conf import reconcile
@@ -42,4 +42,6 @@ def assemble(conf: cfg.ConfigOpts, more_sources: Mapping[str, MakeSource] | None
     makers = source_makers(conf, store) | dict(more_sources or {})
     reconcile.policies(conf, store.kinds)
     schema.check(store.database, store.tables)
-    return Engine(conf, store, dispatcher, make_lease(conf, store), makers, background_services(conf, dispatcher))
+    evaluation = make_evaluation(conf)
+    services = background_services(conf, dispatcher, evaluation)
+    return Engine(conf, store, dispatcher, make_lease(conf, store), makers, services, evaluation)

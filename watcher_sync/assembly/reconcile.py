@@ -8,43 +8,42 @@ from collections.abc import Callable
 from oslo_config import cfg
 
 from watcher_sync.commit.direct import DirectWriter
+from watcher_sync.commit.vnf_evaluation import VnfEvaluation
 from watcher_sync.conf.reconcile import HEAL, policies
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.engine.engine import Engine
 from watcher_sync.engine.services import BackgroundService
+from watcher_sync.handlers.vnf.handler import KIND
 from watcher_sync.model.view import View
 from watcher_sync.operations import Operations
 from watcher_sync.reconcile.base import Context, Reconciler
-from watcher_sync.reconcile.following import Follower
-from watcher_sync.reconcile.kubernetes.reconciler import cluster_sources
-from watcher_sync.reconcile.kubernetes.vnf_sync import KIND, VnfSync
 from watcher_sync.reconcile.notify import Notifications
 from watcher_sync.reconcile.plugins import load_reconcilers
 from watcher_sync.reconcile.scheduling import Reconciliation
+from watcher_sync.sources.kubernetes.source import cluster_targets
 from watcher_sync.storage.operation_leases import OperationLeases
 from watcher_sync.storage.reading import TableView
 from watcher_sync.storage.store import Store
 
 
-def background_services(conf: cfg.ConfigOpts, dispatcher: Dispatcher) -> list[Callable[[Engine], BackgroundService]]:
-    """Makers of the background services of an engine."""
-    found: list[Callable[[Engine], BackgroundService]] = [lambda engine: make_follower(conf, engine, dispatcher)]
+def background_services(
+    conf: cfg.ConfigOpts, dispatcher: Dispatcher, evaluation: VnfEvaluation
+) -> list[Callable[[Engine], BackgroundService]]:
+    """Makers of the background services of an engine: the evaluation of VNF instances, and reconciliation."""
+    found: list[Callable[[Engine], BackgroundService]] = [lambda _engine: evaluation]
     if conf.reconcile.enabled:
         found.append(lambda engine: make_reconciliation(conf, engine, dispatcher))
     return found
 
 
-def make_follower(conf: cfg.ConfigOpts, engine: Engine, dispatcher: Dispatcher) -> Follower:
-    """Who follows the pods of the VNF instances in the clusters of this engine's sources; of none, where the
-    policy is to observe what differs.
+def make_evaluation(conf: cfg.ConfigOpts) -> VnfEvaluation:
+    """The evaluation of the VNF instances in the clusters of this process's sources; of none, if the policy of
+    vnf_instance is to observe.
 
     :raises ConfigError: the configuration cannot work.
     """
-    context = make_context(conf, engine.store, dispatcher, engine.model.snapshot)
-    sync = VnfSync(context.writes, context.operations, notifications=context.notifications)
-    heal = policies(conf).get(KIND, HEAL) == HEAL
-    clusters = {source.cluster: source for source in cluster_sources(conf)} if heal else {}
-    return Follower(engine.model.snapshot, lambda: engine.model.generation, sync, clusters)
+    heals = policies(conf).get(KIND, HEAL) == HEAL
+    return VnfEvaluation(cluster_targets(conf) if heals else {}, notifications=Notifications(conf))
 
 
 def make_reconcilers(conf: cfg.ConfigOpts, store: Store, dispatcher: Dispatcher) -> list[Reconciler]:

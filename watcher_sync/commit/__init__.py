@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The commit cycle: one batch of events through dispatch, model and database transaction.
 
-``cycle``     Dispatches, commits and publishes one batch of events
-``direct``    The commit cycle of a process without a replica, inside one short transaction
-``last_seen`` Writes at intervals when entities were last seen
-``pipeline``  Dispatches each batch while the database writes the one before it
-``replay``    Commits recorded or quarantined events outside a running engine
-``stats``     Counts the outcomes of events and measures commits
+``cycle``           Dispatches, commits and publishes one batch of events
+``direct``          The commit cycle of a process without a replica, inside one short transaction
+``evaluation``      The interface of an evaluator, whose changes join the commit of a batch
+``last_seen``       Writes at intervals when entities were last seen
+``pipeline``        Dispatches each batch while the database writes the one before it
+``replay``          Commits recorded or quarantined events outside a running engine
+``stats``           Counts the outcomes of events and measures commits
+``vnf_evaluation``  Evaluates the VNF instances that a batch concerns, in the commit of the batch
 """

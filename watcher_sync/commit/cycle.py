@@ -26,14 +26,16 @@ from typing import Protocol
 import msgspec
 from oslo_log import log as logging
 
+from watcher_sync.commit.evaluation import Evaluated, Evaluator, NoEvaluation
 from watcher_sync.commit.stats import CommitStats
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
-from watcher_sync.exceptions import HeadMoved, InvalidEvent, JournalPurged, NotYet, RowRefused
+from watcher_sync.exceptions import EntitiesLeased, HeadMoved, InvalidEvent, JournalPurged, NotYet, RowRefused
 from watcher_sync.model.changes import Outcome
+from watcher_sync.model.kinds import Entity
 from watcher_sync.model.model import Model, Written
 from watcher_sync.model.reader import ModelReader
-from watcher_sync.model.transaction import Transaction
+from watcher_sync.model.transaction import Key, Transaction
 from watcher_sync.storage.commit_store import CommitStore
 from watcher_sync.storage.commits import Commit, Fence
 from watcher_sync.storage.parking import ParkedEvents
@@ -73,6 +75,7 @@ class Pending(msgspec.Struct, eq=False):
     batch: Batch
     work: Dispatched
     commit: Commit
+    evaluated: Evaluated
     began: float
     """When its dispatch began, by the cycle's monotonic clock."""
 
@@ -94,12 +97,15 @@ class BatchCommitter(abc.ABC):
         dispatcher: Dispatcher,
         *,
         tally: CommitStats | None = None,
+        evaluation: Evaluator | None = None,
         fence: Callable[[], Fence | None] = lambda: None,
         parked_time: Callable[[], float] = lambda: 3600.0,
         now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """:param fence: returns the lease to write under; called at every commit.
+        """:param evaluation: adds changes that follow from a batch to its commit; None: nothing is added.
+
+        :param fence: returns the lease to write under; called at every commit.
 
         :param parked_time: returns the seconds that an event waits for its entity; called when one is parked.
         """
@@ -107,6 +113,7 @@ class BatchCommitter(abc.ABC):
         self.model: CommittedModel = model
         self.dispatcher = dispatcher
         self.tally = tally or CommitStats()
+        self.evaluation: Evaluator = evaluation or NoEvaluation()
         self._fence = fence
         self._parked_time = parked_time
         self._now = now
@@ -126,7 +133,10 @@ class BatchCommitter(abc.ABC):
         began = self._monotonic()
         self._run(batch)
         self._unpark_ready()
-        self.observe(batch, began)
+        while self.evaluation.wants_own_commit():
+            self._run(Batch(events=()))
+        if batch.events:
+            self.observe(batch, began)
 
     def catch_up(self) -> None:
         """Move the model to the head of the journal, and commit the parked events that this makes ready.
@@ -191,6 +201,13 @@ class BatchCommitter(abc.ABC):
                     self.tally.conflicts += 1
                     self.follow()
                     continue
+                except EntitiesLeased as exc:
+                    self.evaluation.held(exc.leases)
+                    continue
+                except RowRefused as exc:
+                    if self.evaluation.refused(pending.evaluated, exc):
+                        continue
+                    raise
                 seconds = self._monotonic() - began
             self.publish(pending, seconds)
             return
@@ -200,9 +217,12 @@ class BatchCommitter(abc.ABC):
         batch: Batch,
         transaction: Transaction,
         dispatch: Callable[[Transaction, Sequence[Event]], Dispatched],
+        below: Evaluated | None = None,
     ) -> Pending:
         began = self._monotonic()
         work = dispatch(transaction, batch.events)
+        evaluated = self.evaluation.evaluate_into(transaction, below)
+        written = evaluated.written()
         commit = Commit(
             generation=transaction.base_generation,
             staged=transaction.staged(),
@@ -212,8 +232,9 @@ class BatchCommitter(abc.ABC):
             unparked=batch.unparked,
             released=batch.released,
             fence=self._fence(),
+            unleased={self.evaluation.kind: written} if written else {},
         )
-        return Pending(batch, work, commit, began)
+        return Pending(batch, work, commit, evaluated, began)
 
     # What a pipeline needs (watcher_sync.commit.pipeline)
 
@@ -224,7 +245,7 @@ class BatchCommitter(abc.ABC):
             and makes no parked event ready.
         """
         transaction = Transaction(self.model, on=on.work.transaction if on is not None else None, now=self._now)
-        return self._pending(batch, transaction, self._dispatch)
+        return self._pending(batch, transaction, self._dispatch, on.evaluated if on is not None else None)
 
     def publish(self, pending: Pending, seconds: float | None) -> None:
         """Move the model to the generation of a committed batch, and count its events.
@@ -238,6 +259,7 @@ class BatchCommitter(abc.ABC):
             self.tally.changes += len(pending.commit.staged)
             LOG.debug("Committed %d events as %d changes", len(pending.batch.events), len(pending.commit.staged))
         self.model.publish(work.transaction)
+        self.evaluation.published(pending.evaluated)
         self.tally.count(pending.batch.events, work.outcomes)
         for parked in work.parked:
             self._awaited[parked.kind, parked.entity_id] += 1
@@ -310,12 +332,17 @@ class CommitCycle(BatchCommitter):
 
         :raises DatabaseUnavailable: the database is unavailable.
         """
+        before: dict[Key, Entity | None] = {}
         try:
-            self._mark_appeared(self.store.catch_up(self.model))
+            self._mark_appeared(self.store.catch_up(self.model, before=before))
         except JournalPurged:
             LOG.info("The journal no longer reaches back to seq %d; loading the tables", self.model.generation)
             self.model.replace_with(self.store.load())
+            self.evaluation.reset()
             self._mark_all_appeared()
+        finally:
+            if before:
+                self.evaluation.followed(before, self.model)
 
     def read_parked(self) -> None:
         """Read which events are parked now; another engine may have parked some.

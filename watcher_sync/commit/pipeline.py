@@ -22,7 +22,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from watcher_sync.commit.cycle import Batch, CommitCycle, Pending
-from watcher_sync.exceptions import HeadMoved, StorageError
+from watcher_sync.exceptions import EntitiesLeased, HeadMoved, StorageError
 from watcher_sync.storage.commits import Prepared
 
 T = TypeVar("T")
@@ -115,6 +115,9 @@ class Pipeline(Generic[T]):
             seconds = step.future.result() if step.future is not None else None
         except HeadMoved:
             self._cycle.tally.conflicts += 1
+            raise
+        except EntitiesLeased as exc:
+            self._cycle.evaluation.held(exc.leases)
             raise
         self._cycle.publish(step.pending, seconds)
         self._cycle.observe(step.pending.batch, step.pending.began)

@@ -178,14 +178,14 @@ class Kubernetes:
 
 def _row(snapshot: Snapshot, vnf: VnfInstance, held_by: str) -> VnfRow:
     tables, levels = vnf.levels or {}, vnf.scale_level or {}
-    sights = (
-        matching.look(snapshot, cluster=vnf.cluster or "", namespace=vnf.namespace or "", workload=vdu["workload"])
+    inputs = (
+        matching.read_vdu(snapshot, cluster=vnf.cluster or "", namespace=vnf.namespace or "", workload=vdu["workload"])
         for vdu in (vnf.vdus or {}).values()
     )
     return VnfRow(
         name=vnf.name or vnf.id,
         state=vnf.state,
         levels=", ".join(f"{name} {levels.get(name, '-')}/{len(table) - 1}" for name, table in tables.items()),
-        pods=sum(len(sight.counted()) for sight in sights),
+        pods=sum(len(vdu.counted()) for vdu in inputs),
         held_by=held_by,
     )

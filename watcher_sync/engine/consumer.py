@@ -69,11 +69,16 @@ class ConsumeLoop:
     def step(self, *, timeout: float) -> bool:
         """Commit one batch, or a pipeline of batches under a backlog; False when there was none.
 
+        Without a batch, evaluate what is due.
+
         :param timeout: seconds to wait for the first event.
         """
         size, linger = self._conf.engine.batch_size, self._conf.engine.batch_linger
-        taken = self._intake.take(size, linger=linger, timeout=timeout)
+        due = self._cycle.evaluation.seconds_until_due()
+        taken = self._intake.take(size, linger=linger, timeout=min(timeout, due))
         if not taken:
+            if self._cycle.evaluation.seconds_until_due() <= 0:
+                self._commit(Batch(events=()))
             return False
         if self._has_backlog():
             self._run_pipelined(taken)

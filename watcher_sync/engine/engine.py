@@ -22,6 +22,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from watcher_sync.commit.cycle import CommitCycle
+from watcher_sync.commit.evaluation import Evaluator
 from watcher_sync.commit.last_seen import LastSeenWriter
 from watcher_sync.commit.stats import CommitStats
 from watcher_sync.dispatch import Dispatcher
@@ -60,10 +61,12 @@ class Engine:
         lease: EngineLease,
         sources: dict[str, MakeSource],
         services: Sequence[Callable[[Engine], BackgroundService]] = (),
+        evaluation: Evaluator | None = None,
     ) -> None:
         """:param sources: name -> maker of a driver instance, for each enabled source.
 
         :param services: makers of the background services, which run while this engine leads.
+        :param evaluation: evaluates the entities that a batch concerns; None: nothing is evaluated.
         """
         self.conf = conf
         self.store = store
@@ -77,6 +80,7 @@ class Engine:
         self._reporter: SourceReporter | None = None
         self._retention: RetentionWorker | None = None
         self._cycle: CommitCycle | None = None
+        self._evaluation = evaluation
         self._database_health = DatabaseHealth()
         self._leading = False
         self._shutdown = ShutdownState()
@@ -186,6 +190,7 @@ class Engine:
                     self.model,
                     self._dispatcher,
                     tally=self.stats,
+                    evaluation=self._evaluation,
                     fence=lambda: self.lease.fence,
                     parked_time=lambda: float(self.conf.engine.parked_ttl),
                 )

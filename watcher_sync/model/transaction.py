@@ -95,6 +95,11 @@ class Transaction:
         self._outdated: dict[Key, None] = {}
 
     @property
+    def below(self) -> ModelReader | Transaction:
+        """The state before the batch."""
+        return self._under
+
+    @property
     def head(self) -> int:
         """The journal seq that the model will be at when this is committed."""
         return self.base_generation + len(self._staged)
@@ -111,11 +116,21 @@ class Transaction:
 
     def by(self, kind: str, index: str, value: Any) -> Collection[Entity]:
         """The entities whose indexed field has this value, as the batch has them so far."""
-        return [entity for i in self.indexed_ids(kind, index, str(value)) if (entity := self.get(kind, i)) is not None]
+        staged, get = self._staged, self._under.get
+        found = []
+        for entity_id in self.indexed_ids(kind, index, str(value)):
+            own = staged.get((kind, entity_id))
+            entity = own.entity if own is not None else get(kind, entity_id)
+            if entity is not None:
+                found.append(entity)
+        return found
 
     def indexed_ids(self, kind: str, index: str, value: str) -> set[str]:
         """Ids by indexed value as the batch has them, not to be retained or changed. O(1), or O(number found)."""
-        return self.indexes.over(self._under.indexed_ids(kind, index, value), (kind, index), value)
+        ids, where = self._under.indexed_ids(kind, index, value), (kind, index)
+        if where not in self.indexes.joined and where not in self.indexes.left:
+            return ids
+        return self.indexes.over(ids, where, value)
 
     def published(self) -> None:
         """The transaction below is published: from now on this one is based on the model."""

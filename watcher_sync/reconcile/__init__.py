@@ -5,7 +5,6 @@
 ``breaker``      When something that fails is left alone, and for how long
 ``delete_guard`` How many deletions a listing asks us to believe. Pure
 ``drift``        Where the model and the live system differ. Pure functions
-``following``    VNF instances in step with the events: what pods and workloads do shows within a moment
 ``kubernetes``   The reconciler of Kubernetes clusters and of the VNF instances in them
 ``live_view``    What a cluster has, as a view: built of listings with the handlers' own eyes
 ``metrics``      The metrics of reconciliation. The label ``scope`` is a name from the configuration

@@ -15,10 +15,10 @@ from watcher_sync.model.kinds import Entity
 from watcher_sync.model.kubernetes import Pod, Workload
 from watcher_sync.model.view import View
 from watcher_sync.model.vnf.matching import top_of
-from watcher_sync.reconcile.drift import Found
+from watcher_sync.reconcile.drift import Divergence
 
 
-def losses(found: Iterable[Found], live: View) -> dict[str, int]:
+def losses(found: Iterable[Divergence], live: View) -> dict[str, int]:
     """kind -> entities that are gone and not replaced.
 
     :param live: what the listing has.

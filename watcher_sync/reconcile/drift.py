@@ -18,7 +18,7 @@ from watcher_sync.reconcile.live_view import LiveEntity
 from watcher_sync.storage.drifts import Difference
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class Divergence(msgspec.Struct, frozen=True, kw_only=True):
     """One entity that is not what it should be."""
 
     kind: str
@@ -34,7 +34,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the live system has it no more."""
         return self.live is None
 
-    def stands(self, view: View) -> bool:
+    def is_unwritten_since(self, view: View) -> bool:
         """Whether nobody has told of the entity since.
 
         What follows from other entities, such as a pod's workload, may have been written meanwhile, even by
@@ -68,7 +68,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
             )
 
 
-def compare(kind: str, model: Iterable[Entity], live: Mapping[str, LiveEntity]) -> Iterator[Found]:
+def compare(kind: str, model: Iterable[Entity], live: Mapping[str, LiveEntity]) -> Iterator[Divergence]:
     """The entities of one kind that differ.
 
     :param model: all that the model has in the scope of the listing.
@@ -80,13 +80,13 @@ def compare(kind: str, model: Iterable[Entity], live: Mapping[str, LiveEntity]) 
         if found.event is None:
             continue
         if entity is None:
-            yield Found(kind=kind, id=entity_id, model=None, live=found)
+            yield Divergence(kind=kind, id=entity_id, model=None, live=found)
             continue
         fields = [name for name, value in found.fields.items() if getattr(entity, name) != value]
         if fields:
-            yield Found(kind=kind, id=entity_id, model=entity, live=found, fields=fields)
+            yield Divergence(kind=kind, id=entity_id, model=entity, live=found, fields=fields)
     for entity in known.values():
-        yield Found(kind=kind, id=entity.id, model=entity, live=None)
+        yield Divergence(kind=kind, id=entity.id, model=entity, live=None)
 
 
 def told_of(entity: Entity | None) -> Version | None:

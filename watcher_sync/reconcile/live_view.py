@@ -35,7 +35,7 @@ class LiveEntity(msgspec.Struct, frozen=True, gc=False):
     """What tells it; None where the model has the same."""
 
 
-class Live:
+class LiveView:
     """See the module. It implements :class:`~watcher_sync.model.view.View`."""
 
     def __init__(

@@ -25,11 +25,11 @@ from watcher_sync.exceptions import InvalidEvent, RowRefused
 from watcher_sync.model.changes import NEVER, Change, Delete, Outcome, Seen, Version
 from watcher_sync.model.kinds import Kinds
 from watcher_sync.model.view import View
-from watcher_sync.reconcile.drift import Found
+from watcher_sync.reconcile.drift import Divergence
 
 LOG = logging.getLogger(__name__)
 
-_LOT: Final = 200
+_MAX_ENTITIES: Final = 200
 """Entities of one transaction; the head of the journal is held as long."""
 
 FIRST: Final = Version(f"{0:017d}.{0:012d}~{1:09d}")
@@ -55,7 +55,7 @@ class Healer:
         self._dispatcher = dispatcher
         self._kinds = kinds
 
-    def heal(self, found: Sequence[tuple[Found, Event]]) -> tuple[int, int]:
+    def heal(self, found: Sequence[tuple[Divergence, Event]]) -> tuple[int, int]:
         """Make the model say what the live system does.
 
         :param found: (what, the event that tells it, or its deletion).
@@ -63,15 +63,15 @@ class Healer:
         :raises DatabaseUnavailable: when the database is away; whole lots are written before.
         """
         written = deleted = 0
-        for begin in range(0, len(found), _LOT):
-            lot = found[begin : begin + _LOT]
+        for begin in range(0, len(found), _MAX_ENTITIES):
+            lot = found[begin : begin + _MAX_ENTITIES]
             for (what, _), outcome in zip(lot, self._heal_lot(lot), strict=True):
                 if outcome is Outcome.APPLIED:
                     written += not what.gone
                     deleted += what.gone
         return written, deleted
 
-    def _heal_lot(self, lot: Sequence[tuple[Found, Event]]) -> list[Outcome]:
+    def _heal_lot(self, lot: Sequence[tuple[Divergence, Event]]) -> list[Outcome]:
         try:
             with self._writes.begin() as cycle:
                 return cycle.write_all([self._write(what, event) for what, event in lot])
@@ -82,7 +82,7 @@ class Healer:
             middle = len(lot) // 2
             return [*self._heal_lot(lot[:middle]), *self._heal_lot(lot[middle:])]
 
-    def _write(self, what: Found, event: Event) -> tuple[Event, Callable[[View], Iterable[Change]]]:
+    def _write(self, what: Divergence, event: Event) -> tuple[Event, Callable[[View], Iterable[Change]]]:
         entry = self._dispatcher.find(event.type)
         assert entry is not None
         assert entry.call is not None
@@ -92,8 +92,8 @@ class Healer:
         )
         return cause, lambda view: self._changes(what, event, call, view)
 
-    def _changes(self, what: Found, event: Event, call: HandlerMethod, view: View) -> Iterator[Change]:
-        if not what.stands(view):
+    def _changes(self, what: Divergence, event: Event, call: HandlerMethod, view: View) -> Iterator[Change]:
+        if not what.is_unwritten_since(view):
             return
         for change in call(msgspec.structs.replace(event, sequence=_LATEST), view) or ():
             yield self._dated(change, view)

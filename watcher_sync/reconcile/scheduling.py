@@ -28,7 +28,7 @@ from prometheus_client.metrics_core import Metric
 
 from watcher_sync.reconcile import metrics
 from watcher_sync.reconcile.base import Reconciler, Report
-from watcher_sync.reconcile.scope import Scope, ScopeState
+from watcher_sync.reconcile.scope import ScheduledScope, ScopeState
 
 LOG = logging.getLogger(__name__)
 
@@ -59,8 +59,8 @@ class Reconciliation:
         self._clock = clock
         self._now = now
         self._share = share
-        self._scopes: dict[tuple[str, str], Scope] = {}
-        self._speechless: set[str] = set()
+        self._scopes: dict[tuple[str, str], ScheduledScope] = {}
+        self._failing: set[str] = set()
         """Reconcilers that could not name their scopes when they were last asked."""
         self._worker: periodics.PeriodicWorker | None = None
         self._looking: threading.Thread | None = None
@@ -111,7 +111,7 @@ class Reconciliation:
         :param scope: only scopes of this name; None: all.
         :returns: ``reconciler/scope`` of each; none while the engine does not lead.
         """
-        self._meet()
+        self._refresh_scopes()
         with self._lock:
             if not self._started:
                 return []
@@ -136,12 +136,12 @@ class Reconciliation:
 
     def look(self) -> None:
         """Begin what is due."""
-        self._meet()
+        self._refresh_scopes()
         with self._lock:
             for scope in self._scopes.values():
                 self._look_at(scope)
 
-    def _look_at(self, scope: Scope) -> None:
+    def _look_at(self, scope: ScheduledScope) -> None:
         scope.check_deadline()
         if not self._started or not scope.is_to_begin():
             return
@@ -152,7 +152,7 @@ class Reconciliation:
         except RuntimeError as exc:  # no more threads
             scope.end(exc)
 
-    def _run(self, scope: Scope) -> None:
+    def _run(self, scope: ScheduledScope) -> None:
         """One run, in a thread of its own."""
         with self._lock:
             deadline = scope.deadline
@@ -166,22 +166,22 @@ class Reconciliation:
         with self._lock:
             scope.end(result)
 
-    def _meet(self) -> None:
-        """Take up the scopes that are new, and forget those that are no more and do not run."""
+    def _refresh_scopes(self) -> None:
+        """Add the scopes that are new, and forget those that a reconciler names no more and that do not run."""
         named: dict[tuple[str, str], Reconciler] = {}
         kept: set[str] = set()
         for reconciler in self._reconcilers:
             try:
                 named |= {(reconciler.name, scope): reconciler for scope in reconciler.scopes()}
-            except Exception as exc:  # the supervised edge: what it named before stands
+            except Exception as exc:  # the supervised edge: what it named before stays
                 kept.add(reconciler.name)
-                if reconciler.name not in self._speechless:
+                if reconciler.name not in self._failing:
                     LOG.exception("The reconciler %s cannot name its scopes: %s", reconciler.name, exc)
-        self._speechless = kept
+        self._failing = kept
         with self._lock:
             for key, reconciler in named.items():
                 if key not in self._scopes:
-                    self._scopes[key] = Scope(
+                    self._scopes[key] = ScheduledScope(
                         reconciler, key[1], self._conf, clock=self._clock, now=self._now, share=self._share
                     )
             for key, scope in list(self._scopes.items()):

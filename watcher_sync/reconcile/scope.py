@@ -60,7 +60,7 @@ class ScopeState(msgspec.Struct, frozen=True, kw_only=True):
     seconds: Distribution
 
 
-class Scope:
+class ScheduledScope:
     """One scope of one reconciler."""
 
     def __init__(

@@ -44,6 +44,8 @@ class Commit(msgspec.Struct, kw_only=True):
     released: Sequence[int] = ()
     """Ids of quarantined events that this commit contains."""
     fence: Fence | None = None
+    unleased: Mapping[str, Collection[str]] = {}
+    """Kind -> ids of entities that no operation may hold at the commit."""
 
     def is_empty(self) -> bool:
         """Whether there is nothing to write."""

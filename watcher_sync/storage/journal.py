@@ -16,8 +16,9 @@ import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.exceptions import JournalPurged
-from watcher_sync.model.kinds import Kind
+from watcher_sync.model.kinds import Entity, Kind
 from watcher_sync.model.model import Model, Tombstone, Written
+from watcher_sync.model.transaction import Key
 from watcher_sync.storage.tables import Tables
 from watcher_sync.storage.types import json_text
 
@@ -111,10 +112,11 @@ def versions_of(kind: Kind, document: dict[str, str]) -> tuple[Any, ...]:
     return tuple(shared.setdefault(v, v) if (v := document.get(facet)) else "" for facet in kind.facets)
 
 
-def follow(model: Model, rows: Sequence[JournalRow]) -> list[Written]:
+def follow(model: Model, rows: Sequence[JournalRow], before: dict[Key, Entity | None] | None = None) -> list[Written]:
     """Move a replica forward by journal rows that another writer committed.
 
     :param rows: gapless, the first one directly after the model's generation.
+    :param before: gets key -> the entity before, of all that is written.
     :returns: what was written.
     :raises JournalPurged: when the rows do not join the model's generation.
     """
@@ -142,5 +144,8 @@ def follow(model: Model, rows: Sequence[JournalRow]) -> list[Written]:
             entity = msgspec.structs.replace(old, seq=row.seq, versions=versions, **values)
         latest[key] = Written(row.kind, row.entity_id, entity, None)
     written = list(latest.values())
+    if before is not None:
+        for key in latest:
+            before.setdefault(key, model.get(*key))
     model.write(written, rows[-1].seq)
     return written

@@ -278,6 +278,23 @@ class OperationLeases:
                 yield connection
 
 
+def lock_leases(
+    connection: sa.Connection, tables: Tables, kind: str, entity_ids: Collection[str]
+) -> dict[str, LeaseRow]:
+    """The running leases of these entities; nobody takes a free one until the connection's transaction ends.
+
+    A lease row is read with a shared lock, and SQLite locks the whole database anyway. On PostgreSQL an entity that
+    never had a lease has no row to lock: its first lease may begin while this transaction ends.
+
+    :param connection: in the transaction that writes the entities.
+    """
+    t = tables.operation_leases
+    query = sa.select(t, now(connection.dialect).label("now")).where(t.c.kind == kind, t.c.entity_id.in_(entity_ids))
+    rows = connection.execute(query.with_for_update(read=True)).all()
+    leases = [_lease(row) for row in rows if row._mapping["id"]]
+    return {lease.entity_id: lease for lease in leases if lease.remaining > 0}
+
+
 def _lease(row: sa.Row[tuple[object, ...]]) -> LeaseRow:
     values = dict(row._mapping)
     moment = values.pop("now")

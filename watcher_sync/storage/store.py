@@ -24,15 +24,17 @@ from concurrent.futures import Future
 
 import sqlalchemy as sa
 
-from watcher_sync.exceptions import DatabaseUnavailable, HeadMoved, LeaseLost, StorageError
-from watcher_sync.model.kinds import Kinds
+from watcher_sync.exceptions import DatabaseUnavailable, EntitiesLeased, HeadMoved, LeaseLost, StorageError
+from watcher_sync.model.kinds import Entity, Kinds
 from watcher_sync.model.model import Model, Written
+from watcher_sync.model.transaction import Key
 from watcher_sync.storage import journal
 from watcher_sync.storage.background import run_in_background
 from watcher_sync.storage.commits import Commit, CommitWriter, Prepared
 from watcher_sync.storage.database import translated
 from watcher_sync.storage.last_seen import read_last_seen, write_last_seen
 from watcher_sync.storage.loading import load_rows
+from watcher_sync.storage.operation_leases import lock_leases
 from watcher_sync.storage.tables import Tables
 
 _IDLE_TRANSACTION_SECONDS = 4
@@ -68,9 +70,12 @@ class Store:
         with translated(), self._snapshot() as connection:
             return load_rows(connection, self.tables, self.kinds)
 
-    def catch_up(self, model: Model, *, chunk: int = 5000) -> list[Written]:
+    def catch_up(
+        self, model: Model, *, chunk: int = 5000, before: dict[Key, Entity | None] | None = None
+    ) -> list[Written]:
         """Read what other writers committed into the replica.
 
+        :param before: gets key -> the entity before, of all that is written.
         :returns: what changed in the replica, empty when it was at the head.
         :raises JournalPurged: when the journal does not reach back that far.
         :raises DatabaseUnavailable: when the database cannot be read.
@@ -78,7 +83,7 @@ class Store:
         changed: list[Written] = []
         with translated(), self.database.connect() as connection:
             while rows := journal.read_since(connection, self.tables, model.generation, chunk):
-                changed += journal.follow(model, rows)
+                changed += journal.follow(model, rows, before)
         return changed
 
     def cursors(self) -> dict[str, str]:
@@ -92,6 +97,7 @@ class Store:
 
         :raises HeadMoved: another writer committed first; nothing was written.
         :raises LeaseLost: the fence is no longer valid; nothing was written.
+        :raises EntitiesLeased: an operation holds one of the commit's ``unleased``; nothing was written.
         :raises RowRefused: a value can never be written; nothing was.
         :raises DatabaseUnavailable: the database is unavailable. Whether it committed is unknown; the
             caller catches up before it tries again, so that it is seen if it did.
@@ -184,7 +190,7 @@ class Store:
                     transaction.rollback()
                     raise
                 return transaction
-        except (HeadMoved, LeaseLost):
+        except (HeadMoved, LeaseLost, EntitiesLeased):
             raise
         except StorageError:
             self.close()
@@ -231,6 +237,10 @@ class Store:
         """
         if prepared.swap is not None and prepared.swap.run(connection) != 1:
             self._explain(connection, prepared.commit)
+        for kind, ids in prepared.commit.unleased.items():
+            # The head is locked by now, so this reads every lease that another writer of the journal released.
+            if leases := lock_leases(connection, self.tables, kind, ids):
+                raise EntitiesLeased(leases)
         for statement in prepared.statements:
             statement.run(connection)
 

@@ -9,8 +9,12 @@ import time
 import pytest
 
 from tests.functional.storage.conftest import opened
-from watcher_sync.exceptions import OperationRunning, StaleToken
+from tests.simulated import told
+from watcher_sync.exceptions import EntitiesLeased, OperationRunning, StaleToken
+from watcher_sync.model.changes import Upsert
+from watcher_sync.model.transaction import Transaction
 from watcher_sync.operations import Operations
+from watcher_sync.storage.commits import Commit
 from watcher_sync.storage.operation_leases import OperationLeases
 
 
@@ -193,3 +197,47 @@ def test_while_a_writer_holds_its_lease_in_its_transaction_nobody_takes_it_over(
         assert not result
     thread.join(30)
     assert [r.token for r in result] == [lease.token + 1]
+
+
+def unleased_commit(store, *ids):
+    """A commit that writes one instance, and needs these to be free."""
+    model = store.load()
+    transaction = Transaction(model)
+    upsert = Upsert("vnf_instance", "a", f"{model.generation + 1:04}", {"registration": {"name": "x"}})
+    transaction.apply(told(1), [upsert])
+    return Commit(generation=model.generation, staged=transaction.staged(), unleased={"vnf_instance": ids})
+
+
+def test_a_commit_that_needs_free_instances_writes_nothing_while_an_operation_holds_one(store):
+    leases = operations(store)
+    given_back = leases.begin("b", "SCALE", "earlier")
+    leases.end("b", given_back.id)
+    lease = leases.begin("a", "SCALE", "tacker")
+    with pytest.raises(EntitiesLeased) as held:
+        store.commit(unleased_commit(store, "a", "b", "c"))
+    assert {i: row.holder for i, row in held.value.leases.items()} == {"a": "tacker"}
+    assert store.load().generation == 0
+    leases.end("a", lease.id)
+    store.commit(unleased_commit(store, "a", "b", "c"))
+    assert store.load().generation == 1
+
+
+def test_a_lease_that_has_expired_holds_no_commit_up(store):
+    operations(store, seconds=0.05).begin("a", "SCALE", "dead")
+    expired(operations(store), "a")
+    store.commit(unleased_commit(store, "a"))
+    assert store.load().generation == 1
+
+
+def test_nobody_takes_a_free_lease_between_the_check_and_the_end_of_the_commit(store, takers):
+    lease = takers[0].begin("a", "SCALE", "first")
+    takers[0].end("a", lease.id)
+    transaction = store._run(store.prepare(unleased_commit(store, "a")))
+    taken = []
+    thread = threading.Thread(target=lambda: taken.append(takers[1].begin("a", "SCALE", "tacker")), daemon=True)
+    thread.start()
+    thread.join(0.3)
+    assert taken == []
+    store._end(transaction)
+    thread.join(20)
+    assert [one.holder for one in taken] == ["tacker"]

@@ -16,7 +16,7 @@ import pytest
 
 from tests.clusters import Installation, one_vdu
 from watcher_sync.exceptions import ReconcileError
-from watcher_sync.sources.kubernetes.source import KubernetesSource
+from watcher_sync.sources.kubernetes.target import ClusterTarget
 from watcher_sync.testing.kubernetes import KubernetesServer
 from watcher_sync.testing.kubernetes.builders import deployment
 from watcher_sync.testing.kubernetes.faults import Hang
@@ -75,14 +75,14 @@ def test_the_cluster_is_read_outside_of_the_lease(
     site: Installation, server: KubernetesServer, monkeypatch: pytest.MonkeyPatch
 ):
     site.register("v1", one_vdu())
-    list_objects, leases = KubernetesSource.list_objects, []
+    list_objects, leases = ClusterTarget.list_objects, []
 
     def watched(*args: Any, **more: Any) -> Iterator[Any]:
         for part in list_objects(*args, **more):
             leases.append(site.operations.running("v1"))
             yield part
 
-    monkeypatch.setattr(KubernetesSource, "list_objects", watched)
+    monkeypatch.setattr(ClusterTarget, "list_objects", watched)
     site.reconciler().sync_now("v1", dry_run=False)
     site.reconcile()
     assert set(leases) == {None}

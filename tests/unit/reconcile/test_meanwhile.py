@@ -12,12 +12,13 @@ import msgspec
 import pytest
 
 from tests.clusters import Installation, one_vdu, truth
+from watcher_sync.assembly.reconcile import make_evaluation
+from watcher_sync.commit.cycle import Batch, CommitCycle
 from watcher_sync.events import Event
 from watcher_sync.exceptions import RowRefused, StaleToken
-from watcher_sync.reconcile.following import Follower
-from watcher_sync.reconcile.kubernetes.reconciler import KubernetesReconciler, cluster_sources
+from watcher_sync.reconcile.kubernetes.reconciler import KubernetesReconciler
 from watcher_sync.reconcile.kubernetes.vnf_sync import VnfSync
-from watcher_sync.sources.kubernetes.source import KubernetesSource
+from watcher_sync.sources.kubernetes.target import ClusterTarget
 from watcher_sync.storage.reading import TableView
 from watcher_sync.testing.kubernetes import KubernetesServer
 from watcher_sync.testing.kubernetes.builders import deployment
@@ -45,14 +46,14 @@ def site(server: KubernetesServer, tmp_path: Path) -> Iterator[Installation]:
 @pytest.fixture
 def after_listing(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]], None]:
     """Have something happen between the listing and whatever is made of it."""
-    list_objects = KubernetesSource.list_objects
+    list_objects = ClusterTarget.list_objects
 
     def arrange(happen: Callable[[], None]) -> None:
         def listed(*args: Any, **more: Any) -> Iterator[Any]:
             yield from list_objects(*args, **more)
             happen()
 
-        monkeypatch.setattr(KubernetesSource, "list_objects", listed)
+        monkeypatch.setattr(ClusterTarget, "list_objects", listed)
 
     return arrange
 
@@ -126,13 +127,11 @@ def test_a_sync_that_is_asked_for_deletes_no_pod_that_is_told_after_the_listing(
     assert site.vnf("v1").scale_level == {"vdu1_aspect": 1}
 
 
-def followed(site: Installation, server: KubernetesServer) -> Follower:
-    """What keeps VNF instances in step with the events, as of now."""
-    model = site.store.load()
-    context = site.context()
-    sync = VnfSync(context.writes, context.operations)
-    sources = {source.cluster: source for source in cluster_sources(site.conf)}
-    return Follower(model.snapshot, lambda: model.generation, sync, sources)
+def evaluate_all(site: Installation) -> None:
+    """What an engine does with the VNF instances when it begins to lead."""
+    evaluation = make_evaluation(site.conf)
+    evaluation.start()
+    CommitCycle(site.store, site.store.load(), site.dispatcher, evaluation=evaluation).run(Batch(events=()))
 
 
 def synced(site: Installation) -> None:
@@ -158,9 +157,9 @@ def test_an_instance_that_events_bring_in_step_meanwhile_is_no_drift(
     watch = Watch(site, server)
     watch.tell()
     synced(site)
-    followed(site, server).look()
+    evaluate_all(site)
     site.reconcile()
-    followed(site, server).look()
+    evaluate_all(site)
     assert site.reconcile().differences == ()
 
     def scale_and_tell(replicas: int) -> None:
@@ -168,21 +167,21 @@ def test_an_instance_that_events_bring_in_step_meanwhile_is_no_drift(
         server.cluster.settle()
         watch.tell()
 
-    # It is in the tables and in the listing, and the follower has not looked yet.
+    # It is in the tables and in the listing, and no engine has evaluated it yet.
     scale_and_tell(2)
 
     def looked(_seconds: float) -> None:
-        followed(site, server).look()
+        evaluate_all(site)
 
     reconciler = site.reconciler(looked) if replica else over_the_tables(site, looked)
     report = reconciler.run("edge", deadline=time.monotonic() + 20)
     assert [d for d in report.differences if d.kind == "vnf_instance"] == []
     assert site.vnf("v1").scale_level == {"vdu1_aspect": 1}
 
-    # It comes after the listing, and the follower is done before anything is made of that.
+    # It comes after the listing, and the engine has evaluated it before anything is made of that.
     def meanwhile() -> None:
         scale_and_tell(3)
-        followed(site, server).look()
+        evaluate_all(site)
 
     after_listing(meanwhile)
     reconciler = site.reconciler() if replica else over_the_tables(site)

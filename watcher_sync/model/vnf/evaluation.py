@@ -13,15 +13,17 @@ from __future__ import annotations
 
 import collections
 import enum
-from collections.abc import Callable, Mapping
-from typing import Any
+import uuid
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Final
 
 import msgspec
 
 from watcher_sync.model.kubernetes import Pod, VnfInstance
+from watcher_sync.model.view import View
 from watcher_sync.model.vnf import vnfcs
 from watcher_sync.model.vnf.levels import level_of, nearest_lower
-from watcher_sync.model.vnf.matching import Sight, counts, is_settling
+from watcher_sync.model.vnf.matching import VduInput, is_settling, read_vdu
 
 
 class Result(enum.StrEnum):
@@ -52,13 +54,25 @@ _UNDECIDED = (Result.UNKNOWN, Result.UNRESOLVED, Result.SETTLING)
 """With one of these among its VDUs, an aspect's level waits."""
 
 
+REQUIRED_KINDS: Final = {
+    "Pod": {"Pod"},
+    "Deployment": {"Pod", "ReplicaSet", "Deployment"},
+    "ReplicaSet": {"Pod", "ReplicaSet"},
+    "StatefulSet": {"Pod", "StatefulSet"},
+    "DaemonSet": {"Pod", "DaemonSet"},
+}
+"""Kind of a VDU's workload -> kinds of objects that its evaluation needs."""
+
+
 class Observation(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome for one instance."""
 
     values: Mapping[str, Any]
     """Fields of the facet ``observed``, but for ``observed_at``."""
+    changes: Mapping[str, Any]
+    """Those of them that differ from what the instance has."""
     changed: bool
-    """Whether any of them differs from what the instance has."""
+    """Whether there are any."""
     results: Mapping[str, Result]
     pods: tuple[vnfcs.PodChange, ...]
     """Which entries got another pod, came or went."""
@@ -77,19 +91,44 @@ class _Vdu(msgspec.Struct, kw_only=True):
     report: dict[str, Any]
 
 
-def observe(vnf: VnfInstance, sights: Mapping[str, Sight | None], *, new_id: Callable[[], str]) -> Observation:
-    """Compare an instance with what was seen of it.
+def new_uuid() -> str:
+    """Return a random id."""
+    return str(uuid.uuid4())
 
-    :param sights: VDU -> what was seen; None or left out: a listing that it needs failed.
+
+def evaluate(
+    view: View, vnf: VnfInstance, unknown: Collection[str] = (), *, new_id: Callable[[], str] = new_uuid
+) -> Observation:
+    """Compare an instance with the workloads and pods of a view.
+
+    :param unknown: kinds of objects that are not followed, or whose listing is incomplete.
+    :param new_id: makes the ids of new entries of vnfcResourceInfo.
+    """
+    cluster, namespace = vnf.cluster or "", vnf.namespace or ""
+    inputs: dict[str, VduInput | None] = {}
+    for name, vdu in (vnf.vdus or {}).items():
+        workload = vdu["workload"]
+        if REQUIRED_KINDS[workload["kind"]].isdisjoint(unknown):
+            inputs[name] = read_vdu(view, cluster=cluster, namespace=namespace, workload=workload)
+    return evaluate_inputs(vnf, inputs, new_id=new_id)
+
+
+def evaluate_inputs(
+    vnf: VnfInstance, inputs: Mapping[str, VduInput | None], *, new_id: Callable[[], str]
+) -> Observation:
+    """Compare an instance with the inputs of its VDUs.
+
+    :param inputs: VDU -> its workload and pods; None or left out: a listing that it needs is incomplete.
     :param new_id: makes a uuid as text.
     """
     registered: Mapping[str, Any] = vnf.vdus or {}
-    vdus = {name: _vdu(vnf, name, sights.get(name), new_id) for name in registered}
+    vdus = {name: _vdu(vnf, name, inputs.get(name), new_id) for name in registered}
     levels, nearest = _levels(vnf, vdus)
     _check_fixed_size(vnf, vdus)
     resources = [v for vdu in vdus.values() for v in vdu.new]
     results = {name: _said(vnf, name, vdu, levels) for name, vdu in vdus.items()}
-    worst = min((vdu.result for vdu in vdus.values()), key=_WORST_FIRST.index, default=Result.UNKNOWN)
+    waiting = [v["info"] for v in vnf.vacant or [] if "info" in v]
+    worst = min([vdu.result for vdu in vdus.values()], key=_WORST_FIRST.index, default=Result.UNKNOWN)
     values = {
         "state": worst.value,
         "scale_level": levels,
@@ -97,32 +136,40 @@ def observe(vnf: VnfInstance, sights: Mapping[str, Sight | None], *, new_id: Cal
         "observed": _known(vnf, vdus),
         "vdu_results": {name: {"result": vdu.result.value, **vdu.report} for name, vdu in vdus.items()},
         "vnfc_resource_info": resources,
-        "vnfc_info": vnfcs.information(resources, _information(vnf)),
+        "vnfc_info": vnfcs.information(resources, [*waiting, *(vnf.vnfc_info or [])]),
         "vacant": [v for vdu in vdus.values() for v in vdu.vacant],
     }
+    changes = {name: value for name, value in values.items() if getattr(vnf, name) != value}
     return Observation(
         values=values,
-        changed=any(getattr(vnf, name) != value for name, value in values.items()),
+        changes=changes,
+        changed=bool(changes),
         results=results,
-        pods=tuple(change for name, vdu in vdus.items() for change in _changes(name, vdu)),
+        pods=tuple(
+            [change for name, vdu in vdus.items() for change in vnfcs.changes(name, vdu.old, vdu.was_vacant, vdu.new)]
+        ),
     )
 
 
-def _vdu(vnf: VnfInstance, name: str, sight: Sight | None, new_id: Callable[[], str]) -> _Vdu:
+def _vdu(vnf: VnfInstance, name: str, vdu_input: VduInput | None, new_id: Callable[[], str]) -> _Vdu:
     registered: Mapping[str, Any] = (vnf.vdus or {})[name]
     old = [v for v in vnf.vnfc_resource_info or [] if v["vduId"] == name]
     vacant = [v for v in vnf.vacant or [] if v["vduId"] == name]
-    if sight is None:
+    if vdu_input is None:
         report = {"detail": "the listing failed"}
         return _Vdu(
             result=Result.UNKNOWN, old=old, new=old, was_vacant=vacant, vacant=vacant, number=None, report=report
         )
-    pods = sight.counted()
-    settling = is_settling(sight)
+    pods = vdu_input.counted()
+    settling = is_settling(vdu_input)
     every = [*old, *vacant]
-    pairs = vnfcs.pair(every, pods, place=vnfcs.place_of(sight), limit=sight.wanted if settling else None)
-    new = [vnfcs.entry(vnfc, pod, vdu=name, vnfd_id=vnf.vnfd_id, sight=sight, new_id=new_id) for vnfc, pod in pairs]
-    waiting = vnfcs.vacated(every, new, sight.wanted, vnf.vnfc_info or [])
+    place = vnfcs.place_of(vdu_input)
+    pairs = vnfcs.pair(every, pods, place=place, limit=vdu_input.wanted if settling else None)
+    new = [
+        vnfcs.entry(vnfc, pod, vdu=name, vnfd_id=vnf.vnfd_id, kind=vdu_input.kind, place=place, new_id=new_id)
+        for vnfc, pod in pairs
+    ]
+    waiting = vnfcs.vacated(every, new, vdu_input.wanted, vnf.vnfc_info or [])
     vdu = _Vdu(
         result=Result.SYNCED,
         old=old,
@@ -130,11 +177,11 @@ def _vdu(vnf: VnfInstance, name: str, sight: Sight | None, new_id: Callable[[], 
         was_vacant=vacant,
         vacant=waiting,
         number=len(pods),
-        report=_report(sight),
+        report=_report(vdu_input, pods),
     )
-    if not sight.resolved:
+    if not vdu_input.resolved:
         vdu.result = Result.UNRESOLVED
-        vdu.report["detail"] = f"there is no {sight.kind} {sight.name}"
+        vdu.report["detail"] = f"there is no {vdu_input.kind} {vdu_input.name}"
     elif settling:
         vdu.result = Result.SETTLING
         vdu.report["detail"] = "its controller is at work"
@@ -152,7 +199,7 @@ def _levels(vnf: VnfInstance, vdus: Mapping[str, _Vdu]) -> tuple[dict[str, Any],
     levels = {name: level for name, level in levels.items() if name in table and level < len(table[name])}
     for name, rows in table.items():
         scaled = [vdus[vdu] for vdu in rows[0]]
-        if any(vdu.result in _UNDECIDED for vdu in scaled):
+        if [vdu for vdu in scaled if vdu.result in _UNDECIDED]:
             continue
         vector = {vdu: vdus[vdu].number or 0 for vdu in rows[0]}
         level = level_of(rows, vector)
@@ -195,15 +242,6 @@ def _known(vnf: VnfInstance, vdus: Mapping[str, _Vdu]) -> dict[str, Any]:
     return {name: number for name, number in numbers.items() if number is not None}
 
 
-def _information(vnf: VnfInstance) -> list[Mapping[str, Any]]:
-    """vnfcInfo of all places, of the vacant ones too."""
-    return [*(v["info"] for v in vnf.vacant or [] if "info" in v), *(vnf.vnfc_info or [])]
-
-
-def _changes(name: str, vdu: _Vdu) -> list[vnfcs.PodChange]:
-    return vnfcs.changes(name, vdu.old, vdu.was_vacant, vdu.new)
-
-
 def _out_of_range(number: int, registered: Mapping[str, Any]) -> str | None:
     least, most = registered.get("min") or 0, registered.get("max")
     if number < least:
@@ -213,10 +251,10 @@ def _out_of_range(number: int, registered: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _report(sight: Sight) -> dict[str, Any]:
+def _report(vdu_input: VduInput, counted: Collection[Pod]) -> dict[str, Any]:
     """What is shown of the pods that do not count, and which of those that do are flagged."""
-    shown = collections.Counter(_why(pod) for pod in sight.pods if not counts(pod))
-    flagged = sorted(pod.name or "" for pod in sight.counted() if pod.crash_looping)
+    shown = collections.Counter([_why(pod) for pod in vdu_input.pods if pod not in counted])
+    flagged = sorted([pod.name or "" for pod in counted if pod.crash_looping])
     report: dict[str, Any] = {}
     if shown:
         report["not_counted"] = dict(sorted(shown.items()))

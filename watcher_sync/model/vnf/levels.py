@@ -54,7 +54,7 @@ def expand(vdus: Mapping[str, Any], aspects: Mapping[str, Any]) -> dict[str, lis
 def level_of(table: Sequence[Level], observed: Mapping[str, int]) -> int | None:
     """The level whose pods are exactly these, or None."""
     for level, wanted in enumerate(table):
-        if all(observed.get(vdu) == count for vdu, count in wanted.items()):
+        if wanted.items() <= observed.items():
             return level
     return None
 

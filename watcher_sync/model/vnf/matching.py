@@ -22,8 +22,8 @@ KINDS = ("Pod", "Deployment", "ReplicaSet", "DaemonSet", "StatefulSet")
 _NO_TIME = datetime.datetime.min.replace(tzinfo=datetime.UTC)
 
 
-class Sight(msgspec.Struct, frozen=True, kw_only=True):
-    """What was seen of one VDU, where the listings it needs were complete."""
+class VduInput(msgspec.Struct, frozen=True, kw_only=True):
+    """The workload and the pods of one VDU, where the listings that it needs were complete."""
 
     kind: str
     """Kind of the workload."""
@@ -41,7 +41,8 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
 
     def counted(self) -> tuple[Pod, ...]:
         """Those that count."""
-        return tuple(pod for pod in self.pods if counts(pod))
+        # As counts() says, without a call a pod.
+        return tuple([pod for pod in self.pods if pod.phase == "Running" and pod.deleted_at is None])
 
 
 def counts(pod: Pod) -> bool:
@@ -49,22 +50,22 @@ def counts(pod: Pod) -> bool:
     return pod.phase == "Running" and pod.deleted_at is None
 
 
-def is_settling(sight: Sight) -> bool:
+def is_settling(vdu: VduInput) -> bool:
     """Whether a rollout or a scaling is on its way, so that the number of pods says nothing about the level.
 
     Surge pods are more than are wanted; in a rolling update that replaces in place some are missing. One that waits
     for an operator (OnDelete, a partition) with all its pods there is not on its way.
     """
-    if sight.behind:
+    if vdu.behind:
         return True
-    number = len(sight.counted())
-    if sight.wanted is None or number == sight.wanted:
+    number = len(vdu.counted())
+    if vdu.wanted is None or number == vdu.wanted:
         return False
-    return number > sight.wanted or (sight.updated is not None and sight.updated < sight.wanted)
+    return number > vdu.wanted or (vdu.updated is not None and vdu.updated < vdu.wanted)
 
 
-def look(view: View, *, cluster: str, namespace: str, workload: Mapping[str, Any]) -> Sight:
-    """What the model knows of a VDU's workload and pods.
+def read_vdu(view: View, *, cluster: str, namespace: str, workload: Mapping[str, Any]) -> VduInput:
+    """Read a VDU's workload and pods from a view.
 
     :param workload: ``kind`` and ``name`` as registered.
     """
@@ -72,20 +73,21 @@ def look(view: View, *, cluster: str, namespace: str, workload: Mapping[str, Any
     path = full_name(cluster, namespace, kind, name)
     if kind == "Pod":
         named = [pod for pod in view.by("pod", "full_name", path) if isinstance(pod, Pod)]
-        return Sight(kind=kind, name=name, resolved=True, pods=_in_order(named), wanted=1)
+        return VduInput(kind=kind, name=name, resolved=True, pods=_in_order(named), wanted=1)
     found = [w for w in view.by("workload", "full_name", path) if isinstance(w, Workload)]
     if not found:
-        return Sight(kind=kind, name=name, resolved=False)
+        return VduInput(kind=kind, name=name, resolved=False)
     # Made anew under its name while the deletion of the old one is still to be heard of.
-    newest = max(found, key=lambda w: (w.created_at or _NO_TIME, w.id))
-    return Sight(
+    newest = found[0] if len(found) == 1 else max(found, key=lambda w: (w.created_at or _NO_TIME, w.id))
+    return VduInput(
         kind=kind,
         name=name,
         resolved=True,
         pods=_in_order(pods_of(view, newest)),
         wanted=newest.replicas,
         updated=newest.updated_replicas,
-        behind=_is_behind(newest),
+        behind=newest.generation is not None
+        and (newest.observed_generation is None or newest.observed_generation < newest.generation),
     )
 
 
@@ -113,16 +115,9 @@ def top_of(view: View, owner_uid: str | None) -> Workload | None:
     return None if owner_uid is not None else top
 
 
-def _is_behind(workload: Workload) -> bool:
-    if workload.generation is None:
-        return False
-    return workload.observed_generation is None or workload.observed_generation < workload.generation
-
-
 def _in_order(pods: list[Pod]) -> tuple[Pod, ...]:
-    return tuple(sorted(pods, key=creation))
-
-
-def creation(pod: Pod) -> tuple[datetime.datetime, str, str]:
-    """What orders pods by their creation; Kubernetes tells it in seconds, so the name decides between equals."""
-    return pod.created_at or _NO_TIME, pod.name or "", pod.id
+    """By creation. Kubernetes tells it in seconds, so the name decides between equals, and at last the uid."""
+    if len(pods) < 2:
+        return tuple(pods)
+    keyed = sorted([(pod.created_at or _NO_TIME, pod.name or "", pod.id, pod) for pod in pods])
+    return tuple([pod for _, _, _, pod in keyed])

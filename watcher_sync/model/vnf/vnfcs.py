@@ -17,15 +17,20 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from watcher_sync.model.kubernetes import Pod
-from watcher_sync.model.vnf.matching import Sight
+from watcher_sync.model.vnf.matching import VduInput
 
 Vnfc = dict[str, Any]
 """One entry of vnfcResourceInfo."""
+
+Place = Callable[[Pod], str | None]
+"""What a pod is recognised by when it is replaced."""
+
+_TIME_FORMAT: Final = "%Y-%m-%dT%H:%M:%S.%fZ"
 
 
 class PodChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,21 +48,21 @@ class PodChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def pair(
-    old: Sequence[Vnfc], pods: Sequence[Pod], *, place: Callable[[Pod], str | None], limit: int | None = None
+    old: Sequence[Vnfc], pods: Sequence[Pod], *, place: Place | None, limit: int | None = None
 ) -> list[tuple[Vnfc | None, Pod]]:
     """Which entry each pod stands behind; entries that get none are gone.
 
     :param pods: those that count, in the order of their creation.
-    :param place: what a pod is recognised by when it is replaced, if anything.
+    :param place: what a pod is recognised by when it is replaced; None: by nothing.
     :param limit: how many entries there may be through new ones: while surge pods run, they wait for the place of
         one that goes, and the ids outlast the rollout.
     """
     by_uid = {pod.id: pod for pod in pods}
-    behind = {_pod(v).get("uid"): v for v in old}
+    behind = {(v.get("pod") or {}).get("uid"): v for v in old}
     paired: dict[str, Pod] = {v["id"]: by_uid[uid] for uid, v in behind.items() if uid in by_uid}
-    vacant = sorted((v for v in old if v["id"] not in paired), key=lambda v: (_pod(v).get("created_at") or "", v["id"]))
+    vacant = sorted([v for v in old if v["id"] not in paired], key=lambda v: (_pod(v).get("created_at") or "", v["id"]))
     waiting = [pod for pod in pods if pod.id not in behind]
-    if any(place(pod) is not None for pod in pods):
+    if place is not None and [pod for pod in pods if place(pod) is not None]:
         places = {_pod(v).get("place"): v for v in reversed(vacant)}
         for pod in list(waiting):
             if (taken := places.pop(place(pod), None)) is not None:
@@ -69,7 +74,7 @@ def pair(
         waiting = waiting[len(vacant) :]
     known: list[tuple[Vnfc | None, Pod]] = [(v, paired[v["id"]]) for v in old if v["id"] in paired]
     new = waiting if limit is None else waiting[: max(limit - len(known), 0)]
-    return [*known, *((None, pod) for pod in new)]
+    return [*known, *[(None, pod) for pod in new]]
 
 
 def vacated(
@@ -89,20 +94,30 @@ def vacated(
     return [{**v, "info": info} if (info := information_of.get(v["id"])) is not None else v for v in empty]
 
 
-def place_of(sight: Sight) -> Callable[[Pod], str | None]:
-    """What pods of a workload are recognised by when they are replaced."""
-    if sight.kind == "StatefulSet":
-        prefix = f"{sight.name}-"
+def place_of(vdu_input: VduInput) -> Place | None:
+    """What pods of a workload are recognised by when they are replaced; None: by nothing."""
+    if vdu_input.kind == "StatefulSet":
+        prefix = f"{vdu_input.name}-"
         return lambda pod: (pod.name or "").removeprefix(prefix)
-    if sight.kind == "DaemonSet":
+    if vdu_input.kind == "DaemonSet":
         return lambda pod: pod.node
-    return lambda _pod: None
+    return None
 
 
 def entry(
-    vnfc: Vnfc | None, pod: Pod, *, vdu: str, vnfd_id: str | None, sight: Sight, new_id: Callable[[], str]
+    vnfc: Vnfc | None,
+    pod: Pod,
+    *,
+    vdu: str,
+    vnfd_id: str | None,
+    kind: str,
+    place: Place | None,
+    new_id: Callable[[], str],
 ) -> Vnfc:
-    """The entry with this pod behind it; what is not the pod's is kept."""
+    """The entry with this pod behind it; what is not the pod's stays.
+
+    :param kind: of the VDU's workload.
+    """
     if vnfc is None:
         vnfc = {
             "id": new_id(),
@@ -112,7 +127,7 @@ def entry(
             "vnfcCpInfo": [],
             "metadata": {},
         }
-    kept = vnfc.get("computeResource") or {}
+    kept, created = vnfc.get("computeResource") or {}, pod.created_at
     return {
         **{name: value for name, value in vnfc.items() if name != "info"},
         "vduId": vdu,
@@ -122,13 +137,13 @@ def entry(
             "vimConnectionId": kept.get("vimConnectionId") or pod.cluster,
             "resourceProviderId": kept.get("resourceProviderId") or pod.cluster,
             "resourceId": pod.name,
-            "vimLevelResourceType": sight.kind,
+            "vimLevelResourceType": kind,
         },
         "pod": {
             "uid": pod.id,
-            "place": place_of(sight)(pod),
+            "place": place(pod) if place is not None else None,
             "node": pod.node,
-            "created_at": _text(pod.created_at),
+            "created_at": None if created is None else created.astimezone(datetime.UTC).strftime(_TIME_FORMAT),
             "flags": ["CrashLoopBackOff"] if pod.crash_looping else [],
         },
     }
@@ -145,8 +160,11 @@ def changes(vdu: str, old: Sequence[Vnfc], vacant: Sequence[Vnfc], new: Sequence
     shown = [v["id"] for v in old]
     found = []
     for vnfc_id in dict.fromkeys([*shown, *after]):
-        old_name, old_uid = _identity(before.get(vnfc_id))
-        new_name, new_uid = _identity(after.get(vnfc_id))
+        was, is_now = before.get(vnfc_id), after.get(vnfc_id)
+        if was == is_now:
+            continue
+        old_name, old_uid = _identity(was)
+        new_name, new_uid = _identity(is_now)
         if (old_name, old_uid) != (new_name, new_uid):
             found.append(PodChange(vdu=vdu, vnfc=vnfc_id, old=old_name, new=new_name, old_uid=old_uid, new_uid=new_uid))
     return found
@@ -171,12 +189,8 @@ def information(vnfcs: Sequence[Vnfc], old: Sequence[Mapping[str, Any]]) -> list
 def _identity(vnfc: Vnfc | None) -> tuple[str | None, str | None]:
     if vnfc is None:
         return None, None
-    return (vnfc.get("computeResource") or {}).get("resourceId"), _pod(vnfc).get("uid")
+    return (vnfc.get("computeResource") or {}).get("resourceId"), (vnfc.get("pod") or {}).get("uid")
 
 
 def _pod(vnfc: Vnfc) -> Mapping[str, Any]:
     return vnfc.get("pod") or {}
-
-
-def _text(time: datetime.datetime | None) -> str | None:
-    return None if time is None else time.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -32,11 +32,9 @@ import msgspec
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from watcher_sync.conf import opts
 from watcher_sync.conf.reconcile import HEAL, policies
 from watcher_sync.events import Event
 from watcher_sync.exceptions import (
-    ConfigError,
     InvalidEvent,
     OperationRunning,
     ReconcileError,
@@ -44,34 +42,37 @@ from watcher_sync.exceptions import (
     SourceError,
     StaleToken,
 )
+from watcher_sync.handlers.vnf.handler import KIND
 from watcher_sync.model.kinds import Entity
 from watcher_sync.model.kubernetes import VnfInstance
 from watcher_sync.model.view import View
-from watcher_sync.model.vnf.evaluation import Observation
+from watcher_sync.model.vnf.evaluation import Observation, evaluate
 from watcher_sync.model.vnf.reports import SyncReport
 from watcher_sync.reconcile.base import Context, Reconciler, Report
 from watcher_sync.reconcile.delete_guard import losses
-from watcher_sync.reconcile.drift import Found, compare
-from watcher_sync.reconcile.kubernetes import vnf_sync as vnfs
+from watcher_sync.reconcile.drift import Divergence, compare
 from watcher_sync.reconcile.kubernetes.reports import reported, vnf_differences
-from watcher_sync.reconcile.live_view import Live
+from watcher_sync.reconcile.kubernetes.vnf_sync import VnfSync
+from watcher_sync.reconcile.live_view import LiveView
 from watcher_sync.reconcile.repair import Healer
+from watcher_sync.sources.kubernetes.connection import Connection
 from watcher_sync.sources.kubernetes.listing import ListingPart
 from watcher_sync.sources.kubernetes.resources import KNOWN, Resource
-from watcher_sync.sources.kubernetes.source import KubernetesSource
+from watcher_sync.sources.kubernetes.source import cluster_targets
+from watcher_sync.sources.kubernetes.target import ClusterTarget
 from watcher_sync.storage import source_status
 from watcher_sync.storage.drifts import Difference, list_drifts, replace_drifts
 
 LOG = logging.getLogger(__name__)
 
-_MOMENT: Final = 1.0
+_CONFIRM_SECONDS: Final = 1.0
 """Seconds that a difference has to last before it counts: what a watch needs to tell the same."""
 
 _COMPARED: Final = ("workload", "pod")
 
 _MOST_DRIFTS: Final = 100_000
 
-_SYNC_TIME: Final = 20.0
+_SYNC_SECONDS: Final = 20.0
 """Seconds that the sync of one instance may take that somebody asked for.
 
 Less than the 30 seconds that our own client waits for an answer, so that it hears the reason."""
@@ -80,13 +81,13 @@ Less than the 30 seconds that our own client waits for an answer, so that it hea
 class Compared(msgspec.Struct, kw_only=True):
     """What a cluster has, and where the model differs."""
 
-    live: Live
+    live: LiveView
     requests: int
     failures: Mapping[str, str]
     """Resource -> why it could not be listed."""
     unknown: Collection[str]
     """Kinds of objects of which not everything could be listed."""
-    found: list[tuple[Found, Event]]
+    found: list[tuple[Divergence, Event]]
     """(what differs, the event that tells it)."""
     sizes: Mapping[str, int]
     """kind -> entities of the model that were compared."""
@@ -122,28 +123,29 @@ class KubernetesReconciler(Reconciler):
         self._kinds = context.store.kinds
         policies(conf, self._kinds)
         self._healer = Healer(context.writes, context.dispatcher, self._kinds)
-        self._sync = vnfs.VnfSync(context.writes, context.operations, notifications=context.notifications)
-        self._sources = {source.cluster: source for source in cluster_sources(conf)}
-        self._told_of_brake: dict[tuple[str, str], int] = {}
+        self._sync = VnfSync(context.writes, context.operations, notifications=context.notifications)
+        self._targets = cluster_targets(conf)
+        self._connections = {cluster: target.connect() for cluster, target in self._targets.items()}
+        self._logged_deletions: dict[tuple[str, str], int] = {}
         """(cluster, kind) -> deletions that were held back when the log last told of it."""
 
     def scopes(self) -> Sequence[str]:
         """The clusters."""
-        return list(self._sources)
+        return list(self._targets)
 
     def run(self, scope: str, *, dry_run: bool = False, allow_deletes: bool = False, deadline: float) -> Report:
         """Compare one cluster; see :class:`~watcher_sync.reconcile.base.Reconciler`."""
         began = time.monotonic()
-        source = self._sources[scope]
+        target = self._targets[scope]
         base = self.context.view()
-        instances = [v for v in base.by(vnfs.KIND, "cluster", source.cluster) if isinstance(v, VnfInstance)]
-        compared = self._compare(source, base, None, deadline)
-        drifted = self._drifted([v for v in instances if source.follows(v.namespace)], compared)
+        instances = [v for v in base.by(KIND, "cluster", target.cluster) if isinstance(v, VnfInstance)]
+        compared = self._compare(target, base, None, deadline)
+        drifted = self._drifted([v for v in instances if target.follows(v.namespace)], compared)
         policy = policies(self.conf)
         differences = [d for what, _ in compared.found for d in what.differences(policy.get(what.kind, HEAL))]
         braked: Mapping[str, int] = {} if allow_deletes else self._braked(compared)
         for kind, count in braked.items():
-            if self._told_of_brake.get((scope, kind)) == count:
+            if self._logged_deletions.get((scope, kind)) == count:
                 continue  # one line for each change
             LOG.error(
                 "The cluster %s has %d of %d entities of the kind %s no more, which is above [reconcile] "
@@ -155,7 +157,7 @@ class KubernetesReconciler(Reconciler):
                 scope,
             )
         for kind in _COMPARED:
-            self._told_of_brake[scope, kind] = braked.get(kind, 0)
+            self._logged_deletions[scope, kind] = braked.get(kind, 0)
         written = deleted = 0
         if not dry_run:
             wanted = [
@@ -165,15 +167,15 @@ class KubernetesReconciler(Reconciler):
                 if policy.get(what.kind, HEAL) == HEAL and not (what.kind in braked and None in (what.model, what.live))
             ]
             written, deleted = self._healer.heal(wanted)
-        policy_of_vnfs = policy.get(vnfs.KIND, HEAL)
+        policy_of_vnfs = policy.get(KIND, HEAL)
         for instance, observation in drifted:
             differences += vnf_differences(instance, observation, policy_of_vnfs)
         synced = 0
         if not dry_run:
-            self._notify(source, drifted, policy_of_vnfs)
+            self._notify(target, drifted, policy_of_vnfs)
             if policy_of_vnfs == HEAL and not braked:
-                synced = sum(self._sync_one(vnf.id, compared.unknown, source.name) for vnf, _ in drifted)
-            self._record(source, compared, differences)
+                synced = sum(self._sync_one(vnf.id, compared.unknown, target.source) for vnf, _ in drifted)
+            self._record(target, compared, differences)
         return Report(
             scope=scope,
             dry_run=dry_run,
@@ -196,61 +198,63 @@ class KubernetesReconciler(Reconciler):
         :raises SourceError: its cluster is not followed from here, or cannot be listed.
         """
         base = self.context.view()
-        instance = base.get(vnfs.KIND, entity_id)
+        instance = base.get(KIND, entity_id)
         if not isinstance(instance, VnfInstance):
             raise KeyError(entity_id)
-        source = self._sources.get(instance.cluster or "")
-        if source is None:
+        target = self._targets.get(instance.cluster or "")
+        if target is None:
             raise SourceError(f"no source that is configured here follows the cluster {instance.cluster}")
         lease = None if dry_run else self.context.operations.running(entity_id)
         if lease is not None:
             raise OperationRunning(lease)
         try:
-            compared = self._compare(source, base, instance.namespace, time.monotonic() + _SYNC_TIME)
+            compared = self._compare(target, base, instance.namespace, time.monotonic() + _SYNC_SECONDS)
         except ReconcileError as exc:
             raise SourceError(str(exc)) from None
-        observation: Observation | None = vnfs.judge(compared.live, instance, compared.unknown)
+        observation: Observation | None = evaluate(compared.live, instance, compared.unknown)
         if not dry_run:
             if self._braked(compared):
                 raise SourceError(
                     f"too much of the namespace {instance.namespace} is gone to believe it ([reconcile] "
-                    f"max_delete_percent); watcher-sync-manage reconcile --allow-deletes {source.cluster} says that "
+                    f"max_delete_percent); watcher-sync-manage reconcile --allow-deletes {target.cluster} says that "
                     "it is so"
                 )
             self._healer.heal(compared.found)
-            observation = self._sync.sync(entity_id, unknown=compared.unknown, source=source.name)
+            observation = self._sync.sync(entity_id, unknown=compared.unknown, source=target.source)
         if observation is None:
             raise KeyError(entity_id)
         return reported(instance, observation)
 
     # Comparing
 
-    def _compare(self, source: KubernetesSource, base: View, namespace: str | None, deadline: float) -> Compared:
+    def _compare(self, target: ClusterTarget, base: View, namespace: str | None, deadline: float) -> Compared:
         """List and compare; nothing is written.
 
         :param namespace: only this one; None: all that the source follows.
         :raises ReconcileError: nothing could be listed.
         """
         # Before the listing, whatever the view: one over the tables is as of the moment at which it is asked.
-        known = {kind: _known(base, kind, source.cluster, namespace) for kind in _COMPARED}
-        live = Live(self._kinds, self.context.dispatcher, {k: {e.id: e for e in found} for k, found in known.items()})
-        lists, requests = _list(source, live, namespace, deadline)
+        known = {kind: _known(base, kind, target.cluster, namespace) for kind in _COMPARED}
+        live = LiveView(
+            self._kinds, self.context.dispatcher, {k: {e.id: e for e in found} for k, found in known.items()}
+        )
+        lists, requests = _list(target, self._connections[target.cluster], live, namespace, deadline)
         failures = {}
         for listed in lists:
             if listed.failure is not None:
                 where = f" of {listed.namespace}" if listed.namespace else ""
                 failures[f"{listed.resource.name}{where}"] = listed.failure
         if not lists:
-            raise ReconcileError(f"the source {source.name} does not follow the namespace {namespace}")
+            raise ReconcileError(f"the source {target.source} does not follow the namespace {namespace}")
         if all(listed.failure is not None for listed in lists):
-            raise ReconcileError(f"the cluster {source.cluster} cannot be listed: {next(iter(failures.values()))}")
+            raise ReconcileError(f"the cluster {target.cluster} cannot be listed: {next(iter(failures.values()))}")
         unknown = {listed.resource.kind for listed in lists if listed.failure is not None}
-        unknown |= source.unfollowed
-        found, sizes = self._differing(source, known, live, _whole(lists, unknown, namespace))
+        unknown |= target.unfollowed
+        found, sizes = self._differing(target, known, live, _whole(lists, unknown, namespace))
         if found:
-            self._wait(_MOMENT)
+            self._wait(_CONFIRM_SECONDS)
             now = self.context.view()
-            found = [(what, event) for what, event in found if what.stands(now)]
+            found = [(what, event) for what, event in found if what.is_unwritten_since(now)]
         return Compared(
             live=live,
             requests=requests,
@@ -262,14 +266,14 @@ class KubernetesReconciler(Reconciler):
         )
 
     def _differing(
-        self, source: KubernetesSource, known: Mapping[str, Sequence[Entity]], live: Live, whole: Mapping[str, _Whole]
-    ) -> tuple[list[tuple[Found, Event]], dict[str, int]]:
+        self, target: ClusterTarget, known: Mapping[str, Sequence[Entity]], live: LiveView, whole: Mapping[str, _Whole]
+    ) -> tuple[list[tuple[Divergence, Event]], dict[str, int]]:
         """What differs, with the events that tell it, workloads first; and how many entities were compared.
 
         :param known: kind -> what the model had before the listing.
         :param whole: of the kinds of objects that are known as a whole.
         """
-        found: list[tuple[Found, Event]] = []
+        found: list[tuple[Divergence, Event]] = []
         sizes: dict[str, int] = collections.Counter()
         for kind in _COMPARED:
             there = {i: f for i, f in live.found[kind].items() if _object_kind(f.entity) in whole}
@@ -287,7 +291,7 @@ class KubernetesReconciler(Reconciler):
                     assert what.model is not None
                     listed = ListingPart(resource=whole[_object_kind(what.model)].resource, namespace=None)
                     data = msgspec.json.encode({"metadata": {"uid": what.id}})
-                    event = listed.event(data, source=source.name, cluster=source.cluster, what="deleted")
+                    event = listed.event(data, source=target.source, cluster=target.cluster, what="deleted")
                 found.append((what, event))
         return found, sizes
 
@@ -305,30 +309,28 @@ class KubernetesReconciler(Reconciler):
 
         :param instances: as they were before the listing.
         """
-        judged = [(v, vnfs.judge(compared.live, v, compared.unknown)) for v in instances]
+        judged = [(v, evaluate(compared.live, v, compared.unknown)) for v in instances]
         drifted = [(v, observation) for v, observation in judged if observation.changed]
         if drifted:
             if not compared.found:
-                self._wait(_MOMENT)
+                self._wait(_CONFIRM_SECONDS)
             now = self.context.view()
             drifted = [(v, o) for v, o in drifted if _unwritten(v, now)]
         return drifted
 
-    def _notify(
-        self, source: KubernetesSource, drifted: Sequence[tuple[VnfInstance, Observation]], policy: str
-    ) -> None:
+    def _notify(self, target: ClusterTarget, drifted: Sequence[tuple[VnfInstance, Observation]], policy: str) -> None:
         """Tell listeners of the instances of which something differs that did not before."""
         if self.context.notifications is None or not drifted:
             return
-        told = self._told_of(source)
+        told = self._known_drifts(target)
         for instance, observation in drifted:
             found = vnf_differences(instance, observation, policy)
             if any((d.entity_id, d.field) not in told for d in found):
                 self.context.notifications.drift(instance, found)
 
-    def _told_of(self, source: KubernetesSource) -> set[tuple[str, str]]:
+    def _known_drifts(self, target: ClusterTarget) -> set[tuple[str, str]]:
         """(instance, field) of the drifts that were found before, and told of then."""
-        drifts = list_drifts(self.context.store.database, kind=vnfs.KIND, source=source.name, limit=_MOST_DRIFTS)
+        drifts = list_drifts(self.context.store.database, kind=KIND, source=target.source, limit=_MOST_DRIFTS)
         return {(drift.entity_id, drift.field) for drift in drifts}
 
     def _sync_one(self, entity_id: str, unknown: Collection[str], source: str) -> bool:
@@ -342,36 +344,17 @@ class KubernetesReconciler(Reconciler):
             return False
         return observation is not None and observation.changed
 
-    def _record(self, source: KubernetesSource, compared: Compared, differences: Iterable[Difference]) -> None:
+    def _record(self, target: ClusterTarget, compared: Compared, differences: Iterable[Difference]) -> None:
         """Say what was found, and when."""
         engine, now = self.context.store.database, self._now()
         told = [d for d in differences if d.kind in compared.complete]
-        replace_drifts(engine, told, source=source.name, kinds=compared.complete, now=now)
+        replace_drifts(engine, told, source=target.source, kinds=compared.complete, now=now)
         if not compared.failures:
-            source_status.record_full_sync(engine, source.name, now)
-
-
-def cluster_sources(conf: cfg.ConfigOpts) -> list[KubernetesSource]:
-    """The configured sources of this driver, none of them started.
-
-    :raises ConfigError: naming the option that is wrong, or two sources that say they follow the same cluster: what
-        only one of them follows would be gone to the other.
-    """
-    found: dict[str, KubernetesSource] = {}
-    for name in conf.engine.enabled_sources:
-        opts.register_source(conf, name, [])
-        if conf[f"source_{name}"].driver == "kubernetes":
-            opts.register_source(conf, name, KubernetesSource.options)
-            source = KubernetesSource(name, conf)
-            if (other := found.setdefault(source.cluster, source)) is not source:
-                raise ConfigError(
-                    f"[source_{name}] cluster: {source.cluster} is the cluster of [source_{other.name}] already"
-                )
-    return list(found.values())
+            source_status.record_full_sync(engine, target.source, now)
 
 
 def _unwritten(instance: VnfInstance, now: View) -> bool:
-    known = now.get(vnfs.KIND, instance.id)
+    known = now.get(KIND, instance.id)
     return known is not None and known.versions == instance.versions
 
 
@@ -392,7 +375,7 @@ def _known(base: View, kind: str, cluster: str, namespace: str | None) -> list[E
 
 
 def _list(
-    source: KubernetesSource, live: Live, namespace: str | None, deadline: float
+    target: ClusterTarget, connection: Connection, live: LiveView, namespace: str | None, deadline: float
 ) -> tuple[list[ListingPart], int]:
     """List into the view; how each list ended, and how many requests that took.
 
@@ -402,14 +385,16 @@ def _list(
     requests = 0
     added: list[tuple[str, str]] = []
     unreadable: str | None = None
-    for part in source.list_objects(namespace, deadline=deadline):
+    for part in target.list_objects(connection, namespace, deadline=deadline):
         requests += part.requests
         if part.begins:
             live.forget(added)
             added, unreadable = [], None
         if unreadable is None:
             try:
-                added += live.add(part.event(data, source=source.name, cluster=source.cluster) for data in part.objects)
+                added += live.add(
+                    part.event(data, source=target.source, cluster=target.cluster) for data in part.objects
+                )
             except InvalidEvent as exc:
                 unreadable = f"an object cannot be read: {exc}"
         if part.ends:

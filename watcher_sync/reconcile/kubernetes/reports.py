@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from watcher_sync.conf.reconcile import HEAL
+from watcher_sync.handlers.vnf.handler import KIND
 from watcher_sync.model.kubernetes import VnfInstance
 from watcher_sync.model.vnf.evaluation import Observation
 from watcher_sync.model.vnf.reports import ReportedDifference, ReportedPod, SyncReport
 from watcher_sync.reconcile.drift import plain
-from watcher_sync.reconcile.kubernetes.vnf_sync import KIND
 from watcher_sync.storage.drifts import Difference
 
 

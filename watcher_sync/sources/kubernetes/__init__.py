@@ -12,6 +12,7 @@
 ``reflector``       The loop of one reflector: lists one resource, and watches it until it is stopped
 ``resources``       The resources that a source can follow, and their names in options
 ``source``          The driver: one source follows one cluster
+``target``          One followed cluster as the configuration describes it, without a connection
 ``tracker``         Turns the objects of lists and watches into events, and remembers their versions
 ``watch_stream``    Splits the stream of a watch into lines, and decodes them
 """

@@ -19,31 +19,28 @@ from __future__ import annotations
 
 import datetime
 import itertools
-import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import ClassVar, Final
 
 import msgspec
 from oslo_config import cfg
 from oslo_log import log as logging
 
+from watcher_sync.conf import opts
 from watcher_sync.events import Event
 from watcher_sync.exceptions import ConfigError, SourceError
 from watcher_sync.sources.base import Emit, IntakeClosed, Source, SourceState, SourceStatus
-from watcher_sync.sources.kubernetes import resources
-from watcher_sync.sources.kubernetes.connection import Access, Connection, KubernetesError
-from watcher_sync.sources.kubernetes.listing import ListingPart, ListingRequest, list_all
+from watcher_sync.sources.kubernetes.connection import KubernetesError
 from watcher_sync.sources.kubernetes.options import OPTIONS, ReflectorSettings
 from watcher_sync.sources.kubernetes.progress import Phase
 from watcher_sync.sources.kubernetes.redelivery import Redelivery
 from watcher_sync.sources.kubernetes.reflector import Reflector
+from watcher_sync.sources.kubernetes.target import ClusterTarget, read_target
 
 LOG = logging.getLogger(__name__)
 
-_LIST_READ_TIMEOUT_SECONDS: Final = 30.0
-"""The longest silence within a list; only a watch may be silent for longer."""
 _STOP_TIMEOUT_SECONDS: Final = 2.0
 """How long a stop waits for a reflector that hangs in a request."""
 _VERSION_TIMEOUT_SECONDS: Final = 2.0
@@ -62,15 +59,9 @@ class KubernetesSource(Source):
     def __init__(self, name: str, conf: cfg.ConfigOpts, *, cursor: str | None = None) -> None:
         """:raises ConfigError: naming the option that is wrong."""
         super().__init__(name, conf, cursor=cursor)
-        self.cluster: str = self.group.cluster or name
-        self._check_access()
-        self._connection = self._connect()
-        self.targets = [
-            (resource, namespace)
-            for resource in self._resources()
-            for namespace in dict.fromkeys(self.group.namespaces or [None])
-        ]
-        """(resource, namespace) of all that the source follows; the namespace None: all namespaces."""
+        self._target = read_target(name, conf)
+        self.cluster = self._target.cluster
+        self._connection = self._target.connect()
         self.reflectors = self._make_reflectors()
         now = int(time.time() * 1_000_000)
         self._epoch = max(now, int(cursor) + 1) if cursor is not None and cursor.isdecimal() else now
@@ -129,42 +120,13 @@ class KubernetesSource(Source):
     def probe(self) -> None:
         """Request the version of the server."""
         try:
-            self._connect().read("/version")
+            self._target.connect().read("/version")
         except KubernetesError as exc:
             raise SourceError(str(exc)) from None
 
     def cursor(self, events: Sequence[Event]) -> str | None:
         """Return the epoch if a listing is complete."""
         return str(self._epoch) if any(event.type.endswith(".listed") for event in events) else None
-
-    # Called by reconciliation
-
-    def follows(self, namespace: str | None) -> bool:
-        """Return whether the source follows objects of a namespace."""
-        return any(n in (None, namespace) for _, n in self.targets)
-
-    @property
-    def unfollowed(self) -> set[str]:
-        """Kinds of objects that own pods and that the source does not follow: the model has none of them."""
-        known = {resource.kind for resource in resources.KNOWN.values()}
-        return known - {resource.kind for resource, _ in self.targets}
-
-    def list_objects(self, namespace: str | None = None, *, deadline: float) -> Iterator[ListingPart]:
-        """List what the source follows once, whether it is started or not; for any thread.
-
-        :param namespace: list only this one of the followed namespaces; None: all of them.
-        :param deadline: ``time.monotonic()`` after which no request is sent.
-        """
-        targets = self.targets
-        if namespace is not None:
-            targets = [(r, namespace if r.namespaced else n) for r, n in targets if n in (None, namespace)]
-        request = ListingRequest(
-            targets=targets,
-            label_selector=self.group.label_selector,
-            page_size=self.group.page_size,
-            read_timeout=min(self.group.read_timeout, _LIST_READ_TIMEOUT_SECONDS),
-        )
-        return list_all(self._connection, request, deadline=deadline)
 
     # Called by the reflectors
 
@@ -272,27 +234,25 @@ class KubernetesSource(Source):
         )
         return [
             Reflector(resource, namespace, self._connection, settings, self)
-            for resource, namespace in (self.targets if group.watch else ())
+            for resource, namespace in (self._target.listed() if group.watch else ())
         ]
 
-    def _connect(self) -> Connection:
-        group = self.group
-        access = Access(kubeconfig=group.kubeconfig, context=group.context, in_cluster=group.in_cluster)
-        return Connection(access, connect_timeout=group.connect_timeout, read_timeout=group.read_timeout)
 
-    def _check_access(self) -> None:
-        group, section = self.group, f"source_{self.name}"
-        if group.in_cluster and (group.kubeconfig or group.context):
-            option = "kubeconfig" if group.kubeconfig else "context"
-            raise ConfigError(f"[{section}] {option}: cannot be set beside in_cluster")
-        if group.kubeconfig and not os.access(os.path.expanduser(group.kubeconfig), os.R_OK):
-            raise ConfigError(f"[{section}] kubeconfig: {group.kubeconfig}: cannot be read")
+def cluster_targets(conf: cfg.ConfigOpts) -> dict[str, ClusterTarget]:
+    """Cluster -> its target, for the enabled sources of this driver.
 
-    def _resources(self) -> list[resources.Resource]:
-        try:
-            found = list(dict.fromkeys(resources.parse(name) for name in self.group.resources))
-        except ValueError as exc:
-            raise ConfigError(f"[source_{self.name}] resources: {exc}") from None
-        if not found:
-            raise ConfigError(f"[source_{self.name}] resources: names nothing to follow")
-        return found
+    :raises ConfigError: naming the option that is wrong, or two sources that follow the same cluster: each would take
+        for deleted what only the other one follows.
+    """
+    found: dict[str, ClusterTarget] = {}
+    for name in conf.engine.enabled_sources:
+        opts.register_source(conf, name, [])
+        if conf[f"source_{name}"].driver != "kubernetes":
+            continue
+        opts.register_source(conf, name, KubernetesSource.options)
+        target = read_target(name, conf)
+        if (other := found.setdefault(target.cluster, target)) is not target:
+            raise ConfigError(
+                f"[source_{name}] cluster: {target.cluster} is the cluster of [source_{other.source}] already"
+            )
+    return found

@@ -8,7 +8,7 @@ import pytest
 from tests.simulated import NOON
 from tests.unit.model.vnf.world import World
 from watcher_sync.model.kubernetes import Pod
-from watcher_sync.model.vnf.matching import Sight, counts, is_settling, look, top_of
+from watcher_sync.model.vnf.matching import VduInput, counts, is_settling, read_vdu, top_of
 
 
 @pytest.fixture
@@ -18,11 +18,11 @@ def world():
 
 def seen(world, name="vdu1", kind="Deployment"):
     view = world.model.snapshot()
-    return look(view, cluster="edge", namespace="default", workload={"kind": kind, "name": name})
+    return read_vdu(view, cluster="edge", namespace="default", workload={"kind": kind, "name": name})
 
 
-def names(sight):
-    return [pod.name for pod in sight.pods]
+def names(vdu):
+    return [pod.name for pod in vdu.pods]
 
 
 def test_vdu1_does_not_take_the_pods_of_vdu10(world):
@@ -109,8 +109,8 @@ def test_a_pod_counts_when_it_runs_and_nobody_deleted_it(phase, fields, counted)
 )
 def test_a_rollout_is_told_by_generation_surge_and_pods_that_are_missing(running, wanted, updated, behind, settling):
     pods = tuple(Pod(id=str(i), phase="Running") for i in range(running))
-    sight = Sight(kind="Deployment", name="a", resolved=True, pods=pods, wanted=wanted, updated=updated, behind=behind)
-    assert is_settling(sight) is settling
+    vdu = VduInput(kind="Deployment", name="a", resolved=True, pods=pods, wanted=wanted, updated=updated, behind=behind)
+    assert is_settling(vdu) is settling
 
 
 @pytest.mark.parametrize(

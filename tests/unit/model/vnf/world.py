@@ -15,9 +15,9 @@ from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.kubernetes import VnfInstance
 from watcher_sync.model.model import Model
 from watcher_sync.model.transaction import Transaction
-from watcher_sync.model.vnf.evaluation import Observation, observe
+from watcher_sync.model.vnf.evaluation import Observation, evaluate_inputs
 from watcher_sync.model.vnf.levels import expand
-from watcher_sync.model.vnf.matching import look
+from watcher_sync.model.vnf.matching import read_vdu
 
 DEPLOYMENT = {"workload": {"kind": "Deployment", "name": "vdu1"}, "initial": 1, "min": 1, "max": 3}
 ASPECT = {"max_scale_level": 2, "deltas": {"VDU1": 1}}
@@ -62,11 +62,11 @@ class World:
         """It exists no more."""
         self._write(Delete(kind, uid, self._version()))
 
-    def sights(self, vnf: VnfInstance) -> dict[str, Any]:
-        """What is seen of each VDU."""
+    def inputs(self, vnf: VnfInstance) -> dict[str, Any]:
+        """The input of each VDU."""
         view = self.model.snapshot()
         return {
-            name: look(view, cluster="edge", namespace="default", workload=vdu["workload"])
+            name: read_vdu(view, cluster="edge", namespace="default", workload=vdu["workload"])
             for name, vdu in vnf.vdus.items()
         }
 
@@ -93,8 +93,8 @@ class Sync:
         """Observe, and keep what is to be written as a database would."""
         import msgspec
 
-        sights = {**self.world.sights(self.vnf), **failed}
-        observation = observe(self.vnf, sights, new_id=lambda: f"vnfc-{next(self._ids)}")
+        inputs = {**self.world.inputs(self.vnf), **failed}
+        observation = evaluate_inputs(self.vnf, inputs, new_id=lambda: f"vnfc-{next(self._ids)}")
         values = json.loads(json.dumps(dict(observation.values)))
         assert values == dict(observation.values), "it is JSON as it stands"
         self.vnf = msgspec.structs.replace(self.vnf, **values)

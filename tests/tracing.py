@@ -1,0 +1,310 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Counts what one event costs inside a real engine: Python calls by stage, and database transactions.
+
+``python -m tests.tracing`` runs an engine in this process, on SQLite, with a source that the script speaks through. It
+pushes one Nova ``instance.update``, one pod that concerns no VNF instance, and one pod that changes one.
+
+Counted: calls of functions of ``watcher_sync`` in the engine's thread, by ``sys.setprofile``. Each resumption of a
+generator is a call. A list, dict or set comprehension is none: Python 3.12 runs it without a frame of its own, and so
+the figures are those of every version. Calls of libraries and of other threads are not counted. A stage lasts as long
+as one of its functions is on the stack.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+from oslo_config import cfg
+
+from tests.clusters import one_vdu
+from tests.migrated import migrate
+from tests.unit.engine.conftest import Spoken, until
+from watcher_sync.api.resources.vnf_instances import registration
+from watcher_sync.commit.direct import DirectWriter
+from watcher_sync.commit.vnf_evaluation import COALESCE_SECONDS, VnfEvaluation
+from watcher_sync.conf import opts
+from watcher_sync.dispatch import Dispatcher
+from watcher_sync.engine.engine import Engine
+from watcher_sync.events import Event
+from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
+from watcher_sync.handlers.nova.handler import NovaHandler
+from watcher_sync.model.changes import Upsert
+from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.sources.kubernetes.connection import Access
+from watcher_sync.sources.kubernetes.resources import KNOWN
+from watcher_sync.sources.kubernetes.target import ClusterTarget
+from watcher_sync.storage import database
+from watcher_sync.storage.leases import EngineLease
+from watcher_sync.storage.store import Store
+from watcher_sync.testing.nova import notifications
+from watcher_sync.wire.envelopes import read_document
+
+STAGES = ("intake", "dispatch", "handler", "model", "evaluation", "statements", "commit", "publish", "ack")
+
+_STAGE_OF = {
+    ("engine.consumer", "ConsumeLoop.step"): "intake",
+    ("engine.consumer", "ConsumeLoop._commit"): "dispatch",
+    ("model.transaction", "Transaction.apply"): "model",
+    ("commit.vnf_evaluation", "VnfEvaluation.evaluate_into"): "evaluation",
+    ("storage.store", "Store.prepare"): "statements",
+    ("storage.store", "Store._run"): "commit",
+    ("storage.store", "Store._end"): "commit",
+    ("commit.cycle", "CommitCycle.publish"): "publish",
+    ("engine.consumer", "ConsumeLoop._settle"): "ack",
+    ("engine.consumer", "ConsumeLoop._ack_or_nack"): "ack",
+}
+_ROOT = "watcher_sync."
+_COMPREHENSIONS = ("<listcomp>", "<dictcomp>", "<setcomp>")
+_STAGING = (("model.transaction", "Transaction._stage"), ("model.transaction", "Transaction._create"))
+"""The functions that stage a row; their local variable ``kind`` says of which kind."""
+
+
+class Call(msgspec.Struct, frozen=True):
+    """One call of a function of watcher_sync."""
+
+    stage: str
+    module: str
+    """Without the package."""
+    function: str
+
+
+class Walk(msgspec.Struct):
+    """What one batch cost."""
+
+    calls: list[Call] = []
+    staged: dict[str, int] = {}
+    """Kind -> how many calls had been made when its row was staged, with all its facets."""
+    transactions: int = 0
+
+    def count(self, stage: str | None = None) -> int:
+        """How many calls a stage has; None: all."""
+        return sum(stage in (None, call.stage) for call in self.calls)
+
+    def steps(self, stage: str) -> list[str]:
+        """The functions of a stage in the order of their first calls, with their counts."""
+        counts: dict[str, int] = {}
+        for call in self.calls:
+            if call.stage == stage:
+                name = f"{call.module.rpartition('.')[2]}.{call.function}"
+                counts[name] = counts.get(name, 0) + 1
+        return [f"{name} x {n}" if n > 1 else name for name, n in counts.items()]
+
+    @property
+    def between(self) -> int:
+        """Calls from the staging of the pod's row to that of the instance's."""
+        return self.staged["vnf_instance"] - self.staged["pod"]
+
+
+class Profiler:
+    """Records the walk of every batch. It belongs to the engine's thread."""
+
+    def __init__(self) -> None:
+        self.walks: list[Walk] = []
+        """One for each batch that was taken, when it is over."""
+        self._walk = Walk()
+        self._stack: list[str] = []
+        self._thread = 0
+
+    def install(self) -> None:
+        """Profile the calling thread from now on."""
+        self._thread = threading.get_ident()
+        sys.setprofile(self._event)
+
+    def began(self, _connection: object) -> None:
+        """A database transaction begins."""
+        if threading.get_ident() == self._thread:
+            self._walk.transactions += 1
+
+    def _event(self, frame: FrameType, event: str, _argument: object) -> None:
+        if event not in ("call", "return"):
+            return
+        module = frame.f_globals.get("__name__", "")
+        if not module.startswith(_ROOT):
+            return
+        module, name = module.removeprefix(_ROOT), frame.f_code.co_qualname
+        if event == "call":
+            self._enter(module, name)
+        else:
+            self._leave(module, name, frame)
+
+    def _enter(self, module: str, name: str) -> None:
+        if name == "ConsumeLoop.step":
+            self._walk = Walk()
+            self._stack.clear()
+        stage = _STAGE_OF.get((module, name))
+        if stage is None:
+            inside = self._stack[-1] if self._stack else ""
+            stage = "handler" if module.startswith("handlers.") and inside in ("model", "dispatch") else inside
+        self._stack.append(stage)
+        if stage and not name.endswith(_COMPREHENSIONS):
+            self._walk.calls.append(Call(stage, module, name))
+
+    def _leave(self, module: str, name: str, frame: FrameType) -> None:
+        if self._stack:
+            self._stack.pop()
+        if (module, name) in _STAGING:
+            self._walk.staged[frame.f_locals["kind"].name] = len(self._walk.calls)
+        if name == "ConsumeLoop.step" and self._walk.count("ack"):
+            self.walks.append(self._walk)
+
+
+class Site:
+    """The engine and its source."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.conf = cfg.ConfigOpts()
+        opts.register_opts(self.conf)
+        database.register_opts(self.conf)
+        self.conf([], default_config_files=[], default_config_dirs=[])
+        self.conf.set_override("connection", f"sqlite:///{folder / 'ws.sqlite'}", group="database")
+        self.store = Store(database.open_database(self.conf), builtin_kinds())
+        migrate(self.store)
+        self.dispatcher = Dispatcher([("kubernetes", KubernetesHandler()), ("nova", NovaHandler())])
+        target = ClusterTarget(cluster="edge", source="edge", access=Access(), resources=tuple(KNOWN.values()))
+        self.evaluation = VnfEvaluation({"edge": target})
+        self.source = Spoken("edge")
+        self.profiler = Profiler()
+        lease = EngineLease(self.store.database, self.store.tables, "engine:default", seconds=30.0)
+        sources = {"edge": lambda: self.source}
+        self.engine = Engine(
+            self.conf, self.store, self.dispatcher, lease, sources, [lambda _engine: self.evaluation], self.evaluation
+        )
+        self._numbers = iter(range(1, 1_000_000))
+
+    def run(self) -> None:
+        """The engine's thread."""
+        self.profiler.install()
+        self.engine.run()
+
+    def register(self, vnf_id: str, body: dict[str, Any]) -> None:
+        """As the API does."""
+        with DirectWriter(self.store, self.dispatcher, lambda: 3600.0).begin() as cycle:
+            change = Upsert("vnf_instance", vnf_id, cycle.next_version(), {"registration": registration(body)})
+            cycle.write(Event(id=vnf_id, type="vnf_instance.created", source="api"), [change])
+
+    def kubernetes(self, what: str, document: object) -> Event:
+        """An event of the cluster."""
+        number = next(self._numbers)
+        return Event(
+            id=f"e-{number}",
+            type=f"kubernetes.{what}",
+            source="edge",
+            origin="edge",
+            data=msgspec.json.encode(document),
+            sequence=(1, number),
+        )
+
+    def push(self, *events: Event) -> Walk:
+        """Have the engine commit events. Return the walk of the batch that had the last one."""
+        before, acked = len(self.profiler.walks), len(self.source.acked)
+        self.source.say(*events)
+        assert until(lambda: len(self.source.acked) == acked + len(events) and len(self.profiler.walks) > before)
+        return self.profiler.walks[-1]
+
+
+def metadata(name: str, *, owner: str | None = None, kind: str = "ReplicaSet") -> dict[str, Any]:
+    """The metadata of an object whose uid is made of its name."""
+    references = [{"uid": f"uid-{owner}", "kind": kind, "name": owner, "controller": True, "apiVersion": "apps/v1"}]
+    return {
+        "uid": f"uid-{name}",
+        "name": name,
+        "namespace": "default",
+        "resourceVersion": "1",
+        "generation": 1,
+        "creationTimestamp": "2026-01-02T00:00:00Z",
+        "ownerReferences": references if owner is not None else [],
+    }
+
+
+def pod(name: str, owner: str) -> dict[str, Any]:
+    """A pod that runs."""
+    return {"metadata": metadata(name, owner=owner), "spec": {"nodeName": "node-1"}, "status": {"phase": "Running"}}
+
+
+def workloads(site: Site, name: str) -> Sequence[Event]:
+    """A Deployment of three pods and its ReplicaSet; two pods run."""
+    deployment = {
+        "metadata": metadata(name),
+        "spec": {"replicas": 3},
+        "status": {"observedGeneration": 1, "updatedReplicas": 3, "readyReplicas": 2},
+    }
+    return [
+        site.kubernetes("deployment.added", deployment),
+        site.kubernetes("replicaset.added", {"metadata": metadata(f"{name}-rs", owner=name, kind="Deployment")}),
+        *(site.kubernetes("pod.added", pod(f"{name}-{n}", f"{name}-rs")) for n in range(2)),
+    ]
+
+
+@contextmanager
+def running(folder: pathlib.Path) -> Iterator[Site]:
+    """An engine that leads, two Deployments, and one instance that names the first one, at level 1."""
+    site = Site(folder)
+    site.register("v1", one_vdu())
+    thread = threading.Thread(target=site.run, name="engine", daemon=True)
+    thread.start()
+    try:
+        listed = {"has_synced": True, "last_sync_at": "2026-01-02T00:00:00Z"}
+        site.push(*workloads(site, "vdu1"), *workloads(site, "other"), site.kubernetes("cluster.synced", listed))
+        site.push(read_document(notifications.event("instance.create.end"), source="nova"))
+        assert until(lambda: _level(site) == 1)
+        # The next evaluation of the instance is to share the commit of its pod.
+        at = time.monotonic()
+        assert until(lambda: time.monotonic() > at + COALESCE_SECONDS)
+        sa.event.listen(site.store.database, "begin", site.profiler.began)
+        yield site
+    finally:
+        site.engine.stop(5.0)
+        thread.join(15)
+        site.store.close()
+        site.store.database.dispose()
+
+
+def trace(folder: pathlib.Path) -> dict[str, Walk]:
+    """The walks of the three events."""
+    with running(folder) as site:
+        update = notifications.event("instance.update")
+        walks = {
+            "instance.update": site.push(read_document(update, source="nova")),
+            "pod of no instance": site.push(site.kubernetes("pod.added", pod("other-2", "other-rs"))),
+            "pod of a VNF instance": site.push(site.kubernetes("pod.added", pod("vdu1-2", "vdu1-rs"))),
+        }
+        assert _level(site) == 2
+    return walks
+
+
+def _level(site: Site) -> Any:
+    vnf: Any = site.engine.model.snapshot().get("vnf_instance", "v1")
+    return (vnf.scale_level or {}).get("vdu1_aspect") if vnf is not None else None
+
+
+def show(walks: dict[str, Walk], out: Callable[[str], None] = print) -> None:
+    """Print the table and the walks."""
+    out("Calls of functions of watcher_sync in the engine's thread, and database transactions, of one event:")
+    out(f"{'':<14}" + "".join(f"{name:>24}" for name in walks))
+    for stage in STAGES:
+        out(f"{stage:<14}" + "".join(f"{walk.count(stage):>24}" for walk in walks.values()))
+    out(f"{'all calls':<14}" + "".join(f"{walk.count():>24}" for walk in walks.values()))
+    out(f"{'transactions':<14}" + "".join(f"{walk.transactions:>24}" for walk in walks.values()))
+    one, none = walks["pod of a VNF instance"], walks["pod of no instance"]
+    out(f"From the pod's row staged to the instance's row staged: {one.between} calls, in one transaction.")
+    out(f"A pod of a VNF instance costs {one.count() - none.count()} calls more than a pod of none, up to the ack.")
+    for name in ("instance.update", "pod of a VNF instance"):
+        out(f"\n{name}:")
+        for stage in STAGES:
+            for step in walks[name].steps(stage):
+                out(f"  {stage:<12}{step}")
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as name:
+        show(trace(pathlib.Path(name)))

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a pod's event costs until its VNF instance is written has a limit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.tracing import STAGES, show, trace
+
+
+def test_a_pod_and_its_instance_cost_one_transaction_and_a_hundred_calls_between_their_rows(tmp_path: Path):
+    walks = trace(tmp_path)
+    pod = walks["pod of a VNF instance"]
+    assert pod.transactions == 1
+    assert 0 < pod.between <= 100
+    assert walks["instance.update"].transactions == 1
+    assert all(pod.count(stage) > 0 for stage in STAGES)
+
+
+def test_the_table_names_every_stage(tmp_path: Path):
+    lines: list[str] = []
+    show(trace(tmp_path), lines.append)
+    assert set(STAGES) <= {line.split()[0] for line in lines if line.strip()}
+    assert any("vnf_evaluation.VnfEvaluation.evaluate_into" in line for line in lines)

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Evaluates one VNF instance on a view and makes the change of its facet ``observed``.
+
+It is no plugin of the dispatch: no event type leads here. The commit cycle calls it after the events of a batch were
+dispatched, with the batch's transaction as the view. Reconciliation and the API's sync call it with other views.
+It does no I/O and has no state.
+"""
+
+from __future__ import annotations
+
+import datetime
+import uuid
+from collections.abc import Callable, Collection
+from typing import Final
+
+from watcher_sync.events import Event
+from watcher_sync.model.changes import Upsert, Version
+from watcher_sync.model.kubernetes import VnfInstance
+from watcher_sync.model.view import View
+from watcher_sync.model.vnf.evaluation import Observation, evaluate, new_uuid
+
+KIND: Final = "vnf_instance"
+SYNCED: Final = "vnf_instance.synced"
+"""Type of the event that is recorded as the cause of the change."""
+
+
+class VnfHandler:
+    """Evaluates VNF instances. For any thread."""
+
+    def __init__(
+        self,
+        *,
+        now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
+        new_id: Callable[[], str] = new_uuid,
+    ) -> None:
+        """:param now: aware UTC; becomes ``observed_at``.
+
+        :param new_id: makes the ids of new entries of vnfcResourceInfo.
+        """
+        self._now = now
+        self._new_id = new_id
+
+    def evaluate(self, view: View, vnf: VnfInstance, unknown: Collection[str] = ()) -> Observation:
+        """Compare an instance with the workloads and pods of a view.
+
+        :param unknown: kinds of objects that are not followed, or whose listing is incomplete.
+        """
+        return evaluate(view, vnf, unknown, new_id=self._new_id)
+
+    def change(
+        self, vnf: VnfInstance, observation: Observation, version: Version, *, source: str
+    ) -> tuple[Event, Upsert]:
+        """The cause event and the change that write an observation.
+
+        :param version: newer than every version that the instance has.
+        :param source: name of the source that the news comes from; the journal shows it.
+        """
+        now = self._now()
+        cause = Event(id=str(uuid.uuid4()), type=SYNCED, source=source, subject=vnf.id, time=now)
+        return cause, Upsert(KIND, vnf.id, version, {"observed": {**observation.changes, "observed_at": now}})

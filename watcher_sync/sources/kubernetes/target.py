@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A followed cluster as the configuration describes it, for code that lists or evaluates it without a source.
+
+A target is plain data: it holds no connection and starts no thread.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+from oslo_config import cfg
+
+from watcher_sync.exceptions import ConfigError
+from watcher_sync.sources.kubernetes import resources
+from watcher_sync.sources.kubernetes.connection import Access, Connection
+from watcher_sync.sources.kubernetes.listing import ListingPart, ListingRequest, list_all
+from watcher_sync.sources.kubernetes.resources import Resource
+
+_LIST_TIMEOUT_SECONDS: Final = 30.0
+"""Seconds without a byte of a list after which it has failed; only a watch may be silent for longer."""
+
+
+class ClusterTarget(msgspec.Struct, frozen=True, kw_only=True):
+    """One cluster that a source of driver ``kubernetes`` follows. For any thread."""
+
+    cluster: str
+    """Name of the cluster in the model."""
+    source: str
+    """Name of the source that follows it."""
+    access: Access
+    resources: tuple[Resource, ...]
+    """What the source follows."""
+    namespaces: tuple[str, ...] = ()
+    """The namespaces that it follows; empty: all."""
+    label_selector: str = ""
+    page_size: int = 500
+    connect_timeout: float = 5.0
+    """Seconds that a connection may take."""
+    read_timeout: float = 70.0
+    """Seconds without a byte after which a connection counts as dead."""
+    unfollowed: frozenset[str] = frozenset()
+    """Kinds of objects that pods come from and that the source does not follow: the model knows nothing of them."""
+
+    def follows(self, namespace: str | None) -> bool:
+        """Whether the source follows the objects of a namespace."""
+        return not self.namespaces or namespace in self.namespaces
+
+    def listed(self) -> list[tuple[Resource, str | None]]:
+        """(resource, namespace) of all that is followed; the namespace None: all of them."""
+        return [(r, n) for r in self.resources for n in dict.fromkeys(self.namespaces or (None,))]
+
+    def connect(self) -> Connection:
+        """Make a connection. It sends nothing before its first request; threads may share it."""
+        return Connection(self.access, connect_timeout=self.connect_timeout, read_timeout=self.read_timeout)
+
+    def list_objects(
+        self, connection: Connection, namespace: str | None = None, *, deadline: float
+    ) -> Iterator[ListingPart]:
+        """List once what the source follows.
+
+        :param namespace: only this one of those that are followed; None: all of them.
+        :param deadline: ``time.monotonic()`` after which no request is begun.
+        """
+        listed = self.listed()
+        if namespace is not None:
+            listed = [(r, namespace if r.namespaced else n) for r, n in listed if n in (None, namespace)]
+        request = ListingRequest(
+            targets=listed,
+            label_selector=self.label_selector,
+            page_size=self.page_size,
+            read_timeout=min(self.read_timeout, _LIST_TIMEOUT_SECONDS),
+        )
+        return list_all(connection, request, deadline=deadline)
+
+
+def read_target(name: str, conf: cfg.ConfigOpts) -> ClusterTarget:
+    """The target of one source, whose options are registered.
+
+    :raises ConfigError: naming the option that is wrong.
+    """
+    group = conf[f"source_{name}"]
+    _check_access(name, group)
+    followed = _read_resources(name, group)
+    known = {resource.kind for resource in resources.KNOWN.values()}
+    return ClusterTarget(
+        cluster=group.cluster or name,
+        source=name,
+        access=Access(kubeconfig=group.kubeconfig, context=group.context, in_cluster=group.in_cluster),
+        resources=followed,
+        namespaces=tuple(group.namespaces),
+        label_selector=group.label_selector,
+        page_size=group.page_size,
+        connect_timeout=group.connect_timeout,
+        read_timeout=group.read_timeout,
+        unfollowed=frozenset(known - {resource.kind for resource in followed}),
+    )
+
+
+def _check_access(name: str, group: Any) -> None:
+    if group.in_cluster and (group.kubeconfig or group.context):
+        option = "kubeconfig" if group.kubeconfig else "context"
+        raise ConfigError(f"[source_{name}] {option}: cannot be set beside in_cluster")
+    if group.kubeconfig and not os.access(os.path.expanduser(group.kubeconfig), os.R_OK):
+        raise ConfigError(f"[source_{name}] kubeconfig: {group.kubeconfig}: cannot be read")
+
+
+def _read_resources(name: str, group: Any) -> tuple[Resource, ...]:
+    try:
+        found = tuple(dict.fromkeys(resources.parse(resource) for resource in group.resources))
+    except ValueError as exc:
+        raise ConfigError(f"[source_{name}] resources: {exc}") from None
+    if not found:
+        raise ConfigError(f"[source_{name}] resources: names nothing to follow")
+    return found
