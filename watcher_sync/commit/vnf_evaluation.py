@@ -2,8 +2,7 @@
 """Evaluates VNF instances inside the commit cycle of an engine that leads.
 
 A pod or workload that a commit touches marks the instances that name a workload above it, before or after the change.
-A registration and a complete listing of a cluster mark, too, and so do rows that the replica follows in the journal.
-An engine that begins to lead marks all instances.
+So do a registration, a complete listing, and rows of other writers. A new leader marks all instances.
 
 Guaranteed:
 
