@@ -5,9 +5,8 @@
 pushes one Nova ``instance.update``, one pod that concerns no VNF instance, and one pod that changes one.
 
 Counted: calls of functions of ``watcher_sync`` in the engine's thread, by ``sys.setprofile``. Each resumption of a
-generator is a call. A list, dict or set comprehension is none: Python 3.12 runs it without a frame of its own, and so
-the figures are those of every version. Calls of libraries and of other threads are not counted. A stage lasts as long
-as one of its functions is on the stack.
+generator is a call. A list, dict or set comprehension is none, because Python 3.12 gives it no frame of its own.
+Calls of libraries and of other threads are not counted. A stage lasts as long as one of its functions is on the stack.
 """
 
 from __future__ import annotations

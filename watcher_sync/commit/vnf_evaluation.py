@@ -2,16 +2,14 @@
 """Evaluates VNF instances inside the commit cycle of an engine that leads.
 
 A pod or workload that a commit touches marks the instances that name a workload above it, before or after the change.
-So does a new registration, and a complete listing of a cluster. Rows of other writers mark when the replica follows
-the journal. An engine that begins to lead marks all instances.
+So do a registration, a complete listing, and rows of other writers. A new leader marks all instances.
 
 Guaranteed:
 
-* After the last change of its pods an instance is evaluated at least once more, by this engine or the next leader.
+* After the last change of its pods an instance is evaluated once more, by this engine or the next leader.
 * Pod and instance are written in one transaction, if the instance may be evaluated then.
-* One instance is evaluated at most five times a second, and one commit evaluates at most 100.
-* While an operation holds the lease of an instance, it is not written; it is retried every second.
-* An instance whose evaluation fails costs the others nothing.
+* An instance whose lease an operation holds is not written, and retried every second.
+* An instance that fails costs the others nothing.
 
 Threads: the cycle's. Only :meth:`collect` and :meth:`report` may be called from others.
 """

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sync of one VNF instance under its operation lease, for reconciliation and the API.
 
-The lease is taken, the journal's head is locked, the tables are read, the instance is evaluated, and what differs is
-written, all in one transaction but the lease. So it does not matter who asks for a sync, nor how late: the same pods
-give the same instance, and where nothing differs nothing is written.
+The sync takes the lease and locks the journal's head. It reads the tables, evaluates the instance, and writes what
+differs, in one transaction. The same pods give the same instance; if nothing differs, nothing is written.
 
 While a life-cycle operation holds the instance, the caller gets
 :class:`~watcher_sync.exceptions.OperationRunning` and asks again. For any thread; it has no state.
@@ -66,7 +65,7 @@ class VnfSync:
                     cause, change = self._handler.change(vnf, observation, cycle.next_version(), source=source)
                     cycle.write(cause, [change])
         except Exception as exc:
-            # The commit may fail as well as the write: a listener hears of both ends or of none.
+            # The commit may fail as well as the write: a listener gets both notifications or none.
             if begun is not None and self._notifications is not None:
                 self._notifications.sync_start(begun)
                 self._notifications.sync_error(begun, str(exc))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A followed cluster as the configuration describes it, for code that lists or evaluates it without a source.
+"""A followed cluster as the configuration describes it, for reconciliation and the evaluation of VNF instances.
 
 A target is plain data: it holds no connection and starts no thread.
 """
