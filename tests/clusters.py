@@ -29,7 +29,7 @@ from watcher_sync.reconcile.kubernetes.reconciler import KubernetesReconciler
 from watcher_sync.storage import database
 from watcher_sync.storage.drifts import Drift, list_drifts
 from watcher_sync.storage.store import Store
-from watcher_sync.testing.kubernetes import KubeServer
+from watcher_sync.testing.kubernetes import KubernetesServer
 
 Row = tuple[str, str, str]
 
@@ -44,7 +44,9 @@ class Installation:
     :param servers: cluster -> its API server.
     """
 
-    def __init__(self, folder: Path, servers: Mapping[str, KubeServer], *, url: str | None = None, **options: Any):
+    def __init__(
+        self, folder: Path, servers: Mapping[str, KubernetesServer], *, url: str | None = None, **options: Any
+    ):
         self.conf = cfg.ConfigOpts()
         opts.register_opts(self.conf)
         database.register_opts(self.conf)
@@ -58,13 +60,13 @@ class Installation:
             self.conf.set_override("kubeconfig", str(server.kubeconfig(folder / f"kubeconfig-{name}")), group=group)
             for option, value in options.items():
                 self.conf.set_override(option, value, group=group)
-        self.store = Store(database.make_engine(self.conf), builtin_kinds())
+        self.store = Store(database.open_database(self.conf), builtin_kinds())
         migrate(self.store)
         self.dispatcher = Dispatcher([("kubernetes", KubernetesHandler())])
 
     def close(self) -> None:
         self.store.close()
-        self.store.engine.dispose()
+        self.store.database.dispose()
 
     @property
     def model(self) -> Snapshot:
@@ -102,7 +104,7 @@ class Installation:
         return self.store.load().generation
 
     def drifts(self) -> list[Drift]:
-        return list_drifts(self.store.engine)
+        return list_drifts(self.store.database)
 
     def objects(self) -> dict[str, Row]:
         """uid -> (kind, name, resource version), as the tables have it."""
@@ -119,7 +121,7 @@ def opts_of_kubernetes() -> list[cfg.Opt]:
     return KubernetesSource.options
 
 
-def truth(server: KubeServer) -> dict[str, Row]:
+def truth(server: KubernetesServer) -> dict[str, Row]:
     """The same, as the cluster has it."""
     found: dict[str, Row] = {}
     for kind in ("Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"):

@@ -17,12 +17,12 @@ from watcher_sync.storage.tables import Tables
 
 def migrate(store: Store) -> Store:
     """What ``schema.upgrade`` does to a database that is empty; the same store."""
-    url = store.engine.url
+    url = store.database.url
     file = pathlib.Path(url.database or "")
     if url.get_backend_name() == "sqlite" and not file.exists() and store.kinds.keys() == builtin_kinds().keys():
         file.write_bytes(_file())
     else:
-        schema.upgrade(store.engine, store.tables)
+        schema.upgrade(store.database, store.tables)
     return store
 
 

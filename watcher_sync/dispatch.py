@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which handler method gets an event: one dictionary, built from what the handler plugins declare.
+"""The dispatch table: event type -> method of a handler plugin.
 
-An exact entry wins over every pattern; a longer pattern wins over a shorter one, and of two equally
-long ones the first in alphabetical order. In a pattern ``*`` stands for any characters, dots included.
-Nothing is decided twice: the answer for each event type is remembered.
+An exact entry wins over every pattern, and a longer pattern over a shorter one. Of two equally long patterns the first
+in alphabetical order wins. In a pattern ``*`` matches any characters, dots included.
 
-Two plugins that claim the same type or the same pattern would make the outcome depend on the order of
-installation, so the registry refuses to be built. A plugin that fails to load costs only itself: it is
-kept as a failure that operators can see.
+Two plugins that claim the same type or pattern would make the result depend on the order of installation, so the
+table refuses both. A plugin that fails to load is recorded for operators, and the others run.
 """
 
 from __future__ import annotations
@@ -31,15 +29,15 @@ LOG = logging.getLogger(__name__)
 
 NAMESPACE = "watcher_sync.handlers"
 
-_REMEMBERED = 4096
-"""Event types come from outside: remember so many answers at most."""
+_MAX_CACHED_TYPES = 4096
+"""Event types come from outside, so the cache is bounded."""
 
 
 HandlerMethod = Callable[[Event, View], Iterable[Change] | None]
 
 
 class Handles(Protocol):
-    """What the table needs to know of a handler; :class:`watcher_sync.handlers.base.Handler` is one."""
+    """The part of a handler that the table needs; :class:`watcher_sync.handlers.base.Handler` has it."""
 
     @property
     def events(self) -> Mapping[str, str | None]:
@@ -58,7 +56,7 @@ class Entry(msgspec.Struct, frozen=True):
 
     @property
     def handler(self) -> str:
-        """``plugin.method``, for people."""
+        """``plugin.method``, for operators."""
         return f"{self.plugin}.{self.method}" if self.method else f"{self.plugin} (ignored)"
 
 
@@ -70,7 +68,7 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class Dispatcher:
-    """The dispatch table. Immutable but for its memory of answers; one thread uses it."""
+    """The dispatch table. Immutable except for its cache; one thread uses it."""
 
     def __init__(self, handlers: Iterable[tuple[str, Handles]], failures: Iterable[Failure] = ()) -> None:
         """:param handlers: (plugin name, handler) pairs.
@@ -96,19 +94,19 @@ class Dispatcher:
                 table[pattern] = Entry(pattern, method or "", plugin, call)
         ordered = sorted(patterns.values(), key=lambda e: (-len(e.pattern), e.pattern))
         self._patterns = [(_compiled(entry.pattern), entry) for entry in ordered]
-        self._answers: dict[str, Entry | None] = {}
+        self._cache: dict[str, Entry | None] = {}
 
     def find(self, event_type: str) -> Entry | None:
-        """The entry that an event of this type goes to, or None where nobody wants it. O(1) once seen."""
+        """The entry that an event of this type goes to, or None where no handler declares it. O(1) once cached."""
         try:
-            return self._answers[event_type]
+            return self._cache[event_type]
         except KeyError:
             pass
         entry = self._exact.get(event_type)
         if entry is None:
             entry = next((e for match, e in self._patterns if match.match(event_type)), None)
-        if len(self._answers) < _REMEMBERED:
-            self._answers[event_type] = entry
+        if len(self._cache) < _MAX_CACHED_TYPES:
+            self._cache[event_type] = entry
         return entry
 
     def table(self) -> Iterator[Entry]:

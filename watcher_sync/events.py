@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one form in which everything that happened outside travels through the engine.
+"""The event: one immutable form for the messages of every transport.
 
-A source makes an :class:`Event` from what its transport brought, and nothing after the source knows
-the transport any more. What a source cannot decode it still emits, with :attr:`Event.undecodable`
-saying why: the engine puts it into quarantine, so that nothing is dropped silently.
+A source makes an :class:`Event` from each message, and no code after the source knows the transport. A source also
+emits a message that it cannot decode, with the reason in :attr:`Event.undecodable`. The engine puts such an event into
+quarantine, so that no message is lost silently.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ T = TypeVar("T")
 
 
 class PartialPayload(msgspec.Struct, frozen=True, gc=False):
-    """A payload of which its source has decoded what the handler needs, with the way back to its text."""
+    """A payload that its source has decoded in part, for its handler, with access to its text."""
 
     decoded: Any
     text_of: Callable[[int], bytes]
-    """Finds the JSON text again, among those that came with it. Slow: for what goes wrong."""
+    """Finds the JSON text by its index in the page that it came with. Slow: for the error path."""
     place: int
-    """Which of them it is."""
+    """The index."""
 
     @property
     def text(self) -> bytes:
-        """All of it, as it came."""
+        """The whole JSON text, unchanged."""
         return self.text_of(self.place)
 
 
@@ -46,11 +46,11 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     type: str
     """Dotted name that dispatch goes by, such as ``instance.power_off.end``."""
     source: str
-    """Name of our source that brought it."""
+    """Name of our source that received it."""
     origin: str = ""
-    """Who published it: publisher_id, CloudEvents source, cluster."""
+    """Its publisher: publisher_id, CloudEvents source, cluster."""
     subject: str = ""
-    """What it is about, where the transport says so."""
+    """Its subject, where the transport has one."""
     time: datetime.datetime | None = None
     """When it was published, aware UTC; None where the envelope does not say."""
     data: Any = None
@@ -62,7 +62,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Where its transport numbers what it carries: (epoch of the numbering in microseconds since 1970, number).
     The numbers of one epoch are the order; a greater epoch comes after all of a smaller one."""
     position: Any = None
-    """Where it stands in its transport; opaque to all but its source."""
+    """Its position in the transport; opaque to all but its source."""
     deliveries: int = 1
     """How often the transport has delivered it, this time included."""
     undecodable: str | None = None
@@ -75,10 +75,10 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def read(self, type_: builtins.type[T]) -> T: ...
 
     def read(self, type_: Any = Any) -> Any:
-        """The payload, decoded now; a handler that names a partial struct pays for the fields of it only.
+        """The payload, decoded now. For a partial struct, only its fields become Python objects.
 
-        :param type_: what msgspec shall decode it to: a Struct, a TypedDict, ... ; left out: whatever it is.
-        :raises InvalidEvent: it is no such thing; says which field is wrong.
+        :param type_: the type for msgspec: a Struct, a TypedDict, ...; left out: plain objects.
+        :raises InvalidEvent: naming the field that does not fit the type.
         """
         data = self.data
         if isinstance(data, PartialPayload):

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every error that watcher_sync raises on purpose, a sentence each.
+"""The errors of watcher_sync, a sentence each.
 
-A plugin writer needs two of them: :class:`InvalidEvent` and :class:`NotYet`. The command line turns
-:class:`ConfigError` into exit status 2 and every other :class:`WatcherSyncError` into exit status 1,
-with the message as the one line on stderr.
+A handler raises two of them: :class:`InvalidEvent` and :class:`NotYet`. A command prints the message as one line on
+stderr. Its exit status is 2 for a :class:`ConfigError` and 1 for every other :class:`WatcherSyncError`.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ class InvalidEvent(WatcherSyncError):
 
 
 class NotYet(WatcherSyncError):
-    """The event speaks of an entity that does not exist yet; it is parked until the entity appears.
+    """The event is about an entity that does not exist yet; it is parked until the entity appears.
 
     :param kind: the kind of the missing entity.
     :param entity_id: its id.
@@ -41,7 +40,7 @@ class NotYet(WatcherSyncError):
 
 
 class StorageError(WatcherSyncError):
-    """The root of what the database can do to a commit."""
+    """The root of the errors of a commit or a query."""
 
 
 class HeadMoved(StorageError):
@@ -69,7 +68,7 @@ class JournalPurged(StorageError):
 
 
 class LeaseHeld(StorageError):
-    """Another live engine of the same group leads, and this one was not told to stand by."""
+    """Another live engine of the same group leads, and this one is not configured to stand by."""
 
 
 class SourceError(WatcherSyncError):
@@ -92,9 +91,9 @@ class OperationRunning(WatcherSyncError):
 
 
 class StaleToken(WatcherSyncError):
-    """The lease that the token stands for was ended, or another has taken it over: nothing may be written with it.
+    """The token's lease has ended, or another holder has taken it over: it allows no more writes.
 
-    :ivar lease: whose it is now; None: nobody's.
+    :ivar lease: the lease of the present holder; None: there is none.
     """
 
     def __init__(self, lease: Any) -> None:

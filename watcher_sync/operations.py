@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operation leases: the right to change one entity's instance for a while.
 
-A life-cycle operation and a sync's write take the same lease, so one of them is told who was first. The
-holder says every few seconds that it lives; when it has been silent for the lease's time, the lease expires and
-the next who asks has it. The token grows with every change of hands: what a holder writes it writes with
-its token, and one that was deposed, asleep or cut off writes nothing any more.
+A life-cycle operation and a sync's write take the same lease, so the second of them gets an error. The holder sends a
+heartbeat every few seconds. Without a heartbeat for the lease's time, the lease expires, and the next caller gets it.
+The token grows with every change of holder. A holder writes with its token, so a deposed, suspended or disconnected
+holder can no longer write.
 
-A lease is held for a life-cycle operation as long as that takes, and for a sync's write for milliseconds: what
-Kubernetes says is read before.
+A life-cycle operation holds its lease for its whole duration, a sync's write for milliseconds: Kubernetes is read
+before.
 
-Used by any thread and any process; nothing is kept in memory.
+For any thread and any process; nothing is stored in memory.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ from watcher_sync.exceptions import OperationRunning, StaleToken
 from watcher_sync.storage.operation_leases import (
     COMPLETED,
     FAILED,
+    LeaseRequest,
     LeaseRow,
     OperationLeases,
     OperationRow,
-    Wanted,
 )
 
 __all__ = ["LeaseRow", "OperationRow", "Operations", "retry_after"]
 
 SYNC, REGISTER, DELETE = "SYNC", "REGISTER", "DELETE"
-"""What we ourselves hold leases for: writes of milliseconds."""
+"""Operations of watcher_sync itself: their leases last milliseconds."""
 
 
 def retry_after(lease: LeaseRow) -> int:
-    """Seconds after which it is worth asking again.
+    """Seconds after which the caller should retry.
 
-    A life-cycle operation may end sooner, or go on for longer; after this time its holder has at least had to
-    say that it lives.
+    A life-cycle operation may end sooner, or go on for longer; after this time its holder must have
+    sent a heartbeat.
     """
     return 1 if lease.operation in (SYNC, REGISTER, DELETE) else max(1, math.ceil(lease.remaining))
 
 
 class Operations:
-    """What takes, keeps and ends the leases of one kind of entity.
+    """Takes, extends and ends the leases of one kind of entity.
 
-    :param seconds: asked at each use: how long a holder may be silent.
+    :param seconds: returns the seconds until a lease without heartbeat expires; called at each use.
     """
 
     def __init__(self, leases: OperationLeases, kind: str, seconds: Callable[[], float]) -> None:
@@ -60,13 +60,13 @@ class Operations:
     def begin(self, entity_id: str, operation: str, holder: str, *, recorded: bool = True) -> LeaseRow:
         """Take the lease.
 
-        :param operation: such as SCALE or SYNC; shown to whoever comes second.
+        :param operation: such as SCALE or SYNC; shown to the second caller.
         :param holder: who it is, fit to be shown.
-        :param recorded: whether the history of operations tells of it.
+        :param recorded: whether the history of operations contains it.
         :raises OperationRunning: another holds it.
-        :raises DatabaseUnavailable: when the database is away.
+        :raises DatabaseUnavailable: the database is unavailable.
         """
-        wanted = Wanted(
+        request = LeaseRequest(
             kind=self.kind,
             entity_id=entity_id,
             id=str(uuid.uuid4()),
@@ -75,24 +75,24 @@ class Operations:
             seconds=self._seconds(),
             recorded=recorded,
         )
-        lease = self._leases.take(wanted)
-        if lease.id != wanted.id:
+        lease = self._leases.take(request)
+        if lease.id != request.id:
             raise OperationRunning(lease)
         return lease
 
     def running(self, entity_id: str) -> LeaseRow | None:
-        """Who works on the entity now, or None."""
-        lease = self._leases.look(self.kind, entity_id)
+        """The running lease of the entity, or None."""
+        lease = self._leases.read(self.kind, entity_id)
         return lease if lease is not None and lease.remaining > 0 else None
 
     def running_on(self, entity_ids: Collection[str]) -> dict[str, LeaseRow]:
-        """entity -> who works on it now, for those of them that somebody works on."""
-        return self._leases.held(self.kind, entity_ids)
+        """Entity id -> running lease, of those of these entities that have one."""
+        return self._leases.running(self.kind, entity_ids)
 
     def heartbeat(self, entity_id: str, lease_id: str, token: int | None = None) -> LeaseRow:
-        """Say that the holder lives; the lease's time begins anew.
+        """Extend the lease: the holder is alive.
 
-        :raises StaleToken: the lease is not this holder's any more.
+        :raises StaleToken: this holder no longer has the lease.
         """
         lease = self._leases.heartbeat(self.kind, entity_id, lease_id, token, self._seconds())
         if lease is None:
@@ -102,24 +102,24 @@ class Operations:
     def end(self, entity_id: str, lease_id: str, token: int | None = None, *, failed: bool = False) -> None:
         """Give the lease back.
 
-        :raises StaleToken: the lease is not this holder's any more.
+        :raises StaleToken: this holder no longer has the lease.
         """
         if not self._leases.end(self.kind, entity_id, lease_id, token, FAILED if failed else COMPLETED):
             raise self._stale(entity_id)
 
-    def demand(self, connection: sa.Connection, entity_id: str, token: int) -> None:
-        """Hold a writer's token against the lease, inside the transaction that writes.
+    def verify_token(self, connection: sa.Connection, entity_id: str, token: int) -> None:
+        """Verify a writer's token against the lease, inside the transaction that writes.
 
         :raises StaleToken: nothing may be written with this token.
         """
-        if not self._leases.hold(connection, self.kind, entity_id, token):
+        if not self._leases.lock_token(connection, self.kind, entity_id, token):
             raise StaleToken(None)
 
     @contextlib.contextmanager
     def held(self, entity_id: str, operation: str, holder: str, *, forget: bool = False) -> Iterator[LeaseRow]:
-        """Hold the lease for one short write, of which the history of operations does not tell.
+        """Hold the lease for one short write, which the history of operations does not contain.
 
-        :param forget: the write, if it is made, ends the entity for ever, and nobody will ask for its lease again.
+        :param forget: the write deletes the entity, whose id is never used again: delete the lease, too.
         :raises OperationRunning: another holds it.
         """
         lease = self.begin(entity_id, operation, holder, recorded=False)
@@ -128,12 +128,12 @@ class Operations:
             if forget:
                 self._leases.forget(self.kind, entity_id, lease.id)
         finally:
-            # Whoever took it over meanwhile keeps it.
+            # If another holder took it over meanwhile, it is theirs.
             with contextlib.suppress(StaleToken):
                 self.end(entity_id, lease.id, lease.token)
 
     def show(self, entity_id: str, operation_id: str) -> OperationRow | None:
-        """One operation, whatever became of it."""
+        """One operation, running or ended."""
         return self._leases.operation(self.kind, entity_id, operation_id)
 
     def history(self, entity_id: str, *, after: int, limit: int) -> list[OperationRow]:

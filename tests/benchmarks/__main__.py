@@ -24,12 +24,13 @@ process.prepare()
 
 from rich.console import Console  # noqa: E402 - threads first
 
-from tests.benchmarks import broker, committed, jetstream, machine, memory, pods, reconciling, replaying  # noqa: E402 - threads first
+from tests.benchmarks import broker, committed, decoding, jetstream, machine, memory, pods, reconciling, replaying  # noqa: E402 - threads first
 from tests.benchmarks.figures import Figure, document, print_table  # noqa: E402 - threads first
 from tests.benchmarks.places import FULL, QUICK, Bench  # noqa: E402 - threads first
 
 BENCHMARKS: dict[str, Callable[[Bench], list[Figure]]] = {
     "machine": machine.machine,
+    "decode": decoding.decode,
     "replay": replaying.replay,
     "poison": replaying.poison,
     "rabbitmq": broker.rabbitmq,

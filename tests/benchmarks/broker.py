@@ -28,9 +28,9 @@ from oslo_config import cfg
 from tests.benchmarks.figures import Budget, Figure, against
 from tests.benchmarks.places import Bench, Place, among
 from tests.benchmarks.running import Broken, counted, rate_of, running_engine, until
+from tests.rabbitmq_publisher import Publisher
 from watcher_sync.testing.nova import notifications
 from watcher_sync.testing.nova.notifications import Document
-from watcher_sync.testing.nova.publish import Publisher
 from watcher_sync.testing.nova.recording import oslo_body
 from watcher_sync.testing.poison import poison
 

@@ -152,7 +152,7 @@ def _engine_pace(bench: Bench, filled: _Filled, database: str, durable: str) -> 
         with running_engine(place) as engine:
             pace = pace_of(lambda: counted(engine)[0], filled.messages)
         _check(place, filled)
-        place.store.engine.dispose()
+        place.store.database.dispose()
     return pace
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import threading
 import time
 
 from nats.aio.client import Client
@@ -21,7 +22,10 @@ from tests.benchmarks.figures import Budget, Figure, against
 from tests.benchmarks.places import Bench
 from tests.services.servers import private_nats
 from watcher_sync.sources.nats.client import DirectClient
-from watcher_sync.sources.nats.consumer import Arrived, Pulling
+from watcher_sync.sources.nats.consumer import PullConsumer
+from watcher_sync.sources.nats.in_flight import InFlight
+from watcher_sync.sources.nats.isolation import RedeliveryIsolation
+from watcher_sync.sources.nats.messages import ACK, JetStreamMessage
 
 _BATCH = 500
 _STREAM = "dcm-status"
@@ -90,41 +94,44 @@ async def _consumer(client: Client, name: str) -> None:
 async def _own(client: DirectClient, name: str, count: int) -> float:
     """Messages a second of our loop."""
     await _consumer(client, name)
-    kick = asyncio.Event()
-    replies: list[str] = []
-    began = 0.0
-    seen = 0
-
-    def deliver(arrived: Arrived) -> None:
-        nonlocal began, seen
-        if not seen:
-            began = time.perf_counter()
-        seen += 1
-        replies.append(arrived.message.reply)
-        if seen == count:
-            kick.set()
-
-    loop = Pulling(
+    in_flight = _InFlight()
+    consumer = PullConsumer(
         client,
         f"$JS.API.CONSUMER.MSG.NEXT.{_STREAM}.{name}",
+        in_flight,
+        RedeliveryIsolation("benchmark", limit=0, batch=_BATCH, slow_start=False),
+        epoch=1,
         batch=_BATCH,
-        deliver=deliver,
-        waiting=lambda: 0,
-        kick=kick.set,
+        wake=in_flight.arrived.set,
     )
-    await loop.begin()
+    began = 0.0
+    seen = 0
+    await consumer.begin()
     async with asyncio.timeout(_PATIENCE):
-        while seen < count or replies:
-            await loop.ask()
-            await client.publish_all((reply, b"+ACK") for reply in replies)
-            replies.clear()
-            if seen < count:
-                await kick.wait()
-                kick.clear()
+        while seen < count:
+            await consumer.request()
+            await in_flight.arrived.wait()
+            in_flight.arrived.clear()
+            replies = in_flight.pop_unemitted(1, [])
+            began = began or time.perf_counter()
+            seen += len(replies)
+            await client.publish_all((reply, ACK) for reply in replies)
     await client.flush()
     rate = count / (time.perf_counter() - began)
-    await loop.end(5)
+    await consumer.end(5)
     return rate
+
+
+class _InFlight(InFlight):
+    """Wakes the loop that settles, in the place of an engine."""
+
+    def __init__(self) -> None:
+        super().__init__(threading.Event())
+        self.arrived = asyncio.Event()
+
+    def emit(self, epoch: int, message: JetStreamMessage) -> None:
+        super().emit(epoch, message)
+        self.arrived.set()
 
 
 async def _fetch(client: Client, name: str, count: int) -> float:

@@ -85,7 +85,7 @@ class Place:
             ["--config-file", str(file)], prog="benchmark", log_to_stderr_only_warnings=True
         )
         self.store: Store = open_store(self.conf, checked=False)
-        schema.upgrade(self.store.engine, self.store.tables)
+        schema.upgrade(self.store.database, self.store.tables)
         self.dispatcher: Dispatcher = load_handlers(self.conf)
 
     def replay(self, path: pathlib.Path) -> tuple[int, float]:

@@ -32,7 +32,8 @@ from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.model import Model
 from watcher_sync.model.transaction import Transaction
-from watcher_sync.sources.kubernetes.reflector import Reflector, Settings
+from watcher_sync.sources.kubernetes.options import ReflectorSettings
+from watcher_sync.sources.kubernetes.reflector import Reflector
 from watcher_sync.sources.kubernetes.resources import KNOWN
 from watcher_sync.testing.kubernetes import builders
 
@@ -123,9 +124,9 @@ class _Following:
         self._bodies = iter(bodies)
         self._numbers = itertools.count(1)
         self._find = Dispatcher([("kubernetes", KubernetesHandler())]).find
-        settings = Settings(source="edge", cluster="edge", page_size=_PAGE)
+        settings = ReflectorSettings(source="edge", cluster="edge", page_size=_PAGE)
         self.reflector = Reflector(KNOWN["pods"], None, self, settings, self)  # type: ignore[arg-type]
-        self.reflector._list()
+        self.reflector.list_pages()
 
     def read(self, path: str, query: Mapping[str, str], *, accept: str, read_timeout: float | None = None) -> bytes:
         began = time.thread_time()

@@ -33,7 +33,7 @@ from watcher_sync.model.kubernetes import VnfInstance
 from watcher_sync.reconcile.base import Report
 from watcher_sync.reconcile.kubernetes.reconciler import KubernetesReconciler
 from watcher_sync.reconcile.kubernetes.vnf_sync import judge
-from watcher_sync.testing.kubernetes import KubeServer
+from watcher_sync.testing.kubernetes import KubernetesServer
 from watcher_sync.testing.kubernetes.builders import deployment, owner_reference, replica_set
 
 _INSTANCES = 1_000
@@ -144,7 +144,7 @@ class _Somewhere:
 
 def _serve(told: Connection, instances: int) -> None:
     """The process of the API server."""
-    with KubeServer(history_limit=1_000) as server:
+    with KubernetesServer(history_limit=1_000) as server:
         numbers = itertools.count()
         sets = []
         for number in range(instances):
@@ -178,7 +178,7 @@ def _fill(site: Installation, engine: CommitCycle, reconciler: KubernetesReconci
     """Everything of the cluster into the model, as a watch would bring it."""
     (source,) = reconciler._sources.values()
     numbers = itertools.count(1)
-    parts = sorted(source.survey(deadline=time.monotonic() + 60), key=lambda part: part.resource.kind == "Pod")
+    parts = sorted(source.list_objects(deadline=time.monotonic() + 60), key=lambda part: part.resource.kind == "Pod")
     for part in parts:
         assert part.failure is None, part.failure
         events = [

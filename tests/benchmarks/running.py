@@ -51,12 +51,12 @@ def running_engine(place: Place) -> Iterator[Engine]:
     finally:
         engine.stop()
         thread.join(_PATIENCE)
-        place.store.engine.dispose()
+        place.store.database.dispose()
 
 
 def counted(engine: Engine) -> tuple[int, int]:
     """Events that were committed, and events that were put into quarantine."""
-    outcomes = list(engine.tally.outcomes.items())
+    outcomes = list(engine.stats.outcomes.items())
     bad = sum(count for (_, outcome), count in outcomes if outcome is Outcome.QUARANTINED)
     return sum(count for _, count in outcomes) - bad, bad
 

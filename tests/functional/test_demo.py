@@ -55,7 +55,7 @@ def running(tmp_path: pathlib.Path) -> Iterator[Callable[..., subprocess.Popen[s
         started.append(process)
         assert process.stdout is not None
         for line in process.stdout:
-            if "the cloud lives" in line:
+            if "the cloud runs" in line:
                 return process
         raise AssertionError(f"the demo ended with {process.wait()}")
 

@@ -76,7 +76,7 @@ def test_what_nova_hides_by_default_is_a_warning_that_names_the_option(site: Ins
 
 def test_what_came_too_long_ago_does_not_count(site: Installation, tmp_path: Path) -> None:
     played(site, tmp_path, lambda d: True)
-    with site.store.engine.begin() as connection:
+    with site.store.database.begin() as connection:
         table = site.store.tables.journal
         past = datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=5)
         connection.execute(table.update().values(time=past))
@@ -106,8 +106,8 @@ def test_a_source_that_is_configured_wrong_and_one_that_cannot_tell(site: Instal
     site.options["engine.enabled_sources"] = "file"
     site.options |= {"source_file.driver": "replay", "source_file.paths": tmp_path}
     status, found = checked(site)
-    assert (status, found["Sources"]) == (0, (0, "The driver cannot tell: file"))
-    assert found["Nova's notifications"] == (0, "No enabled source listens to Nova.")
+    assert (status, found["Sources"]) == (0, (0, "The driver has no probe: file"))
+    assert found["Nova's notifications"] == (0, "No enabled source receives Nova's notifications.")
     site.options["source_file.driver"] = "smoke"
     assert checked(site)[1]["Sources"][0] == 2
     site.options["engine.enabled_sources"] = ""
@@ -115,7 +115,7 @@ def test_a_source_that_is_configured_wrong_and_one_that_cannot_tell(site: Instal
 
 
 def test_a_schema_that_is_missing_is_a_failure_with_what_to_do(site: Installation) -> None:
-    with site.store.engine.begin() as connection:
+    with site.store.database.begin() as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0001'")
     status, found = checked(site)
     assert (status, found["Database schema"][0]) == (2, 2)

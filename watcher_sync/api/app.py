@@ -81,10 +81,12 @@ def make_routes(service: Service, dispatcher: Dispatcher, sync: SyncNow | None =
     """URI template -> resource."""
     plurals = {name: kind.plural for name, kind in service.kinds.items()}
     settings = service.conf.api
-    feed = Feed(service.store.engine, service.tables, slots=settings.max_streams, interval=settings.follow_interval)
-    writer = DirectWriter(service.store, dispatcher, lambda: float(service.conf.engine.parked_time))
+    feed = Feed(
+        service.store.database, service.tables, slots=settings.max_streams, interval=settings.feed_poll_interval
+    )
+    writer = DirectWriter(service.store, dispatcher, lambda: float(service.conf.engine.parked_ttl))
     operations = Operations(
-        OperationLeases(service.store.engine, service.tables),
+        OperationLeases(service.store.database, service.tables),
         vnf_instances.KIND,
         lambda: float(service.conf.operations.lease_time),
     )

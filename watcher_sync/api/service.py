@@ -35,7 +35,7 @@ class Service:
         :raises Problem: 400 where the database cannot even compare a value of the request.
         """
         try:
-            with translated(), self.store.engine.connect() as connection:
+            with translated(), self.store.database.connect() as connection:
                 if connection.dialect.name == "postgresql":
                     connection = connection.execution_options(isolation_level="REPEATABLE READ")
                 yield connection

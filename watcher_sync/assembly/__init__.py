@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of a process, assembled from its configuration. The only package that imports every other.
+"""Assembles the parts of a process from its configuration. Only executables and the demo import this package.
 
-``engine``    An engine process, assembled from its configuration
-``on_demand`` The sync of one VNF instance for whoever asks, in a process that is no engine
-``process``   What every executable does first and last: configuration, logging, and errors in one line
-``reconcile`` How what compares and follows is put together from its configuration, in an engine and elsewhere
-``sources``   The configured sources of a process, as makers of driver instances
-``store``     The store of a process, with the entity kinds of the installed plugins
+``api``        The REST API's WSGI application
+``engine``     An engine with its sources and background services
+``on_demand``  The sync of a VNF instance on request, in a process without an engine
+``process``    Start and end of every executable: threads, configuration, logging, exit status
+``reconcile``  The reconcilers and the background services that run them
+``sources``    The enabled sources, as functions that make their driver instances
+``store``      The store, with the entity kinds of the installed plugins
 """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An engine process, assembled from its configuration.
+"""An engine with its sources and background services.
 
-Everything that can be wrong with a configuration is reported here as one
-:class:`~watcher_sync.exceptions.ConfigError` that names the option, before the engine starts.
+The assembly checks the configuration before the engine starts. It reports a mistake as a
+:class:`~watcher_sync.exceptions.ConfigError` that names the option.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from oslo_config import cfg
 
-from watcher_sync.assembly.reconcile import companions
+from watcher_sync.assembly.reconcile import background_services
 from watcher_sync.assembly.sources import source_makers
 from watcher_sync.assembly.store import open_store
 from watcher_sync.conf import reconcile
@@ -25,21 +25,21 @@ from watcher_sync.storage.store import Store
 
 def make_lease(conf: cfg.ConfigOpts, store: Store) -> EngineLease:
     """The lease of this engine's group."""
-    return EngineLease(store.engine, store.tables, f"engine:{conf.engine.group}", seconds=conf.engine.lease_time)
+    return EngineLease(store.database, store.tables, f"engine:{conf.engine.group}", seconds=conf.engine.lease_time)
 
 
 def assemble(conf: cfg.ConfigOpts, more_sources: Mapping[str, MakeSource] | None = None) -> Engine:
-    """A whole engine, ready to run.
+    """An engine that is ready to run.
 
-    :param more_sources: name -> maker of sources beside those of ``[engine] enabled_sources``.
-    :raises ConfigError: when the configuration cannot work.
-    :raises SchemaMissing: when db_sync has not been run.
-    :raises DatabaseUnavailable: when the database cannot be reached now.
+    :param more_sources: name -> maker of a source, in addition to ``[engine] enabled_sources``.
+    :raises ConfigError: the configuration cannot work.
+    :raises SchemaMissing: ``db_sync`` has not been run.
+    :raises DatabaseUnavailable: the database is unavailable.
     """
     dispatcher: Dispatcher = load_handlers(conf)
-    # The configuration first: a database that is not ready must not hide what is wrong with it.
+    # The configuration first: an unavailable database must not hide its mistakes.
     store = open_store(conf, checked=False)
     makers = source_makers(conf, store) | dict(more_sources or {})
     reconcile.policies(conf, store.kinds)
-    schema.check(store.engine, store.tables)
-    return Engine(conf, store, dispatcher, make_lease(conf, store), makers, companions(conf, dispatcher))
+    schema.check(store.database, store.tables)
+    return Engine(conf, store, dispatcher, make_lease(conf, store), makers, background_services(conf, dispatcher))

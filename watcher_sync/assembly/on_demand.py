@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sync of one VNF instance for whoever asks, in a process that is no engine, such as an API worker.
+"""The sync of a VNF instance on request, in a process without an engine, such as an API worker.
 
-The clusters are those that the process's own configuration follows. They are looked at when the first sync is asked
-for: an API that may not read a kubeconfig serves everything else, and what is made is made after a fork.
+The process's own configuration names the clusters. The first request reads it, not the start of the process. An API
+that may not read a kubeconfig can therefore serve everything else, and no connection is made before a fork.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from watcher_sync.storage.store import Store
 
 
 class SyncOnDemand:
-    """For any thread."""
+    """Syncs VNF instances with a reconciler that it makes at the first request. Any thread may use it."""
 
     def __init__(self, conf: cfg.ConfigOpts, store: Store) -> None:
         self._conf = conf
         self._store = store
-        # Guards the making of the reconciler.
+        # Guards _reconciler.
         self._lock = threading.Lock()
         self._reconciler: KubernetesReconciler | None = None
 
     def run(self, entity_id: str, *, dry_run: bool) -> SyncReport:
-        """Read the cluster, compare, and write what differs.
+        """List the cluster, compare, and write the differences.
 
-        :param dry_run: write nothing, whoever holds the instance.
-        :raises KeyError: there is no such instance.
-        :raises OperationRunning: a life-cycle operation holds it; never in a dry run.
+        :param dry_run: write nothing; an operation lease on the instance does not matter then.
+        :raises KeyError: the instance does not exist.
+        :raises OperationRunning: a life-cycle operation holds the instance; never in a dry run.
         :raises SourceError: its cluster is not configured in this process, or cannot be listed.
         """
-        return self._made().sync_now(entity_id, dry_run=dry_run)
+        return self._get_reconciler().sync_now(entity_id, dry_run=dry_run)
 
-    def _made(self) -> KubernetesReconciler:
+    def _get_reconciler(self) -> KubernetesReconciler:
         with self._lock:
             if self._reconciler is None:
                 store = self._store
-                view = TableView(store.engine, store.tables, store.kinds)
+                view = TableView(store.database, store.tables, store.kinds)
                 context = make_context(self._conf, store, load_handlers(self._conf), lambda: view)
                 try:
                     self._reconciler = KubernetesReconciler(self._conf, context)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every executable does first and last: configuration, logging, and errors in one line."""
+"""Start and end of every executable: threads, configuration, logging, exit status."""
 
 from __future__ import annotations
 
@@ -20,20 +20,23 @@ from watcher_sync.storage import database
 
 PROJECT = "watcher-sync"
 
-_QUIET = ("amqp=WARN", "amqplib=WARN", "sqlalchemy=WARN", "oslo.messaging=WARN", "oslo_messaging=WARN",
+_SWITCH_INTERVAL_SECONDS = 0.002
+
+_LIBRARY_LOG_LEVELS = ("amqp=WARN", "amqplib=WARN", "sqlalchemy=WARN", "oslo.messaging=WARN", "oslo_messaging=WARN",
           "stevedore=WARN", "alembic=WARN", "futurist=WARN", "cotyledon=WARN", "kombu=WARN")  # fmt: skip
 
 
 def prepare() -> None:
-    """Before anything else: threads are native ones, they take turns soon, and the garbage collector looks seldom.
+    """Set up the interpreter. Call it before any other function.
 
-    The thread that waits for the database is not to wait for the interpreter as well, each time when an answer came.
-    And events come and go by the ten thousand a second, without cycles; at the default thresholds the collector would
-    spend a fifth of the time on looking at them.
+    * oslo.service uses native threads.
+    * Threads switch after 2 ms. A thread that has its answer from the database must not wait long for the interpreter.
+    * The garbage collector runs rarely. Tens of thousands of events a second come and go, without reference cycles.
+      With the default thresholds the collector would take a fifth of the time.
     """
     backend.init_backend(backend.BackendType.THREADING)
     gc.set_threshold(50_000, 20, 50)
-    sys.setswitchinterval(0.002)  # seconds
+    sys.setswitchinterval(_SWITCH_INTERVAL_SECONDS)
 
 
 def make_conf(
@@ -43,29 +46,29 @@ def make_conf(
     cli_opts: Sequence[cfg.Opt] = (),
     log_to_stderr_only_warnings: bool = False,
 ) -> cfg.ConfigOpts:
-    """The configuration of one process, read, checked, with logging set up.
+    """Read and check the configuration of a process, and set up logging.
 
     :param argv: the command line without the program.
-    :param log_to_stderr_only_warnings: for commands whose output a person reads.
-    :raises ConfigError: when a file or an option is wrong; names it.
+    :param log_to_stderr_only_warnings: log warnings only, to stderr, because stdout has the result of a command.
+    :raises ConfigError: a file or an option is wrong; the message names it.
     """
     conf = _unread(cli_opts)
     _read(conf, argv, prog)
     if log_to_stderr_only_warnings:
-        # oslo.log's own fallback is stdout, where the result goes.
+        # Without this option oslo.log writes to stdout, which has the result.
         conf.set_default("use_stderr", True)
         if not conf.debug:
-            conf.set_default("default_log_levels", [*_QUIET, "watcher_sync=WARN"])
+            conf.set_default("default_log_levels", [*_LIBRARY_LOG_LEVELS, "watcher_sync=WARN"])
     logging.setup(conf, PROJECT)
     return conf
 
 
 def check_again(conf: cfg.ConfigOpts) -> None:
-    """Whether the files that ``conf`` was made from can still be read, as they are now; ``conf`` is left alone.
+    """Check the current content of the files of ``conf``; ``conf`` itself does not change.
 
-    oslo.config takes up whatever it finds when it mutates, and a wrong value is met by whoever reads the option next.
+    oslo.config does not validate the values when it mutates the options. A wrong value would raise at its next use.
 
-    :raises ConfigError: when a file or an option is wrong; names it.
+    :raises ConfigError: a file or an option is wrong; the message names it.
     """
     arguments = [f"--config-file={name}" for name in conf.config_file or ()]
     arguments += [f"--config-dir={name}" for name in conf.config_dir or ()]
@@ -73,9 +76,9 @@ def check_again(conf: cfg.ConfigOpts) -> None:
 
 
 def run(main: Callable[[list[str]], int | None], argv: Sequence[str] | None = None) -> int:
-    """Run an executable's main function and turn its errors into an exit status and one line on stderr.
+    """Run the main function of an executable. An error becomes an exit status and one line on stderr.
 
-    :returns: 0 done, 1 the work failed, 2 wrong usage or configuration.
+    :returns: 0 success, 1 failure, 2 wrong usage or configuration, 130 interrupted.
     """
     try:
         return main(list(sys.argv[1:] if argv is None else argv)) or 0
@@ -93,10 +96,10 @@ def run(main: Callable[[list[str]], int | None], argv: Sequence[str] | None = No
 
 
 def _unread(cli_opts: Sequence[cfg.Opt]) -> cfg.ConfigOpts:
-    """A configuration that has its options, and no values yet."""
+    """A configuration with registered options and without values."""
     conf = cfg.ConfigOpts()
     logging.register_options(conf)
-    logging.set_defaults(default_log_levels=[*_QUIET])
+    logging.set_defaults(default_log_levels=[*_LIBRARY_LOG_LEVELS])
     opts.register_opts(conf)
     database.register_opts(conf)
     reports.set_defaults(conf)
@@ -105,13 +108,13 @@ def _unread(cli_opts: Sequence[cfg.Opt]) -> cfg.ConfigOpts:
 
 
 def _read(conf: cfg.ConfigOpts, argv: Sequence[str], prog: str) -> None:
-    """Read the files.
+    """Read and check the files.
 
-    :raises ConfigError: when a file or an option is wrong; names it.
+    :raises ConfigError: a file or an option is wrong; the message names it.
     """
-    told = io.StringIO()
+    messages = io.StringIO()
     try:
-        with contextlib.redirect_stderr(told):
+        with contextlib.redirect_stderr(messages):
             conf(list(argv), project=PROJECT, prog=prog)
         strict.check(conf)
         _read_all(conf)
@@ -120,16 +123,16 @@ def _read(conf: cfg.ConfigOpts, argv: Sequence[str], prog: str) -> None:
     except OSError as exc:
         raise ConfigError(str(exc)) from None
     except SystemExit as exc:
-        # How oslo.config says that a file has a wrong value of an option that the command line has too.
+        # oslo.config exits this way when a file has a wrong value for an option of the command line.
         if exc.code != 1:
-            sys.stderr.write(told.getvalue())
+            sys.stderr.write(messages.getvalue())
             raise
-        raise ConfigError(" ".join(told.getvalue().split())) from None
-    sys.stderr.write(told.getvalue())
+        raise ConfigError(" ".join(messages.getvalue().split())) from None
+    sys.stderr.write(messages.getvalue())
 
 
 def _read_all(conf: cfg.ConfigOpts) -> None:
-    """Read every option once, so that a wrong value is said now and not when it is first used."""
+    """Read every option once, so that a wrong value raises now and not at its first use."""
     for value in conf.values():
         if isinstance(value, cfg.ConfigOpts.GroupAttr):
             list(value.values())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How what compares and follows is put together from its configuration, in an engine and elsewhere."""
+"""The reconcilers and the background services that run them, for an engine and for other processes."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from watcher_sync.storage.reading import TableView
 from watcher_sync.storage.store import Store
 
 
-def companions(conf: cfg.ConfigOpts, dispatcher: Dispatcher) -> list[Callable[[Engine], BackgroundService]]:
-    """What works beside an engine that leads: who follows the pods of VNF instances, and who compares now and then."""
+def background_services(conf: cfg.ConfigOpts, dispatcher: Dispatcher) -> list[Callable[[Engine], BackgroundService]]:
+    """Makers of the background services of an engine."""
     found: list[Callable[[Engine], BackgroundService]] = [lambda engine: make_follower(conf, engine, dispatcher)]
     if conf.reconcile.enabled:
         found.append(lambda engine: make_reconciliation(conf, engine, dispatcher))
@@ -38,7 +38,7 @@ def make_follower(conf: cfg.ConfigOpts, engine: Engine, dispatcher: Dispatcher) 
     """Who follows the pods of the VNF instances in the clusters of this engine's sources; of none, where the
     policy is to observe what differs.
 
-    :raises ConfigError: when the configuration cannot work.
+    :raises ConfigError: the configuration cannot work.
     """
     context = make_context(conf, engine.store, dispatcher, engine.model.snapshot)
     sync = VnfSync(context.writes, context.operations, notifications=context.notifications)
@@ -48,31 +48,31 @@ def make_follower(conf: cfg.ConfigOpts, engine: Engine, dispatcher: Dispatcher) 
 
 
 def make_reconcilers(conf: cfg.ConfigOpts, store: Store, dispatcher: Dispatcher) -> list[Reconciler]:
-    """The installed reconcilers for a process without a replica, over the tables.
+    """The installed reconcilers for a process without a replica, which reads the tables.
 
-    :raises ConfigError: when the configuration cannot work.
+    :raises ConfigError: the configuration cannot work.
     """
-    view = TableView(store.engine, store.tables, store.kinds)
+    view = TableView(store.database, store.tables, store.kinds)
     return load_reconcilers(conf, make_context(conf, store, dispatcher, lambda: view))
 
 
 def make_reconciliation(conf: cfg.ConfigOpts, engine: Engine, dispatcher: Dispatcher) -> Reconciliation:
-    """The installed reconcilers over this engine's model and store. Connects to nothing.
+    """The installed reconcilers over this engine's model and store. Makes no connection.
 
-    :raises ConfigError: when the configuration cannot work.
+    :raises ConfigError: the configuration cannot work.
     """
     context = make_context(conf, engine.store, dispatcher, engine.model.snapshot)
     return Reconciliation(conf, load_reconcilers(conf, context))
 
 
 def make_context(conf: cfg.ConfigOpts, store: Store, dispatcher: Dispatcher, view: Callable[[], View]) -> Context:
-    """What the reconcilers of one process work with."""
+    """The dependencies that the reconcilers of a process share."""
     return Context(
         store=store,
-        writes=DirectWriter(store, dispatcher, lambda: float(conf.engine.parked_time)),
+        writes=DirectWriter(store, dispatcher, lambda: float(conf.engine.parked_ttl)),
         dispatcher=dispatcher,
         operations=Operations(
-            OperationLeases(store.engine, store.tables), "vnf_instance", lambda: float(conf.operations.lease_time)
+            OperationLeases(store.database, store.tables), "vnf_instance", lambda: float(conf.operations.lease_time)
         ),
         view=view,
         notifications=Notifications(conf),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The configured sources of a process, as makers of driver instances.
+"""The enabled sources, as functions that make their driver instances.
 
-A configuration that cannot work is reported here, before a process starts.
+Mistakes in their configuration are reported here, before the process starts its work.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ LOG = logging.getLogger(__name__)
 def source_makers(conf: cfg.ConfigOpts, store: Store | None) -> dict[str, MakeSource]:
     """name -> maker, for each of ``[engine] enabled_sources``.
 
-    :param store: where they find their cursors; None for sources that are never started.
-    :raises ConfigError: when a source has no driver, or one that is not installed.
+    :param store: has the cursors of the sources; None for sources that are never started.
+    :raises ConfigError: a source has no driver, a driver that is not installed, or wrong options.
     """
     manager: ExtensionManager[Any] = ExtensionManager(
         opts.SOURCES,
-        on_load_failure_callback=lambda _m, e, exc: LOG.error("The source driver %s cannot be loaded: %s", e.name, exc),
+        on_load_failure_callback=lambda _m, e, exc: LOG.error("source driver %s: cannot be loaded: %s", e.name, exc),
     )
     drivers: dict[str, type[Source]] = {extension.name: extension.plugin for extension in manager}
     makers: dict[str, MakeSource] = {}
@@ -51,11 +51,11 @@ def _maker(conf: cfg.ConfigOpts, store: Store | None, name: str, drivers: dict[s
         raise ConfigError(f"[source_{name}] driver = {driver} is not installed; there are {', '.join(sorted(drivers))}")
     cls = drivers[driver]
     opts.register_source(conf, name, cls.options)
-    cls(name, conf)  # thrown away: whether it can be made as configured
+    cls(name, conf)  # not used: raises ConfigError if an option is wrong
 
     def make() -> Source:
-        if cls.supports_subprocess and conf[f"source_{name}"].own_process:
-            return SubprocessSource(cls, name, conf, most=intake.most_in_hand(conf))
+        if cls.supports_subprocess and conf[f"source_{name}"].run_in_subprocess:
+            return SubprocessSource(cls, name, conf, most=intake.max_in_hand(conf))
         return cls(name, conf, cursor=store.cursors().get(name) if store is not None else None)
 
     return make

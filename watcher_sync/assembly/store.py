@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The store of a process, with the entity kinds of the installed plugins."""
+"""The store, with the entity kinds of the installed plugins."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stevedore import ExtensionManager
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.kinds import Entity, Kinds
 from watcher_sync.storage import schema
-from watcher_sync.storage.database import make_engine
+from watcher_sync.storage.database import open_database
 from watcher_sync.storage.store import Store
 
 LOG = logging.getLogger(__name__)
@@ -24,16 +24,16 @@ ENTITIES = "watcher_sync.entities"
 def load_kinds() -> Kinds:
     """The built-in kinds and those of the installed plugins.
 
-    :raises PluginConflict: when two plugins declare the same kind.
+    :raises PluginConflict: two plugins declare the same kind.
     """
     kinds = builtin_kinds()
     manager: ExtensionManager[Any] = ExtensionManager(
         ENTITIES,
-        on_load_failure_callback=lambda _m, e, exc: LOG.error("The entity plugin %s cannot be loaded: %s", e.name, exc),
+        on_load_failure_callback=lambda _m, e, exc: LOG.error("entity plugin %s: cannot be loaded: %s", e.name, exc),
     )
     for extension in sorted(manager, key=lambda e: e.name):
         if not (inspect.isclass(extension.plugin) and issubclass(extension.plugin, Entity)):
-            LOG.error("The entity plugin %s is not an Entity class", extension.name)
+            LOG.error("entity plugin %s: is not an Entity class", extension.name)
             continue
         kinds.add(extension.plugin)
     return kinds
@@ -42,12 +42,13 @@ def load_kinds() -> Kinds:
 def open_store(conf: cfg.ConfigOpts, kinds: Kinds | None = None, *, checked: bool = True) -> Store:
     """The store of ``[database] connection``.
 
-    :param checked: hold the schema against this release.
-    :raises ConfigError: when the URL cannot work.
-    :raises SchemaMissing: when db_sync has not been run.
-    :raises DatabaseUnavailable: when the database cannot be reached (only if checked).
+    :param kinds: the entity kinds; None loads them.
+    :param checked: check that the schema is the one of this release.
+    :raises ConfigError: the database URL is wrong.
+    :raises SchemaMissing: ``db_sync`` has not been run (only if checked).
+    :raises DatabaseUnavailable: the database is unavailable (only if checked).
     """
-    engine = make_engine(conf)
+    engine = open_database(conf)
     store = Store(engine, kinds if kinds is not None else load_kinds())
     if checked:
         schema.check(engine, store.tables)

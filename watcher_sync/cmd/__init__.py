@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One module per executable.
+"""The executables, one module each.
 
-``api``    ``watcher-sync-api``: the REST API on the standard library's server, for development and small labs
-``client`` ``watcher-sync``: what a user runs; each command is an entry point in ``watcher_sync.cli``
-``engine`` ``watcher-sync-engine``: listens to the sources and keeps the model
-``manage`` ``watcher-sync-manage``: what an operator does to the database and with recorded events
-``status`` ``watcher-sync-status upgrade check``: what would stand in the way of a start with this release
+``api``     The executable ``watcher-sync-api``: the REST API on a development server
+``client``  The executable ``watcher-sync``: the client
+``engine``  The executable ``watcher-sync-engine``: reads the sources and maintains the model
+``manage``  The executable ``watcher-sync-manage``: the database, the quarantine and recorded events
+``status``  The executable ``watcher-sync-status``: checks that this release can start
 """
 
 import warnings

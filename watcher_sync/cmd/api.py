@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``watcher-sync-api``: the REST API on the standard library's server, for development and small labs.
+"""``watcher-sync-api``: the REST API on the standard library's server, for development.
 
 In production ``watcher_sync.wsgi.api:application`` runs under a WSGI server with threads.
 """
@@ -17,38 +17,37 @@ from typing import Any
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from watcher_sync.api.app import Wsgi, make_application
+from watcher_sync.api.app import Wsgi
 from watcher_sync.api.core.authentication import is_loopback
 from watcher_sync.assembly import process
-from watcher_sync.assembly.on_demand import SyncOnDemand
-from watcher_sync.assembly.store import open_store
+from watcher_sync.assembly.api import assemble
 from watcher_sync.exceptions import ConfigError
 
 LOG = logging.getLogger(__name__)
 
 
 class _Server(socketserver.ThreadingMixIn, wsgiref.simple_server.WSGIServer):
-    """A thread for each connection; none of them keeps the process from ending."""
+    """Serves each connection in a daemon thread."""
 
     daemon_threads = True
     request_queue_size = 128
 
 
 class _Server6(_Server):
-    """The same on an IPv6 address."""
+    """The same server on an IPv6 address."""
 
     address_family = socket.AF_INET6
 
 
 class _Handler(wsgiref.simple_server.WSGIRequestHandler):
-    """Requests go to the log, and no name server is asked who the caller is."""
+    """Logs requests at debug level, without a look-up of the client's host name."""
 
     def address_string(self) -> str:
-        """The address as it is."""
+        """The client's address."""
         return str(self.client_address[0])
 
     def log_message(self, format: str, *args: Any) -> None:
-        """One line a request, at debug."""
+        """Log one line per request at debug level."""
         LOG.debug(format, *args)
 
 
@@ -61,11 +60,9 @@ def main() -> None:
 def _main(argv: list[str]) -> int:
     conf = process.make_conf(argv, prog="watcher-sync-api")
     _check_address(conf)
-    store = open_store(conf)
-    application = make_application(conf, store, SyncOnDemand(conf, store))
-    server = listen(application, conf.api.host, conf.api.port)
+    server = listen(assemble(conf), conf.api.host, conf.api.port)
     for number in (signal.SIGTERM, signal.SIGINT):
-        # shutdown() waits for the loop of the thread that the signal interrupts, so it needs another one.
+        # shutdown() waits for the loop in the thread that the signal interrupts, so another thread calls it.
         signal.signal(number, lambda *_: threading.Thread(target=server.shutdown, daemon=True).start())
     LOG.info("Listening on http://%s:%d", conf.api.host, server.server_port)
     with server:
@@ -74,10 +71,10 @@ def _main(argv: list[str]) -> int:
 
 
 def listen(application: Wsgi, host: str, port: int) -> wsgiref.simple_server.WSGIServer:
-    """A server that listens already, and answers as soon as it is told to serve.
+    """A server that listens; it answers once ``serve_forever`` runs.
 
-    :param port: 0: any that is free; ``server_port`` tells.
-    :raises ConfigError: when the address cannot be listened on.
+    :param port: the TCP port; 0 chooses a free one, which is in ``server_port`` then.
+    :raises ConfigError: the server cannot listen on the address.
     """
     kind = _Server6 if ":" in host else _Server
     try:
@@ -87,9 +84,12 @@ def listen(application: Wsgi, host: str, port: int) -> wsgiref.simple_server.WSG
 
 
 def _check_address(conf: cfg.ConfigOpts) -> None:
-    """:raises ConfigError: when strangers could reach an API that authenticates nobody."""
-    if conf.api.auth_strategy == "noauth" and not conf.api.noauth_beyond_loopback and not is_loopback(conf.api.host):
+    """Refuse to serve other machines without authentication.
+
+    :raises ConfigError: ``[api] host`` is not a loopback address, and ``noauth_allow_remote`` is not set.
+    """
+    if conf.api.auth_strategy == "noauth" and not conf.api.noauth_allow_remote and not is_loopback(conf.api.host):
         raise ConfigError(
-            f"[api] host = {conf.api.host}: with auth_strategy = noauth only a loopback address can be listened on, "
-            "unless noauth_beyond_loopback is set"
+            f"[api] host = {conf.api.host}: with auth_strategy = noauth it must be a loopback address, "
+            "unless noauth_allow_remote is set"
         )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``watcher-sync``: what a user runs; each command is an entry point in ``watcher_sync.cli``.
+"""``watcher-sync``: the client; each command is an entry point in ``watcher_sync.cli``.
 
-Most commands speak to an API and need nothing of the rest of this package, so nothing of it is imported here:
-a listing does not wait for the engine's libraries to load.
+Most commands only send requests to an API. This module therefore imports the client package alone, so that a command
+does not wait for the engine's libraries to load.
 """
 
 from __future__ import annotations

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``watcher-sync-engine``: listens to the sources and keeps the model.
+"""``watcher-sync-engine``: reads the sources and maintains the model.
 
-What can be wrong is found before anything is forked: configuration, plugins, schema, and another live
-engine of the same group where this one is not to stand by. Then one worker process does the work.
-SIGTERM drains it, SIGHUP has it read the mutable options again and keep everything else, SIGUSR2 has it
-report on itself (see ``engine/meditation``); all three may be sent to the master, which passes them on.
+Before the fork the master checks the configuration, the plugins and the schema. Without ``[engine] standby`` it also
+checks that no other engine of the group leads. Then one worker process runs the engine.
+
+* SIGTERM: the worker drains its batches and ends.
+* SIGHUP: the worker reads the mutable options again and changes nothing else.
+* SIGUSR2: the worker writes a report (see :mod:`watcher_sync.engine.guru_report`).
+
+The master forwards all three signals to the worker.
 """
 
 from __future__ import annotations
@@ -21,14 +25,14 @@ from oslo_log import log as logging
 from watcher_sync.assembly import process
 from watcher_sync.assembly.engine import assemble
 from watcher_sync.engine import guru_report
-from watcher_sync.engine.monitoring_http import MonitoringPort, check_port, make_application
+from watcher_sync.engine.monitoring_http import MonitoringServer, check_port, make_application
 from watcher_sync.exceptions import ConfigError, LeaseHeld
 
 LOG = logging.getLogger(__name__)
 
 
 class EngineService(cotyledon.Service):
-    """The one worker."""
+    """The worker process that runs the engine."""
 
     name = "watcher-sync-engine"
 
@@ -37,11 +41,11 @@ class EngineService(cotyledon.Service):
         self._conf = conf
         self._engine = assemble(conf)
         guru_report.set_up(conf, self._engine)
-        self._port = MonitoringPort(conf, make_application(self._engine))
-        self._port.start()
+        self._monitoring = MonitoringServer(conf, make_application(self._engine))
+        self._monitoring.start()
 
     def run(self) -> None:
-        """Work until terminated."""
+        """Run the engine until it is terminated."""
         try:
             self._engine.run()
         except LeaseHeld as exc:
@@ -49,17 +53,17 @@ class EngineService(cotyledon.Service):
             os.kill(os.getppid(), signal.SIGTERM)
 
     def terminate(self) -> None:
-        """Drain; the caller waits for it."""
+        """Stop the engine and wait until it has drained."""
         self._engine.stop()
         self._engine.join(self._conf.engine.graceful_shutdown_timeout)
-        self._port.stop()
+        self._monitoring.stop()
 
     def reload(self) -> None:
-        """Read the mutable options again, in the same process, with the same model; all of them, or none."""
+        """Apply all changed mutable options, or none if a file is wrong. The process and its model remain."""
         try:
             process.check_again(self._conf)
         except ConfigError as exc:
-            LOG.error("The configuration stays as it was before the reload: %s", exc)
+            LOG.error("The configuration was not reloaded: %s", exc)
             return
         changed = self._conf.mutate_config_files()
         names = [f"{group or 'DEFAULT'}.{option}" for group, option in changed]
@@ -76,18 +80,18 @@ def main() -> None:
 def _main(argv: list[str]) -> int:
     conf = process.make_conf(argv, prog="watcher-sync-engine")
     if not conf.engine.enabled_sources:
-        LOG.warning("[engine] enabled_sources is empty: nothing to listen to")
+        LOG.warning("[engine] enabled_sources is empty: the engine reads no source")
     engine = assemble(conf)
     if not conf.engine.standby:
-        holder = engine.lease.living_holder()
+        holder = engine.lease.find_live_holder()
         if holder is not None:
             raise LeaseHeld(
                 f"engine group {conf.engine.group!r} is led by {holder.holder.split('/')[0]} "
-                f"since {holder.since:%Y-%m-%d %H:%M:%S}Z; to have this engine stand by, set [engine] standby = true"
+                f"since {holder.since:%Y-%m-%d %H:%M:%S}Z; to run this engine as a standby, set [engine] standby = true"
             )
     check_port(conf)
-    engine.store.engine.dispose()
-    guru_report.pass_on()
+    engine.store.database.dispose()
+    guru_report.forward_signal()
     manager = cotyledon.ServiceManager(graceful_shutdown_timeout=conf.engine.graceful_shutdown_timeout + 5)
     manager.add(EngineService, workers=1, args=(conf,))
     manager.run()

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``watcher-sync-status upgrade check``: what would stand in the way of a start with this release.
+"""``watcher-sync-status upgrade check``: checks that this release can start.
 
-It changes nothing and takes no event from anybody. The exit status is that of every OpenStack upgrade check:
-0 all is well, 1 something deserves a look, 2 something has to be mended first, 255 a check itself failed;
-2 also for a wrong configuration, with one line on stderr.
+The checks write nothing and consume no event. The exit status is the one of every OpenStack upgrade check: 0 success,
+1 warning, 2 failure, 255 an error in a check. A wrong configuration is also 2, with one line on stderr.
 
-What Nova hides cannot be asked of Nova from here. It shows in the journal: without ``notify_on_state_change``
-no instance.update ever comes, and without versioned notifications nothing comes at all.
+The checks cannot read Nova's configuration, but the journal shows its effect. Without ``notify_on_state_change`` Nova
+sends no instance.update. Without versioned notifications Nova sends nothing.
 """
 
 from __future__ import annotations
@@ -34,59 +33,59 @@ from watcher_sync.storage.journal import first_since
 from watcher_sync.storage.store import Store
 
 NOVA_DRIVER = "oslo_messaging"
-"""Nova's notifications come through this driver."""
+"""The driver of sources that receive Nova's notifications."""
 
 _FIX_ALL = (
-    "Nova has to be told to send them: [notifications] notification_format = versioned (or both) and"
-    " [oslo_messaging_notifications] driver = messagingv2, on the API, conductor and compute hosts"
+    "set [notifications] notification_format = versioned (or both) and"
+    " [oslo_messaging_notifications] driver = messagingv2 on Nova's API, conductor and compute hosts"
 )
 _FIX_UPDATES = "set [notifications] notify_on_state_change = vm_and_task_state on Nova's hosts"
 
 
 class Checks(upgradecheck.UpgradeCommands):
-    """The checks, over one configuration."""
+    """The checks of one configuration."""
 
     def __init__(self, conf: cfg.ConfigOpts, *, timeout: float = 10.0) -> None:
-        """:param timeout: seconds that one source is given to be reached."""
+        """:param timeout: seconds within which each source has to answer."""
         self._conf = conf
         self._timeout = timeout
         self._store: Store | None = None
 
     def database(self) -> Result:
-        """The database answers and has the schema of this release."""
+        """The database is available and has the schema of this release."""
         try:
             store = open_store(self._conf, checked=False)
-            schema.check(store.engine, store.tables)
+            schema.check(store.database, store.tables)
         except (SchemaMissing, ConfigError) as exc:
             return Result(Code.FAILURE, str(exc))
         except StorageError as exc:
-            return Result(Code.FAILURE, f"The database cannot be reached: {exc}")
+            return Result(Code.FAILURE, f"The database is unavailable: {exc}")
         self._store = store
         return Result(Code.SUCCESS)
 
     def sources(self) -> Result:
-        """Every enabled source is configured well and can be reached."""
+        """Every enabled source has a valid configuration and is available."""
         names = self._conf.engine.enabled_sources
         if not names:
-            return Result(Code.WARNING, "[engine] enabled_sources is empty: nothing would be listened to.")
+            return Result(Code.WARNING, "[engine] enabled_sources is empty: the engine would read no source.")
         try:
             makers = source_makers(self._conf, None)
         except WatcherSyncError as exc:
             return Result(Code.FAILURE, str(exc))
-        troubles, untold = [], []
+        troubles, unsupported = [], []
         for name, make in makers.items():
             try:
-                _reach(make(), self._timeout)
+                _probe(make(), self._timeout)
             except SourceError as exc:
                 troubles.append(f"{name}: {exc}")
             except NotImplementedError:
-                untold.append(name)
+                unsupported.append(name)
         if troubles:
-            return Result(Code.FAILURE, "Not to be reached: " + "; ".join(troubles))
-        return Result(Code.SUCCESS, f"The driver cannot tell: {', '.join(untold)}" if untold else None)
+            return Result(Code.FAILURE, "Unavailable: " + "; ".join(troubles))
+        return Result(Code.SUCCESS, f"The driver has no probe: {', '.join(unsupported)}" if unsupported else None)
 
     def nova(self) -> Result:
-        """Nova sends what it hides by default, as far as the journal shows it."""
+        """Nova sends the notifications that its defaults disable, as far as the journal shows it."""
         conf = self._conf
         names = []
         for name in conf.engine.enabled_sources:
@@ -94,16 +93,16 @@ class Checks(upgradecheck.UpgradeCommands):
             if conf[f"source_{name}"].driver == NOVA_DRIVER:
                 names.append(name)
         if not names:
-            return Result(Code.SUCCESS, "No enabled source listens to Nova.")
+            return Result(Code.SUCCESS, "No enabled source receives Nova's notifications.")
         if self._store is None:
-            return Result(Code.WARNING, "Cannot be seen without the database.")
+            return Result(Code.WARNING, "This check needs the database.")
         hours = conf.command.hours
         since = datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=hours)
         warnings = []
         try:
             for name in names:
                 if not _journaled(self._store, name, since):
-                    warnings.append(f"{name}: no notification changed anything within {hours:g} h; {_FIX_ALL}.")
+                    warnings.append(f"{name}: no notification changed the model within {hours:g} h; {_FIX_ALL}.")
                 elif not _journaled(self._store, name, since, "instance.update"):
                     warnings.append(f"{name}: no instance.update within {hours:g} h; {_FIX_UPDATES}.")
         except StorageError as exc:
@@ -128,14 +127,14 @@ def _main(argv: list[str]) -> int:
     conf = process.make_conf(argv, prog="watcher-sync-status", cli_opts=[command], log_to_stderr_only_warnings=True)
     if conf.command.name is None:
         raise ConfigError("no command given; see watcher-sync-status --help")
-    # What a driver logs of a failed connection, the check says; the output has to stay readable by a program.
+    # The check reports a failed connection. The driver's log line would make the output unreadable for programs.
     logging.getLogger("oslo.messaging").setLevel(logging.CRITICAL)
-    upgradecheck.CONF = conf  # where the library looks for --json
+    upgradecheck.CONF = conf  # the library reads --json from it
     return int(Checks(conf).check())
 
 
 def _add_commands(commands: Any) -> None:
-    text = "Check whether this release could be started now."
+    text = "Check that this release can start."
     upgrade = commands.add_parser("upgrade", help=text, description=text)
     upgrade.add_argument("check", choices=["check"], help="run the checks")
     upgrade.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
@@ -144,15 +143,15 @@ def _add_commands(commands: Any) -> None:
         type=float,
         default=24.0,
         metavar="N",
-        help="warn when Nova has sent nothing, or no instance.update, for so many hours (default: 24)",
+        help="warn if Nova has sent no notification, or no instance.update, for N hours (default: 24)",
     )
 
 
-def _reach(source: Source, timeout: float) -> None:
-    """Reach the source in a thread, which is left behind when it takes too long.
+def _probe(source: Source, timeout: float) -> None:
+    """Probe the source in a daemon thread, which is abandoned after ``timeout`` seconds.
 
-    :raises SourceError: when it cannot be reached in time.
-    :raises NotImplementedError: when its driver cannot tell.
+    :raises SourceError: the source is unavailable, or does not answer in time.
+    :raises NotImplementedError: its driver has no probe.
     """
     failed: list[Exception] = []
 
@@ -162,7 +161,7 @@ def _reach(source: Source, timeout: float) -> None:
         except Exception as exc:  # noqa: BLE001 - raised again in the caller's thread
             failed.append(exc)
 
-    thread = threading.Thread(target=run, name=f"reach-{source.name}", daemon=True)
+    thread = threading.Thread(target=run, name=f"probe-{source.name}", daemon=True)
     thread.start()
     thread.join(timeout)
     if thread.is_alive():
@@ -174,14 +173,14 @@ def _reach(source: Source, timeout: float) -> None:
 
 
 def _journaled(store: Store, source: str, since: datetime.datetime, event_type: str | None = None) -> bool:
-    """Whether an event of this source (and type) changed anything since then.
+    """Whether an event of this source (and type) changed the model since then.
 
-    :raises StorageError: when the journal cannot be read.
+    :raises StorageError: the journal cannot be read.
     """
     journal = store.tables.journal
     query = sa.select(journal.c.seq).where(journal.c.source == source).limit(1)
     if event_type is not None:
         query = query.where(journal.c.event_type == event_type)
-    with translated(), store.engine.connect() as connection:
+    with translated(), store.database.connect() as connection:
         query = query.where(journal.c.seq >= first_since(connection, store.tables, since))
         return connection.execute(query).first() is not None

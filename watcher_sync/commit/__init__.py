@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The commit cycle: one batch of events through dispatch, model and database transaction.
 
-``cycle``     One batch of events through dispatch, model and commit
-``direct``    The commit cycle of a process that holds no replica, such as an API worker: one short transaction
-``last_seen`` Writes when entities were last seen, beside the commits
-``pipeline``  Batches one after the other, each dispatched while the database works at the one before it
-``replay``    Recorded or quarantined events through the commit cycle, outside a running engine
-``stats``     What became of the events: the counts that every surface shows
+``cycle``     Dispatches, commits and publishes one batch of events
+``direct``    The commit cycle of a process without a replica, inside one short transaction
+``last_seen`` Writes at intervals when entities were last seen
+``pipeline``  Dispatches each batch while the database writes the one before it
+``replay``    Commits recorded or quarantined events outside a running engine
+``stats``     Counts the outcomes of events and measures commits
 """

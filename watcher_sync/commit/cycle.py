@@ -1,27 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One batch of events through dispatch, model and commit.
+"""Dispatches, commits and publishes one batch of events.
 
-What it guarantees, when :meth:`CommitCycle.run` returns: every event of the batch is in the database,
-as changes, in quarantine, parked, or known to change nothing; and the model is at the generation of the
-commit. When it raises, nothing is promised, and running the same batch again does no harm: the ordering
-guard recognises what was committed already.
+When :meth:`BatchCommitter.run` returns, each event is committed as changes, quarantined or parked, or changes nothing.
+The model is at that generation. If it raises, the caller runs the batch again: the ordering guard recognises what was
+committed.
 
-* A handler that fails spoils its own event only.
-* Another writer was first: its journal is read into the replica and the batch dispatched again on top.
-* A row that the database refuses: the batch is bisected until the event is found and quarantined.
-* An entity appears for which events are parked: they are taken up at once.
+* If a handler fails, only its own event is quarantined.
+* If another writer was first, the replica reads its journal rows and the batch is dispatched again.
+* If the database refuses a row, the batch is bisected until the event is found and quarantined.
+* If an entity appears that parked events wait for, those events are dispatched at once.
 
-Runs in the engine's thread, the model's one writer.
+It runs in the thread that writes the model.
 """
 
 from __future__ import annotations
 
+import abc
 import collections
 import datetime
 import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
+from typing import Protocol
 
 import msgspec
 from oslo_log import log as logging
@@ -32,20 +32,22 @@ from watcher_sync.events import Event
 from watcher_sync.exceptions import HeadMoved, InvalidEvent, JournalPurged, NotYet, RowRefused
 from watcher_sync.model.changes import Outcome
 from watcher_sync.model.model import Model, Written
+from watcher_sync.model.reader import ModelReader
 from watcher_sync.model.transaction import Transaction
-from watcher_sync.storage.commits import Commit, Fence, Prepared
+from watcher_sync.storage.commit_store import CommitStore
+from watcher_sync.storage.commits import Commit, Fence
 from watcher_sync.storage.parking import ParkedEvents
 from watcher_sync.storage.store import Store
 from watcher_sync.storage.stored_events import Parked, Quarantined
 
 LOG = logging.getLogger(__name__)
 
-_QUIET = 60.0
-"""Seconds between two log lines about failures of one handler."""
+_LOG_INTERVAL_SECONDS = 60.0
+"""Between two log lines about failures of one handler."""
 
 
 class Batch(msgspec.Struct, kw_only=True):
-    """What is to be committed together."""
+    """Events that are committed together, with the positions and rows that go with them."""
 
     events: Sequence[Event]
     cursors: Mapping[str, str] = {}
@@ -57,7 +59,7 @@ class Batch(msgspec.Struct, kw_only=True):
 
 
 class Dispatched(msgspec.Struct):
-    """What dispatching made of a batch, before the commit."""
+    """The result of the dispatch of a batch, before its commit."""
 
     transaction: Transaction
     outcomes: list[Outcome]
@@ -65,25 +67,30 @@ class Dispatched(msgspec.Struct):
     parked: list[Parked]
 
 
-class Step(msgspec.Struct, eq=False):
-    """A batch on its way: dispatched, with its statements ready, then handed to the database."""
+class Pending(msgspec.Struct, eq=False):
+    """A batch that is dispatched and not committed."""
 
     batch: Batch
     work: Dispatched
+    commit: Commit
     began: float
-    prepared: Prepared | None = None
-    """None where there is nothing to write."""
-    future: Future[float] | None = None
-    """What the database makes of it; None before it was handed over, and where there is nothing to write."""
+    """When its dispatch began, by the cycle's monotonic clock."""
 
 
-class CommitCycle:
+class CommittedModel(ModelReader, Protocol):
+    """The committed state that a cycle moves forward."""
+
+    def publish(self, transaction: Transaction) -> None:
+        """Move to the state after a transaction that the store committed."""
+
+
+class BatchCommitter(abc.ABC):
     """Applies batches to one model over one store."""
 
     def __init__(
         self,
-        store: Store,
-        model: Model,
+        store: CommitStore,
+        model: CommittedModel,
         dispatcher: Dispatcher,
         *,
         tally: CommitStats | None = None,
@@ -92,12 +99,12 @@ class CommitCycle:
         now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """:param fence: the lease to write under, asked at every commit.
+        """:param fence: returns the lease to write under; called at every commit.
 
-        :param parked_time: seconds that an event waits for its entity, asked whenever one is parked.
+        :param parked_time: returns the seconds that an event waits for its entity; called when one is parked.
         """
-        self.store = store
-        self.model = model
+        self.store: CommitStore = store
+        self.model: CommittedModel = model
         self.dispatcher = dispatcher
         self.tally = tally or CommitStats()
         self._fence = fence
@@ -106,71 +113,55 @@ class CommitCycle:
         self._monotonic = monotonic
         self._parked = ParkedEvents(store)
         self._awaited: collections.Counter[tuple[str, str]] = collections.Counter()
-        self._due: dict[tuple[str, str], None] = {}
-        self._complained: dict[str, float] = {}
+        self._ready: dict[tuple[str, str], None] = {}
+        self._logged_at: dict[str, float] = {}
         self.read_parked()
 
     def run(self, batch: Batch) -> None:
-        """Commit a batch, and whatever parked events it sets free.
+        """Commit a batch, and the parked events that it makes ready.
 
-        :raises DatabaseUnavailable: nothing can be committed now; call :meth:`catch_up` and run it again.
-        :raises LeaseLost: this process does not lead any more.
+        :raises DatabaseUnavailable: the database is unavailable; call :meth:`catch_up` and run the batch again.
+        :raises LeaseLost: this process no longer leads.
         """
         began = self._monotonic()
         self._run(batch)
         self._unpark_ready()
-        self.tally.batch_events.observe(len(batch.events))
-        self.tally.batch_seconds.observe(self._monotonic() - began)
+        self.observe(batch, began)
 
     def catch_up(self) -> None:
-        """Move the replica to the head of the journal, and take up parked events that this sets free.
+        """Move the model to the head of the journal, and commit the parked events that this makes ready.
 
-        :raises DatabaseUnavailable: when the database is away.
-        :raises LeaseLost: this process does not lead any more.
+        :raises DatabaseUnavailable: the database is unavailable.
+        :raises LeaseLost: this process no longer leads.
         """
         self.follow()
         self._unpark_ready()
 
+    @abc.abstractmethod
     def follow(self) -> None:
-        """Move the replica to the head of the journal and write nothing: what a standby does.
+        """Move the model to the head of the journal and write nothing."""
 
-        :raises DatabaseUnavailable: when the database is away.
-        """
-        try:
-            self._notice(self.store.catch_up(self.model))
-        except JournalPurged:
-            LOG.info("The journal no longer reaches back to seq %d; loading the tables", self.model.generation)
-            self.model.replace_with(self.store.load())
-            self._notice_all()
-
+    @abc.abstractmethod
     def read_parked(self) -> None:
-        """Learn which events are parked now; another engine may have parked some.
-
-        :raises DatabaseUnavailable: when the database is away.
-        """
-        self._awaited = self._parked.awaited()
-        self._notice_all()
-
-    def _notice_all(self) -> None:
-        self._due.update((key, None) for key in self._awaited if self.model.get(*key) is not None)
+        """Read which events are parked now."""
 
     def _unpark_ready(self) -> None:
-        """Commit the parked events whose entity is there, and those that they set free in turn."""
-        while self._due:
-            due = {key: self._awaited.pop(key, 0) for key in self._due}
-            self._due.clear()
+        """Commit the parked events whose entity exists, and those that they make ready in turn."""
+        while self._ready:
+            ready = {key: self._awaited.pop(key, 0) for key in self._ready}
+            self._ready.clear()
             try:
-                events, rows = self._parked.take(list(due))
+                events, rows = self._parked.read(list(ready))
                 if rows:
                     self._run(Batch(events=events, unparked=rows))
             except BaseException:
-                # They are still in the table. An event that was parked again has been counted meanwhile.
-                self._awaited.update(due)
-                self._due.update(dict.fromkeys(due))
+                # The rows are still in the table. An event that was parked again is counted already.
+                self._awaited.update(ready)
+                self._ready.update(dict.fromkeys(ready))
                 raise
 
     def _run(self, batch: Batch) -> None:
-        """Commit the batch, bisecting it where the database refuses."""
+        """Commit the batch, and bisect it if the database refuses a row."""
         parts = [batch]
         while parts:
             part = parts.pop()
@@ -180,7 +171,7 @@ class CommitCycle:
                 self.tally.refused += 1
                 if len(part.events) > 1:
                     middle = len(part.events) // 2
-                    # Cursors and rows to remove go with the last part: until then nothing is done.
+                    # Cursors and rows to remove go with the last part: before it, the batch is not done.
                     parts.append(msgspec.structs.replace(part, events=part.events[middle:]))
                     parts.append(Batch(events=part.events[:middle]))
                 else:
@@ -188,25 +179,33 @@ class CommitCycle:
                     self._commit(part, _refusing(f"the database refuses it: {exc}"))
 
     def _commit(self, batch: Batch, dispatch: Callable[[Transaction, Sequence[Event]], Dispatched]) -> None:
+        """Dispatch, commit and publish a batch; dispatch it again as often as another writer is first."""
         while True:
-            work = dispatch(Transaction(self.model, now=self._now), batch.events)
-            commit = self._commit_of(batch, work)
-            if not commit.is_empty():
+            pending = self._pending(batch, Transaction(self.model, now=self._now), dispatch)
+            seconds = None
+            if not pending.commit.is_empty():
                 began = self._monotonic()
                 try:
-                    self.store.commit(commit)
+                    self.store.commit(pending.commit)
                 except HeadMoved:
                     self.tally.conflicts += 1
                     self.follow()
                     continue
-                self._count(commit, batch, self._monotonic() - began)
-            break
-        self._publish(batch, work)
+                seconds = self._monotonic() - began
+            self.publish(pending, seconds)
+            return
 
-    def _commit_of(self, batch: Batch, work: Dispatched) -> Commit:
-        return Commit(
-            generation=work.transaction.base_generation,
-            staged=work.transaction.staged(),
+    def _pending(
+        self,
+        batch: Batch,
+        transaction: Transaction,
+        dispatch: Callable[[Transaction, Sequence[Event]], Dispatched],
+    ) -> Pending:
+        began = self._monotonic()
+        work = dispatch(transaction, batch.events)
+        commit = Commit(
+            generation=transaction.base_generation,
+            staged=transaction.staged(),
             cursors=batch.cursors,
             quarantined=work.quarantined,
             parked=work.parked,
@@ -214,71 +213,55 @@ class CommitCycle:
             released=batch.released,
             fence=self._fence(),
         )
+        return Pending(batch, work, commit, began)
 
-    def _count(self, commit: Commit, batch: Batch, seconds: float) -> None:
-        self.tally.commit_seconds.observe(seconds)
-        self.tally.commits += 1
-        self.tally.changes += len(commit.staged)
-        LOG.debug("Committed %d events as %d changes", len(batch.events), len(commit.staged))
+    # What a pipeline needs (watcher_sync.commit.pipeline)
 
-    def _publish(self, batch: Batch, work: Dispatched) -> None:
+    def dispatch(self, batch: Batch, *, on: Pending | None = None) -> Pending:
+        """Dispatch a batch. This writes nothing.
+
+        :param on: a batch under way to the database. The result is valid only if that batch is committed and published
+            and makes no parked event ready.
+        """
+        transaction = Transaction(self.model, on=on.work.transaction if on is not None else None, now=self._now)
+        return self._pending(batch, transaction, self._dispatch)
+
+    def publish(self, pending: Pending, seconds: float | None) -> None:
+        """Move the model to the generation of a committed batch, and count its events.
+
+        :param seconds: duration of the database transaction; None if there was nothing to write.
+        """
+        work = pending.work
+        if seconds is not None:
+            self.tally.commit_seconds.observe(seconds)
+            self.tally.commits += 1
+            self.tally.changes += len(pending.commit.staged)
+            LOG.debug("Committed %d events as %d changes", len(pending.batch.events), len(pending.commit.staged))
         self.model.publish(work.transaction)
-        self.tally.count(batch.events, work.outcomes)
+        self.tally.count(pending.batch.events, work.outcomes)
         for parked in work.parked:
             self._awaited[parked.kind, parked.entity_id] += 1
-        self._notice(work.transaction.written())
+        self._mark_appeared(work.transaction.written())
 
-    # One batch in steps, while the one before it is under way
+    def observe(self, batch: Batch, began: float) -> None:
+        """Measure a batch that is done.
 
-    def stage(self, batch: Batch, *, on: Step | None = None) -> Step:
-        """Dispatch a batch and make its statements. Nothing is written.
-
-        :param on: a step that is under way. If it does not land, or sets parked events free, what is staged here is
-            worth nothing.
-        :raises RowRefused: a value can never be written; :meth:`run` finds the event.
+        :param began: when its dispatch began, by the cycle's monotonic clock.
         """
-        began = self._monotonic()
-        transaction = Transaction(self.model, on=on.work.transaction if on is not None else None, now=self._now)
-        step = Step(batch, self._dispatch(transaction, batch.events), began)
-        commit = self._commit_of(batch, step.work)
-        if not commit.is_empty():
-            step.prepared = self.store.prepare(commit)
-        return step
-
-    def launch(self, step: Step) -> None:
-        """Hand a step to the database; the one that it was staged on has landed."""
-        step.work.transaction.published()
-        if step.prepared is not None:
-            step.future = self.store.begin(step.prepared)
-
-    def land(self, step: Step) -> None:
-        """Wait until the step is committed, and publish it.
-
-        :raises HeadMoved: another writer was first; nothing was written.
-        :raises StorageError: as :meth:`~watcher_sync.storage.store.Store.commit` does.
-        """
-        if step.future is not None and step.prepared is not None:
-            try:
-                seconds = step.future.result()
-            except HeadMoved:
-                self.tally.conflicts += 1
-                raise
-            self._count(step.prepared.commit, step.batch, seconds)
-        self._publish(step.batch, step.work)
-        self.tally.batch_events.observe(len(step.batch.events))
-        self.tally.batch_seconds.observe(self._monotonic() - step.began)
+        self.tally.batch_events.observe(len(batch.events))
+        self.tally.batch_seconds.observe(self._monotonic() - began)
 
     @property
-    def has_due(self) -> bool:
-        """Whether parked events are to be taken up, by :meth:`catch_up` or :meth:`run`."""
-        return bool(self._due)
+    def has_ready(self) -> bool:
+        """Whether parked events are ready for :meth:`catch_up` or :meth:`run`."""
+        return bool(self._ready)
 
-    def _notice(self, written: Iterable[Written]) -> None:
-        """Remember which of these entities exist now and have parked events waiting for them."""
+    def _mark_appeared(self, written: Iterable[Written]) -> None:
+        """Mark those of these entities that exist and have parked events as ready."""
         if self._awaited:
             for item in written:
                 if item.entity is not None and (item.kind, item.id) in self._awaited:
-                    self._due[item.kind, item.id] = None
+                    self._ready[item.kind, item.id] = None
 
     def _dispatch(self, transaction: Transaction, events: Sequence[Event]) -> Dispatched:
         work = Dispatched(transaction, [], [], [])
@@ -301,23 +284,53 @@ class CommitCycle:
                 expires = self._now() + datetime.timedelta(seconds=self._parked_time())
                 work.parked.append(Parked(event, exc.kind, exc.entity_id, expires))
                 outcome = Outcome.PARKED
-            except Exception as exc:  # noqa: BLE001 - a plugin's bug costs its own event only
+            except Exception as exc:  # noqa: BLE001 - a plugin's bug quarantines its own event only
                 reason = f"the handler {entry.handler} failed: {type(exc).__name__}: {exc}"
                 work.quarantined.append(Quarantined(event, reason[:2000], traceback.format_exc()))
-                self._complain(entry.handler, reason)
+                self._log_failure(entry.handler, reason)
                 outcome = Outcome.QUARANTINED
             work.outcomes.append(outcome)
         return work
 
-    def _complain(self, handler: str, reason: str) -> None:
+    def _log_failure(self, handler: str, reason: str) -> None:
         now = self._monotonic()
-        if now - self._complained.get(handler, -_QUIET) >= _QUIET:
-            self._complained[handler] = now
+        if now - self._logged_at.get(handler, -_LOG_INTERVAL_SECONDS) >= _LOG_INTERVAL_SECONDS:
+            self._logged_at[handler] = now
             LOG.error("%s (the event is in quarantine, with the traceback)", reason)
 
 
+class CommitCycle(BatchCommitter):
+    """The commit cycle over a replica: what an engine runs, and a process that replays events."""
+
+    store: Store
+    model: Model
+
+    def follow(self) -> None:
+        """Move the replica to the head of the journal and write nothing. A standby does only this.
+
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        try:
+            self._mark_appeared(self.store.catch_up(self.model))
+        except JournalPurged:
+            LOG.info("The journal no longer reaches back to seq %d; loading the tables", self.model.generation)
+            self.model.replace_with(self.store.load())
+            self._mark_all_appeared()
+
+    def read_parked(self) -> None:
+        """Read which events are parked now; another engine may have parked some.
+
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        self._awaited = self._parked.awaited()
+        self._mark_all_appeared()
+
+    def _mark_all_appeared(self) -> None:
+        self._ready.update((key, None) for key in self._awaited if self.model.get(*key) is not None)
+
+
 def _refusing(reason: str) -> Callable[[Transaction, Sequence[Event]], Dispatched]:
-    """A dispatch that puts everything into quarantine."""
+    """A dispatch that quarantines every event."""
 
     def dispatch(transaction: Transaction, events: Sequence[Event]) -> Dispatched:
         kept = [Quarantined(event, reason) for event in events]

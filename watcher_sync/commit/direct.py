@@ -1,30 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commit cycle of a process that holds no replica, such as an API worker: one short transaction.
+"""The commit cycle of a process without a replica, such as an API worker, inside one short transaction.
 
-It is the engine's own :class:`~watcher_sync.commit.cycle.CommitCycle`, with its dispatch, quarantine,
-bisecting and parked events, over the tables themselves while the journal's head is locked (see
-:mod:`watcher_sync.storage.locked`). The alternative, dispatching first and comparing the head at the commit
-as engines do, starves under a busy engine: it moves the head fifty times a second, and reading the tables takes longer
-than that. The price is that handlers run while the head is held; so a request's batch is bounded by its size.
+It shares dispatch, quarantine, bisecting and parked events with the engine's cycle. It reads the tables while the
+journal's head is locked (:mod:`watcher_sync.storage.locked`). Comparing the head at the commit, as engines do, would
+starve: a busy engine moves the head fifty times a second. Reading the tables takes longer. The price is
+that handlers run while the head is locked, so the size of a request's batch is limited.
 
-When a method returns, everything is committed, parked events that the change set free included. When it
-raises, nothing is.
+When a method returns, everything is committed, including parked events that the change made ready. If it raises,
+nothing is committed.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import cast
 
 import sqlalchemy as sa
 
-from watcher_sync.commit.cycle import Batch, CommitCycle, Dispatched
+from watcher_sync.commit.cycle import Batch, BatchCommitter, Dispatched
 from watcher_sync.commit.stats import CommitStats
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
 from watcher_sync.model.changes import WRITTEN_HERE, Change, Outcome, Version
-from watcher_sync.model.model import Model, Written
+from watcher_sync.model.model import Written
 from watcher_sync.model.transaction import Transaction
 from watcher_sync.model.view import View
 from watcher_sync.storage.locked import LockedStore, lock_head
@@ -33,39 +31,42 @@ from watcher_sync.storage.store import Store
 
 
 class RecordingStats(CommitStats):
-    """The outcome of each event of a batch, in order, and then of the parked events that it set free."""
+    """Records the outcome of each event of a batch in order, then of the parked events that it made ready."""
 
     def __init__(self) -> None:
         super().__init__()
         self.events: list[Outcome] = []
 
     def count(self, events: Sequence[Event], outcomes: Sequence[Outcome]) -> None:
-        """So many events more."""
+        """Record the outcomes of these events."""
         super().count(events, outcomes)
         self.events += outcomes
 
 
-class DirectCommitCycle(CommitCycle):
-    """A commit cycle inside a transaction that holds the head."""
+class DirectCommitCycle(BatchCommitter):
+    """A commit cycle inside a transaction that locks the journal's head."""
+
+    store: LockedStore
+    model: TableModel
 
     def __init__(
         self, store: LockedStore, model: TableModel, dispatcher: Dispatcher, parked_time: Callable[[], float]
     ) -> None:
         self.recorded = RecordingStats()
         self.view: View = model
-        """What the tables hold, with what was written so far."""
-        super().__init__(store, cast(Model, model), dispatcher, tally=self.recorded, parked_time=parked_time)
+        """The tables, including what was written so far."""
+        super().__init__(store, model, dispatcher, tally=self.recorded, parked_time=parked_time)
 
     @property
     def generation(self) -> int:
-        """The journal's seq, with what was written so far."""
+        """The journal's seq, including what was written so far."""
         return self.model.generation
 
     def write(self, event: Event, changes: Iterable[Change]) -> Outcome:
-        """Commit changes that no handler made, and whatever parked events they set free.
+        """Commit changes that no handler made, and the parked events that they make ready.
 
-        :param event: what is recorded as the cause.
-        :raises InvalidEvent: a change is against the declaration of its kind.
+        :param event: recorded as the cause.
+        :raises InvalidEvent: a change violates the declaration of its kind.
         :raises RowRefused: the database refuses a value.
         """
 
@@ -77,11 +78,11 @@ class DirectCommitCycle(CommitCycle):
         return self.recorded.events[0]
 
     def write_all(self, writes: Sequence[tuple[Event, Callable[[View], Iterable[Change]]]]) -> list[Outcome]:
-        """The same for several writes in one commit, each of which sees what those before it did.
+        """Commit several writes in one commit; each sees the changes of those before it.
 
-        :param writes: (cause, what makes the changes from the view).
+        :param writes: (cause, function that makes the changes from the view).
         :returns: the outcome of each.
-        :raises InvalidEvent, RowRefused: as :meth:`write`; nothing of all this is written then.
+        :raises InvalidEvent, RowRefused: as :meth:`write`; nothing is written.
         """
         events = [event for event, _ in writes]
         before = len(self.recorded.events)
@@ -98,25 +99,29 @@ class DirectCommitCycle(CommitCycle):
         """Newer than every version before: of events, and of earlier writes."""
         return Version(f"{WRITTEN_HERE}{self.generation + 1:020d}")
 
-    def read_parked(self) -> None:
-        """Nothing is counted beforehand: what waits is asked for when an entity appears."""
+    def follow(self) -> None:
+        """:raises RuntimeError: always. While the head is locked, no other writer can move it."""
+        raise RuntimeError("the journal's head moved while it was locked")
 
-    def _notice(self, written: Iterable[Written]) -> None:
+    def read_parked(self) -> None:
+        """Does nothing: parked events are read when an entity appears."""
+
+    def _mark_appeared(self, written: Iterable[Written]) -> None:
         keys = [(item.kind, item.id) for item in written if item.entity is not None]
         t = self.store.tables.parked
         for start in range(0, len(keys), 200):
             chunk = keys[start : start + 200]
             query = sa.select(t.c.kind, t.c.entity_id).where(t.c.entity_id.in_([i for _, i in chunk])).distinct()
-            with self.store.engine.connect() as connection:
+            with self.store.connect() as connection:
                 found = {(row.kind, row.entity_id) for row in connection.execute(query)}
             for key in chunk:
                 if key in found:
                     self._awaited[key] += 1
-                    self._due[key] = None
+                    self._ready[key] = None
 
 
 class DirectWriter:
-    """What an API worker writes through. Any thread; writes of one database wait for each other."""
+    """Writes for an API worker. For any thread; writes to one database wait for each other."""
 
     def __init__(self, store: Store, dispatcher: Dispatcher, parked_time: Callable[[], float]) -> None:
         """:param parked_time: seconds that an event waits for its entity."""
@@ -126,22 +131,22 @@ class DirectWriter:
 
     @contextlib.contextmanager
     def begin(self) -> Iterator[DirectCommitCycle]:
-        """Everything in the block is one transaction: committed at its end, or, if it raises, not at all.
+        """The block is one transaction. Its end commits it; an exception rolls it back.
 
-        :raises DatabaseUnavailable: when the database is away.
+        :raises DatabaseUnavailable: the database is unavailable.
         """
         with lock_head(self._store) as (store, model):
             cycle = DirectCommitCycle(store, model, self._dispatcher, self._parked_time)
             yield cycle
-            if model.heard:
-                store.persist_last_seen(model.heard)
+            if model.last_seen:
+                store.persist_last_seen(model.last_seen)
 
     def run(self, events: Sequence[Event], *, released: Sequence[int] = ()) -> tuple[list[Outcome], int]:
         """Commit events in order.
 
         :param released: rows of the quarantined events among them.
         :returns: the outcome of each, and the journal's seq afterwards.
-        :raises DatabaseUnavailable: when the database is away; nothing is committed.
+        :raises DatabaseUnavailable: the database is unavailable; nothing is committed.
         """
         with self.begin() as cycle:
             cycle.run(Batch(events=events, released=released))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes when entities were last seen, beside the commits.
+"""Writes at intervals when entities were last seen.
 
-Liveness is in memory and changes with nearly every event. It is written at intervals, without a journal row.
+Almost every event changes these times, so they are held in memory and written without a journal row.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ LOG = logging.getLogger(__name__)
 
 
 class LastSeenWriter:
-    """Persists and exchanges ``last_heard``. Used by the engine's thread."""
+    """Writes the times of this replica and reads those of other engines. For the engine's thread."""
 
     def __init__(self, store: Store, model: Model, interval: Callable[[], float]) -> None:
-        """:param interval: seconds between two writes, asked each time."""
+        """:param interval: returns the seconds between two writes; called at each."""
         self._store = store
         self._model = model
         self._interval = interval
@@ -31,7 +31,7 @@ class LastSeenWriter:
         self._next = time.monotonic() + interval()
 
     def persist_if_due(self) -> None:
-        """Write what is new if the interval is over; an outage leaves it for the next time."""
+        """Write new times if the interval is over; after an error, the next interval writes them."""
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + self._interval()
@@ -40,12 +40,12 @@ class LastSeenWriter:
             for kind, heard in self._store.read_last_seen().items():
                 self._model.set_last_seen(kind, heard)
         except DatabaseUnavailable as exc:
-            LOG.info("Signs of life are not written now: %s", exc)
+            LOG.info("database unavailable, last-seen times not written: %s", exc)
 
     def persist(self) -> None:
-        """Write what is new now.
+        """Write new times now.
 
-        :raises DatabaseUnavailable: when the database is away.
+        :raises DatabaseUnavailable: the database is unavailable.
         """
         for name, kind in self._model.kinds.items():
             if kind.last_seen_field is None:
@@ -53,7 +53,7 @@ class LastSeenWriter:
             written = self._written.setdefault(name, {})
             fresh = {
                 entity_id: heard
-                for entity_id, heard in self._model.last_heard(name).items()
+                for entity_id, heard in self._model.last_seen(name).items()
                 if written.get(entity_id) != heard and self._model.get(name, entity_id) is not None
             }
             self._store.persist_last_seen({name: fresh})

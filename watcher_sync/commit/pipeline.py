@@ -1,84 +1,132 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches one after the other, each dispatched while the database works at the one before it.
+"""Commits batches one after the other, and dispatches each while the database writes the one before it.
 
-The order is that of the commit cycle: a batch is committed, then published, then settled, and only then is the next
-one handed to the database. What is dispatched meanwhile lies on what is under way, and nobody else sees it. If that
-does not land as it was meant to (another writer was first, a row is refused, the database is away), or if it sets
-parked events free, then what lies on it is thrown away and dispatched again, by the plain way.
+While batch N is written, batch N+1 is dispatched against N's uncommitted result, which no reader of the model sees.
+Each batch passes three steps:
+
+#. *prepare*: dispatch the batch and make its SQL statements;
+#. *submit*: hand the statements to the database, after batch N-1 was committed and published;
+#. *wait*: wait for the commit, then publish it to the model.
+
+Guaranteed: batches are committed, published and settled in their order. If N fails (another writer was first, a row is
+refused, the database is unavailable) or makes parked events ready, N+1 is discarded. Both batches are then dispatched
+again without overlap.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Generic, TypeVar
 
 import msgspec
 
-from watcher_sync.commit.cycle import Batch, CommitCycle, Step
-from watcher_sync.exceptions import StorageError
+from watcher_sync.commit.cycle import Batch, CommitCycle, Pending
+from watcher_sync.exceptions import HeadMoved, StorageError
+from watcher_sync.storage.commits import Prepared
 
 T = TypeVar("T")
 
 
-class _UnderWay(msgspec.Struct, Generic[T], frozen=True):
+class _Step(msgspec.Struct, Generic[T], eq=False):
+    """One batch between its dispatch and its commit."""
+
     owner: T
-    step: Step
+    pending: Pending
+    prepared: Prepared | None
+    """The SQL statements; None if the batch writes nothing."""
+    future: Future[float] | None = None
+    """The running commit; its result is its seconds. None before submit, and if there is nothing to write."""
 
 
 class Pipeline(Generic[T]):
-    """At most one batch under way, and one that is dispatched on top of it. For the cycle's thread."""
+    """At most one batch under way to the database, and one dispatched on top of it.
+
+    It belongs to the thread of its cycle. The owner of a batch is any object that the caller wants back.
+    """
 
     def __init__(
         self, cycle: CommitCycle, *, again: Callable[[Batch | None], bool], settle: Callable[[T, bool], None]
     ) -> None:
-        """:param again: catches up with the journal and commits a batch, if there is one, by the plain way; whether
-        it did.
+        """:param again: catches up with the journal and commits the batch, if one is given, without overlap; it
+        returns whether the batch is committed.
 
-        :param settle: told of the owner of each batch, in their order, and whether the batch is committed.
+        :param settle: called with the owner of each batch, in their order, and whether the batch is committed.
         """
         self._cycle = cycle
         self._again = again
         self._settle = settle
-        self._under_way: _UnderWay[T] | None = None
+        self._under_way: _Step[T] | None = None
 
     def add(self, owner: T, batch: Batch) -> None:
-        """Dispatch a batch, and when the one before it has landed, hand it to the database.
+        """Dispatch a batch, wait for the one before it, and hand this one to the database.
 
-        What ``again`` raises is raised.
+        An exception of ``again`` is passed on.
         """
         before = self._under_way
         try:
-            step = self._cycle.stage(batch, on=before.step if before is not None else None)
+            step = self._prepare(owner, batch, before)
         except StorageError:
             step = None
         self._under_way = None
-        if before is not None and not self._has_landed(before):
+        if before is not None and not self._finish(before):
             step = None
         if step is None:
             self._settle(owner, self._again(batch))
             return
-        self._cycle.launch(step)
-        self._under_way = _UnderWay(owner, step)
+        self._submit(step)
         if before is not None:
-            self._settle(before.owner, True)  # the database is at work at the next one already
+            # After the submit: the database works at this batch while the one before it is acknowledged.
+            self._settle(before.owner, True)
 
     def end(self) -> None:
-        """Wait for what is under way, and settle it. What ``again`` raises is raised."""
+        """Wait for the batch under way and settle it. An exception of ``again`` is passed on."""
         before, self._under_way = self._under_way, None
         if before is not None:
-            if self._has_landed(before):
+            if self._finish(before):
                 self._settle(before.owner, True)
-            elif self._cycle.has_due:
+            elif self._cycle.has_ready:
                 self._again(None)
 
-    def _has_landed(self, before: _UnderWay[T]) -> bool:
-        """Whether it has, and what was dispatched on top of it holds. If not, it is settled by then."""
+    def _prepare(self, owner: T, batch: Batch, before: _Step[T] | None) -> _Step[T]:
+        """Dispatch a batch and make its statements. This writes nothing.
+
+        :param before: the step under way, which the batch is dispatched on.
+        :raises RowRefused: a value can never be written.
+        """
+        pending = self._cycle.dispatch(batch, on=before.pending if before is not None else None)
+        prepared = None if pending.commit.is_empty() else self._cycle.store.prepare(pending.commit)
+        return _Step(owner, pending, prepared)
+
+    def _submit(self, step: _Step[T]) -> None:
+        """Hand a step to the database. The step that it was dispatched on is published."""
+        step.pending.work.transaction.published()
+        if step.prepared is not None:
+            step.future = self._cycle.store.begin(step.prepared)
+        self._under_way = step
+
+    def _wait(self, step: _Step[T]) -> None:
+        """Wait until the step is committed, and publish it.
+
+        :raises HeadMoved: another writer was first; nothing was written.
+        :raises StorageError: as :meth:`~watcher_sync.storage.store.Store.commit` does.
+        """
         try:
-            self._cycle.land(before.step)
+            seconds = step.future.result() if step.future is not None else None
+        except HeadMoved:
+            self._cycle.tally.conflicts += 1
+            raise
+        self._cycle.publish(step.pending, seconds)
+        self._cycle.observe(step.pending.batch, step.pending.began)
+
+    def _finish(self, step: _Step[T]) -> bool:
+        """Wait for a step. Return whether a batch that was dispatched on it is valid; if not, settle the step."""
+        try:
+            self._wait(step)
         except StorageError:
-            self._settle(before.owner, self._again(before.step.batch))
+            self._settle(step.owner, self._again(step.pending.batch))
             return False
-        if self._cycle.has_due:
-            self._settle(before.owner, True)
+        if self._cycle.has_ready:
+            self._settle(step.owner, True)
             return False
         return True

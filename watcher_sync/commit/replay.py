@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recorded or quarantined events through the commit cycle, outside a running engine.
+"""Commits recorded or quarantined events outside a running engine.
 
-It is one more writer on the database: the compare-and-swap on the journal's head keeps it coherent with
-every engine that runs meanwhile.
+The process is one more writer of the database. The compare-and-swap on the journal's head keeps it coherent with the
+engines that run meanwhile.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def replay(
 
     :param parked_time: seconds that an event waits for its entity.
     :returns: ``read``, each outcome, and ``seconds``.
-    :raises DatabaseUnavailable: when the database goes away; run it again, what was committed is known.
+    :raises DatabaseUnavailable: the database is unavailable. Run it again: committed events are recognised.
     """
     began = time.monotonic()
     tally = CommitStats()
@@ -50,14 +50,14 @@ def replay_quarantined(
     batch_size: int,
     parked_time: float = 3600.0,
 ) -> dict[str, float]:
-    """Try quarantined events again; those that are refused again stay, under a new id.
+    """Dispatch quarantined events again; those that are refused again are stored under a new id.
 
-    A body that could not be decoded is decoded anew.
+    A body that could not be decoded is decoded again.
 
     :param events: (row id, event), as :meth:`Quarantine.events` gives them.
     :param parked_time: seconds that an event waits for its entity.
     :returns: ``read``, each outcome, and ``seconds``.
-    :raises DatabaseUnavailable: when the database goes away; run it again, what was committed is known.
+    :raises DatabaseUnavailable: the database is unavailable. Run it again: committed events are recognised.
     """
     began = time.monotonic()
     tally = CommitStats()
@@ -69,7 +69,7 @@ def replay_quarantined(
 
 
 def decoded_again(row_id: int, event: Event) -> Event:
-    """A quarantined event as it is to be tried again: what could not be decoded is decoded anew."""
+    """A quarantined event for dispatch; a body that could not be decoded is decoded again."""
     if event.undecodable is None:
         return event
     decoded = read_body(event.data, source=event.source, number=row_id, deliveries=event.deliveries)

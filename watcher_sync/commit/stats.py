@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What became of the events: the counts that every surface shows.
+"""Counts the outcomes of events and measures commits, for every surface that shows them.
 
-Written by the engine's thread; reading needs no lock, a figure may be one batch old. What is measured is
-measured once a batch: nothing here is paid for by the event but one addition.
+The engine's thread writes. Other threads read without a lock: a count may be one batch old. Durations and sizes are
+measured once a batch, so an event costs one addition.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from watcher_sync.events import Event
 from watcher_sync.model.changes import Outcome
 
 EVENTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
-"""Upper bounds for sizes of batches."""
+"""Upper bounds of batch sizes, in events."""
 SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
-"""Upper bounds for durations."""
+"""Upper bounds of durations, in seconds."""
 
 
 class Distribution:
-    """How often a measured value was up to each of some bounds. One thread observes, any thread reads."""
+    """A histogram of measured values. One thread observes, any thread reads."""
 
     def __init__(self, bounds: Sequence[float]) -> None:
-        """:param bounds: upper bounds, growing; what is above the last is counted beside them."""
+        """:param bounds: upper bounds, ascending; greater values have a count of their own."""
         self.bounds = tuple(bounds)
         self.counts = [0] * (len(bounds) + 1)
         self.sum = 0.0
 
     def observe(self, value: float) -> None:
-        """One value was measured."""
+        """Count a measured value."""
         self.counts[bisect.bisect_left(self.bounds, value)] += 1
         self.sum += value
 
@@ -42,27 +42,27 @@ class CommitStats:
         self.outcomes: collections.Counter[tuple[str, Outcome]] = collections.Counter()
         """(source, outcome) -> events."""
         self.ignored_types: collections.Counter[str] = collections.Counter()
-        """Event type -> events that no handler wanted; at most ``MOST_TYPES`` types, then ``(others)``."""
+        """Event type -> events that no handler declares; at most ``MAX_TYPES`` types, then ``(others)``."""
         self.expired = 0
-        """Parked events whose entity never came."""
+        """Parked events whose entity did not appear in time."""
         self.commits = 0
         self.conflicts = 0
-        """Commits that another writer forestalled."""
+        """Commits that failed because another writer was first."""
         self.refused = 0
-        """Batches that the database refused and that were bisected."""
+        """Batches that were bisected because the database refused a row."""
         self.changes = 0
         """Journal rows written."""
         self.batch_events = Distribution(EVENTS)
-        """Events of each commit: of one batch, or of several that were joined."""
+        """Events of each batch; an engine with a backlog joins several batches."""
         self.batch_seconds = Distribution(SECONDS)
-        """From a batch's first dispatch to its commit, conflicts and parked events that it set free included."""
+        """From a batch's first dispatch to its commit, including conflicts and parked events that it made ready."""
         self.commit_seconds = Distribution(SECONDS)
         """The database transactions alone."""
 
-    MOST_TYPES = 500
+    MAX_TYPES = 500
 
     def count(self, events: Sequence[Event], outcomes: Sequence[Outcome]) -> None:
-        """Each event had the outcome at its place."""
+        """Count the outcomes of these events; both are in the same order."""
         self.outcomes.update(zip([event.source for event in events], outcomes, strict=True))
         if Outcome.IGNORED in outcomes:
             for event, outcome in zip(events, outcomes, strict=True):
@@ -70,8 +70,8 @@ class CommitStats:
                     self._count_ignored(event.type)
 
     def _count_ignored(self, event_type: str) -> None:
-        """An event that no handler wanted."""
-        if event_type not in self.ignored_types and len(self.ignored_types) >= self.MOST_TYPES:
+        """Count an event that no handler declares."""
+        if event_type not in self.ignored_types and len(self.ignored_types) >= self.MAX_TYPES:
             event_type = "(others)"
         self.ignored_types[event_type] += 1
 

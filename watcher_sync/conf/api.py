@@ -12,29 +12,31 @@ OPTS: list[cfg.Opt] = [
         "auth_strategy",
         default="keystone",
         choices=[
-            ("keystone", "Tokens of Keystone, checked by keystonemiddleware as [keystone_authtoken] says."),
-            ("noauth", "No tokens: whoever reaches the API may do everything. Loopback only."),
+            ("keystone", "Keystone tokens, which keystonemiddleware checks as configured in [keystone_authtoken]."),
+            ("noauth", "No authentication. Every client on the loopback interface may read and write everything."),
         ],
         help="""
-How callers are known.
+How the API authenticates its clients.
 
-With ``noauth`` the API serves nobody but callers on the loopback interface, unless
-``noauth_beyond_loopback`` says otherwise.
+With ``noauth`` the API serves only clients on the loopback interface, unless ``noauth_allow_remote`` is set.
 
 Related options:
 
-* ``noauth_beyond_loopback``
+* ``noauth_allow_remote``
 * the section ``[keystone_authtoken]``
 """,
     ),
     cfg.BoolOpt(
-        "noauth_beyond_loopback",
+        "noauth_allow_remote",
         default=False,
+        deprecated_name="noauth_beyond_loopback",
         help="""
-Serve other machines without any authentication.
+Serve clients on other machines without authentication.
 
-With ``auth_strategy = noauth`` everybody who reaches the port may read and write everything. Set this only
-where something else keeps strangers away, such as a proxy that authenticates.
+With ``auth_strategy = noauth`` every client that reaches the port may read and write everything. Set this option only
+if another component restricts access, such as a proxy that authenticates.
+
+Related options: ``auth_strategy``.
 """,
     ),
     cfg.HostAddressOpt(
@@ -43,46 +45,56 @@ where something else keeps strangers away, such as a proxy that authenticates.
         help="""
 Address that the development server ``watcher-sync-api`` listens on.
 
-A production WSGI server has a setting of its own for it.
+A production WSGI server has a setting of its own for its address.
+
+Related options: ``port``.
 """,
     ),
     cfg.PortOpt(
         "port",
         default=8775,
-        help="Port that the development server ``watcher-sync-api`` listens on.",
+        help="""
+TCP port that the development server ``watcher-sync-api`` listens on.
+
+Related options: ``host``.
+""",
     ),
     cfg.IntOpt(
         "max_limit",
         default=1000,
         min=1,
         max=10_000,
-        help="The most entries that one page of a list may have.",
+        help="Maximum number of entries in one page of a list. It limits the query parameter ``limit``.",
     ),
     cfg.IntOpt(
         "max_body_bytes",
         default=4_194_304,
         min=1024,
-        help="The most bytes that the body of a request may have; a larger one is refused with 413.",
+        help="Maximum size of a request body in bytes. The API answers a larger request with 413.",
     ),
     cfg.IntOpt(
         "max_streams",
         default=64,
         min=0,
         help="""
-Event streams and long polls that one worker process serves at a time; one more is refused with 503.
+Maximum number of concurrent event streams and long polls in one worker process. The API answers a further one
+with 503.
 
-Each of them occupies a thread of the WSGI server for as long as it lasts, so this must be smaller than the
-number of threads: the rest is what serves ordinary requests.
+Each stream occupies one thread of the WSGI server. The value must be smaller than the number of threads, because the
+remaining threads serve ordinary requests.
 """,
     ),
     cfg.FloatOpt(
-        "stream_life",
+        "stream_max_age",
         default=600.0,
         min=1,
+        deprecated_name="stream_life",
         help="""
-Seconds after which an event stream is ended by the server.
+Maximum duration of an event stream in seconds. The server ends the stream then.
 
-The client connects again with the id of the last event it saw and misses nothing.
+The client reconnects with the id of the last event that it received, and misses no event.
+
+Related options: ``stream_heartbeat``.
 """,
     ),
     cfg.FloatOpt(
@@ -90,17 +102,24 @@ The client connects again with the id of the last event it saw and misses nothin
         default=5.0,
         min=0.1,
         max=10,
-        help="Seconds of silence after which an event stream carries a heartbeat.",
+        help="""
+Seconds without an event after which the server sends a heartbeat in an event stream.
+
+Related options: ``stream_max_age``.
+""",
     ),
     cfg.FloatOpt(
-        "follow_interval",
+        "feed_poll_interval",
         default=0.1,
         min=0.01,
         max=1,
+        deprecated_name="follow_interval",
         help="""
-Seconds between two looks at the journal while somebody waits for events.
+Seconds between two reads of the journal for event streams and long polls.
 
-One thread of each worker process looks, whatever the number of streams; while nobody waits, none does.
+One thread of each worker process reads the journal for all streams. It does not read while there are none.
+
+Related options: ``[engine] journal_poll_interval``, the same for the engine's model.
 """,
     ),
 ]

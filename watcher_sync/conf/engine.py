@@ -12,11 +12,12 @@ OPTS: list[cfg.Opt] = [
         "enabled_sources",
         default=[],
         help="""
-Names of the sources that this engine listens to, such as ``nova, edge``.
+Names of the sources that this engine reads, such as ``nova, edge``.
 
-Each name stands for a group ``[source_<name>]`` whose option ``driver`` says what it is. Several sources
-may use the same driver. Scale out by giving engines of different ``group`` different sources and the
-same database.
+Each name refers to a section ``[source_<name>]``, whose option ``driver`` names the driver. Several sources may use the
+same driver. To scale out, give engines of different groups different sources and the same database.
+
+Related options: ``group``.
 """,
     ),
     cfg.IntOpt(
@@ -26,11 +27,13 @@ same database.
         max=10_000,
         mutable=True,
         help="""
-How many events are collected for one database transaction.
+Maximum number of events in a batch. The engine commits each batch in one database transaction.
 
-While more wait than that, up to four batches share a transaction, and the next ones are dispatched while the
-database works at it; up to ten batches of a source are in the engine's hands then. Larger batches raise the
-throughput and the memory needed. Can be changed by SIGHUP.
+While at least a whole batch waits, up to four batches share a transaction. The engine dispatches the next ones during
+the commit. It then holds up to ten batches of each source in memory. Larger batches increase throughput and memory
+use. A SIGHUP applies a new value.
+
+Related options: ``batch_linger``.
 """,
     ),
     cfg.FloatOpt(
@@ -40,9 +43,11 @@ throughput and the memory needed. Can be changed by SIGHUP.
         max=5,
         mutable=True,
         help="""
-How long, in seconds, to wait for a batch to fill up while events are flowing.
+Seconds to wait for a batch to fill while events are flowing; 0 does not wait.
 
-It never delays an event that comes alone. Can be changed by SIGHUP.
+A lone event is never delayed. A SIGHUP applies a new value.
+
+Related options: ``batch_size``.
 """,
     ),
     cfg.StrOpt(
@@ -50,18 +55,24 @@ It never delays an event that comes alone. Can be changed by SIGHUP.
         default="default",
         max_length=200,
         help="""
-Name of the engine group. Engines of one group share a lease in the database: one leads, the others
-stand by. Engines with different sources belong in different groups.
+Name of the engine group.
+
+The engines of a group share a lease in the database: one of them leads, and the others are standbys. Engines with
+different sources must be in different groups.
+
+Related options: ``standby``, ``lease_time``.
 """,
     ),
     cfg.BoolOpt(
         "standby",
         default=False,
         help="""
-Whether to stand by while another engine of the group leads.
+Whether this engine may be a standby while another engine of its group leads.
 
-True: keep a warm replica and take over when the leader stops or dies. False: refuse to start, because a
-second engine was probably started by mistake.
+True: the engine maintains a warm replica of the model, and takes over when the leader stops or fails. False: the
+engine refuses to start, because a second engine was probably started by mistake.
+
+Related options: ``group``, ``lease_time``.
 """,
     ),
     cfg.FloatOpt(
@@ -70,20 +81,26 @@ second engine was probably started by mistake.
         min=1,
         max=300,
         help="""
-Seconds without a sign of life after which the leader is taken for dead and a standby takes over.
+Seconds without a renewal after which the leader's lease expires and a standby takes over.
 
-Must be the same for all engines of a group.
+The leader renews the lease three times in this time. The value must be the same for all engines of a group.
+
+Related options: ``group``, ``standby``.
 """,
     ),
     cfg.FloatOpt(
-        "follow_interval",
+        "journal_poll_interval",
         default=0.5,
         min=0.05,
         max=60,
         mutable=True,
+        deprecated_name="follow_interval",
         help="""
-Seconds between two looks at the journal of a replica that has nothing else to do: a standby's, or an
-idle engine's beside other writers.
+Seconds between two reads of the journal by a standby, or by an engine that has no batch to commit.
+
+Each read applies the changes of other writers to the model. A SIGHUP applies a new value.
+
+Related options: ``[api] feed_poll_interval``, the same for event streams.
 """,
     ),
     cfg.IntOpt(
@@ -92,18 +109,21 @@ idle engine's beside other writers.
         min=1,
         max=600,
         help="""
-Seconds that a SIGTERM gives the engine to finish and acknowledge what is in hand. What is not finished
-by then was not acknowledged and is delivered again.
+Seconds that the engine has after a SIGTERM to commit and acknowledge the events in hand.
+
+Events that are not committed by then are not acknowledged, and their transport delivers them again.
 """,
     ),
     cfg.FloatOpt(
-        "parked_time",
+        "parked_ttl",
         default=3600,
         min=1,
         mutable=True,
+        deprecated_name="parked_time",
         help="""
-Seconds that an event waits for the entity it speaks of. After that it is counted as expired and dropped
-with one warning.
+Seconds that a parked event waits for its entity.
+
+After this time the engine drops the event, counts it as expired, and logs a warning. A SIGHUP applies a new value.
 """,
     ),
     cfg.FloatOpt(
@@ -112,7 +132,9 @@ with one warning.
         min=1,
         mutable=True,
         help="""
-Seconds between two writes of one entity's ``last_heard``. In memory it is always current.
+Seconds between two writes of an entity's ``last_heard`` to the database.
+
+The value in memory is always current. A SIGHUP applies a new value.
 """,
     ),
 ]

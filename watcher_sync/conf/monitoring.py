@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``[monitoring]``: the engine's own port, and when a source is taken for stale."""
+"""``[monitoring]``: the monitoring HTTP server, and when a source is stale."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ OPTS: list[cfg.Opt] = [
         "port",
         default=0,
         help="""
-TCP port on which the engine answers ``/healthz``, ``/readyz`` and ``/metrics``; 0 opens none.
+TCP port on which the engine serves ``/healthz``, ``/readyz`` and ``/metrics``; 0 disables the server.
 
-Engines on one machine need different ports. A port that is taken stops the engine at its start.
+Engines on one machine need different ports. The engine does not start if the port is in use.
 
 Related options: ``host``.
 """,
@@ -23,11 +23,12 @@ Related options: ``host``.
         "host",
         default="127.0.0.1",
         help="""
-Address on which ``port`` is opened.
+Address on which the engine serves ``port``.
 
-There is no authentication: whoever reaches it can read the names of the sources and how many entities
-of each kind there are, and nothing more. Use an address of the management network for a Prometheus on
-another machine.
+The server does not authenticate. A client can read the names of the sources and the number of entities of each kind,
+and nothing more. For a Prometheus server on another machine, use an address of the management network.
+
+Related options: ``port``.
 """,
     ),
     cfg.FloatOpt(
@@ -36,22 +37,27 @@ another machine.
         min=1,
         mutable=True,
         help="""
-Seconds after which a source is stale that has no connection, or of which no engine has told.
+Seconds after which a source is stale because it is disconnected, or because no engine has written its status.
 
-A stale source makes ``/readyz`` and the API's ``/healthcheck`` answer 503. Has to be longer than
-``status_interval``. Can be changed by SIGHUP.
+A stale source makes ``/readyz`` and the API's ``/healthcheck`` answer 503. The value must exceed ``status_interval``.
+A SIGHUP applies a new value.
+
+Related options: ``idle_after``, ``status_interval``.
 """,
     ),
     cfg.FloatOpt(
-        "silent_after",
+        "idle_after",
         default=0.0,
         min=0,
         mutable=True,
+        deprecated_name="silent_after",
         help="""
-Seconds after which a connected source is stale because no event came in; 0 lets it be silent for ever.
+Seconds after which a connected source is stale because it received no event; 0 sets no limit.
 
-Set it only where something is always heard: Nova with ``instance_usage_audit`` on a busy cloud, not a
-small site at night. Can be changed by SIGHUP.
+Set it only for sources that always receive events, such as Nova with ``instance_usage_audit`` on a busy cloud. A small
+site may have no events at night. A SIGHUP applies a new value.
+
+Related options: ``stale_after``.
 """,
     ),
     cfg.FloatOpt(
@@ -60,8 +66,11 @@ small site at night. Can be changed by SIGHUP.
         min=0.1,
         max=300,
         help="""
-Seconds between two writes of what the sources are doing to the table ``source_status``, where the API
-and other processes read it.
+Seconds between two writes of the sources' state to the table ``source_status``.
+
+The API and other processes read the state there.
+
+Related options: ``stale_after``.
 """,
     ),
 ]

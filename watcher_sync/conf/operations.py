@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``[operations]``: the leases of life-cycle operations and of syncs."""
+"""``[operations]``: the leases of life-cycle operations and syncs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ OPTS: list[cfg.Opt] = [
         max=86_400,
         mutable=True,
         help="""
-Seconds that the holder of an operation lease may be silent before another may take the lease over.
+Seconds without a heartbeat after which an operation lease expires and another client may take it over.
 
-A life-cycle manager says at least three times in this time that it lives. Shorter, and a crashed
-manager keeps an instance from being synced and changed for a shorter time; longer, and a manager may be cut off for
-longer without losing its lease. Has to be the same for all API workers and engines. Can be changed by
-SIGHUP.
+A life-cycle manager sends at least three heartbeats in this time. With a short time a crashed manager blocks its
+instance only briefly. With a long time a manager survives a longer interruption of its network. The value must be the
+same for all API workers and engines. A SIGHUP applies a new value.
 """,
     ),
 ]

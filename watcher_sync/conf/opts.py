@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All options of the package in one place: to register them, and to generate the sample configuration.
+"""Registers all options, and lists them for oslo-config-generator.
 
-The groups of sources and handlers are named by the operator and the plugins; the sample shows one
-``[source_<driver>]`` group for each installed driver.
+The operator names the groups of the sources. The sample configuration therefore shows one group
+``[source_<driver>]`` for each installed driver.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ HANDLERS = "watcher_sync.handlers"
 RECONCILERS = "watcher_sync.reconcilers"
 
 SQLITE = "sqlite:///$state_path/watcher-sync.sqlite"
-"""The database of an installation that configures none."""
+"""The default of ``[database] connection``."""
 
 HEALTH_BACKENDS = ["watcher_sync_database", "watcher_sync_sources"]
-"""What the API's ``/healthcheck`` asks where ``[healthcheck] backends`` does not say."""
+"""The default of ``[healthcheck] backends``, which the API's ``/healthcheck`` calls."""
 
 DRIVER = cfg.StrOpt(
     "driver",
@@ -38,13 +38,13 @@ PLUGINS: dict[str, tuple[str, list[cfg.Opt]]] = {
     HANDLERS: ("handler", []),
     RECONCILERS: ("reconciler", []),
 }
-"""Entry points whose classes have options -> what their groups' names begin with, and what all of them have."""
+"""Entry point group of plugins with options -> (prefix of their option groups, options common to all)."""
 
 _MODULES = (paths, engine, monitoring, operations, reconcile, retention, api)
 
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
-    """Register every option of ours that does not depend on the configuration itself."""
+    """Register all options that do not depend on installed plugins or enabled sources."""
     for module in _MODULES:
         module.register_opts(conf)
 
@@ -60,12 +60,12 @@ def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
 
 
 def own_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    """Those that do not depend on what is installed."""
+    """The options that do not depend on installed plugins."""
     return list(itertools.chain.from_iterable(module.list_opts() for module in _MODULES))
 
 
 def list_plugin_opts(namespace: str) -> list[tuple[str, list[cfg.Opt]]]:
-    """Those of the plugins of one of :data:`PLUGINS`; imports every plugin."""
+    """The options of the plugins of one entry point group of :data:`PLUGINS`; imports every plugin."""
     prefix, common = PLUGINS[namespace]
     return [
         (f"{prefix}_{name}", [*common, *options])
@@ -75,8 +75,8 @@ def list_plugin_opts(namespace: str) -> list[tuple[str, list[cfg.Opt]]]:
 
 
 def set_defaults() -> None:
-    """For oslo-config-generator: the defaults that we give to options of the libraries."""
-    # Not at the top: it brings a web framework, which an engine has no use for.
+    """For oslo-config-generator: this package's defaults for options of libraries."""
+    # Not at the top: the import loads a web framework, which an engine does not use.
     from oslo_middleware.healthcheck.opts import HEALTHCHECK_OPTS
 
     cfg.set_defaults(database_opts, connection=SQLITE)
@@ -84,6 +84,6 @@ def set_defaults() -> None:
 
 
 def plugin_options(namespace: str) -> dict[str, list[cfg.Opt]]:
-    """Entry point name -> options of the plugin's class; plugins that do not load are left out."""
+    """Entry point name -> options of the plugin's class, without the plugins that do not load."""
     manager: ExtensionManager[Any] = ExtensionManager(namespace, on_load_failure_callback=lambda *_: None)
     return {e.name: list(getattr(e.plugin, "options", [])) for e in sorted(manager, key=lambda e: e.name)}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``[DEFAULT]``: where files are kept."""
+"""``[DEFAULT]``: the directory for the program's own files."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ OPTS: list[cfg.Opt] = [
         "state_path",
         default="/var/lib/watcher-sync",
         help="""
-Directory for what watcher_sync itself keeps, such as the SQLite database of a small installation.
+Directory for the files of watcher_sync itself, such as the SQLite database of a small installation.
 
-Other options refer to it as ``$state_path``.
+Other options refer to the directory as ``$state_path``.
 """,
     ),
 ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``[reconcile]``: how often the live systems are compared, what is repaired, and what stops it."""
+"""``[reconcile]``: intervals, limits and policies of the comparison with the live systems."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ OPTS: list[cfg.Opt] = [
         "enabled",
         default=True,
         help="""
-Whether the engine that leads compares the model with the live systems by itself.
+Whether the leading engine compares the model with the live systems periodically.
 
-False: only what is asked for is compared, one entity at a time, through the API.
+False: a comparison runs only on request, through the API or ``watcher-sync-manage reconcile``.
 """,
     ),
     cfg.FloatOpt(
@@ -33,8 +33,8 @@ False: only what is asked for is compared, one entity at a time, through the API
         help="""
 Seconds between two comparisons of one scope, such as a cluster.
 
-Notifications and watches usually leave nothing to do; this is how long a loss of theirs may stand. Can
-be changed by SIGHUP, and counts at once.
+Notifications and watches usually leave no difference. If one is lost, the model may be wrong for up to this time.
+A SIGHUP applies a new value at once.
 
 Related options: ``jitter``.
 """,
@@ -46,8 +46,11 @@ Related options: ``jitter``.
         max=1,
         mutable=True,
         help="""
-What is added to the interval at random, as a fraction of it, so that scopes do not all begin at the same
-moment. Can be changed by SIGHUP.
+Maximum random addition to ``interval``, as a fraction of it.
+
+It prevents all scopes from starting their comparisons at the same moment. A SIGHUP applies a new value.
+
+Related options: ``interval``.
 """,
     ),
     cfg.FloatOpt(
@@ -56,10 +59,10 @@ moment. Can be changed by SIGHUP.
         min=0.1,
         mutable=True,
         help="""
-Seconds that one comparison of a scope may take before it counts as failed.
+Seconds after which a comparison of a scope counts as failed.
 
-The scope is not begun again until the old comparison has ended, however late. Other scopes do not wait
-for it. Can be changed by SIGHUP.
+The next comparison of the scope waits until the late one has ended. Other scopes do not wait for it. A SIGHUP applies
+a new value.
 """,
     ),
     cfg.IntOpt(
@@ -68,22 +71,27 @@ for it. Can be changed by SIGHUP.
         min=1,
         mutable=True,
         help="""
-Failures in a row after which a scope is left alone for a while. Can be changed by SIGHUP.
+Number of consecutive failures after which the circuit breaker of a scope opens.
 
-Related options: ``breaker_time``.
+While it is open, the scope is not compared. A SIGHUP applies a new value.
+
+Related options: ``breaker_reset_timeout``.
 """,
     ),
     cfg.FloatOpt(
-        "breaker_time",
+        "breaker_reset_timeout",
         default=60,
         min=0.1,
         max=3600,
         mutable=True,
+        deprecated_name="breaker_time",
         help="""
-Seconds that a failing scope is left alone at first. The time doubles with each further failure, up to an
-hour, and is this again after a success.
+Seconds until the circuit breaker of a failing scope allows the next comparison.
 
-It delays what is due and begins nothing earlier than ``interval`` says. Can be changed by SIGHUP.
+The time doubles with each further failure, up to an hour. After a success it has this value again. The breaker only
+delays comparisons; none starts earlier than ``interval`` requires. A SIGHUP applies a new value.
+
+Related options: ``breaker_threshold``, ``interval``.
 """,
     ),
     cfg.IntOpt(
@@ -93,23 +101,25 @@ It delays what is due and begins nothing earlier than ``interval`` says. Can be 
         max=100,
         mutable=True,
         help="""
-The brake: how many percent of a scope's entities of one kind one comparison may delete.
+Delete guard: the percentage of a scope's entities of one kind that one comparison may delete. 100 disables the guard.
 
-Where more seem to be gone, and nothing new under the same controller makes up for them, none of that kind is
-deleted, and it is logged and measured: a live system that answers with nothing is more often broken than
-empty. Until the operator has decided, what is new of that kind is not created either, and no VNF instance of
-the scope is synced by the comparison. 100 lets everything be deleted. Can be changed by SIGHUP.
+An empty list from a live system usually means a failure. If more entities are missing, the comparison deletes none of
+that kind, logs the refusal, and counts it in the metrics. An entity that a new one of the same controller replaces
+does not count as missing. Until the operator decides, the comparison creates no entity of that kind either, and syncs
+no VNF instance of the scope. A SIGHUP applies a new value.
+
+Related options: the argument ``--allow-deletes`` of ``watcher-sync-manage reconcile``.
 """,
     ),
     cfg.DictOpt(
         "policy",
         default={},
         help="""
-What is done about differences, by kind of entity: ``vnf_instance:observe, pod:heal``.
+How a comparison treats differences, by kind of entity, such as ``vnf_instance:observe, pod:heal``.
 
-``heal`` writes what is live into the model; ``observe`` only shows the difference as a drift. Kinds that
-are not named are healed. What an event tells of a pod or workload is written in any case; a
-``vnf_instance`` that is only observed is written when its sync is asked for, and never by itself.
+Possible values: ``heal`` writes the live value into the model; ``observe`` only records the difference as a drift.
+Kinds without a policy are healed. Events of pods and workloads change the model under both policies. An observed
+``vnf_instance`` is written only when a client requests its sync.
 """,
     ),
 ]
@@ -126,10 +136,10 @@ def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
 
 
 def policies(conf: cfg.ConfigOpts, kinds: Iterable[str] | None = None) -> dict[str, str]:
-    """kind -> heal or observe, for the kinds that are named; all others are healed.
+    """kind -> heal or observe, for the kinds that have a policy.
 
-    :param kinds: those that there are; None: whatever is named is taken for one.
-    :raises ConfigError: when a value is neither, or a kind does not exist; names it.
+    :param kinds: the known kinds; None accepts any kind.
+    :raises ConfigError: a value is neither heal nor observe, or a kind does not exist. The message names it.
     """
     known = None if kinds is None else sorted(kinds)
     for kind, policy in conf.reconcile.policy.items():

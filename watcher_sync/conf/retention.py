@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``[retention]``: how long history is kept."""
+"""``[retention]``: how long history is stored."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ OPTS: list[cfg.Opt] = [
         min=0,
         mutable=True,
         help="""
-Days after which journal rows are purged; 0 keeps them for ever.
+Days after which journal rows are purged; 0 sets no limit. A SIGHUP applies a new value.
 
-A reader that is further behind than this has to start from the tables.
+A reader that is further behind has to start from the tables.
+
+Related options: ``journal_rows``.
 """,
     ),
     cfg.IntOpt(
@@ -24,7 +26,11 @@ A reader that is further behind than this has to start from the tables.
         default=10_000_000,
         min=0,
         mutable=True,
-        help="Journal rows to keep at most; 0 sets no limit.",
+        help="""
+Maximum number of journal rows; the oldest ones are purged. 0 sets no limit. A SIGHUP applies a new value.
+
+Related options: ``journal_days``.
+""",
     ),
     cfg.FloatOpt(
         "tombstone_hours",
@@ -32,9 +38,9 @@ A reader that is further behind than this has to start from the tables.
         min=0.1,
         mutable=True,
         help="""
-Hours that a deleted entity is remembered, so that an event that comes too late cannot bring it back.
+Hours for which the tombstone of a deleted entity is stored, so that a late event cannot recreate the entity.
 
-Must be longer than the longest delay of any transport.
+The value must exceed the longest delay of any transport. A SIGHUP applies a new value.
 """,
     ),
     cfg.IntOpt(
@@ -42,21 +48,21 @@ Must be longer than the longest delay of any transport.
         default=30,
         min=0,
         mutable=True,
-        help="Days after which quarantined events are purged; 0 keeps them for ever.",
+        help="Days after which quarantined events are purged; 0 sets no limit. A SIGHUP applies a new value.",
     ),
     cfg.IntOpt(
         "operations_days",
         default=90,
         min=0,
         mutable=True,
-        help="Days after which operations that ended are purged; 0 keeps them for ever.",
+        help="Days after which ended operations are purged; 0 sets no limit. A SIGHUP applies a new value.",
     ),
     cfg.FloatOpt(
         "interval",
         default=300.0,
         min=1,
         mutable=True,
-        help="Seconds between two purges by the leading engine.",
+        help="Seconds between two purges by the leading engine. A SIGHUP applies a new value.",
     ),
 ]
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options that nobody knows are errors, not silence: a typing mistake must not run in production.
+"""Rejects sections and options that no module declares.
 
-oslo.config ignores what is not registered. Here the files are read once more and every section and
-option is held against everything that any executable of this package could register.
+oslo.config ignores unregistered names, so a typing mistake would have no visible effect. This module reads the files
+again. It compares every section and option with all names that any executable of this package could register,
+deprecated names included.
 """
 
 from __future__ import annotations
@@ -29,18 +30,18 @@ _NAMESPACES = (
     "oslo.reports",
     "keystonemiddleware.auth_token",
 )
-"""Libraries whose options may stand in our files, as they name themselves among the entry points of _GROUP."""
+"""Libraries whose options may be in our files, by the names of their entry points in the group _GROUP."""
 
 _GROUP = "oslo.config.opts"
 
 _ALWAYS = 2
-"""So many of them are imported by every process anyway."""
+"""Every process imports this many libraries at the head of _NAMESPACES in any case."""
 
 
 def check(conf: cfg.ConfigOpts) -> None:
-    """Hold the files that ``conf`` was made from against what is known.
+    """Check the files of ``conf``.
 
-    :raises ConfigError: naming the file, the section and the option, and what may have been meant.
+    :raises ConfigError: a name is unknown. The message names the file, the section, the option, and a similar name.
     """
     parsed: dict[str, dict[str, dict[str, str]]] = {}
     for name in _files(conf):
@@ -52,27 +53,27 @@ def check(conf: cfg.ConfigOpts) -> None:
                 raise ConfigError(f"{name}: {exc}") from None
         parsed[name] = parser.found
     known: dict[str, set[str]] = {"DEFAULT": {"config_file", "config_dir"}}
-    _learn(known, opts.own_opts())
-    more = _more()
-    # What declares options is imported only as far as there are words left that nobody knows.
-    while _unknown(parsed, known, all_told=False) is not None:
-        listed = next(more, None)
+    _add(known, opts.own_opts())
+    listers = _listers()
+    # Modules that declare options are imported only while a name is still unknown.
+    while _unknown(parsed, known, is_complete=False) is not None:
+        listed = next(listers, None)
         if listed is None:
             break
-        _learn(known, listed())
-    wrong = _unknown(parsed, known, all_told=True)
+        _add(known, listed())
+    wrong = _unknown(parsed, known, is_complete=True)
     if wrong is not None:
         raise ConfigError(wrong)
 
 
 def _unknown(
-    parsed: Mapping[str, Mapping[str, Mapping[str, str]]], known: Mapping[str, set[str]], *, all_told: bool
+    parsed: Mapping[str, Mapping[str, Mapping[str, str]]], known: Mapping[str, set[str]], *, is_complete: bool
 ) -> str | None:
-    """What is wrong with the first word that is not known; None where all are.
+    """The error message for the first unknown name; None if all names are known.
 
-    :param all_told: whether ``known`` is all that there is.
+    :param is_complete: whether ``known`` has the names of all modules.
     """
-    # A section may be told in several files, and its driver in any of them.
+    # A section may be in several files, and its driver in any of them.
     drivers = {s: v["driver"] for found in parsed.values() for s, v in found.items() if "driver" in v}
     for name, found in parsed.items():
         for section, values in found.items():
@@ -81,14 +82,14 @@ def _unknown(
                 driver = drivers.get(section)
                 allowed = known.get(f"source_{driver}") if driver else None
                 if allowed is None:
-                    if driver and not all_told:
+                    if driver and not is_complete:
                         return f"{name}: unknown driver {driver} in [{section}]"
-                    continue  # the driver is missing or unknown: said where the source is made
+                    continue  # the assembly of the sources reports a missing or unknown driver
             elif allowed is None:
-                return f"{name}: unknown section [{section}]{_meant(section, known)}"
+                return f"{name}: unknown section [{section}]{_suggestion(section, known)}"
             for option in values:
                 if option.replace("-", "_") not in allowed:
-                    return f"{name}: unknown option {option} in [{section}]{_meant(option, allowed)}"
+                    return f"{name}: unknown option {option} in [{section}]{_suggestion(option, allowed)}"
     return None
 
 
@@ -114,8 +115,8 @@ def _files(conf: cfg.ConfigOpts) -> list[str]:
     return list(dict.fromkeys(files))
 
 
-def _more() -> Iterator[Callable[[], Iterable[tuple[Any, Iterable[cfg.Opt]]]]]:
-    """What lists more options: the libraries that every process needs, the plugins, the other libraries."""
+def _listers() -> Iterator[Callable[[], Iterable[tuple[Any, Iterable[cfg.Opt]]]]]:
+    """Functions that list more options: libraries that every process imports, then plugins, then other libraries."""
     found = {entry_point.name: entry_point for entry_point in importlib.metadata.entry_points(group=_GROUP)}
     libraries = [found[name] for name in _NAMESPACES if name in found]
     for entry_point in libraries[:_ALWAYS]:
@@ -126,7 +127,7 @@ def _more() -> Iterator[Callable[[], Iterable[tuple[Any, Iterable[cfg.Opt]]]]]:
         yield entry_point.load()
 
 
-def _learn(known: dict[str, set[str]], listed: Iterable[tuple[Any, Iterable[cfg.Opt]]]) -> None:
+def _add(known: dict[str, set[str]], listed: Iterable[tuple[Any, Iterable[cfg.Opt]]]) -> None:
     for group, options in listed:
         name = getattr(group, "name", group) or "DEFAULT"
         for option in options:
@@ -135,6 +136,6 @@ def _learn(known: dict[str, set[str]], listed: Iterable[tuple[Any, Iterable[cfg.
                 known.setdefault(old.group or name, set()).add((old.name or option.name).replace("-", "_"))
 
 
-def _meant(word: str, candidates: Mapping[str, Any] | set[str]) -> str:
+def _suggestion(word: str, candidates: Mapping[str, Any] | set[str]) -> str:
     close = difflib.get_close_matches(word, list(candidates), n=1)
     return f"; did you mean {close[0]}?" if close else ""

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``watcher-sync demo``: the whole system against simulated clouds in one process.
+"""``watcher-sync demo``: the complete system against simulated clouds in one process.
 
-``api``               The demo's API and its page, served in the demo's own process on the loopback interface
-``cluster_truth``     What the model has to hold of a fake cluster, reckoned from the server's own store
-``command``           The command line of ``watcher-sync demo``
-``dcm``               DCM's part of the demo: providers, the way of their events
-``demo``              ``watcher-sync demo``: everything at work in one process
-``in_process``        A source that somebody in the same process speaks through
-``kubernetes``        Kubernetes' part of the demo: a cluster, VNF instances that run in it
-``live_cloud``        The simulated cloud at work: its notifications on a bus inside this process
-``live_cluster``      The simulated cluster at work: a fake API server with network functions
-``live_managers``     Life-cycle managers at work: they take a VNF instance's operation lease
-``live_providers``    The simulated DCM at work: rows are posted and status events published, as time goes by
-``nats_server``       A NATS server of one's own, and the control plane's side of its stream
-``network_functions`` A small cluster of network functions: their workloads
-``screen``            What a person sees of the demo: a live picture on a terminal
-``watch``             How the demo looks at the engine: from beside, as any other process or thread may
+``api``                Serves the API and its page on the loopback interface
+``cluster_truth``      What the model must contain of a fake cluster, computed from the server's store
+``command``            The command line of ``watcher-sync demo``
+``dcm``                DCM in the demo: providers, transport and rows
+``demonstration``      One run: starts everything, watches it, stops it, compares the tables with the truth
+``in_process``         A source that receives events from code in the same process
+``kubernetes``         Kubernetes in the demo: a cluster, its VNF instances, and life-cycle managers
+``live_cloud``         Publishes the simulated cloud's notifications on an in-memory bus
+``live_cluster``       Runs a fake API server with network functions, and causes accidents in it
+``live_managers``      Life-cycle managers that compete for the operation leases of VNF instances
+``live_providers``     Posts the simulated DCM's rows and publishes its status events
+``nats_server``        Runs a NATS server, and publishes to its stream
+``network_functions``  The workloads of a small cluster, and their registrations as VNF instances
+``screen``             Draws the figures on a terminal, or prints a line
+``watch``              Reads the figures of the running engine
 """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The demo's API and its page, served in the demo's own process on the loopback interface.
+"""Serves the API and its page in the demo's process, on the loopback interface.
 
-It is the application that a WSGI server would serve, over a store of its own. If the port that is wanted is
-taken, as by a second demo, any free one does: the address is printed anyway.
+The application is the one that a WSGI server serves, with a store of its own. If the requested port is in use, for
+example by a second demo, a free port is used. The demo prints the address.
 """
 
 from __future__ import annotations
@@ -12,9 +12,7 @@ from typing import Final, Self
 
 from oslo_config import cfg
 
-from watcher_sync.api.app import make_application
-from watcher_sync.assembly.on_demand import SyncOnDemand
-from watcher_sync.assembly.store import open_store
+from watcher_sync.assembly.api import assemble
 from watcher_sync.cmd.api import listen
 from watcher_sync.exceptions import ConfigError
 
@@ -26,8 +24,7 @@ class ServedApi:
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         """:param conf: the port that is wanted is ``[api] port``."""
-        store = open_store(conf)
-        application = make_application(conf, store, SyncOnDemand(conf, store))
+        application = assemble(conf)
         try:
             self._server = listen(application, _HOST, conf.api.port)
         except ConfigError:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the model has to hold of a fake cluster, reckoned from the server's own store.
+"""What the model must contain of a fake cluster, computed from the server's store.
 
-Nothing here has gone through a list, a watch or a handler: the objects are read where the server keeps them, under
-its lock, and the rules are the model's definition (:mod:`watcher_sync.model.kubernetes`), written down a second time.
-ReplicaSets are followed by their metadata alone, so of their numbers the model knows nothing.
+The objects are read from the store under its lock, not through a list, a watch or a handler. The rules are those of
+:mod:`watcher_sync.model.kubernetes`, written a second time. The source reads only the metadata of ReplicaSets, so the
+model has none of their numbers.
 
-What is told of a VNF instance is true of a cluster *at rest*: its controllers find nothing to do and no rollout
-is stuck. While a change is on its way the level waits, and how long nobody can say.
+The truth about a VNF instance holds for a cluster *at rest*: the controllers have no work, and no rollout is stuck.
+During a change the level is undefined.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 from watcher_sync.demo.network_functions import Function
 from watcher_sync.model.model import Snapshot
 from watcher_sync.testing.comparison import Difference
-from watcher_sync.testing.kubernetes import KubeServer
+from watcher_sync.testing.kubernetes import KubernetesServer
 from watcher_sync.testing.kubernetes.resources import VERSION
 from watcher_sync.testing.kubernetes.store import Object
 from watcher_sync.testing.ledger import Truth
@@ -42,7 +42,7 @@ UNTOLD: Final = OBSERVED | {
 _KINDS: Final = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
 
 
-def cluster_truth(server: KubeServer, cluster: str, functions: Iterable[Function]) -> Truth:
+def cluster_truth(server: KubernetesServer, cluster: str, functions: Iterable[Function]) -> Truth:
     """kind -> id -> field -> value, without the fields of :data:`UNTOLD`.
 
     :param cluster: the name that the source gives it.
@@ -59,10 +59,10 @@ def cluster_truth(server: KubeServer, cluster: str, functions: Iterable[Function
     }
 
 
-def told_differently(server: KubeServer, cluster: str, snapshot: Snapshot) -> bool:
+def told_differently(server: KubernetesServer, cluster: str, snapshot: Snapshot) -> bool:
     """Whether pods or workloads of the model are others, or other versions, than the store has.
 
-    Much cheaper than a comparison; for whoever waits until the model has heard everything.
+    Much cheaper than a comparison; for a caller that waits until the model has everything.
     """
     with server.store.changed:
         stored = {obj["metadata"]["uid"]: obj["metadata"]["resourceVersion"] for obj in _followed(server)}
@@ -89,7 +89,7 @@ class Observed(NamedTuple):
     """VDU -> (name, uid) of the pods that count."""
 
 
-def observed_truth(server: KubeServer, function: Function) -> Observed:
+def observed_truth(server: KubernetesServer, function: Function) -> Observed:
     """What has to be seen of a function in a cluster at rest."""
     with server.store.changed:
         workloads = {obj["metadata"]["uid"]: obj for kind in _KINDS for obj in server.objects(kind)}
@@ -110,11 +110,13 @@ def observed_truth(server: KubeServer, function: Function) -> Observed:
     return Observed(state, levels, nearest, {vdu: frozenset(named) for vdu, named in found.items()})
 
 
-def observed_differences(server: KubeServer, functions: Iterable[Function], snapshot: Snapshot) -> Iterator[Difference]:
+def observed_differences(
+    server: KubernetesServer, functions: Iterable[Function], snapshot: Snapshot
+) -> Iterator[Difference]:
     """Where the model sees a VNF instance otherwise than it is; none when it is right.
 
-    The level of an aspect that matches none is the last one that was seen, which depends on when somebody looked: it
-    only has to be one that there is.
+    If no level of an aspect matches, the model has the last one that it saw. That depends on the time of evaluation,
+    so any existing level is right.
     """
     rows = {row["id"]: row for row in snapshot.dump("vnf_instance")}
     for function in functions:
@@ -187,7 +189,7 @@ def _registered(function: Function, cluster: str) -> dict[str, Any]:
 # Objects
 
 
-def _followed(server: KubeServer) -> Iterator[Object]:
+def _followed(server: KubernetesServer) -> Iterator[Object]:
     for kind in (*_KINDS, "Pod"):
         yield from server.objects(kind)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line of ``watcher-sync demo``.
 
-It is apart from the demo itself because ``watcher-sync`` imports the modules of all its commands at every start, and
-the demo is the one that needs the engine.
+``watcher-sync`` imports the modules of all its commands at each start. This module is separate from the demo, because
+the demo imports the engine.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ class Demo(Command):
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Run it; the exit status."""
         from watcher_sync.assembly import process
-        from watcher_sync.demo import demo
+        from watcher_sync.demo import demonstration
 
         process.prepare()
-        return process.run(lambda _: demo.run(parsed_args), [])
+        return process.run(lambda _: demonstration.run(parsed_args), [])
 
 
 def _positive(text: str) -> float:

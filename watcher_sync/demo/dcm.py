@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DCM's part of the demo: providers, the way of their events, and the API that makes the rows.
+"""DCM in the demo: providers, the transport of their events, and the rows that the API creates.
 
-The events go through a NATS server where one is installed, on the system or by the extra ``demo``, and
-are read by the driver ``nats_jetstream`` as in production. Where there is none they go straight into a source in
-this process, and there some come late and some twice. Rows are posted to the real API, without a socket.
+The system or the extra ``demo`` may provide a NATS server. If so, the events pass through it, and the driver
+``nats_jetstream`` reads them, as in production. Otherwise they pass through a source in this process, which delays
+and duplicates some. The rows are posted to the real API, without a socket.
 
-How it begins: the server, if any, before the configuration is written, because it names the server's port; the
-providers when the engine's store is there.
+The server starts before the configuration is written, because that names its port. The providers start when the
+engine's store exists.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def _poster(conf: cfg.ConfigOpts, store: Store) -> Callable[[dict[str, Any]], No
     :raises WatcherSyncError: (the poster) when the API refuses.
     """
     application = make_application(conf, store)
-    # Falcon's client looks at the signature of what it calls, and a middleware may have none.
+    # Falcon's client reads the signature of the callable, and a middleware may have none.
     client = falcon.testing.TestClient(lambda environ, start_response: application(environ, start_response))
 
     def post(row: dict[str, Any]) -> None:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A source that somebody in the same process speaks through, for where there is no server to go through.
+"""A source that receives events from code in the same process, for use without a server.
 
-It keeps the contract of every source: what is released is emitted again, nothing is lost, and the engine's
-back-pressure reaches whoever speaks. What was not emitted when it was stopped is gone with the process.
+It follows the contract of sources: uncommitted events are emitted again, none is lost, and the back-pressure of the
+engine delays the emission. Events that were not emitted before the stop are lost with the process.
 
-Threads: any may :meth:`~InProcessSource.put`; one of ours emits.
+Any thread may call :meth:`~InProcessSource.put`; the source's own thread emits.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kubernetes' part of the demo: a cluster, VNF instances that run in it, and life-cycle managers.
+"""Kubernetes in the demo: a cluster, its VNF instances, and life-cycle managers.
 
-The cluster is the fake API server in this process, on a loopback port of its own, and is followed by the driver
-``kubernetes`` as a real one would be. The instances are registered through the demo's own API, over HTTP, and so do
-the managers take their leases.
+The cluster is the fake API server in this process, on a loopback port. The driver ``kubernetes`` follows it like a
+real one. Registrations and operation leases use the demo's own API over HTTP.
 
-How it begins: the server before the configuration is written, because its kubeconfig names its port; registration,
-accidents and managers when the API is served. How it ends: the managers give back what they have, the cluster comes
-to rest, and the server answers until the engine has stopped.
+The server starts before the configuration is written, because its kubeconfig names the port. Registration, accidents
+and managers start when the API is served. At the end the managers release their leases, the cluster comes to rest,
+and the server answers until the engine has stopped.
 """
 
 from __future__ import annotations
@@ -130,7 +129,7 @@ class Kubernetes:
             raise WatcherSyncError(f"the simulated cluster does not come to rest within {timeout:.0f} s")
 
     def settled(self, snapshot: Snapshot) -> bool:
-        """Whether the model has heard all that there is to be heard; only after :meth:`stop`."""
+        """Whether the model has all objects of the cluster; only after :meth:`stop`."""
         if self._cluster is None:
             return True
         if cluster_truth.told_differently(self._cluster.server, SOURCE, snapshot):
@@ -164,7 +163,7 @@ class Kubernetes:
         return f"{self._managers.completed} operations, {self._managers.refused} refused with 409{lost}"
 
     def summary(self, snapshot: Snapshot) -> list[str]:
-        """What happened and what became of it, as lines of a heading and a text."""
+        """What happened and its result, as lines of a heading and a text."""
         if self._cluster is None or self._managers is None:
             return []
         counts = self._cluster.counts

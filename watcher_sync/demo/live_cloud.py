@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulated cloud at work: its notifications on a bus inside this process, as time goes by.
+"""Publishes the simulated cloud's notifications on an in-memory bus, in real time.
 
-The bus is kombu's in-memory transport, ``kombu+memory:////`` for oslo.messaging: exchanges, topics and
-queues as RabbitMQ has them, without a server. What is published before a listener has bound its queue
-is lost, as on any bus.
+The bus is kombu's in-memory transport (``kombu+memory:////``), which has RabbitMQ's exchanges, topics and queues. A
+message is lost if it is published before a listener has bound its queue, as on any bus.
 
-Guaranteed: once :meth:`LiveCloud.stop` has returned, everything that the simulator was asked for has
-been published at least once, so :meth:`LiveCloud.truth` is what a model has to hold that heard it all.
-Bad input and disorder come on top and change nothing of the truth. It never runs further ahead than
-``held_back`` lets it, so what waits on the bus stays little.
+Guarantee: after :meth:`LiveCloud.stop`, each notification of the simulator was published at least once, so
+:meth:`LiveCloud.truth` is what the model must contain. Bad input and disorder do not change the truth. ``held_back``
+limits how far the cloud runs ahead.
 
-One thread, ours, runs the simulator and publishes. The counts may be read from any.
+One thread runs the simulator and publishes. Any thread may read the counts.
 """
 
 from __future__ import annotations
@@ -106,7 +104,7 @@ class LiveCloud:
                 self._publish_all(producer, self._simulator.populate(), boot_rate)
                 self.booted = not self._stopping.is_set()
                 self._publish_all(producer, self._simulator.events(), self._rate)
-        except Exception as exc:  # noqa: BLE001 - the edge of our thread: whoever runs the cloud reports it
+        except Exception as exc:  # noqa: BLE001 - the edge of our thread: the demo reports it
             self.failure = exc
 
     def _publish_all(self, producer: Any, events: Iterator[Document], rate: float | None) -> None:
@@ -148,7 +146,7 @@ class LiveCloud:
             yield from shuffled(told, self._rng, window=8)
 
     def _poison(self) -> Iterator[bytes]:
-        """Bad bodies for ever, in no order; the huge ones are left to the tests."""
+        """Bad bodies without end, in random order; only tests use the huge ones."""
         while True:
             bodies = [item.raw for item in poison(self._rng, form="oslo") if item.quarantine]
             small = [body for body in bodies if len(body) < _LARGEST]

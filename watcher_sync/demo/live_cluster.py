@@ -1,18 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulated cluster at work: a fake API server with network functions, and accidents as time goes by.
+"""Runs a fake API server with network functions, and causes accidents in it, in real time.
 
-Pods are killed, evicted, or crash again and again; somebody scales a workload behind everybody's back, also to
-numbers that are no level of anything; now and then an image is rolled out, and later the one before. The
-server's controllers heal what they can.
+Pods are killed, evicted or crash. Workloads are scaled past the life-cycle managers, also to numbers that are no
+level. Images are rolled out and back. The controllers of the server repair what they can.
 
-Guaranteed: once :meth:`LiveCluster.stop` has returned True, the cluster is at rest. No pod crashes any more, because
-a rollout waits for those for ever, and nothing changes; evicted pods are still lying about. What the server then
-has in its store is the truth.
+Guarantee: after :meth:`LiveCluster.stop` has returned True, the cluster is at rest, and the server's store is the
+truth. No pod crashes then, because a rollout would wait for it without limit. Evicted pods remain.
 
-The same seed has the same dice; which pods there are when they fall depends on the controllers' pace.
-
-Threads: one of ours for the accidents, the server's own for controllers and requests. :meth:`LiveCluster.scale` and
-:meth:`LiveCluster.heal` may be called from any, the counts read from any.
+One thread causes accidents; the server has its own. Any thread may call :meth:`LiveCluster.scale` and
+:meth:`LiveCluster.heal` and read the counts.
 """
 
 from __future__ import annotations
@@ -28,7 +24,7 @@ from typing import Any, Final
 
 from watcher_sync.demo.cluster_truth import cluster_truth
 from watcher_sync.demo.network_functions import FUNCTIONS, Function, strangers
-from watcher_sync.testing.kubernetes import KubeServer
+from watcher_sync.testing.kubernetes import KubernetesServer
 from watcher_sync.testing.kubernetes.store import Object
 from watcher_sync.testing.ledger import Truth
 from watcher_sync.testing.nova.cloud import pace
@@ -54,7 +50,7 @@ class LiveCluster:
 
     def __init__(self, cluster: str, *, rate: float, seed: int = 0) -> None:
         self.cluster = cluster
-        self.server = KubeServer(seed=seed)
+        self.server = KubernetesServer(seed=seed)
         self.functions = FUNCTIONS
         self.counts: collections.Counter[str] = collections.Counter()
         """What happened -> how often."""
@@ -122,7 +118,7 @@ class LiveCluster:
         self.counts["scaled by a manager"] += 1
 
     def heal(self, function: Function) -> bool:
-        """Have a pod of the function's namespace that crashes made anew; whether there was one."""
+        """Replace a crashing pod of the function's namespace; return whether there was one."""
         with self.server.store.changed:
             sick = [pod for pod in self._pods(_crashes) if pod["metadata"]["namespace"] == function.namespace]
             for pod in sick[:1]:
@@ -200,7 +196,7 @@ class LiveCluster:
                 if self._stopping.is_set():
                     return
                 self.accident()
-        except Exception as exc:  # noqa: BLE001 - the edge of our thread: whoever runs the cluster reports it
+        except Exception as exc:  # noqa: BLE001 - the edge of our thread: the demo reports it
             self.failure = exc
 
 

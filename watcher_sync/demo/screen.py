@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a person sees of the demo: a live picture on a terminal, a line now and then anywhere else.
+"""Draws the figures of the demo on a terminal, or prints a line where the output is no terminal.
 
-It draws :class:`Figures` and knows nothing of where they come from. It fits 80 columns and 24 lines; a
-larger terminal shows more changes, more of the quarantine and every kind of the model.
+It draws :class:`Figures` without knowing their origin. The picture fits 80 columns and 24 lines; a larger terminal
+shows more changes, more of the quarantine and every kind of the model.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class VnfRow(msgspec.Struct, frozen=True, kw_only=True):
     pods: int
     """Those that count."""
     held_by: str
-    """Who works on it, and what is done; empty: nobody."""
+    """The holder of the lease and its operation; empty: no lease."""
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the demo looks at the engine: from beside, as any other process or thread may.
+"""Reads the figures of the running engine for the demo.
 
-Counts come from the engine's tally and a snapshot of its model, changes and quarantine from the
-database through connections of its own. Nothing is asked of the engine's thread. For one thread, but
-for :meth:`Watch.committed`, which any may call.
+Counts come from the engine's statistics and from a snapshot of its model. Changes and quarantine come from the
+database, through separate connections. The engine's thread does no work for it. For one thread, except
+:meth:`Watch.committed`, which any thread may call.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from watcher_sync.storage.store import Store
 
 _SHOWN: Final = 40
 _RATE_OVER: Final = 1.5
-"""Seconds of which the rate is the mean, or those between two looks if they are more."""
+"""Seconds over which the rate is averaged, or the time between two reads if that is longer."""
 
 
 class Watch:
-    """Looks at the engine and its database, as anybody beside it may."""
+    """Reads the engine and its database from outside."""
 
     def __init__(self, engine: Engine, reader: Store) -> None:
         self._engine = engine
@@ -39,9 +39,9 @@ class Watch:
     def committed(self, source: str | None = None) -> int:
         """Events that are through, of one source or of all: applied, parked, in quarantine, or known before.
 
-        One that is parked may be taken up by this engine, which counts it again, or by the API's process.
+        This engine or the API's process may unpark an event; this engine then counts it again.
         """
-        outcomes = self._engine.tally.outcomes
+        outcomes = self._engine.stats.outcomes
         return sum(n for (name, _), n in list(outcomes.items()) if source is None or name == source)
 
     def figures(
@@ -71,7 +71,7 @@ class Watch:
             rate=(committed - before) / (now - then) if now > then else 0.0,
             published=published,
             committed=committed,
-            outcomes=self._engine.tally.as_dict(),
+            outcomes=self._engine.stats.as_dict(),
             counts={kind: snapshot.count(kind) for kind in sorted(snapshot.kinds)},
             seq=snapshot.generation,
             sources=self._engine.source_status(),
@@ -83,7 +83,7 @@ class Watch:
         )
 
     def _changes(self) -> list[journal.JournalRow]:
-        with translated(), self._reader.engine.connect() as connection:
+        with translated(), self._reader.database.connect() as connection:
             head = journal.read_head(connection, self._reader.tables)
             return journal.read_since(connection, self._reader.tables, max(0, head - _SHOWN), _SHOWN)
 

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engine: sources -> batches -> dispatch -> model -> commit -> ack, and who supervises what.
+"""The engine: it reads events from the sources, commits them in batches, and acknowledges them.
 
-``consumer``        Take a batch, have it committed, ack it: again and again, while the engine leads
-``database_health`` The database's comings and goings: said once each
-``engine``          The loop that drives everything: stand by, lead, take a batch, commit it, ack it
-``guru_report``     The guru meditation report: what an engine is doing, in words, at the moment of a signal
-``health``          Whether an engine is ready, and if not, which part of it is why
-``housekeeping``    What a leading engine does beside its batches
-``intake``          Where the sources' threads hand events to the engine's thread
-``leadership``      The thread that keeps a leader's lease alive, whatever its commits are doing
-``metrics``         The engine's figures for Prometheus, read when they are asked for
-``monitoring_http`` The engine's own small HTTP port: ``/healthz``, ``/readyz``, ``/metrics``
-``services``        What else works while an engine leads, and rests while it does not
-``supervision``     Sources that are started, watched, and started again for ever
+``consumer``         Takes batches from the intake, commits them, and acks or nacks their events
+``database_health``  Whether the database is available, and the back-off while it is not
+``engine``           The engine's main loop: stand by, lead, consume, shut down
+``guru_report``      The guru meditation report on SIGUSR2
+``health``           Readiness of an engine, with a reason for each failed check
+``intake``           The bounded queue between the sources' threads and the engine's thread
+``leadership``       The thread that renews the engine's lease
+``metrics``          The Prometheus metrics, computed on each scrape
+``monitoring_http``  The monitoring HTTP server: ``/healthz``, ``/readyz``, ``/metrics``
+``retention``        The thread that purges old rows and counts stored events and drifts
+``services``         The interface of background services that run while an engine leads
+``source_reporter``  The thread that writes the state of the sources to the database
+``supervision``      Starts each source, checks it, and restarts it after a failure
 """

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Take a batch, have it committed, ack it: again and again, while the engine leads.
+"""Takes batches from the intake, commits them, and acks or nacks their events.
 
-While the database is away nothing is acked and nothing more is taken in: the batch in hand is tried
-again with back-off, at less than one attempt a second, and the sources are held back by the intake.
+While the database is unavailable nothing is acked and no further batch is taken. The current batch is retried with
+back-off, at less than one attempt a second. The intake holds the sources back meanwhile.
 
-While whole batches wait, each is dispatched while the database works at the one before it, and several share a
+While whole batches wait, each one is dispatched during the commit of the one before it, and several batches share a
 transaction: see :mod:`watcher_sync.commit.pipeline`.
 """
 
@@ -19,159 +19,166 @@ from oslo_config import cfg
 
 from watcher_sync.commit.cycle import Batch, CommitCycle
 from watcher_sync.commit.pipeline import Pipeline
-from watcher_sync.engine.database_health import FIRST_RETRY, DatabaseHealth, pauses
-from watcher_sync.engine.intake import JOINED, Intake
+from watcher_sync.engine.database_health import FIRST_RETRY_SECONDS, DatabaseHealth, backoff_delays
+from watcher_sync.engine.intake import JOINED_BATCHES, Intake
 from watcher_sync.events import Event
 from watcher_sync.exceptions import DatabaseUnavailable, LeaseLost
 from watcher_sync.sources.base import Source
 
-_FLOW = 2.0
-"""Seconds after which the engine looks after other things than batches, however many wait."""
+_MAX_PIPELINED_SECONDS = 2.0
+"""After this time the pipeline ends even under a backlog, so that the engine's thread can do its other work."""
 
-_REDELIVER = 1.0
-"""Seconds after which what was not committed may be delivered again."""
+_REDELIVERY_DELAY_SECONDS = 1.0
+"""The delay that a nack asks of the transport before it delivers the events again."""
 
 Taken = Sequence[tuple[Source, Sequence[Event]]]
-"""Events of one batch, with the sources that they are acked to."""
+"""The events of one batch, each group with the source that acks it."""
 
 
 class ShutdownState:
-    """Whether the engine is to come to its end, by when, and whether it may still write. For any thread."""
+    """Why and by when the engine has to end its lead. Any thread may use it."""
 
     def __init__(self) -> None:
-        self.asked = threading.Event()
-        self.lost = threading.Event()
-        """The lease is somebody else's."""
+        self.requested = threading.Event()
+        """Set when the engine has to stop."""
+        self.lease_lost = threading.Event()
+        """Set when another engine took the lease; this engine must not write then."""
         self.deadline = 0.0
-        """Of the monotonic clock; of no meaning before one of the two is set."""
+        """On the monotonic clock. Valid once ``requested`` is set or the engine drains."""
 
 
 class ConsumeLoop:
-    """What the engine's thread does while it leads."""
+    """The work of the engine's thread while the engine leads."""
 
     def __init__(
-        self, conf: cfg.ConfigOpts, intake: Intake, cycle: CommitCycle, *, outage: DatabaseHealth, ending: ShutdownState
+        self,
+        conf: cfg.ConfigOpts,
+        intake: Intake,
+        cycle: CommitCycle,
+        *,
+        database_health: DatabaseHealth,
+        shutdown: ShutdownState,
     ) -> None:
         self._conf = conf
         self._intake = intake
         self._cycle = cycle
-        self._outage = outage
-        self._ending = ending
-        self._last_followed = 0.0
+        self._database_health = database_health
+        self._shutdown = shutdown
+        self._last_poll = 0.0
 
     def step(self, *, timeout: float) -> bool:
-        """One batch, or, while whole ones wait, one upon the other; False when there was none.
+        """Commit one batch, or a pipeline of batches under a backlog; False when there was none.
 
-        :param timeout: seconds to wait for one.
+        :param timeout: seconds to wait for the first event.
         """
         size, linger = self._conf.engine.batch_size, self._conf.engine.batch_linger
         taken = self._intake.take(size, linger=linger, timeout=timeout)
         if not taken:
             return False
-        if self._is_pressed():
-            self._flow(taken)
+        if self._has_backlog():
+            self._run_pipelined(taken)
         else:
             committed = False
             try:
                 committed = self._commit(_batch(taken))
             finally:
-                self._settle(taken, committed)
+                self._ack_or_nack(taken, committed)
         return True
 
-    def follow_if_due(self) -> None:
-        """Once an interval: take in what other writers committed."""
+    def poll_journal_if_due(self) -> None:
+        """Apply the commits of other writers, once per ``[engine] journal_poll_interval``."""
         now = time.monotonic()
-        if now - self._last_followed < self._conf.engine.follow_interval:
+        if now - self._last_poll < self._conf.engine.journal_poll_interval:
             return
-        self._last_followed = now
+        self._last_poll = now
         try:
             self._cycle.catch_up()
-            self._outage.ends()
+            self._database_health.mark_available()
         except DatabaseUnavailable as exc:
-            self._outage.begins(exc)
-            self._ending.asked.wait(FIRST_RETRY)
+            self._database_health.mark_unavailable(exc)
+            self._shutdown.requested.wait(FIRST_RETRY_SECONDS)
         except LeaseLost:
-            self._ending.lost.set()
+            self._shutdown.lease_lost.set()
 
-    def release(self, taken: Taken) -> None:
-        """Give back what is not committed."""
-        self._settle(taken, committed=False)
+    def nack(self, taken: Taken) -> None:
+        """Give uncommitted events back to their sources."""
+        self._ack_or_nack(taken, committed=False)
 
-    def _is_pressed(self) -> bool:
-        """Whether a whole batch waits."""
+    def _has_backlog(self) -> bool:
+        """Whether at least one whole batch waits in the intake."""
         return self._intake.waiting() >= int(self._conf.engine.batch_size)
 
-    def _flow(self, taken: Taken) -> None:
-        """Dispatch each batch while the database works at the one before it, and join those that wait."""
+    def _run_pipelined(self, taken: Taken) -> None:
+        """Dispatch each batch during the commit of the one before it, until the backlog is gone."""
         in_hand: collections.deque[Taken] = collections.deque()
 
         def settle(one: Taken, committed: bool) -> None:
             in_hand.popleft()
             if committed:
-                self._outage.ends()
-            self._settle(one, committed)
+                self._database_health.mark_available()
+            self._ack_or_nack(one, committed)
 
         def again(batch: Batch | None) -> bool:
             return self._commit(batch or Batch(events=()), uncertain=True)
 
         pipeline = Pipeline(self._cycle, again=again, settle=settle)
-        stopping = self._ending.asked.is_set()
-        until = self._ending.deadline if stopping else time.monotonic() + _FLOW
+        stopping = self._shutdown.requested.is_set()
+        until = self._shutdown.deadline if stopping else time.monotonic() + _MAX_PIPELINED_SECONDS
         try:
             while taken:
                 in_hand.append(taken)
                 pipeline.add(taken, _batch(taken))
-                turns = self._ending.lost.is_set() or self._ending.asked.is_set() is not stopping
-                if turns or time.monotonic() >= until or not self._is_pressed():
+                interrupted = self._shutdown.lease_lost.is_set() or self._shutdown.requested.is_set() is not stopping
+                if interrupted or time.monotonic() >= until or not self._has_backlog():
                     break
-                taken = self._intake.take(JOINED * self._conf.engine.batch_size, linger=0, timeout=0)
+                taken = self._intake.take(JOINED_BATCHES * self._conf.engine.batch_size, linger=0, timeout=0)
         finally:
             try:
                 pipeline.end()
             finally:
                 for one in in_hand:
-                    self.release(one)
+                    self.nack(one)
 
-    def _settle(self, taken: Taken, committed: bool) -> None:
+    def _ack_or_nack(self, taken: Taken, committed: bool) -> None:
         for source, events in taken:
             if committed:
                 source.ack(events)
             else:
-                source.nack(events, _REDELIVER)
+                source.nack(events, _REDELIVERY_DELAY_SECONDS)
             self._intake.done(source, len(events))
 
     def _commit(self, batch: Batch, *, uncertain: bool = False) -> bool:
-        """Commit, through any outage; False when it must be given up.
+        """Commit a batch and retry through an outage; False when the engine has to give the batch up.
 
-        :param uncertain: the journal may be past the model, perhaps by this very batch.
+        :param uncertain: the journal may be ahead of the model, perhaps by this very batch.
         """
-        for pause in pauses():
+        for delay in backoff_delays():
             try:
                 if uncertain:
                     self._cycle.catch_up()
                 self._cycle.run(batch)
             except DatabaseUnavailable as exc:
                 uncertain = True
-                self._outage.begins(exc)
-                if self._ending.lost.is_set() or self._wait_to_retry(pause):
+                self._database_health.mark_unavailable(exc)
+                if self._shutdown.lease_lost.is_set() or self._wait_to_retry(delay):
                     return False
                 continue
             except LeaseLost:
-                self._ending.lost.set()
+                self._shutdown.lease_lost.set()
                 return False
-            self._outage.ends()
+            self._database_health.mark_available()
             return True
         return False
 
-    def _wait_to_retry(self, pause: float) -> bool:
-        """Wait; True when the time to stop came meanwhile."""
-        if not self._ending.asked.wait(pause):
+    def _wait_to_retry(self, delay: float) -> bool:
+        """Wait ``delay`` seconds; True when the deadline of a shutdown has passed."""
+        if not self._shutdown.requested.wait(delay):
             return False
-        left = self._ending.deadline - time.monotonic()
+        left = self._shutdown.deadline - time.monotonic()
         if left <= 0:
             return True
-        time.sleep(min(pause, left))
-        return time.monotonic() >= self._ending.deadline
+        time.sleep(min(delay, left))
+        return time.monotonic() >= self._shutdown.deadline
 
 
 def _batch(taken: Taken) -> Batch:

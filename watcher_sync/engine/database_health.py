@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The database's comings and goings: said once each, and tried again at less than once a second."""
+"""Whether the database is available, and the back-off while it is not.
+
+Each change of state is logged once.
+"""
 
 from __future__ import annotations
 
@@ -12,38 +15,41 @@ from watcher_sync.exceptions import DatabaseUnavailable
 
 LOG = logging.getLogger(__name__)
 
-FIRST_RETRY = 1.2
-_LONGEST_RETRY = 4.0
-"""Seconds between two attempts at a database that is away: less than one a second, and soon back."""
+FIRST_RETRY_SECONDS = 1.2
+_MAX_RETRY_SECONDS = 4.0
+_JITTER_SECONDS = 0.3
 
 
 class DatabaseHealth:
-    """Whether the database is away. One thread tells, any thread asks."""
+    """The engine's view of the database. The engine's thread writes it; any thread may read it."""
 
     def __init__(self) -> None:
         self.trouble: str | None = None
-        """Why the database cannot be used; None while it can."""
+        """Why the database is unavailable; None while it is available."""
 
-    def is_on(self) -> bool:
-        """Whether the database cannot be used."""
+    def is_unavailable(self) -> bool:
+        """Whether the last attempt to use the database failed."""
         return self.trouble is not None
 
-    def begins(self, exc: DatabaseUnavailable) -> None:
-        """It was found away (again)."""
+    def mark_unavailable(self, exc: DatabaseUnavailable) -> None:
+        """Record a failed attempt. The first one of an outage is logged."""
         if self.trouble is None:
-            LOG.error("The database is away, nothing is acknowledged until it is back: %s", exc)
+            LOG.error("The database is unavailable, retrying; no event is acknowledged until it recovers: %s", exc)
         self.trouble = str(exc)
 
-    def ends(self) -> None:
-        """It was found at work."""
+    def mark_available(self) -> None:
+        """Record a successful attempt. The first one after an outage is logged."""
         if self.trouble is not None:
-            LOG.info("The database is back")
+            LOG.info("The database has recovered")
             self.trouble = None
 
 
-def pauses() -> Iterator[float]:
-    """Endless back-off: seconds, growing, jittered, never below what keeps us under one attempt a second."""
-    pause = FIRST_RETRY
+def backoff_delays() -> Iterator[float]:
+    """Delays in seconds before each retry: endless, growing to a limit, with jitter.
+
+    Every delay exceeds one second, so an engine makes less than one attempt a second.
+    """
+    delay = FIRST_RETRY_SECONDS
     while True:
-        yield pause + random.uniform(0, 0.3)  # noqa: S311 - jitter
-        pause = min(pause * 1.5, _LONGEST_RETRY)
+        yield delay + random.uniform(0, _JITTER_SECONDS)  # noqa: S311 - jitter
+        delay = min(delay * 1.5, _MAX_RETRY_SECONDS)

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loop that drives everything: stand by, lead, take a batch, commit it, ack it.
+"""The engine's main loop: stand by, lead, consume, shut down.
 
-One thread runs :meth:`Engine.run`; it owns the model. The stop sequence, step by step:
+One thread runs :meth:`Engine.run`; it owns the model. The stop sequence:
 
-1. :meth:`Engine.stop` sets the deadline and tells every source to stop; sources take in nothing more.
-2. The loop goes on: what the sources emitted is committed and acked, until every source has stopped
-   (its acks are with the transport) or the deadline comes.
-3. The intake is closed; what is left in it is released, to be delivered again elsewhere.
-4. Signs of life are written, and the lease is given back, so that a standby leads at once.
+1. :meth:`Engine.stop` sets the deadline. The sources stop and take nothing more from their transports.
+2. The loop continues to commit and ack what the sources emitted. It ends when every source has stopped (its transport
+   has the acks) or at the deadline.
+3. The intake closes. The events left in it are nacked, so that the transport delivers them again.
+4. The engine writes ``last_heard`` of each entity and gives the lease back, so that a standby leads at once.
 
-How batches are taken, committed and acked, also while the database is away, is in :mod:`watcher_sync.engine.consumer`.
+:mod:`watcher_sync.engine.consumer` takes, commits and acks the batches, and retries while the database is unavailable.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ from watcher_sync.commit.last_seen import LastSeenWriter
 from watcher_sync.commit.stats import CommitStats
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.engine.consumer import ConsumeLoop, ShutdownState
-from watcher_sync.engine.database_health import FIRST_RETRY, DatabaseHealth, pauses
-from watcher_sync.engine.housekeeping import RetentionWorker, SourceReporter, StoredCounts
-from watcher_sync.engine.intake import Intake, most_in_hand
+from watcher_sync.engine.database_health import FIRST_RETRY_SECONDS, DatabaseHealth, backoff_delays
+from watcher_sync.engine.intake import Intake, max_in_hand
 from watcher_sync.engine.leadership import Heartbeat
+from watcher_sync.engine.retention import RetentionWorker, StoredCounts
 from watcher_sync.engine.services import BackgroundService
+from watcher_sync.engine.source_reporter import SourceReporter
 from watcher_sync.engine.supervision import MakeSource, Supervisor
 from watcher_sync.exceptions import DatabaseUnavailable, LeaseHeld
 from watcher_sync.model.model import Model
@@ -41,9 +42,15 @@ from watcher_sync.storage.store import Store
 
 LOG = logging.getLogger(__name__)
 
+_DRAIN_SHARE = 0.8
+"""Part of the shutdown time that is for the drain; the rest is for the database and the lease."""
+_DRAIN_SECONDS_WITHOUT_LEASE = 5.0
+_SERVICE_STOP_SECONDS = 1.0
+_SOURCE_STOP_SECONDS = 1.0
+
 
 class Engine:
-    """One engine process's work, from the first look at the lease to the last ack."""
+    """The work of one engine process, from the first attempt at the lease to the last ack."""
 
     def __init__(
         self,
@@ -52,35 +59,35 @@ class Engine:
         dispatcher: Dispatcher,
         lease: EngineLease,
         sources: dict[str, MakeSource],
-        companions: Sequence[Callable[[Engine], BackgroundService]] = (),
+        services: Sequence[Callable[[Engine], BackgroundService]] = (),
     ) -> None:
         """:param sources: name -> maker of a driver instance, for each enabled source.
 
-        :param companions: makers of what works beside the batches while this engine leads.
+        :param services: makers of the background services, which run while this engine leads.
         """
         self.conf = conf
         self.store = store
         self.lease = lease
-        self.tally = CommitStats()
+        self.stats = CommitStats()
         self.model = Model(store.kinds)
-        self.intake = Intake(limit=lambda: most_in_hand(conf))
+        self.intake = Intake(limit=lambda: max_in_hand(conf))
         self._dispatcher = dispatcher
         self._sources = sources
         self._supervisors: dict[str, Supervisor] = {}
         self._reporter: SourceReporter | None = None
-        self._purger: RetentionWorker | None = None
+        self._retention: RetentionWorker | None = None
         self._cycle: CommitCycle | None = None
-        self._outage = DatabaseHealth()
+        self._database_health = DatabaseHealth()
         self._leading = False
-        self._ending = ShutdownState()
+        self._shutdown = ShutdownState()
         self._ended = threading.Event()
-        self.companions = tuple(make(self) for make in companions)
-        """Each starts and stops as often as this engine begins and ceases to lead."""
+        self.services = tuple(make(self) for make in services)
+        """They run while this engine leads."""
 
     def run(self) -> None:
         """Work until :meth:`stop`.
 
-        :raises LeaseHeld: another engine leads and this one is not to stand by.
+        :raises LeaseHeld: another engine leads, and ``[engine] standby`` is false.
         """
         try:
             self._run()
@@ -88,33 +95,36 @@ class Engine:
             self._ended.set()
 
     def join(self, timeout: float) -> bool:
-        """Wait for the end of :meth:`run`; whether it came."""
+        """Wait at most ``timeout`` seconds for the end of :meth:`run`; whether it has ended."""
         return self._ended.wait(timeout)
 
     def _run(self) -> None:
         if not self._load():
             return
-        while not self._ending.asked.is_set():
+        while not self._shutdown.requested.is_set():
             if not self._stand_by():
                 return
             self._lead()
-            if self._ending.lost.is_set() and not self.conf.engine.standby and not self._ending.asked.is_set():
+            if (
+                self._shutdown.lease_lost.is_set()
+                and not self.conf.engine.standby
+                and not self._shutdown.requested.is_set()
+            ):
                 raise LeaseHeld(f"engine group {self.lease.name!r}: another engine took the lease")
 
     def stop(self, timeout: float | None = None) -> None:
-        """End within ``timeout`` seconds (default ``graceful_shutdown_timeout``); returns at once."""
+        """Have :meth:`run` end within ``timeout`` seconds (default ``graceful_shutdown_timeout``); returns at once."""
         if timeout is None:
             timeout = self.conf.engine.graceful_shutdown_timeout
-        # What is left of the time after the drain is for the database and the lease.
-        self._ending.deadline = time.monotonic() + timeout * 0.8
-        self._ending.asked.set()
+        self._shutdown.deadline = time.monotonic() + timeout * _DRAIN_SHARE
+        self._shutdown.requested.set()
         self.intake.wake()
 
     def reload(self, changed: Iterable[str]) -> None:
-        """Take over what changed in the mutable options; the model stays.
+        """Apply changed mutable options. The model remains.
 
-        :param changed: ``group.option`` names. A source is made anew only if an option that it reads once
-            is among them.
+        :param changed: ``group.option`` names. A source restarts only if one of its own options or
+            ``engine.batch_size`` is among them.
         """
         names = set(changed)
         for name, supervisor in self._supervisors.items():
@@ -123,10 +133,10 @@ class Engine:
 
     def is_ready(self) -> tuple[bool, str]:
         """Whether this engine leads and can commit, and if not, why."""
-        if (trouble := self._outage.trouble) is not None:
-            return False, f"the database is away: {trouble}"
+        if (trouble := self._database_health.trouble) is not None:
+            return False, f"the database is unavailable: {trouble}"
         if not self._leading:
-            return False, "this engine stands by"
+            return False, "this engine is a standby"
         return True, ""
 
     @property
@@ -136,13 +146,13 @@ class Engine:
 
     @property
     def leading(self) -> bool:
-        """Whether the lease of the group is this engine's."""
-        return self._leading and not self._ending.lost.is_set()
+        """Whether this engine holds the lease of its group."""
+        return self._leading and not self._shutdown.lease_lost.is_set()
 
     @property
     def database_trouble(self) -> str | None:
-        """Why the database cannot be used; None while it can."""
-        return self._outage.trouble
+        """Why the database is unavailable; None while it is available."""
+        return self._database_health.trouble
 
     @property
     def source_names(self) -> list[str]:
@@ -150,24 +160,24 @@ class Engine:
         return list(self._sources)
 
     def source_rows(self) -> list[SourceRow]:
-        """What the sources are doing, as other processes read it; empty while this engine does not lead."""
+        """The state of each source as other processes read it; empty while this engine does not lead."""
         reporter = self._reporter
         return reporter.rows() if reporter is not None else []
 
-    def kept(self) -> StoredCounts | None:
-        """How much is kept beside the model, as of the last count; None while this engine does not lead."""
-        purger = self._purger
-        return purger.kept if purger is not None else None
+    def stored_counts(self) -> StoredCounts | None:
+        """The last count of stored events and drifts; None while this engine does not lead."""
+        retention = self._retention
+        return retention.stored_counts if retention is not None else None
 
     def source_status(self) -> dict[str, SourceStatus]:
-        """name -> the figures of each enabled source."""
+        """name -> the status of each source that is supervised now."""
         return {name: supervisor.status() for name, supervisor in self._supervisors.items()}
 
-    # Standing by
+    # Standby
 
     def _load(self) -> bool:
-        """Load the model and make the commit cycle; False when told to stop meanwhile."""
-        for pause in pauses():
+        """Load the model and make the commit cycle; False when a stop was requested meanwhile."""
+        for delay in backoff_delays():
             try:
                 began = time.monotonic()
                 self.model.replace_with(self.store.load())
@@ -175,124 +185,134 @@ class Engine:
                     self.store,
                     self.model,
                     self._dispatcher,
-                    tally=self.tally,
+                    tally=self.stats,
                     fence=lambda: self.lease.fence,
-                    parked_time=lambda: float(self.conf.engine.parked_time),
+                    parked_time=lambda: float(self.conf.engine.parked_ttl),
                 )
             except DatabaseUnavailable as exc:
-                self._outage.begins(exc)
-                if self._ending.asked.wait(pause):
+                self._database_health.mark_unavailable(exc)
+                if self._shutdown.requested.wait(delay):
                     return False
                 continue
-            self._outage.ends()
+            self._database_health.mark_available()
             LOG.info("Loaded the model at seq %d in %.2f s", self.model.generation, time.monotonic() - began)
             return True
         return False
 
     def _stand_by(self) -> bool:
-        """Follow the journal until the lease is ours; False when told to stop."""
+        """Apply the journal until this engine has the lease; False when a stop was requested."""
         assert self._cycle is not None
         announced = False
         began = time.monotonic()
-        while not self._ending.asked.is_set():
+        while not self._shutdown.requested.is_set():
             try:
                 if self.lease.try_take():
                     self._cycle.follow()
                     self._cycle.read_parked()
                     return True
-                holder = self.lease.look()
+                holder = self.lease.read()
                 if not announced and holder is not None and time.monotonic() - began > self.lease.seconds:
                     if not self.conf.engine.standby:
                         raise LeaseHeld(
                             f"engine group {self.lease.name!r} is led by {holder.holder.split('/')[0]} "
                             f"since {holder.since:%Y-%m-%d %H:%M:%S}Z; "
-                            "to have this engine stand by, set [engine] standby = true"
+                            "to run this engine as a standby, set [engine] standby = true"
                         )
-                    LOG.info("Standing by: the engine group %s is led by %s", self.lease.name, holder.holder)
+                    LOG.info("Standing by: engine %s leads the engine group %s", holder.holder, self.lease.name)
                     announced = True
                 self._cycle.follow()
-                self._outage.ends()
-                pause = float(self.conf.engine.follow_interval)
+                self._database_health.mark_available()
+                pause = float(self.conf.engine.journal_poll_interval)
             except DatabaseUnavailable as exc:
-                self._outage.begins(exc)
-                pause = FIRST_RETRY
-            self._ending.asked.wait(pause)
+                self._database_health.mark_unavailable(exc)
+                pause = FIRST_RETRY_SECONDS
+            self._shutdown.requested.wait(pause)
         return False
 
     # Leading
 
     def _lead(self) -> None:
         assert self._cycle is not None
-        work = ConsumeLoop(self.conf, self.intake, self._cycle, outage=self._outage, ending=self._ending)
+        consumer = ConsumeLoop(
+            self.conf, self.intake, self._cycle, database_health=self._database_health, shutdown=self._shutdown
+        )
         LOG.info("Leading the engine group %s at seq %d", self.lease.name, self.model.generation)
-        self._ending.lost.clear()
+        self._shutdown.lease_lost.clear()
         self.intake.open()
-        heartbeat = Heartbeat(self.lease, self._lose)
+        heartbeat = Heartbeat(self.lease, self._lose_lease)
         heartbeat.start()
-        away = self._outage.is_on
-        self._purger = purger = RetentionWorker(self.conf, self.store, self.tally, away=away)
-        purger.start()
-        signs = LastSeenWriter(self.store, self.model, lambda: float(self.conf.engine.liveness_interval))
+        is_unavailable = self._database_health.is_unavailable
+        self._retention = retention = RetentionWorker(self.conf, self.store, self.stats, is_unavailable=is_unavailable)
+        retention.start()
+        last_seen = LastSeenWriter(self.store, self.model, lambda: float(self.conf.engine.liveness_interval))
         self._supervisors = {name: Supervisor(name, make, self.intake.emitter) for name, make in self._sources.items()}
         for supervisor in self._supervisors.values():
             supervisor.start()
-        self._reporter = reporter = SourceReporter(self.conf, self.store, self._supervisors, away=away)
+        self._reporter = reporter = SourceReporter(
+            self.conf, self.store, self._supervisors, is_unavailable=is_unavailable
+        )
         reporter.start()
-        for companion in self.companions:
-            companion.start()
+        for service in self.services:
+            service.start()
         self._leading = True
         try:
-            self._loop(work, signs)
+            self._consume(consumer, last_seen)
         finally:
-            for companion in self.companions:
-                companion.begin_stop()
-            self._drain(work)
-            for companion in self.companions:
-                companion.join(1.0)
+            for service in self.services:
+                service.begin_stop()
+            self._drain(consumer)
+            for service in self.services:
+                service.join(_SERVICE_STOP_SECONDS)
             self._leading = False
-            self._reporter = self._purger = None
-            reporter.stop(told=not self._ending.lost.is_set())
-            purger.stop()
+            self._reporter = self._retention = None
+            reporter.stop(write_stopped=not self._shutdown.lease_lost.is_set())
+            retention.stop()
             heartbeat.stop()
-            self._leave(signs)
+            self._leave(last_seen)
 
-    def _loop(self, work: ConsumeLoop, signs: LastSeenWriter) -> None:
-        """Take and commit until told to stop or the lease is lost."""
-        while not self._ending.asked.is_set() and not self._ending.lost.is_set():
-            if not work.step(timeout=min(0.5, self.conf.engine.follow_interval)):
-                work.follow_if_due()
-            signs.persist_if_due()
+    def _consume(self, consumer: ConsumeLoop, last_seen: LastSeenWriter) -> None:
+        """Take and commit batches until a stop is requested or the lease is lost."""
+        while not self._shutdown.requested.is_set() and not self._shutdown.lease_lost.is_set():
+            if not consumer.step(timeout=min(0.5, self.conf.engine.journal_poll_interval)):
+                consumer.poll_journal_if_due()
+            last_seen.persist_if_due()
 
-    # Ending
+    # Shutdown
 
-    def _drain(self, work: ConsumeLoop) -> None:
-        if not self._ending.asked.is_set():
-            self._ending.deadline = time.monotonic() + 5
+    def _drain(self, consumer: ConsumeLoop) -> None:
+        """Stop the sources and commit what they emitted, until the deadline."""
+        if not self._shutdown.requested.is_set():
+            self._shutdown.deadline = time.monotonic() + _DRAIN_SECONDS_WITHOUT_LEASE
         for supervisor in self._supervisors.values():
-            supervisor.begin_stop(self._ending.deadline)
-        while time.monotonic() < self._ending.deadline and any(s.is_alive() for s in self._supervisors.values()):
-            if self._ending.lost.is_set():
-                work.release(self.intake.close())
+            supervisor.begin_stop(self._shutdown.deadline)
+        while time.monotonic() < self._shutdown.deadline and any(s.is_alive() for s in self._supervisors.values()):
+            if self._shutdown.lease_lost.is_set():
+                consumer.nack(self.intake.close())
                 time.sleep(0.05)
             else:
-                work.step(timeout=0.05)
-        while not self._ending.lost.is_set() and time.monotonic() < self._ending.deadline and work.step(timeout=0):
+                consumer.step(timeout=0.05)
+        while (
+            not self._shutdown.lease_lost.is_set()
+            and time.monotonic() < self._shutdown.deadline
+            and consumer.step(timeout=0)
+        ):
             pass
-        work.release(self.intake.close())
+        consumer.nack(self.intake.close())
         for supervisor in self._supervisors.values():
-            supervisor.join(1.0)
+            supervisor.join(_SOURCE_STOP_SECONDS)
         self._supervisors = {}
 
-    def _leave(self, signs: LastSeenWriter) -> None:
+    def _leave(self, last_seen: LastSeenWriter) -> None:
+        """Write ``last_heard`` and give the lease back."""
         try:
-            if not self._ending.lost.is_set():
-                signs.persist()
+            if not self._shutdown.lease_lost.is_set():
+                last_seen.persist()
                 self.lease.give_back()
         except DatabaseUnavailable as exc:
             LOG.warning("The lease %s cannot be given back: %s", self.lease.name, exc)
         self.lease.forget()
         self.store.close()
 
-    def _lose(self) -> None:
-        self._ending.lost.set()
+    def _lose_lease(self) -> None:
+        self._shutdown.lease_lost.set()
         self.intake.wake()

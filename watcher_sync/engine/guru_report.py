@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The guru meditation report: what an engine is doing, in words, at the moment of a signal.
+"""The guru meditation report on SIGUSR2.
 
-oslo.reports writes it on SIGUSR2 to stderr, or to a file in ``[oslo_reports] log_dir``; with
-``file_event_handler`` a file that is touched does instead of the signal. To its own sections (package,
-threads, processes, configuration without secrets) it gets the sources, the model, the leases, and what works beside
-the batches, such as reconciliation.
+oslo.reports writes the report to stderr, or to a file in ``[oslo_reports] log_dir``. With ``file_event_handler`` a
+touched file has the same effect as the signal. The report has the library's sections: package, threads, processes, and
+the configuration without secrets. This module adds sections for the engine, its sources, its model, the leases and the
+background services.
 
-The process that runs the engine is the master's one child. Both may be sent the signal: the child
-reports, the master passes it on. The report is made in the child's main thread, which only waits for
-signals, so the engine goes on meanwhile.
+The master process has one child, which runs the engine. An operator may send the signal to either of them: the child
+reports, and the master forwards the signal to the child. The child's main thread, which only waits for signals, makes
+the report. The engine's thread continues meanwhile.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from watcher_sync.engine.services import BackgroundService
 from watcher_sync.exceptions import DatabaseUnavailable
 from watcher_sync.storage.database import translated
 
-_MOST_LEASES = 100
+_MAX_LEASES = 100
 
 Section = Callable[[], ModelWithDefaultViews]
 
 
 class _Version:
-    """What oslo.reports asks of a package."""
+    """The version interface that oslo.reports expects."""
 
     def vendor_string(self) -> str:
         return "watcher_sync"
@@ -53,34 +53,34 @@ class _Version:
 
 
 def set_up(conf: cfg.ConfigOpts, engine: Engine) -> None:
-    """Have this process report on this engine when it is asked to. For its main thread."""
+    """Write a report on this engine at each SIGUSR2. Call it in the main thread."""
     report = make_report(conf, engine)
     if threading.current_thread() is threading.main_thread():
         report.setup_autorun(_Version(), service_name="watcher-sync-engine", conf=conf)
 
 
-def pass_on() -> None:
-    """Have the master hand the signal to its child, instead of dying of it."""
+def forward_signal() -> None:
+    """Have the master process forward SIGUSR2 to its child; the default action would end the master."""
 
-    def hand_on(_number: int, _frame: Any) -> None:
+    def forward(_number: int, _frame: Any) -> None:
         for child in psutil.Process().children():
             child.send_signal(signal.SIGUSR2)
 
-    signal.signal(signal.SIGUSR2, hand_on)
+    signal.signal(signal.SIGUSR2, forward)
 
 
 def make_report(conf: cfg.ConfigOpts, engine: Engine) -> type[guru_meditation_report.TextGuruMeditation]:
-    """The class of this engine's reports: ``report(version).run()`` is the text."""
+    """The report class of this engine: ``report(version).run()`` returns the text."""
     ours: dict[str, Section] = {
         "Engine": lambda: _model(_engine_section(engine)),
         "Sources": lambda: _model(_sources_section(engine)),
         "Model": lambda: _model(_model_section(engine)),
         "Leases": lambda: _model(_leases_section(engine)),
-        **{companion.title: _companion_section(companion) for companion in engine.companions},
+        **{service.title: _service_section(service) for service in engine.services},
     }
 
     class Report(guru_meditation_report.TextGuruMeditation):
-        """Sections of this engine instead of those of the process-wide configuration."""
+        """Has the sections of this engine, and this engine's configuration instead of ``cfg.CONF``."""
 
         def _readd_sections(self) -> None:
             del self.sections[self.start_section_index :]
@@ -99,17 +99,17 @@ def _model(values: Mapping[str, Any]) -> ModelWithDefaultViews:
 
 
 def _engine_section(engine: Engine) -> dict[str, Any]:
-    tally = engine.tally
+    stats = engine.stats
     outcomes: dict[str, dict[str, int]] = {}
-    for (source, outcome), count in list(tally.outcomes.items()):
+    for (source, outcome), count in list(stats.outcomes.items()):
         outcomes.setdefault(source, {})[outcome.value] = count
     return {
         "leading": engine.leading,
-        "database": engine.database_trouble or "in use",
+        "database": engine.database_trouble or "available",
         "waiting in the intake": engine.intake.waiting(),
-        "commits": tally.commits,
-        "conflicts": tally.conflicts,
-        "refused batches": tally.refused,
+        "commits": stats.commits,
+        "conflicts": stats.conflicts,
+        "refused batches": stats.refused,
         "events": outcomes,
     }
 
@@ -132,28 +132,30 @@ def _model_section(engine: Engine) -> dict[str, Any]:
     snapshot = engine.model.snapshot()
     found: dict[str, Any] = {"seq": snapshot.generation}
     found["entities"] = {kind: snapshot.count(kind) for kind in snapshot.kinds}
-    kept = engine.kept()
-    if kept is not None:
-        found |= {"quarantined events": kept.quarantined, "parked events": kept.parked, "drifts": dict(kept.drifts)}
+    stored = engine.stored_counts()
+    if stored is not None:
+        found["quarantined events"] = stored.quarantined
+        found["parked events"] = stored.parked
+        found["drifts"] = dict(stored.drifts)
     return found
 
 
-def _companion_section(companion: BackgroundService) -> Section:
-    return lambda: _model(companion.report())
+def _service_section(service: BackgroundService) -> Section:
+    return lambda: _model(service.report())
 
 
 def _leases_section(engine: Engine) -> dict[str, Any]:
     table = engine.store.tables.leases
-    query = sa.select(table).order_by(table.c.name).limit(_MOST_LEASES)
+    query = sa.select(table).order_by(table.c.name).limit(_MAX_LEASES)
     found: dict[str, Any] = {"this process": {"name": engine.lease.name, "holder": engine.lease.holder}}
     try:
-        with translated(), engine.store.engine.connect() as connection:
+        with translated(), engine.store.database.connect() as connection:
             rows = connection.execute(query).all()
     except DatabaseUnavailable as exc:
         return {**found, "the table": f"cannot be read: {exc}"}
     for row in rows:
         found[f"lease {row.name}"] = {
-            "holder": row.holder or "nobody",
+            "holder": row.holder or "none",
             "since": row.since.isoformat(timespec="seconds"),
             "heartbeat": row.heartbeat_at.isoformat(timespec="seconds"),
             "token": row.token,

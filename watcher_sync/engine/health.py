@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether an engine is ready, and if not, which part of it is why.
+"""Readiness of an engine, with a reason for each failed check.
 
-Ready means: this engine leads its group, the database takes its commits, and every source is fresh. An
-engine that stands by is well and not ready, so a balancer or an operator sees who leads. Alive means less:
-the process answers and its loop has not ended. An outage of the database or the broker must not look like
-death, because a restart mends neither.
+An engine is ready when it leads its group, the database is available, and every source is fresh. A standby is healthy
+but not ready, so that a load balancer or an operator can see which engine leads. Liveness means less: the process
+answers and the engine's loop has not ended. An outage of the database or of a broker does not affect liveness, because
+a restart repairs neither.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from watcher_sync.storage.source_status import trouble_of
 
 
 class Check(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One thing that has to be well."""
+    """The result of one check."""
 
     ok: bool
     detail: str = ""
-    """Why it is not, in one line."""
+    """The reason of a failure, in one line."""
 
 
 class Readiness(msgspec.Struct, frozen=True):
@@ -35,9 +35,9 @@ class Readiness(msgspec.Struct, frozen=True):
 
 
 def readiness(engine: Engine, now: datetime.datetime) -> Readiness:
-    """The engine as it is now; reads memory only."""
-    away = engine.database_trouble
-    database = Check(away is None, f"the database is away: {away}" if away is not None else "")
+    """The readiness at the time ``now``; reads memory only."""
+    trouble = engine.database_trouble
+    database = Check(trouble is None, f"the database is unavailable: {trouble}" if trouble is not None else "")
     lease = Check(engine.leading, "" if engine.leading else "another engine leads the group, or none does yet")
     sources = {name: Check(not why, why) for name, why in stale_sources(engine, now).items()}
     ready = database.ok and lease.ok and all(check.ok for check in sources.values())
@@ -45,9 +45,9 @@ def readiness(engine: Engine, now: datetime.datetime) -> Readiness:
 
 
 def stale_sources(engine: Engine, now: datetime.datetime) -> dict[str, str]:
-    """Source -> why it is stale, empty for a fresh one; by the limits of ``[monitoring]``."""
+    """source -> why it is stale by the limits of ``[monitoring]``; an empty text for a fresh source."""
     group = engine.conf.monitoring
     return {
-        row.source: trouble_of(row, now, stale_after=group.stale_after, silent_after=group.silent_after)
+        row.source: trouble_of(row, now, stale_after=group.stale_after, idle_after=group.idle_after)
         for row in engine.source_rows()
     }

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the sources' threads hand events to the engine's thread.
+"""The bounded queue between the sources' threads and the engine's thread.
 
-The order within a source is kept. A source is held back when enough of its events are in hand, and only
-that source: one that is fast cannot push out one that is slow. An event is in hand from its emission
-until the engine has acked or released it.
+The queue preserves the order within a source. Each source has a limit of its own, so a fast source cannot delay a
+slow one. An event counts towards the limit from its emission until the engine has acked or nacked it.
 
-A batch is taken as soon as there is something to take. Only while events are flowing, and only for
-sources that go on emitting without waiting for acks, is it worth to linger for a fuller batch; an event
-that comes alone is never delayed.
+The engine takes a batch as soon as one event waits. It lingers for a fuller batch only while events are flowing, and
+only for sources that emit without waiting for acks. A lone event is never delayed.
 """
 
 from __future__ import annotations
@@ -22,28 +20,26 @@ from oslo_config import cfg
 from watcher_sync.events import Event
 from watcher_sync.sources.base import Emit, IntakeClosed, Source
 
-JOINED = 4
-"""Batches that are committed together while so many wait: the fewer commits, and the fewer rows, because what they do
-to one entity is written once."""
+JOINED_BATCHES = 4
+"""Batches that share a transaction under a backlog. Fewer commits, and fewer rows: each entity is written once."""
 
 
-def most_in_hand(conf: cfg.ConfigOpts) -> int:
-    """How many events of one source may be in hand before it has to wait.
+def max_in_hand(conf: cfg.ConfigOpts) -> int:
+    """The number of events of one source that may be in hand before its emitter blocks.
 
-    There is room for what is under way to the database, for as much that is dispatched meanwhile, and for two batches
-    that wait.
+    There is room for one transaction that is being committed, one that is being dispatched, and two batches that wait.
     """
-    return (2 * JOINED + 2) * int(conf.engine.batch_size)
+    return (2 * JOINED_BATCHES + 2) * int(conf.engine.batch_size)
 
 
 class Intake:
     """A bounded queue of events with their sources."""
 
     def __init__(self, *, limit: Callable[[], int], monotonic: Callable[[], float] = time.monotonic) -> None:
-        """:param limit: how many events of one source may be in hand, asked at every emission."""
+        """:param limit: the number of events of one source that may be in hand; called at every emission."""
         self._limit = limit
         self._monotonic = monotonic
-        # Guards all that follows; notified when events come, when some are done, and at closing.
+        # Guards all attributes below. Notified when events arrive, when some are done, and when the intake closes.
         self._changed = threading.Condition()
         self._queue: collections.deque[tuple[Source, Sequence[Event]]] = collections.deque()
         self._in_hand: collections.Counter[Source] = collections.Counter()
@@ -51,7 +47,7 @@ class Intake:
         self._last_taken = -1e9
 
     def emitter(self, source: Source) -> Emit:
-        """The function that this source emits with."""
+        """The function with which this source emits. It blocks at the limit and raises IntakeClosed."""
 
         def emit(events: Sequence[Event]) -> None:
             if not events:
@@ -68,9 +64,10 @@ class Intake:
         return emit
 
     def take(self, most: int, *, linger: float, timeout: float) -> list[tuple[Source, Sequence[Event]]]:
-        """The next events, at most ``most`` of them, with their sources; empty after ``timeout`` seconds.
+        """The next events with their sources; empty when none arrived within ``timeout`` seconds.
 
-        :param linger: seconds to wait for more when events are flowing and there is room.
+        :param most: the maximum number of events.
+        :param linger: seconds to wait for more events while they are flowing and there is room.
         """
         with self._changed:
             if not self._queue and not self._closed:
@@ -97,7 +94,7 @@ class Intake:
             return taken
 
     def done(self, source: Source, count: int) -> None:
-        """So many events of the source are acked or released."""
+        """Count ``count`` events of the source as acked or nacked."""
         with self._changed:
             self._last_taken = self._monotonic()
             self._in_hand[source] -= count
@@ -106,17 +103,17 @@ class Intake:
             self._changed.notify_all()
 
     def wake(self) -> None:
-        """Have :meth:`take` return now."""
+        """Make a waiting :meth:`take` return."""
         with self._changed:
             self._changed.notify_all()
 
     def open(self) -> None:
-        """Take events (again)."""
+        """Accept events."""
         with self._changed:
             self._closed = False
 
     def close(self) -> list[tuple[Source, Sequence[Event]]]:
-        """Take nothing more; what was not taken by the engine, to be released."""
+        """Accept no more events; returns those that the engine has not taken, which have to be nacked."""
         with self._changed:
             self._closed = True
             left = list(self._queue)
@@ -125,6 +122,6 @@ class Intake:
         return left
 
     def waiting(self) -> int:
-        """How many events wait to be taken."""
+        """The number of events that the engine has not taken yet."""
         with self._changed:
             return sum(len(events) for _, events in self._queue)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The thread that keeps a leader's lease alive, whatever its commits are doing."""
+"""The thread that renews the engine's lease, independently of its commits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOG = logging.getLogger(__name__)
 
 
 class Heartbeat:
-    """Beats a taken lease three times per lease time, until stopped or until the lease is lost."""
+    """Renews a taken lease three times per lease time, until it is stopped or the lease is lost."""
 
     def __init__(self, lease: EngineLease, lost: Callable[[], None]) -> None:
         """:param lost: called from the heartbeat's thread, once, when another engine took the lease."""
@@ -25,25 +25,27 @@ class Heartbeat:
         self._thread = threading.Thread(target=self._run, name="lease", daemon=True)
 
     def start(self) -> None:
-        """Begin to beat."""
+        """Begin to renew the lease."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Beat no more; returns when the thread has ended, or after some seconds where it hangs."""
+        """Stop; returns when the thread has ended, or after 5 seconds."""
         self._stop.set()
         self._thread.join(5)
 
     def _run(self) -> None:
-        away = False
+        failing = False
         while not self._stop.wait(self._lease.seconds / 3):
             try:
                 self._lease.beat()
-                away = False
+                if failing:
+                    LOG.info("The lease %s is renewed again", self._lease.name)
+                failing = False
             except LeaseLost as exc:
                 LOG.error("%s", exc)
                 self._lost()
                 return
             except DatabaseUnavailable as exc:
-                if not away:
-                    LOG.warning("The lease %s cannot be renewed: %s", self._lease.name, exc)
-                away = True
+                if not failing:
+                    LOG.warning("The lease %s cannot be renewed, retrying: %s", self._lease.name, exc)
+                failing = True

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engine's own small HTTP port: ``/healthz``, ``/readyz``, ``/metrics``.
+"""The monitoring HTTP server: ``/healthz``, ``/readyz``, ``/metrics``.
 
-It answers from memory alone: no request waits for the database, the broker or the engine's thread, so it
-answers just when it is needed most. Each request has a thread of its own for at most some seconds; there
-is nothing to write and nothing to guess, and no authentication (see ``[monitoring] host``).
+Each answer comes from memory. No request waits for the database, a broker or the engine's thread, so the server also
+answers during an outage. Each request has a thread of its own. The server accepts no writes and does not authenticate
+(see ``[monitoring] host``).
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ LOG = logging.getLogger(__name__)
 
 _PATHS = ("/healthz", "/readyz", "/metrics")
 
-_RETRY = 5.0
-"""Seconds between two attempts to open a port that was free before the fork and is not now."""
+_RETRY_SECONDS = 5.0
+"""The delay between two attempts to open a port that was free before the fork and is in use now."""
+_STOP_SECONDS = 5.0
 
 
 def make_application(
@@ -67,9 +68,9 @@ def make_application(
 
 
 def check_port(conf: cfg.ConfigOpts) -> None:
-    """Find out before the fork whether the port can be opened.
+    """Check before the fork that the port can be opened.
 
-    :raises ConfigError: when it cannot.
+    :raises ConfigError: the port cannot be opened.
     """
     if not conf.monitoring.port:
         return
@@ -77,47 +78,47 @@ def check_port(conf: cfg.ConfigOpts) -> None:
         _make_server(conf.monitoring.host, conf.monitoring.port).server_close()
     except OSError as exc:
         where = f"{conf.monitoring.host} port {conf.monitoring.port}"
-        raise ConfigError(f"[monitoring] {where} cannot be opened: {exc.strerror or exc}") from None
+        raise ConfigError(f"[monitoring] host, port: cannot listen on {where}: {exc.strerror or exc}") from None
 
 
-class MonitoringPort:
-    """Serves an application on ``[monitoring] host`` and ``port``, in a thread; started after the fork."""
+class MonitoringServer:
+    """Serves an application on ``[monitoring] host`` and ``port`` in a thread. Start it after the fork."""
 
     def __init__(self, conf: cfg.ConfigOpts, application: WSGIApplication) -> None:
         self._host: str = conf.monitoring.host
         self._port: int = conf.monitoring.port
         self._application = application
         self._stopping = threading.Event()
-        # Guards _server: once it is set, the thread will serve, and has to be told to end.
+        # Guards _server. Once it is set, the thread serves until shutdown() is called.
         self._lock = threading.Lock()
         self._server: simple_server.WSGIServer | None = None
         self._thread = threading.Thread(target=self._run, name="monitoring", daemon=True)
 
     def start(self) -> None:
-        """Open the port, if one is configured; returns at once."""
+        """Begin to serve, if a port is configured; returns at once."""
         if self._port:
             self._thread.start()
 
     def stop(self) -> None:
-        """Close the port."""
+        """Close the port and end the thread."""
         with self._lock:
             self._stopping.set()
             server = self._server
         if server is not None:
             server.shutdown()
         if self._thread.is_alive():
-            self._thread.join(5)
+            self._thread.join(_STOP_SECONDS)
 
     def _run(self) -> None:
-        complained = False
+        failing = False
         while not self._stopping.is_set():
             try:
                 server = _make_server(self._host, self._port)
             except OSError as exc:
-                if not complained:
-                    LOG.error("The port %s for monitoring cannot be opened: %s; trying again", self._port, exc)
-                complained = True
-                self._stopping.wait(_RETRY)
+                if not failing:
+                    LOG.error("Monitoring cannot listen on %s port %d, retrying: %s", self._host, self._port, exc)
+                failing = True
+                self._stopping.wait(_RETRY_SECONDS)
                 continue
             server.set_app(self._application)
             with server:
@@ -125,7 +126,7 @@ class MonitoringPort:
                     if self._stopping.is_set():
                         return
                     self._server = server
-                LOG.info("Monitoring answers on %s port %d", self._host, self._port)
+                LOG.info("Monitoring listens on %s port %d", self._host, self._port)
                 server.serve_forever(poll_interval=0.2)
             return
 
@@ -135,13 +136,13 @@ class _Server(socketserver.ThreadingMixIn, simple_server.WSGIServer):
     block_on_close = False
 
     def server_bind(self) -> None:
-        # The library's own asks the resolver for the name of the address, which may take long.
+        # The library's method asks the resolver for the name of the address, which may take long.
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
         self.setup_environ()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        LOG.debug("A request for monitoring was cut off")
+        LOG.debug("A client disconnected during a monitoring request")
 
 
 class _Server6(_Server):
@@ -150,14 +151,14 @@ class _Server6(_Server):
 
 class _Handler(simple_server.WSGIRequestHandler):
     timeout = 10
-    """Seconds that a client may take over its request."""
+    """Seconds within which a client has to send its request."""
     server_version = "watcher-sync"
 
     def address_string(self) -> str:
         return str(self.client_address[0])
 
     def log_message(self, format: str, *args: Any) -> None:
-        """A probe every second is nothing to log."""
+        """Log nothing: probes come every second."""
 
 
 def _make_server(host: str, port: int) -> simple_server.WSGIServer:

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What else works while an engine leads, and rests while it does not.
+"""The interface of background services, which run only while their engine leads.
 
-The engine knows of a companion only when to start and to stop it, and that it has figures. Companions are
-started after the sources and told to stop before the batches in hand are drained; the drain is the time
-that they have to end, and a second more. What they have not ended by then is left behind. They
-may write only through commits of their own, which any process may make: the lease does not protect them.
+The engine starts its services after the sources. At the end of its lead it first calls ``begin_stop`` on each
+service. Then it drains the batches in hand, and finally it waits up to a second for each service to end.
+A service that has not ended by then is abandoned.
+
+The engine's lease does not protect the writes of a service. A service therefore writes only through commits that
+any process may make.
 """
 
 from __future__ import annotations
@@ -17,22 +19,22 @@ if TYPE_CHECKING:
 
 
 class BackgroundService(Protocol):
-    """Started and stopped by the engine's thread, as often as the engine begins and ceases to lead."""
+    """Started and stopped by the engine's thread each time the engine begins and ceases to lead."""
 
     title: str
-    """What its section is called in a report on the engine."""
+    """The heading of its section in the guru meditation report."""
 
     def start(self) -> None:
-        """Begin; returns at once, does not raise."""
+        """Begin to work; returns at once and does not raise."""
 
     def begin_stop(self) -> None:
-        """Begin nothing more; returns at once, does not raise."""
+        """Begin no further work; returns at once and does not raise."""
 
     def join(self, timeout: float) -> None:
-        """Wait so many seconds at most for what is going on."""
+        """Wait at most ``timeout`` seconds for the work in progress."""
 
     def collect(self) -> Iterable[Metric]:
-        """The figures of this moment, for Prometheus. For any thread, whether started or not."""
+        """The current Prometheus metrics. Any thread may call it, also while the service is stopped."""
 
     def report(self) -> Mapping[str, Any]:
-        """What it is doing, for people. For any thread, whether started or not."""
+        """The current state for an operator. Any thread may call it, also while the service is stopped."""

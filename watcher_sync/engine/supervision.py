@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sources that are started, watched, and started again for ever.
+"""Starts each source, checks it, and restarts it after a failure.
 
-A driver looks after its own connection; what is handled here is a driver that cannot start at all, or
-that has given up (state FAILED). It is stopped, and a new one is made after a back-off that doubles up
-to a minute, with full jitter. One source's trouble is no other's business: each has its own thread.
+A driver reconnects by itself. A supervisor handles a driver that cannot start, or that has given up (state FAILED). It
+stops the driver and makes a new one after a back-off, which doubles up to a minute and has jitter. Each source has a
+supervisor with a thread of its own, so the failure of one source does not affect the others.
 """
 
 from __future__ import annotations
@@ -20,20 +20,22 @@ from watcher_sync.sources.base import Emit, Source, SourceState, SourceStatus
 
 LOG = logging.getLogger(__name__)
 
-_LONGEST = 60.0
-_LOOK = 1.0
-"""Seconds between two looks at a running source."""
+_FIRST_BACKOFF_SECONDS = 1.0
+_MAX_BACKOFF_SECONDS = 60.0
+_CHECK_INTERVAL_SECONDS = 1.0
+_RESTART_STOP_SECONDS = 10.0
+"""The time that a source has to stop before it is restarted."""
 
 MakeSource = Callable[[], Source]
 
 
 class Supervisor:
-    """One source's keeper, with a thread of its own."""
+    """Keeps one source running, in a thread of its own."""
 
     def __init__(self, name: str, make: MakeSource, emitter: Callable[[Source], Emit]) -> None:
         """:param make: makes a new driver instance; may raise.
 
-        :param emitter: gives the function that an instance emits with.
+        :param emitter: returns the function with which an instance emits.
         """
         self.name = name
         self.restarts = 0
@@ -44,40 +46,40 @@ class Supervisor:
         self._stopping = threading.Event()
         self._restarting = threading.Event()
         self._deadline = 0.0
-        self._thread = threading.Thread(target=self._keep, name=f"source-{name}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"source-{name}", daemon=True)
 
     def start(self) -> None:
-        """Begin; returns at once."""
+        """Start the source; returns at once."""
         self._thread.start()
 
     def restart(self) -> None:
-        """Make the source anew, because its configuration changed."""
+        """Stop the source and make a new instance, because its configuration changed."""
         self._restarting.set()
 
     def begin_stop(self, deadline: float) -> None:
-        """Have the source stop by ``time.monotonic()`` = deadline; returns at once."""
+        """Have the source stop by ``deadline`` on the monotonic clock; returns at once."""
         self._deadline = deadline
         self._stopping.set()
         self._restarting.set()
 
     def is_alive(self) -> bool:
-        """Whether the source still runs or stops."""
+        """Whether the source is running or stopping."""
         return self._thread.is_alive()
 
     def join(self, timeout: float) -> None:
-        """Wait for the end of the stop."""
+        """Wait at most ``timeout`` seconds for the end of the stop."""
         self._thread.join(timeout)
 
     def status(self) -> SourceStatus:
-        """The source's own figures, or why there is none."""
+        """The status of the source, or why no instance runs."""
         source = self._source
         if source is not None:
             return source.status()
         state = SourceState.FAILED if self._trouble else SourceState.STARTING
         return SourceStatus(state=SourceState.STOPPED if self._stopping.is_set() else state, detail=self._trouble)
 
-    def _keep(self) -> None:
-        pause = 1.0
+    def _run(self) -> None:
+        delay = _FIRST_BACKOFF_SECONDS
         while not self._stopping.is_set():
             self._restarting.clear()
             began = time.monotonic()
@@ -87,46 +89,46 @@ class Supervisor:
             self.restarts += 1
             if trouble is None:
                 continue
-            if time.monotonic() - began > _LONGEST:
-                pause = 1.0
+            if time.monotonic() - began > _MAX_BACKOFF_SECONDS:
+                delay = _FIRST_BACKOFF_SECONDS
             if trouble != self._trouble:
-                LOG.warning("The source %s does not run: %s; trying again for ever", self.name, trouble)
+                LOG.warning("source %s: failed, retrying: %s", self.name, trouble)
             self._trouble = trouble
-            self._stopping.wait(random.uniform(pause / 2, pause))  # noqa: S311 - jitter
-            pause = min(pause * 2, _LONGEST)
+            self._stopping.wait(random.uniform(delay / 2, delay))  # noqa: S311 - jitter
+            delay = min(delay * 2, _MAX_BACKOFF_SECONDS)
 
     def _run_once(self) -> str | None:
-        """One life of the source; what ended it, None when it was told to."""
+        """Run one instance of the source; returns why it failed, None after a stop or a restart on request."""
         try:
             source = self._make()
             source.start(self._emitter(source))
         except DatabaseUnavailable as exc:
-            return f"its cursor cannot be read: {exc}"
+            return f"the database with its cursor is unavailable: {exc}"
         except Exception as exc:  # noqa: BLE001 - the supervised edge: reported, and tried again
             return f"{type(exc).__name__}: {exc}"
         self._source = source
         if self._trouble:
-            LOG.info("The source %s runs again", self.name)
+            LOG.info("source %s: recovered", self.name)
             self._trouble = ""
         trouble: str | None = None
-        while not self._restarting.wait(_LOOK):
+        while not self._restarting.wait(_CHECK_INTERVAL_SECONDS):
             trouble = _trouble_of(source)
             if trouble is not None:
                 break
-        deadline = self._deadline if self._stopping.is_set() else time.monotonic() + 10
+        deadline = self._deadline if self._stopping.is_set() else time.monotonic() + _RESTART_STOP_SECONDS
         try:
             source.stop(deadline)
         except Exception as exc:  # noqa: BLE001 - the supervised edge
-            trouble = f"it does not stop: {type(exc).__name__}: {exc}"
-            LOG.warning("The source %s: %s", self.name, trouble)
+            trouble = f"stop failed: {type(exc).__name__}: {exc}"
+            LOG.warning("source %s: %s", self.name, trouble)
         self._source = None
         return trouble
 
 
 def _trouble_of(source: Source) -> str | None:
-    """Why the source has to be made anew; None while it works."""
+    """Why the source needs a new instance; None while it works."""
     try:
         status = source.status()
     except Exception as exc:  # noqa: BLE001 - the supervised edge
-        return f"it does not tell its status: {type(exc).__name__}: {exc}"
-    return (status.detail or "it gave up") if status.state is SourceState.FAILED else None
+        return f"status failed: {type(exc).__name__}: {exc}"
+    return (status.detail or "the driver gave up") if status.state is SourceState.FAILED else None

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a handler is: a pure translation from one dialect's events into changes of the model.
+"""The base class of handlers: a pure translation of one dialect's events into changes of the model.
 
-A handler plugin is a class named by an entry point in the group ``watcher_sync.handlers``. It does no
-I/O, keeps no state between events, and never looks at the order in which events arrive: it puts a
-version on every change, and the model's ordering guard does the rest.
+A handler plugin is a class that an entry point in the group ``watcher_sync.handlers`` names. It does no I/O and has no
+state between events. It does not depend on the order of arrival. It puts a version on every change, and the model's
+ordering guard decides which change is newer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Handler:
     """Base of all handlers.
 
     :cvar events: event type or pattern -> name of the method that handles it. In a pattern ``*``
-        stands for any characters, dots included. Exact entries win over patterns and longer patterns
+        matches any characters, dots included. Exact entries win over patterns and longer patterns
         over shorter ones. An entry mapped to None says that the type is known and deliberately ignored.
     :cvar options: ``oslo.config`` options of this handler, registered in the group
         ``handler_<entry point name>`` before the handler is made.
@@ -33,8 +33,7 @@ class Handler:
     events: ClassVar[Mapping[str, str | None]] = {}
     options: ClassVar[list[cfg.Opt]] = []
     failures: Sequence[tuple[str, str]] = ()
-    """(name, reason) of plugins of its own that a handler could not load: shown with the handlers that could not
-    be loaded themselves."""
+    """(name, reason) of plugins of its own that a handler could not load, to be shown with failed handlers."""
 
     def __init__(self, conf: Any = None) -> None:
         """:param conf: this handler's option group; None where it declares no options."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Times and ids as text that sorts like them: what versions are made of.
+"""Times and ids as text that sorts like them, for versions.
 
-A version is compared by code point, so a number needs zeros in front and an id has to be ASCII of a bounded
+The model compares versions by code point, so a number needs leading zeros, and an id has to be ASCII of a bounded
 length. Pure functions, for any thread.
 """
 
@@ -16,7 +16,7 @@ from watcher_sync.exceptions import InvalidEvent
 UTC: Final = datetime.UTC
 
 NO_TIME: Final = "0" * 17
-"""What stands for a time that nobody told: before every other."""
+"""The text of an unknown time: before every other."""
 
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST_DAY: Final = 10**17 // (86_400 * 10**6)
@@ -26,7 +26,7 @@ _LATEST_DAY: Final = 10**17 // (86_400 * 10**6)
 def digits(time: datetime.datetime, where: str) -> str:
     """Microseconds since 1970, with zeros in front: 17 digits.
 
-    :param where: the path of the field that the time stands in.
+    :param where: the path of the field with the time.
     :raises InvalidEvent: naming that path, for a time that such text cannot put in order.
     """
     since = (time if time.tzinfo is UTC else utc(time, where)) - _EPOCH

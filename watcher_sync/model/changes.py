@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a handler may ask of the model, and what came of it."""
+"""The changes that a handler yields, and the outcomes of an event."""
 
 from __future__ import annotations
 
 import datetime
 import enum
 from collections.abc import Mapping
-from typing import Any, NewType
+from typing import TYPE_CHECKING, Any, NewType
 
 import msgspec
+
+from watcher_sync.deprecation import renamed_names
 
 Version = NewType("Version", str)
 """What orders two changes of one facet: an ASCII string, compared by code point; at most 200 characters.
@@ -17,19 +19,19 @@ Each dialect builds it so that text order is the order of the changes (zero-padd
 """
 
 NEVER = Version("")
-"""The version of a facet that nobody has written yet: older than every other."""
+"""The version of a facet without a writer yet: older than every other."""
 
 WRITTEN_HERE = "~"
-"""What the versions of changes begin with that are written through our own API: newer than every event's, which
-begin with a digit or a letter."""
+"""Prefix of the versions that our own API writes. They are newer than every event's, which begin with a digit or a
+letter."""
 
 
 class Upsert(msgspec.Struct, frozen=True, gc=False):
     """Create the entity or overwrite some of its facets.
 
-    A facet is written whole or not at all: the guard compares ``version`` with the version that wrote
-    the facet last, and only a newer one is let in. A field that is left out of its facet keeps its
-    value, so a dialect that leaves fields out needs a facet for them.
+    The guard compares ``version`` with the version that wrote each facet last. It writes the facet whole if the
+    change is newer, and not at all otherwise. A field that is left out of its facet keeps its value, so a dialect
+    that leaves fields out needs a facet for them.
     """
 
     kind: str
@@ -40,8 +42,11 @@ class Upsert(msgspec.Struct, frozen=True, gc=False):
 
 
 class Delete(msgspec.Struct, frozen=True, gc=False):
-    """The entity exists no more. What comes later with an older version is stale; for a kind whose ids
-    are never used again, whatever comes later is."""
+    """The entity exists no more.
+
+    Every later change with an older version is stale. For a kind whose ids are never used again, every later change
+    is stale.
+    """
 
     kind: str
     id: str
@@ -49,9 +54,9 @@ class Delete(msgspec.Struct, frozen=True, gc=False):
 
 
 class Seen(msgspec.Struct, frozen=True, gc=False):
-    """A sign of life of an entity. Kept in memory, written at most once a minute, never journaled.
+    """A sign of life of an entity: in memory at once, in the database at most once a minute, never in the journal.
 
-    The newest time wins, in whatever order they come; an entity that does not exist is not created.
+    The newest time wins, in any order of arrival. It does not create an entity.
     """
 
     kind: str
@@ -63,7 +68,7 @@ Change = Upsert | Delete | Seen
 
 
 class Outcome(enum.StrEnum):
-    """What became of one event."""
+    """The result of one event."""
 
     APPLIED = "applied"
     STALE = "stale"
@@ -71,3 +76,7 @@ class Outcome(enum.StrEnum):
     IGNORED = "ignored"
     PARKED = "parked"
     QUARANTINED = "quarantined"
+
+
+if not TYPE_CHECKING:
+    __getattr__ = renamed_names(__name__, {"Heard": (__name__, "Seen")})

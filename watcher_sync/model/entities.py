@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The built-in kinds: hosts, instances, the aggregates that give hosts their availability zone, the
-instances of service types that a DCM control plane provides, and the state of those who provide them. Those of
-Kubernetes are in a module of their own."""
+"""The built-in kinds: those of Nova and DCM. The module ``kubernetes`` has those of Kubernetes."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ from watcher_sync.model.view import View
 
 
 def zone_of_host(view: View, node: ComputeNode) -> str | None:
-    """The availability zone of the host's aggregate, else the one that its service told.
+    """The availability zone of the host's aggregate, else the one that its service reported.
 
     Nova lets a host be in one zone only; while two aggregates disagree, the later change wins.
     """
@@ -60,7 +58,7 @@ class ComputeNode(Placeholder, frozen=True, kw_only=True, gc=False):
     """A host that runs instances. Id: the host of its compute service."""
 
     hypervisor_hostname: Annotated[Text | None, In("capacity"), Doc("Name that the hypervisor gives itself.")] = None
-    uuid: Annotated[Text | None, In("capacity"), Doc("Nova's uuid of the hypervisor, when an API told it.")] = None
+    uuid: Annotated[Text | None, In("capacity"), Doc("Nova's uuid of the hypervisor, once an API reported it.")] = None
     status: Annotated[
         Literal["enabled", "disabled"] | None, In("service"), Doc("Whether the scheduler may use it.")
     ] = None
@@ -69,22 +67,22 @@ class ComputeNode(Placeholder, frozen=True, kw_only=True, gc=False):
     state: Annotated[
         Literal["up", "down", "unknown"], In("capacity"), Doc("unknown until an API tells: notifications do not.")
     ] = "unknown"
-    service_zone: Annotated[Text | None, In("service"), Doc("The zone that the compute service told.")] = None
+    service_zone: Annotated[Text | None, In("service"), Doc("The zone that the compute service reported.")] = None
     availability_zone: Annotated[Text | None, Doc("The zone of its aggregate, else of its service.")] = None
     last_heard: Annotated[datetime.datetime | None, Doc("When the last event that it published was made.")] = None
     vcpus: Annotated[Count | None, In("capacity"), Doc("Virtual CPUs of the hypervisor.")] = None
     memory_mb: Annotated[Count | None, In("capacity"), Doc("Memory, MiB.")] = None
     disk_gb: Annotated[Count | None, In("capacity"), Doc("Disk, GiB.")] = None
-    reserved_vcpus: Annotated[Count | None, In("capacity"), Doc("Virtual CPUs kept back.")] = None
-    reserved_memory_mb: Annotated[Count | None, In("capacity"), Doc("Memory kept back, MiB.")] = None
-    reserved_disk_gb: Annotated[Count | None, In("capacity"), Doc("Disk kept back, GiB.")] = None
+    reserved_vcpus: Annotated[Count | None, In("capacity"), Doc("Reserved virtual CPUs.")] = None
+    reserved_memory_mb: Annotated[Count | None, In("capacity"), Doc("Reserved memory, MiB.")] = None
+    reserved_disk_gb: Annotated[Count | None, In("capacity"), Doc("Reserved disk, GiB.")] = None
     vcpu_ratio: Annotated[float | None, In("capacity"), Doc("Allocation ratio of virtual CPUs.")] = None
     memory_ratio: Annotated[float | None, In("capacity"), Doc("Allocation ratio of memory.")] = None
     disk_ratio: Annotated[float | None, In("capacity"), Doc("Allocation ratio of disk.")] = None
 
     @property
     def registered(self) -> bool:
-        """Whether a compute service stands behind it now."""
+        """Whether it has a compute service now."""
         return self.versions[0] != NEVER and not self.gone
 
 
@@ -135,7 +133,7 @@ class Instance(Entity, frozen=True, kw_only=True, gc=False):
 class Provider(Entity, frozen=True, kw_only=True, gc=False):
     """What is known of a DCM provider, for one service type of its. Id: ``<provider>/<service type>``.
 
-    It is known from the first time that an agent complains about it: who is not here never was complained about.
+    It exists from an agent's first warning on: no agent ever warned about a provider that is not here.
     """
 
     name: Annotated[Text | None, In("state"), Doc("Name of the provider.")] = None
@@ -163,10 +161,10 @@ def state_of_provider(view: View, instance: ServiceTypeInstance) -> str | None:
 
 def last_update(_view: View, instance: ServiceTypeInstance) -> datetime.datetime | None:
     """When either its writer or its provider spoke of it last."""
-    written, told = instance.spec_updated_at, instance.status_updated_at
-    if written is None or told is None:
-        return written or told
-    return max(written, told)
+    written, reported = instance.spec_updated_at, instance.status_updated_at
+    if written is None or reported is None:
+        return written or reported
+    return max(written, reported)
 
 
 @kind(
@@ -200,7 +198,9 @@ class ServiceTypeInstance(Entity, frozen=True, kw_only=True, gc=False):
     status: Annotated[Text | None, In("status"), Doc("Upper case; the known ones depend on the service type.")] = None
     status_message: Annotated[LongText | None, In("status"), Doc("What the provider says about the status.")] = None
     output_spec: Annotated[dict[str, Any] | None, In("output"), Doc("What the provider made of the spec.")] = None
-    status_updated_at: Annotated[datetime.datetime | None, In("status"), Doc("When the status was told.")] = None
+    status_updated_at: Annotated[
+        datetime.datetime | None, In("status"), Doc("When the provider reported the status.")
+    ] = None
     updated_at: Annotated[datetime.datetime | None, Doc("The later of the two times.")] = None
     provider_state: Annotated[Text | None, Doc("available, degraded or unavailable; null: no agent complained.")] = None
 

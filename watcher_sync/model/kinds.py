@@ -10,8 +10,8 @@ A kind is a frozen :class:`Entity` class whose annotations say everything about 
 Every field belongs to one facet (``In``): the group of fields that one kind of writer owns, with a
 version of its own. The *anchor* facet carries the existence of the entity.
 
-Entities are immutable: a change makes a new one. So a reader may keep what it got for as long as it
-likes, and a snapshot is a matter of keeping references.
+Entities are immutable: a change makes a new one. So a reader may retain an entity without limit, and a snapshot
+copies references only.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ import operator
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
 
+from watcher_sync.deprecation import renamed_names, warn_renamed
 from watcher_sync.exceptions import InvalidEvent, PluginConflict
 from watcher_sync.model.changes import NEVER, Version
 from watcher_sync.wire.limits import Count as Count
@@ -52,7 +53,7 @@ class Entity(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     seq: int = 0
     """Journal seq of the change that wrote it last; the entity's ETag."""
     versions: tuple[Version, ...] = ()
-    """Per facet, in the kind's order, the version that wrote it; NEVER where nobody did."""
+    """Per facet, in the kind's order, the version that wrote it; NEVER before the first write."""
 
 
 class Placeholder(Entity, frozen=True, kw_only=True, gc=False):
@@ -67,7 +68,7 @@ class Reference(msgspec.Struct, frozen=True):
 
     :ivar field: an indexed field of the kind that declares the reference.
     :ivar kind: the kind that is referred to.
-    :ivar implies: the referred entity exists as long as it is referred to (its kind is an Implied one).
+    :ivar implies: the referred entity exists as long as an entity refers to it (its kind is a Placeholder).
         Otherwise a change of the field only has the other's derived fields computed again.
     """
 
@@ -92,18 +93,18 @@ class DependsOn(msgspec.Struct, frozen=True):
 class Derived(msgspec.Struct, frozen=True):
     """A field that follows from other entities: a pure function of the view and the entity itself.
 
-    It is computed again whenever the entity, one that refers to it or one that it follows changes, so it
-    needs no version: the entities that it follows from have theirs.
+    The model computes it again when the entity changes, when a referring entity changes, or when one that it
+    depends on does. It needs no version: the entities that it follows from have theirs.
     """
 
     field: str
     compute: Callable[[Any, Any], Any]
     follows: tuple[DependsOn, ...] = ()
     alone: bool = False
-    """It follows from the entity alone; the view is not looked at."""
+    """It follows from the entity alone; ``compute`` does not read the view."""
     reads: tuple[str, ...] = ()
-    """The entity's own fields that it follows from: where none of them changed it is not computed again. Empty:
-    any of them."""
+    """The entity's own fields that it follows from: it is computed again when one of them changes. Empty: any
+    of them."""
 
 
 class Field(msgspec.Struct, frozen=True):
@@ -119,6 +120,16 @@ class Field(msgspec.Struct, frozen=True):
     nullable: bool
     max_length: int | None
     doc: str
+
+
+_RENAMED_ATTRIBUTES = {
+    "coarse": "low_cardinality",
+    "implied": "is_placeholder",
+    "refers_loosely": "has_weak_references",
+    "stands_alone": "is_standalone",
+    "volatile": "last_seen_field",
+}
+"""Deprecated names of attributes of :class:`Kind`, two of them arguments of :func:`kind`, too -> new names."""
 
 
 class Kind:
@@ -148,7 +159,7 @@ class Kind:
         self.references = references
         self.derived = derived
         self.last_seen_field = last_seen_field
-        self.implied = issubclass(cls, Placeholder)
+        self.is_placeholder = issubclass(cls, Placeholder)
         self.fields: dict[str, Field] = {field.name: field for field in _fields_of(cls)}
         self.public = ("id", *self.fields)
         facets = dict.fromkeys([anchor, *(f.facet for f in self.fields.values() if f.facet)])
@@ -157,13 +168,13 @@ class Kind:
         self.facet_fields: dict[str, tuple[str, ...]] = {
             facet: tuple(f.name for f in self.fields.values() if f.facet == facet) for facet in self.facets
         }
-        self.derived_alone = tuple(d for d in derived if d.alone and not self.implied)
-        """What follows from the entity alone, and is computed with every write."""
-        self.derived_settled = tuple(d for d in derived if d not in self.derived_alone)
-        """What follows from other entities too, and is settled after the event."""
-        reads = [d.reads for d in self.derived_settled]
-        self.settled_reads = frozenset().union(*reads) if all(reads) else frozenset(self.fields)
-        """The own fields whose change calls for settling."""
+        self.derived_from_self = tuple(d for d in derived if d.alone and not self.is_placeholder)
+        """Fields that follow from the entity alone: computed with every write."""
+        self.derived_from_others = tuple(d for d in derived if d not in self.derived_from_self)
+        """Fields that follow from other entities, too: computed after the event."""
+        reads = [d.reads for d in self.derived_from_others]
+        self.others_reads = frozenset().union(*reads) if all(reads) else frozenset(self.fields)
+        """The own fields whose change makes the fields of ``derived_from_others`` outdated."""
         self.no_versions: tuple[Version, ...] = (NEVER,) * len(self.facets)
         self.anchor_position = self.facet_position[anchor]
         self.defaults: dict[str, Any] = {
@@ -184,8 +195,8 @@ class Kind:
         self.has_weak_references = any(not r.implies for r in references)
         """Whether a change of any field concerns entities that it refers to."""
         renamed = any(f.encode_name != f.name for f in msgspec.structs.fields(cls))
-        self.is_standalone = not (self.implied or references or self.derived_settled or renamed)
-        """Whether it refers to no other entity and nothing of it follows from one: :meth:`make` makes it whole."""
+        self.is_standalone = not (self.is_placeholder or references or self.derived_from_others or renamed)
+        """Whether it refers to no other entity and no field follows from one: :meth:`make` makes it whole."""
         follows = [follow for d in derived for follow in d.follows]
         read = (field for d in derived for field in d.reads)
         for field in (*indexes, *(r.field for r in references), *(d.field for d in derived), *read):
@@ -203,6 +214,15 @@ class Kind:
 
     def __repr__(self) -> str:
         return f"<Kind {self.name}>"
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name not in _RENAMED_ATTRIBUTES:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            new = _RENAMED_ATTRIBUTES[name]
+            warn_renamed(f"Kind.{name}", f"Kind.{new}")
+            return getattr(self, new)
 
     def check_facet(self, facet: str, values: Mapping[str, Any]) -> int:
         """Hold the names of one facet's fields against the declaration.
@@ -240,7 +260,7 @@ class Kind:
             raise InvalidEvent(f"{self.name}: {exc}") from None
         for name in self._converted:
             if (value := values.get(name)) is not None:
-                msgspec.structs.force_setattr(entity, name, value)  # as it was told, and no copy of it
+                msgspec.structs.force_setattr(entity, name, value)  # the value itself, and not a copy
         return entity
 
     def from_json(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -252,11 +272,11 @@ class Kind:
                 known[name] = msgspec.convert(text, datetime.datetime)
         return known
 
-    def to_json(self, entity: Entity, heard: datetime.datetime | None = None) -> dict[str, Any]:
+    def to_json(self, entity: Entity, last_seen: datetime.datetime | None = None) -> dict[str, Any]:
         """The entity's public fields, in declared order, ready to be encoded."""
         document = {name: getattr(entity, name) for name in self.public}
-        if self.last_seen_field is not None and heard is not None:
-            document[self.last_seen_field] = heard
+        if self.last_seen_field is not None and last_seen is not None:
+            document[self.last_seen_field] = last_seen
         return document
 
 
@@ -319,6 +339,7 @@ def kind(
     references: tuple[Reference, ...] = (),
     derived: tuple[Derived, ...] = (),
     last_seen_field: str | None = None,
+    **deprecated: Any,
 ) -> Callable[[type[E]], type[E]]:
     """Declare an entity class as a kind.
 
@@ -331,8 +352,16 @@ def kind(
         change would write it, and a query for one value reads much of the table anyway.
     :param references: which indexed fields refer to other kinds.
     :param derived: fields that follow from other entities.
-    :param last_seen_field: the field that shows when it was last heard; kept in memory, never journaled.
+    :param last_seen_field: the field that shows when it was last seen; it is in memory, never in the journal.
     """
+    for old, value in deprecated.items():
+        if old == "coarse":
+            low_cardinality = value
+        elif old == "volatile":
+            last_seen_field = value
+        else:
+            raise TypeError(f"kind() got an unexpected keyword argument {old!r}")
+        warn_renamed(f"the argument {old} of kind()", _RENAMED_ATTRIBUTES[old])
 
     def declare(cls: type[E]) -> type[E]:
         _KIND_OF[cls] = Kind(
@@ -426,3 +455,7 @@ def _shape(hint: Any) -> tuple[type, bool, int | None]:
     if hint in (str, int, float, bool, list, dict, datetime.datetime):
         return hint, False, None
     raise TypeError(f"{hint} cannot be a field of an entity")
+
+
+if not TYPE_CHECKING:
+    __getattr__ = renamed_names(__name__, {"Follows": (__name__, "DependsOn"), "Implied": (__name__, "Placeholder")})

@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kinds of Kubernetes: clusters, workloads, pods, and the VNF instances that are made of them.
 
-Who owns whom is told by uid only: ``owner_uid`` is the uid of the owner reference with ``controller: true``,
-of a pod its ReplicaSet, StatefulSet or DaemonSet, of a ReplicaSet its Deployment. Names tell nothing: they
-are cut, and one is often the beginning of another. What is asked for by name, a workload that somebody
-registered, is looked up by its full name.
+Only uids define ownership. ``owner_uid`` is the uid of the owner reference with ``controller: true``. A pod has
+a ReplicaSet, StatefulSet or DaemonSet there, a ReplicaSet has its Deployment. Names are no evidence: they are cut,
+and one is often the prefix of another. A registered workload is found by its full name.
 
-No kind here refers to another in the sense of :class:`~watcher_sync.model.kinds.Reference`: nothing is
-derived from the pods of a cluster or of a workload, since that would cost as much as there are pods at every event.
+No kind here declares a :class:`~watcher_sync.model.kinds.Reference`. A field that followed from all pods of a cluster
+would cost as much as there are pods, at every event.
 
-Uids are never used again, so what is deleted stays deleted. The name of a cluster is, when an operator takes
-the cluster out and in again.
+Uids are never used again, so a deletion is final. An operator may remove a cluster and add it again under its name.
 """
 
 from __future__ import annotations
@@ -117,7 +115,7 @@ class Pod(Entity, frozen=True, kw_only=True, gc=False):
 
 
 def last_written(_view: View, vnf: VnfInstance) -> datetime.datetime | None:
-    """When it was last registered anew or seen to differ, whichever is later."""
+    """When it was last registered again or seen to differ, whichever is later."""
     times = [t for t in (vnf.registered_at, vnf.observed_at) if t is not None]
     return max(times, default=None)
 

@@ -5,9 +5,9 @@ One thread writes: it publishes a committed :class:`~watcher_sync.model.transact
 journal rows of another writer. Any thread reads, through :meth:`Model.snapshot`: a consistent state
 that never changes under the reader, made without copying the entities.
 
-Beside the entities the model remembers, for a while, those that are gone (:class:`Tombstone`), so that
-an event that was made before the deletion and comes after it cannot bring them back. And it keeps when
-each entity was last heard: too frequent to be journaled, so it is no part of a generation.
+For a while the model remembers deleted entities (:class:`Tombstone`): an event from before the deletion that arrives
+after it cannot create them again. The model also has the time when each entity was last seen. That changes too often
+for the journal, so it is no part of a generation.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from watcher_sync.model.table import FrozenTable, Index, Table, index_values
 
 
 class Tombstone(msgspec.Struct, frozen=True, gc=False):
-    """What is remembered of an entity that does not exist."""
+    """The memory of a deleted entity."""
 
     id: str
     versions: tuple[Version, ...]
@@ -51,13 +51,13 @@ class Snapshot:
         generation: int,
         tables: Mapping[str, FrozenTable[Entity]],
         indexes: Mapping[tuple[str, str], FrozenTable[tuple[int, set[str]]]],
-        heard: Mapping[str, Mapping[str, datetime.datetime]],
+        last_seen: Mapping[str, Mapping[str, datetime.datetime]],
     ) -> None:
         self.kinds = kinds
         self.generation = generation
         self._tables = tables
         self._indexes = indexes
-        self._heard = heard
+        self._last_seen = last_seen
 
     def get(self, kind: str, entity_id: str) -> Entity | None:
         """The entity, or None where it does not exist. O(1)."""
@@ -90,9 +90,9 @@ class Snapshot:
         """
         return self._tables[kind].changed(since._tables[kind])
 
-    def heard(self, kind: str, entity_id: str) -> datetime.datetime | None:
-        """When the entity was last heard. Liveness is no part of the generation: it is as of now."""
-        return self._heard[kind].get(entity_id)
+    def last_seen(self, kind: str, entity_id: str) -> datetime.datetime | None:
+        """When the entity was last seen. Liveness is no part of the generation: it is as of now."""
+        return self._last_seen[kind].get(entity_id)
 
     def dump(self, kind: str) -> Iterator[dict[str, Any]]:
         """The entities' public fields, sorted by id."""
@@ -100,7 +100,7 @@ class Snapshot:
         for entity_id in self.ids(kind):
             entity = self.get(kind, entity_id)
             assert entity is not None
-            yield declared.to_json(entity, self.heard(kind, entity_id))
+            yield declared.to_json(entity, self.last_seen(kind, entity_id))
 
 
 class Model:
@@ -116,7 +116,7 @@ class Model:
         self._indexes: dict[tuple[str, str], Index] = {
             (name, field): Index() for name, declared in kinds.items() for field in declared.indexes
         }
-        self._heard: dict[str, dict[str, datetime.datetime]] = {name: {} for name in kinds}
+        self._last_seen: dict[str, dict[str, datetime.datetime]] = {name: {} for name in kinds}
         self._snapshot: Snapshot | None = None
 
     def get(self, kind: str, entity_id: str) -> Entity | None:
@@ -128,12 +128,12 @@ class Model:
         return self._tombstones[kind].get(entity_id)
 
     def indexed_ids(self, kind: str, index: str, value: str) -> set[str]:
-        """Ids by indexed value, not to be kept or changed. For the writer's thread; O(1)."""
+        """Ids by indexed value, not to be retained or changed. For the writer's thread; O(1)."""
         return self._indexes[kind, index].ids(value)
 
-    def last_heard(self, kind: str) -> Mapping[str, datetime.datetime]:
-        """id -> when it was last heard, of this kind. For the writer's thread."""
-        return self._heard[kind]
+    def last_seen(self, kind: str) -> Mapping[str, datetime.datetime]:
+        """id -> when it was last seen, of this kind. For the writer's thread."""
+        return self._last_seen[kind]
 
     def snapshot(self) -> Snapshot:
         """The state of this moment, for any thread; readers of one generation share it."""
@@ -144,7 +144,7 @@ class Model:
                     self.generation,
                     {name: table.frozen() for name, table in self._tables.items()},
                     {name: index.frozen() for name, index in self._indexes.items()},
-                    self._heard,
+                    self._last_seen,
                 )
             return self._snapshot
 
@@ -156,10 +156,10 @@ class Model:
             self.generation = generation
             self._snapshot = None
 
-    def set_last_seen(self, kind: str, heard: Mapping[str, datetime.datetime]) -> None:
-        """Keep the newest of each time; ids need not exist (yet)."""
-        known = self._heard[kind]
-        for entity_id, time in heard.items():
+    def set_last_seen(self, kind: str, last_seen: Mapping[str, datetime.datetime]) -> None:
+        """Store the newest of each time; ids need not exist (yet)."""
+        known = self._last_seen[kind]
+        for entity_id, time in last_seen.items():
             old = known.get(entity_id)
             if old is None or old < time:
                 known[entity_id] = time
@@ -179,8 +179,8 @@ class Model:
             self.generation = other.generation
             self._tables, self._tombstones, self._indexes = other._tables, other._tombstones, other._indexes
             self._snapshot = None
-        for kind, heard in other._heard.items():
-            self.set_last_seen(kind, heard)
+        for kind, times in other._last_seen.items():
+            self.set_last_seen(kind, times)
 
     def publish(self, transaction: Any) -> None:
         """What the transaction staged becomes the new generation.
@@ -199,11 +199,11 @@ class Model:
                     if ids:
                         index.take(value, ids)
             for staged in transaction.staged():
-                self._keep(staged.kind, staged.id, staged.entity, staged.tombstone)
+                self._replace(staged.kind, staged.id, staged.entity, staged.tombstone)
             self.generation = transaction.head
             self._snapshot = None
-        for kind, heard in transaction.heard.items():
-            self.set_last_seen(kind, heard)
+        for kind, times in transaction.seen.items():
+            self.set_last_seen(kind, times)
 
     def _put(self, declared: Kind, item: Written) -> None:
         old, new, indexed = self._tables[declared.name].get(item.id), item.entity, declared.indexed
@@ -218,9 +218,9 @@ class Model:
                     index.discard_all(value, (item.id,))
                 for value in after:
                     index.add_all(value, (item.id,))
-        self._keep(declared, item.id, new, item.tombstone)
+        self._replace(declared, item.id, new, item.tombstone)
 
-    def _keep(self, declared: Kind, entity_id: str, entity: Entity | None, tombstone: Tombstone | None) -> None:
+    def _replace(self, declared: Kind, entity_id: str, entity: Entity | None, tombstone: Tombstone | None) -> None:
         table, tombstones = self._tables[declared.name], self._tombstones[declared.name]
         if entity is not None:
             table.set(entity_id, entity)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a batch did to the indexes so far, as a thin layer over those that it began with.
+"""The changes of a batch to the indexes, as an overlay over the indexes that it began with.
 
-For each indexed value: who joined it and who left it. An entity that goes and comes back has done neither. For the
-writer's thread.
+For each indexed value it has the entities that joined and those that left. An entity that left and came back is in
+neither. For the writer's thread.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class IndexOverlay:
         """Kind -> those of ``joined`` that are its, in the order of its indexes."""
 
     def over(self, ids: set[str], where: Where, value: str) -> set[str]:
-        """Ids by indexed value, from those that have it without this layer. Not to be kept or changed."""
+        """Ids by indexed value, from those that have it without the overlay. Not to be retained or changed."""
         left = self.left[where].get(value) if where in self.left else None
         joined = self.joined[where].get(value) if where in self.joined else None
         if left:
@@ -40,8 +40,10 @@ class IndexOverlay:
         return ids | joined if joined else ids
 
     def enter(self, kind: Kind, entity_id: str, entity: Entity) -> None:
-        """A new entity comes, and nobody has left anything yet that it could come back to: the usual way of a first
-        listing. What :meth:`move` does, by a shorter way."""
+        """Add a new entity while no entity has left any value. That is the case of a first listing.
+
+        The result is that of :meth:`move`, in less time.
+        """
         joining = self._joining.get(kind.name)
         if joining is None:
             joining = self._joining[kind.name] = [self.joined[kind.name, field] for field in kind.indexes]

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dictionaries that can be handed to readers without being copied.
 
-A snapshot keeps references to what the writer has; the writer copies a piece only when it is about to
-change one that a snapshot still shares. A piece is a shard of a few hundred keys, or one bucket of an
-index, so a snapshot of a hundred thousand entities costs a hundred references and the first write
-after it some microseconds.
+A snapshot has references to the writer's pieces. The writer copies a piece before it changes one that a snapshot
+shares. A piece is a shard of a few hundred keys, or one bucket of an index. So a snapshot of a hundred thousand
+entities costs a few hundred references, and the first write after it some microseconds.
 
 Written by one thread; readers hold only what :meth:`Table.frozen` gave them.
 """
@@ -95,7 +94,7 @@ class Table(Generic[V]):
         self._own(hash(key) & _MASK).pop(key, None)
 
     def frozen(self) -> FrozenTable[V]:
-        """What the table is now, for ever. O(shards)."""
+        """The table's state of this moment; it never changes. O(shards)."""
         self._epoch += 1
         return FrozenTable(tuple(self._shards))
 
@@ -116,9 +115,9 @@ class Index:
         self._epoch = 0
 
     def ids(self, value: str) -> set[str]:
-        """The ids with this value; not to be kept or changed. O(1)."""
+        """The ids with this value; not to be retained or changed. O(1)."""
         bucket = self._buckets.get(value)
-        return bucket[1] if bucket is not None else _NOBODY
+        return bucket[1] if bucket is not None else _NO_IDS
 
     def add_all(self, value: str, entity_ids: Iterable[str]) -> None:
         """The entities have the value from now on."""
@@ -139,7 +138,7 @@ class Index:
             self._buckets.discard(value)
 
     def frozen(self) -> FrozenTable[tuple[int, set[str]]]:
-        """What the index is now, for ever."""
+        """The index's state of this moment; it never changes."""
         self._epoch += 1
         return self._buckets.frozen()
 
@@ -152,7 +151,7 @@ class Index:
         return ids
 
 
-_NOBODY: set[str] = set()
+_NO_IDS: set[str] = set()
 
 
 def index_values(value: object) -> tuple[str, ...]:

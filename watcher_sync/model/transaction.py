@@ -1,19 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one batch of events does to the model, before anything of it is committed.
+"""The changes of one batch of events, before they are committed.
 
-A transaction lies over the model as a thin layer: handlers read through it, changes are staged in it,
-and it is either committed and published or thrown away. The *ordering guard* is here: of two changes of
-one facet the newer wins, in whatever order they come, so a permutation or a repetition of a history
-ends in the same model.
+A transaction is an overlay over the model. Handlers read through it and stage their changes in it; then it is
+published or discarded. The *ordering guard* is here: of two changes of one facet the newer wins, in any order of
+arrival. So any permutation and repetition of a history ends in the same model.
 
-What is derived is settled after every event. A host that an instance refers to exists as long as it is
-referred to; a field that follows from other entities is computed again when one of them changes. So a
-view inside the batch is as whole as one between two batches.
+Derived fields and placeholders are computed after every event, so a view inside a batch is consistent.
 
-An event that fails leaves nothing behind: what it staged is put back step by step.
+An event that fails changes nothing: the transaction undoes its changes step by step.
 
-A transaction may lie on another one that is under way to the database. It is worth nothing unless that one
-is committed and published first.
+A transaction may be based on another one that is not yet committed. It is valid only after that one is published.
 """
 
 from __future__ import annotations
@@ -28,15 +24,16 @@ from watcher_sync.events import Event
 from watcher_sync.exceptions import InvalidEvent, NotYet
 from watcher_sync.model.changes import Change, Delete, Outcome, Seen, Upsert, Version
 from watcher_sync.model.kinds import Entity, Kind
-from watcher_sync.model.model import Model, Tombstone, Written
+from watcher_sync.model.model import Tombstone, Written
 from watcher_sync.model.overlay import IndexOverlay
+from watcher_sync.model.reader import ModelReader
 from watcher_sync.model.table import index_values
 
 Key = tuple[str, str]
 """(kind, id)."""
 
 _NO_FIELDS: set[str] = set()
-"""Of a new entity nobody asks what was touched. Never written."""
+"""The touched fields of a new entity, which are never read. Never written."""
 
 
 class Staged(msgspec.Struct, gc=False):
@@ -81,21 +78,21 @@ class Transaction:
     """
 
     def __init__(
-        self, model: Model, *, on: Transaction | None = None, now: Callable[[], datetime.datetime] | None = None
+        self, model: ModelReader, *, on: Transaction | None = None, now: Callable[[], datetime.datetime] | None = None
     ) -> None:
-        """:param on: one that is finished and not published yet; what it staged counts as if it were."""
-        self._under: Model | Transaction = model if on is None else on
+        """:param on: a finished transaction that is not published yet; its changes count as published."""
+        self._under: ModelReader | Transaction = model if on is None else on
         self.model = model
         self.kinds = model.kinds
         self._kinds = model.kinds.by_name
         self.base_generation = model.generation if on is None else on.head
-        self.heard: dict[str, dict[str, datetime.datetime]] = {}
+        self.seen: dict[str, dict[str, datetime.datetime]] = {}
         self._now = (now or _utcnow)()
         self._staged: dict[Key, Staged] = {}
         self.indexes = IndexOverlay()
         """What the batch did to the model's indexes so far."""
         self._undo: list[tuple[Key, Staged | None]] = []
-        self._unsettled: dict[Key, None] = {}
+        self._outdated: dict[Key, None] = {}
 
     @property
     def head(self) -> int:
@@ -117,11 +114,11 @@ class Transaction:
         return [entity for i in self.indexed_ids(kind, index, str(value)) if (entity := self.get(kind, i)) is not None]
 
     def indexed_ids(self, kind: str, index: str, value: str) -> set[str]:
-        """Ids by indexed value as the batch has them so far, not to be kept or changed. O(1), or O(number found)."""
+        """Ids by indexed value as the batch has them, not to be retained or changed. O(1), or O(number found)."""
         return self.indexes.over(self._under.indexed_ids(kind, index, value), (kind, index), value)
 
     def published(self) -> None:
-        """What this one lies on is published: from now on it lies on the model."""
+        """The transaction below is published: from now on this one is based on the model."""
         self._under = self.model
 
     def staged(self) -> Collection[Staged]:
@@ -140,10 +137,10 @@ class Transaction:
         :raises InvalidEvent: a change names an unknown kind, field or a value of a wrong type.
         :raises NotYet: a change writes facets of an entity that was never declared.
         """
-        heard: list[Seen] = []
+        seen: list[Seen] = []
         outcome: Outcome | None = None
         self._undo.clear()
-        self._unsettled.clear()
+        self._outdated.clear()
         try:
             for change in changes:
                 if isinstance(change, Upsert):
@@ -151,18 +148,18 @@ class Transaction:
                 elif isinstance(change, Delete):
                     result = self._delete(event, change)
                 else:
-                    self._check_heard(change)
-                    heard.append(change)
+                    self._check_seen(change)
+                    seen.append(change)
                     continue
                 if outcome is None or _RANK[result] < _RANK[outcome]:
                     outcome = result
-            while self._unsettled:
-                self._settle(event, *self._unsettled.popitem()[0])
+            while self._outdated:
+                self._derive_from_others(event, *self._outdated.popitem()[0])
         except BaseException:
-            self._put_back()
+            self._roll_back()
             raise
-        for sign in heard:
-            known = self.heard.setdefault(sign.kind, {})
+        for sign in seen:
+            known = self.seen.setdefault(sign.kind, {})
             if sign.id not in known or known[sign.id] < sign.time:
                 known[sign.id] = sign.time
         return outcome if outcome is not None else Outcome.IGNORED
@@ -207,7 +204,11 @@ class Transaction:
             return Outcome.APPLIED
         if values:
             kind.check_values(values)
-        if declares and kind.implied and (entity is None or _flag(entity, "discovered") or _flag(entity, "gone")):
+        if (
+            declares
+            and kind.is_placeholder
+            and (entity is None or _flag(entity, "discovered") or _flag(entity, "gone"))
+        ):
             values["discovered"] = values["gone"] = False
         self._write(event, kind, change.id, entity, values, tuple(fresh))
         return Outcome.APPLIED
@@ -228,9 +229,9 @@ class Transaction:
                 return Outcome.DUPLICATE
             if change.version < versions[anchor] or (tombstone is not None and not kind.ids_reused):
                 return Outcome.STALE
-        # What else was known of it goes with it: should the id come back, it begins anew.
+        # The other facets lose their versions, too: an id that is used again starts without them.
         new_versions = (*kind.no_versions[:anchor], change.version, *kind.no_versions[anchor + 1 :])
-        if kind.implied and entity is not None:
+        if kind.is_placeholder and entity is not None:
             blank = {name: kind.defaults[name] for names in kind.facet_fields.values() for name in names}
             self._write(event, kind, change.id, entity, {**blank, "discovered": False, "gone": True}, new_versions)
         else:
@@ -239,11 +240,11 @@ class Transaction:
 
     # What follows from other entities
 
-    def _settle(self, event: Event, kind_name: str, entity_id: str) -> None:
+    def _derive_from_others(self, event: Event, kind_name: str, entity_id: str) -> None:
         """Make the existence and the derived fields of one entity what the others say."""
         kind = self._kinds[kind_name]
         entity, tombstone = self._current((kind_name, entity_id))
-        if kind.implied:
+        if kind.is_placeholder:
             referred = self._is_referred_to(kind_name, entity_id)
             if entity is None and referred:
                 _check_id(kind_name, entity_id)
@@ -258,7 +259,7 @@ class Transaction:
             return
         values = {
             derived.field: value
-            for derived in kind.derived_settled
+            for derived in kind.derived_from_others
             if (value := derived.compute(self, entity)) != getattr(entity, derived.field)
         }
         if values:
@@ -275,7 +276,7 @@ class Transaction:
         except KeyError:
             raise InvalidEvent(f"{name!r} is no kind of entity") from None
 
-    def _check_heard(self, sign: Seen) -> None:
+    def _check_seen(self, sign: Seen) -> None:
         self._kind(sign.kind)
         if sign.time.tzinfo is None:
             raise InvalidEvent(f"{sign.kind} {sign.id}: a sign of life needs a time with a zone")
@@ -290,14 +291,14 @@ class Transaction:
     def _create(
         self, event: Event, kind: Kind, entity_id: str, values: dict[str, Any], versions: list[Version]
     ) -> None:
-        """Check and stage an entity that is new and concerns no other: what :meth:`_write` does, by a shorter way.
+        """Check and stage an entity that is new and concerns no other: a faster :meth:`_write`.
 
         :raises InvalidEvent: as :meth:`~watcher_sync.model.kinds.Kind.check_values` does.
         """
         seq = self.head + 1
         values["id"], values["seq"], values["versions"] = entity_id, seq, versions
         new = kind.make(values)
-        self._derive_alone(kind, new)
+        self._derive_from_self(kind, new)
         key = (kind.name, entity_id)
         self._undo.append((key, None))
         self._staged[key] = Staged(kind, entity_id, seq, None, new, None, event, 1, _NO_FIELDS)
@@ -319,18 +320,19 @@ class Transaction:
             new: Entity = kind.cls(id=entity_id, seq=seq, versions=versions, **values)
         else:
             new = _replaced(entity, seq=seq, versions=versions, **values)
-        derived = self._derive_alone(kind, new, values if entity is not None else None)
-        if derived and entity is not None:  # of a new one, nobody asks what was touched
+        derived = self._derive_from_self(kind, new, values if entity is not None else None)
+        if derived and entity is not None:  # the touched fields of a new entity are never read
             values = {**values, **derived}
         self._stage(event, kind, entity_id, old, entity, new, None, values)
 
-    def _derive_alone(self, kind: Kind, new: Entity, written: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Give an entity that nobody else has yet those derived fields that follow from itself; what changed by it.
+    def _derive_from_self(self, kind: Kind, new: Entity, written: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Set the derived fields that follow from the entity itself, before any other code can read it.
 
+        :returns: the fields that it changed.
         :param written: the fields that differ from before; None: any may.
         """
         changed: dict[str, Any] = {}
-        for derived in kind.derived_alone:
+        for derived in kind.derived_from_self:
             reads = derived.reads
             if written is not None and reads and written.keys().isdisjoint(reads) and changed.keys().isdisjoint(reads):
                 continue  # one may read what another one gave
@@ -370,26 +372,28 @@ class Transaction:
             if old.base is not None:
                 fields.update(touched)
                 if before is None and entity is not None:
-                    fields.update(kind.fields)  # made anew, it has lost what nobody told again
+                    fields.update(kind.fields)  # created again, it lost every field that was not written again
             new = Staged(kind, entity_id, old.seq, old.base, entity, tombstone, event, merged, fields)
         self._undo.append((key, old))
         self._staged[key] = new
         if before is None or entity is None or kind.has_weak_references or not kind.indexed_fields.isdisjoint(touched):
             both = before is not None and entity is not None
             self._reindex(kind, entity_id, before, entity, [f for f in kind.indexes if f in touched] if both else None)
-        if kind.implied or (kind.derived_settled and (before is None or not kind.settled_reads.isdisjoint(touched))):
-            self._unsettled[key] = None
+        if kind.is_placeholder or (
+            kind.derived_from_others and (before is None or not kind.others_reads.isdisjoint(touched))
+        ):
+            self._outdated[key] = None
         if kind.name in self.kinds.followers:
-            self._unsettle_followers(kind.name, before, entity)
+            self._mark_followers_outdated(kind.name, before, entity)
 
-    def _unsettle_followers(self, followed: str, *states: Entity | None) -> None:
+    def _mark_followers_outdated(self, followed: str, *states: Entity | None) -> None:
         """Note the entities whose derived fields follow from one, before or after its change."""
         for follower, follow in self.kinds.followers[followed]:
             values = {str(getattr(state, follow.field)) for state in states if state is not None}
             for value in values:
-                self._unsettled.update(((follower, i), None) for i in self.indexed_ids(follower, follow.index, value))
+                self._outdated.update(((follower, i), None) for i in self.indexed_ids(follower, follow.index, value))
 
-    def _put_back(self) -> None:
+    def _roll_back(self) -> None:
         while self._undo:
             key, old = self._undo.pop()
             new = self._staged[key]
@@ -399,7 +403,7 @@ class Transaction:
             else:
                 self._staged[key] = old
                 self._reindex(new.kind, new.id, new.entity, old.entity)
-        self._unsettled.clear()
+        self._outdated.clear()
 
     def _reindex(
         self,
@@ -409,7 +413,7 @@ class Transaction:
         after: Entity | None,
         fields: Collection[str] | None = None,
     ) -> None:
-        """Keep the layer's indexes, and note which other entities the change concerns.
+        """Update the overlay's indexes, and note which other entities the change concerns.
 
         :param fields: the indexed ones among those that may differ; None: any.
         """
@@ -426,7 +430,7 @@ class Transaction:
             if not reference.implies and not _alike(kind, before, after, reference.field):
                 concerned.update(index_values(now))
             for value in concerned:
-                self._unsettled[reference.kind, value] = None
+                self._outdated[reference.kind, value] = None
 
 
 _replaced = msgspec.structs.replace

@@ -230,7 +230,7 @@ class Scope:
         options = self._conf.reconcile
         was_open = self._breaker.until is not None
         pause = self._breaker.failed(
-            self._clock(), threshold=options.breaker_threshold, seconds=float(options.breaker_time)
+            self._clock(), threshold=options.breaker_threshold, seconds=float(options.breaker_reset_timeout)
         )
         if pause is not None and not was_open:
             LOG.warning(

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sources: configured drivers that bring events in and return acknowledgements.
 
-``base``           What a source is: a configured driver that brings events in and gives acknowledgements back
-``kubernetes``     The driver ``kubernetes``: reflectors list and watch the resources of one cluster
-``nats``           The driver ``nats_jetstream``: CloudEvents from a JetStream stream through a durable consumer
-``oslo_messaging`` Notifications of OpenStack services, listened to through oslo.messaging
-``prefetch``       Reading a recording on the other core
-``rabbit_strict``  The RabbitMQ driver of oslo.messaging, made to hand over every message
-``replay``         Recorded events read from files, as if they came in now
-``subprocess``     Drivers that live in a process of their own, beside the engine's
+``base``            the base class of all drivers, its contract with the engine, and the status of a source
+``kubernetes``      the driver ``kubernetes``: reflectors list and watch the resources of one cluster
+``nats``            the driver ``nats_jetstream``: CloudEvents from a JetStream stream through a durable consumer
+``oslo_messaging``  the driver ``oslo_messaging``: notifications of OpenStack services
+``prefetch``        decodes a recording in a forked process, ahead of the process that applies it
+``rabbit_strict``   oslo.messaging's RabbitMQ driver, changed so that it loses no message
+``replay``          the driver ``replay``: recorded events from files
+``subprocess``      runs a driver in a child process of the engine
 """

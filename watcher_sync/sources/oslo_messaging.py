@@ -1,31 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notifications of OpenStack services, listened to through oslo.messaging.
+"""The driver ``oslo_messaging``: notifications of OpenStack services.
 
-The driver ``oslo_messaging`` is one batch notification listener with a queue of its own (the pool), bound to
-every topic and priority, so that nobody's messages are shared or stolen. For ``rabbit://`` and ``kombu+...://``
-it is built on :mod:`watcher_sync.sources.rabbit_strict`, which hands over raw bodies; for every other URL
-(``fake://``, ``kafka://``) on oslo.messaging's own driver, where a body that is no JSON never reaches us.
+It is one batch notification listener with a queue of its own (the pool), bound to every topic and priority. For
+``rabbit://`` and ``kombu+...://`` it uses :mod:`watcher_sync.sources.rabbit_strict`, which emits raw bodies. Other URLs
+use oslo.messaging's own driver, which drops a body that is no JSON.
 
-Four of oslo.messaging's parts are replaced, each because the given one breaks a guarantee of a source:
+Threads: ``source-<name>`` connects with jittered back-off and then polls the lag. oslo.messaging's poll thread owns the
+connection: it reads, settles and reconnects. Its one worker emits a batch and waits until the engine has settled it.
+Meanwhile the poll thread gathers the next batch, up to the prefetch window (2 x batch_size by default).
 
-* the dispatcher. The given one sorts a batch by priority name, throws away what has a priority it does not
-  know, and can only give back a whole priority group. :class:`_Dispatcher` keeps the order and gives back
-  exactly what the engine released;
-* the configuration. The library registers options on the object it is given and reads them there, so two
-  sources would share them. Each source has a private one, read from the same files as the operator's; what is
-  set for one source only belongs into the query of its URL;
-* the executor, whose shutdown takes seconds (see :class:`_Server`);
-* the first connection, which would block ``start`` for ever: it is made by a thread of ours.
-
-Threads: ``source-<name>`` makes the first connection with jittered back-off and then asks for the lag;
-oslo.messaging's poll thread owns the connection, reads, settles and reconnects; its one worker emits a batch
-and waits until the engine has acked or released all of it. Meanwhile the poll thread gathers the next one, as
-far as the prefetch window (2 x batch_size unless configured) allows.
-
-Stop, step by step: intake ends (the poll thread ends; what it read and did not hand over goes back to the
-queue with the connection) - the batch in the engine's hands is waited for - shortly before the deadline
-what is left of it counts as released - acks and requeues are sent - the connection is closed, which the broker
-confirms. All this runs in a thread of its own, because the library's waits know no deadline.
+:meth:`OsloMessagingSource.stop` describes the steps of a stop.
 """
 
 from __future__ import annotations
@@ -56,13 +40,13 @@ LOG = logging.getLogger(__name__)
 
 PRIORITIES: Final = ("info", "warn", "error", "critical")
 
-_BACKOFF: Final = (0.2, 3.0)
-_LAG_EVERY: Final = 5.0
-_GENERIC_POLL: Final = 0.02
+_BACKOFF_SECONDS: Final = (0.2, 3.0)
+_LAG_INTERVAL_SECONDS: Final = 5.0
+_GENERIC_POLL_SECONDS: Final = 0.02
 
 
 class _Batch:
-    """What is in the engine's hands: positions ``first`` and following. Guarded by the source's condition."""
+    """The batch in flight: positions ``first`` and following. Guarded by the source's condition."""
 
     def __init__(self, first: int, count: int) -> None:
         self.open = set(range(first, first + count))
@@ -71,7 +55,11 @@ class _Batch:
 
 
 class _Dispatcher(oslo_dispatcher.NotificationDispatcher):  # type: ignore[misc]
-    """Hands a batch to the source in the order of its arrival and gives back what it returns."""
+    """Passes a batch to the source in the order of its arrival, and requeues what the source returns.
+
+    The library's dispatcher sorts a batch by priority and drops unknown priorities. It can only requeue a whole
+    priority group.
+    """
 
     def __init__(self, source: OsloMessagingSource) -> None:
         super().__init__([], None)
@@ -86,7 +74,7 @@ class _Dispatcher(oslo_dispatcher.NotificationDispatcher):  # type: ignore[misc]
 
 
 class _Server(oslo_listener.BatchNotificationServer):  # type: ignore[misc]
-    """With an executor whose shutdown wakes its idle worker; the library's own may sleep on for seconds."""
+    """With an executor whose shutdown wakes its idle worker; the library's own may sleep for seconds more."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -101,7 +89,7 @@ class OsloMessagingSource(Source):
         cfg.StrOpt(
             "transport_url",
             secret=True,
-            help="Where the notifications are, in oslo.messaging's form: rabbit://user:password@host:port/virtual_host."
+            help="The message bus, in oslo.messaging's form: rabbit://user:password@host:port/virtual_host."
             " Options of [oslo_messaging_rabbit] may be set for this source alone in its query.",
         ),
         cfg.StrOpt(
@@ -117,12 +105,12 @@ class OsloMessagingSource(Source):
         cfg.StrOpt(
             "pool",
             default="watcher-sync",
-            help="Name of our own queue. Two engines with the same pool share the messages.",
+            help="Name of the queue of this source. Two engines with the same pool share the messages.",
         ),
         cfg.IntOpt(
             "batch_size",
             min=1,
-            help="Events that are handed to the engine at once. Default: [engine] batch_size.",
+            help="Events that are emitted in one batch. Default: [engine] batch_size.",
         ),
         cfg.FloatOpt(
             "poll_timeout",
@@ -163,7 +151,7 @@ class OsloMessagingSource(Source):
         self._server: _Server | None = None
         self._thread = threading.Thread(target=self._run, name=f"source-{name}", daemon=True)
 
-    # -- what the engine calls --------------------------------------------------------------------
+    # What the engine calls
 
     def start(self, emit: Emit) -> None:
         """Begin to connect and return."""
@@ -171,7 +159,7 @@ class OsloMessagingSource(Source):
         self._thread.start()
 
     def ack(self, events: Sequence[Event]) -> None:
-        """The worker has the transport forget them once its batch is settled."""
+        """The worker acknowledges them once its batch is settled."""
         with self._changed:
             if self._batch is not None:
                 self._batch.open.difference_update([event.position for event in events])
@@ -179,7 +167,7 @@ class OsloMessagingSource(Source):
                     self._changed.notify_all()
 
     def nack(self, events: Sequence[Event], delay: float) -> None:
-        """They go back to their queue, ``delay`` seconds from now at the earliest."""
+        """The worker requeues them, ``delay`` seconds from now at the earliest."""
         with self._changed:
             batch = self._batch
             if batch is not None:
@@ -191,7 +179,14 @@ class OsloMessagingSource(Source):
                     self._changed.notify_all()
 
     def stop(self, deadline: float) -> None:
-        """End as described at the top of this module."""
+        """Stop, step by step.
+
+        1. The poll thread ends. What it read and did not pass on goes back to the queue with the connection.
+        2. The engine settles the batch in flight. Shortly before the deadline the rest of it counts as nacked.
+        3. Acks and requeues are sent, and the connection is closed, which the broker confirms.
+
+        A thread of its own does this, because the library's waits have no deadline.
+        """
         self._stopping.set()
         with self._changed:
             self._changed.notify_all()
@@ -205,11 +200,11 @@ class OsloMessagingSource(Source):
                 self._changed.notify_all()
             closer.join(max(0.0, deadline - time.monotonic()))
         if closer.is_alive():
-            LOG.warning("source %s: not closed in time; the broker delivers again what was not acked", self.name)
+            LOG.warning("source %s: stop timed out; the broker redelivers what was not acked", self.name)
         self._state, self._detail = SourceState.STOPPED, ""
 
     def status(self) -> SourceStatus:
-        """The figures of this moment. The lag counts what the broker has not handed to us yet."""
+        """The figures of this moment. The lag counts what the broker has not delivered yet."""
         return SourceStatus(
             state=self._state,
             detail=self._detail,
@@ -225,13 +220,13 @@ class OsloMessagingSource(Source):
         rabbit_strict.set_defaults(self._private, prefetch=1)
         try:
             rabbit_strict.probe(self._private, self._url)
-        except Exception as exc:  # noqa: BLE001 - whatever it is, it is why
+        except Exception as exc:  # noqa: BLE001 - any failure is the answer
             raise SourceError(self._scrub(exc)) from None
 
-    # -- the worker: one batch at a time ----------------------------------------------------------
+    # The worker: one batch at a time
 
     def _deliver(self, incoming: Sequence[Any]) -> set[Any]:
-        """Emit a batch, wait for the engine, and return what is to be given back to the queue."""
+        """Emit a batch, wait for the engine, and return what is to be requeued."""
         if self._stopping.is_set() or self._emit is None:
             return set(incoming)
         with self._changed:
@@ -244,10 +239,10 @@ class OsloMessagingSource(Source):
             self._wait_for(batch)
             return {incoming[position - first] for position in batch.released}
         except IntakeClosed:
-            # Keep it until we are stopped: given back now, it would be with us again at once.
+            # Held until the stop: requeued now, it would be delivered again at once.
             self._stopping.wait()
         except Exception:
-            LOG.exception("source %s: a batch could not be handed to the engine; it is given back", self.name)
+            LOG.exception("source %s: a batch could not be emitted; it is requeued", self.name)
             self._stopping.wait(1.0)
         finally:
             with self._changed:
@@ -266,7 +261,7 @@ class OsloMessagingSource(Source):
         return envelopes.read_document(message.message, source=self.name, position=position)
 
     def _wait_for(self, batch: _Batch) -> None:
-        """Until all of it is acked or released, and what is released may go back."""
+        """Until all of it is acked or nacked, and the delay of what is nacked is over."""
         with self._changed:
             self._changed.wait_for(lambda: not batch.open or self._abandoned)
             batch.released |= batch.open
@@ -274,7 +269,7 @@ class OsloMessagingSource(Source):
                 pause = batch.not_before - time.monotonic()
                 self._changed.wait_for(lambda: self._abandoned or self._stopping.is_set(), max(0.0, pause))
 
-    # -- our thread: the first connection, then the lag -------------------------------------------
+    # The source's thread: the first connection, then the lag
 
     def _run(self) -> None:
         failures = 0
@@ -282,18 +277,18 @@ class OsloMessagingSource(Source):
             try:
                 server = self._make_server()
                 server.start(override_pool_size=1)
-            except Exception as exc:  # noqa: BLE001 - told in the status and tried again
+            except Exception as exc:  # noqa: BLE001 - reported in the status and retried
                 detail = f"cannot connect: {self._scrub(exc)}"
                 if not failures:
-                    LOG.warning("source %s: %s; trying again until it works", self.name, detail)
+                    LOG.warning("source %s: disconnected: %s; retrying", self.name, detail)
                 self._state, self._detail = SourceState.DISCONNECTED, detail
-                ceiling = min(_BACKOFF[1], _BACKOFF[0] * 2 ** min(failures, 10))
+                ceiling = min(_BACKOFF_SECONDS[1], _BACKOFF_SECONDS[0] * 2 ** min(failures, 10))
                 failures += 1
-                self._stopping.wait(random.uniform(_BACKOFF[0] / 2, ceiling))
+                self._stopping.wait(random.uniform(_BACKOFF_SECONDS[0] / 2, ceiling))
                 continue
             self._server = server
             self._state, self._detail = SourceState.CONNECTED, ""
-            LOG.info("source %s: listening", self.name)
+            LOG.info("source %s: connected", self.name)
             self._watch_lag()
             return
 
@@ -308,7 +303,7 @@ class OsloMessagingSource(Source):
             wait = self.group.poll_timeout
         else:
             transport = oslo_messaging.get_notification_transport(self._private, self._url)
-            wait = max(_GENERIC_POLL, self.group.poll_timeout)
+            wait = max(_GENERIC_POLL_SECONDS, self.group.poll_timeout)
         targets = [oslo_messaging.Target(exchange=self.group.exchange, topic=topic) for topic in self.group.topics]
         return _Server(
             transport,
@@ -321,14 +316,14 @@ class OsloMessagingSource(Source):
         )
 
     def _on_state(self, connected: bool, detail: str) -> None:
-        """From the poll thread."""
+        """The poll thread calls it."""
         if self._stopping.is_set():
             return
         if connected:
             self._reconnects += 1
-            LOG.info("source %s: connected again", self.name)
+            LOG.info("source %s: connected", self.name)
         elif self._state is SourceState.CONNECTED:
-            LOG.warning("source %s: %s", self.name, detail)
+            LOG.warning("source %s: disconnected: %s; retrying", self.name, detail)
         self._state = SourceState.CONNECTED if connected else SourceState.DISCONNECTED
         self._detail = detail
 
@@ -339,11 +334,11 @@ class OsloMessagingSource(Source):
         probe: Any = None
         wait = 0.0
         while not self._stopping.wait(wait):
-            wait = _LAG_EVERY
+            wait = _LAG_INTERVAL_SECONDS
             try:
                 self._lag, probe = listener.depth(self.group.pool, probe)
-            except Exception as exc:  # noqa: BLE001 - no lag known is no error of the source
-                LOG.debug("source %s: the lag cannot be told: %s", self.name, type(exc).__name__)
+            except Exception as exc:  # noqa: BLE001 - an unknown lag is no error of the source
+                LOG.debug("source %s: the lag is unknown: %s", self.name, type(exc).__name__)
                 self._lag, probe = None, None
         if probe is not None:
             probe.release()
@@ -357,7 +352,7 @@ class OsloMessagingSource(Source):
         server.wait()
         server.transport.cleanup()
 
-    # -- the URL ----------------------------------------------------------------------------------
+    # The URL
 
     def _parse_url(self) -> Any:
         option = f"[source_{self.name}] transport_url"
@@ -366,11 +361,11 @@ class OsloMessagingSource(Source):
         try:
             return oslo_messaging.TransportURL.parse(self._private, self.group.transport_url)
         except (oslo_messaging.InvalidTransportURL, ValueError):
-            # The library's message would show the URL with its password.
+            # The library's message shows the URL with its password.
             raise ConfigError(f"{option}: not of the form driver://user:password@host:port/virtual_host") from None
 
     def _scrub(self, error: Exception) -> str:
-        """An error on one line, without what the URL keeps secret."""
+        """An error on one line, without the passwords of the URL."""
         text = " ".join(f"{type(error).__name__}: {error}".split())
         for host in self._url.hosts:
             if host.password:
@@ -379,7 +374,10 @@ class OsloMessagingSource(Source):
 
 
 def _private_conf(conf: cfg.ConfigOpts) -> cfg.ConfigOpts:
-    """A configuration of the same files, for a library that registers its options on what it is given."""
+    """A configuration of the same files, for a library that registers its options on the object that it gets.
+
+    Two sources would otherwise share these options. An option for one source only is set in the query of its URL.
+    """
     private = cfg.ConfigOpts()
     try:
         files, folders = list(conf.config_file or []), list(conf.config_dir or [])

@@ -1,18 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading a recording on the other core: decoding and checking cost a third of what an event costs in all.
+"""Decodes a recording on the other core, which is a third of what an event costs.
 
-A child process, forked, reads the events and sends them in chunks through a pipe; the parent takes them out
-ready made while it is busy with the model and the database. The pipe is the back-pressure: the child is
-ahead by what the pipe and one chunk hold, never by a whole file.
+A forked child reads the events and sends them in chunks through a pipe. The parent takes them while it is busy with the
+model and the database. The full pipe is the back-pressure.
 
-Guaranteed: the same events in the same order as without the child, or an exception; never a silent end. The
-child lives no longer than the iterator is used, and not at all beyond the parent: it notices the closed
-pipe. It opens nothing but the recording and touches nothing that it inherited.
+Guaranteed: the same events in the same order as without the child, or an exception; never a silent end. The child ends
+with the iterator, and with the parent, because it notices the closed pipe. It uses nothing that it inherited.
 
-Not promised: the form of a position. It goes through MessagePack, which knows no tuples.
+Not promised: the type of a position. MessagePack has no tuples.
 
-For a program with one thread that replays a recording, such as ``watcher-sync-manage replay``: forking is
-no good with threads about. An engine's own replay source reads in its thread.
+For a program with one thread, such as ``watcher-sync-manage replay``, because a fork copies one thread only.
 """
 
 from __future__ import annotations
@@ -34,21 +31,21 @@ from watcher_sync.exceptions import WatcherSyncError
 CHUNK: Final = 250
 """Events that go through the pipe at once."""
 
-_LENGTH: Final = 4
-"""Bytes that say how long the next chunk is; 0: that was all."""
-_PIPE: Final = 1 << 20
+_LENGTH_BYTES: Final = 4
+"""Bytes of the length before each chunk; the length 0 is the end."""
+_PIPE_BYTES: Final = 1 << 20
 _fork: Final = multiprocessing.get_context("fork")
 
 
 class ReadingStopped(WatcherSyncError):
-    """The process that reads ahead died before the end of the recording."""
+    """The child ended before the end of the recording."""
 
 
 def read_ahead(make: Callable[[], Iterator[Event]]) -> Iterator[Event]:
-    """The events that ``make()`` gives, produced by a process that starts now.
+    """The events of ``make()``, which a child process reads; the child starts now.
 
     :param make: called in the child.
-    :raises ReadingStopped: while iterating: the child ended without having said that it had finished.
+    :raises ReadingStopped: while iterating: the child ended before the end of the recording.
     """
     receiver, sender = os.pipe()
     _widen(sender)
@@ -59,9 +56,9 @@ def read_ahead(make: Callable[[], Iterator[Event]]) -> Iterator[Event]:
 
 
 def _widen(pipe: int) -> None:
-    """Have the pipe hold a chunk or two, where the system lets us; a narrow one only makes more turns."""
+    """Have the pipe hold a chunk or two, if the system allows it; a small pipe only costs more writes."""
     try:
-        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE)
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
     except (AttributeError, OSError):
         return
 
@@ -70,7 +67,7 @@ def _receive(receiver: int, child: multiprocessing.process.BaseProcess) -> Itera
     decode = msgspec.msgpack.Decoder(list[Event]).decode
     try:
         with open(receiver, "rb") as pipe:
-            while len(prefix := pipe.read(_LENGTH)) == _LENGTH:
+            while len(prefix := pipe.read(_LENGTH_BYTES)) == _LENGTH_BYTES:
                 length = int.from_bytes(prefix)
                 if length == 0:
                     return
@@ -83,17 +80,17 @@ def _receive(receiver: int, child: multiprocessing.process.BaseProcess) -> Itera
 
 
 def _send(make: Callable[[], Iterator[Event]], receiver: int, sender: int) -> None:
-    os.close(receiver)  # else our own end would keep the pipe open when the parent is gone
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's to handle; we see it by the pipe
+    os.close(receiver)  # else this copy keeps the pipe open when the parent has ended
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles it, and closes the pipe
     encode = msgspec.msgpack.Encoder().encode
     events = make()
     try:
         with open(sender, "wb", buffering=0) as pipe:
             while chunk := list(islice(events, CHUNK)):
                 body = encode(chunk)
-                _write(pipe, len(body).to_bytes(_LENGTH))
+                _write(pipe, len(body).to_bytes(_LENGTH_BYTES))
                 _write(pipe, body)
-            _write(pipe, bytes(_LENGTH))
+            _write(pipe, bytes(_LENGTH_BYTES))
     except BrokenPipeError:
         return
 

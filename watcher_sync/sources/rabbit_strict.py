@@ -1,34 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The RabbitMQ driver of oslo.messaging, made to hand over every message, also the ones it would throw away.
+"""oslo.messaging's RabbitMQ driver, changed so that it loses no message.
 
-Why it exists. The driver decodes a message inside of its consumer's callback, and whatever raises there, a body
-that is no JSON, no object or no UTF-8, is logged and *rejected without requeue*: the message is gone, and
-nobody downstream can put it into quarantine. What it does decode it decodes leniently, so a duplicate key
-or a NaN comes through unseen. And a redelivered message whose acknowledgement got lost with the connection
-is "ignored" there without ever being settled, so that it takes up a place of the prefetch window until the
-next disconnect. None of this can be hooked: the classes are named where they are used. So four small
-subclasses replace exactly these places, and all else, the URL, TLS, fail-over between hosts, queue and
-exchange declarations, stays oslo.messaging's own:
+The library rejects a body that it cannot decode without requeue, so quarantine never sees it. It accepts duplicate keys
+and NaN. It never settles a redelivered message whose ack was lost. It has no hook for any of this, so four subclasses
+of private classes replace these places. They stay until the driver ``rabbitmq`` replaces this module. The decision
+record ``oslo-messaging`` says more.
 
-* :class:`_Consumer` hands over the raw message instead of decoding it;
-* :class:`_Connection` makes such consumers, and reports a failed first connection instead of retrying
-  for ever inside of its constructor;
-* :class:`_Listener` keeps raw messages, polls without delaying a lone one, and settles before it closes;
-* :class:`StrictRabbitDriver` puts them together. It is constructed directly, so no URL scheme of our own
-  and no entry point is needed.
+Guaranteed: each message is passed on with its raw body, or stays unsettled and is redelivered. Only the poll thread
+settles. :meth:`_Listener.cleanup` settles after the end of that thread.
 
-How it polls. While nothing is in the engine's hands, whatever has arrived is handed over at once; while the
-engine works, messages are gathered until a full batch is there. So a lone message is not delayed, and under
-load batches fill by themselves. Idle it wakes four times a second.
-
-Guaranteed: every delivered message is handed over with its raw body, or stays unsettled and is delivered
-again. Messages of a connection that broke and are not handed over yet are forgotten, because the broker
-delivers them again. Settling happens in the poll thread only, as the connection is not safe for two; after the
-end of that thread, in the one that calls :meth:`_Listener.cleanup`, which returns when the broker has
-confirmed the close and with it everything before.
-
-Not promised: that what was acked is never delivered again. An ack that is lost with its connection is a
-redelivery, which the model's ordering guard makes harmless.
+Not promised: that an acked message is never redelivered. An ack can be lost.
 """
 
 from __future__ import annotations
@@ -47,20 +28,20 @@ LOG = logging.getLogger(__name__)
 
 GROUP: Final = "oslo_messaging_rabbit"
 
-_IDLE_WAIT: Final = 0.25
-_BUSY_WAIT: Final = 0.002
-_BURST: Final = 0.02
-_BACKOFF: Final = (0.1, 2.0)
+_IDLE_WAIT_SECONDS: Final = 0.25
+_BUSY_WAIT_SECONDS: Final = 0.002
+_BURST_SECONDS: Final = 0.02
+_BACKOFF_SECONDS: Final = (0.1, 2.0)
 
 OnState = Callable[[bool, str], None]
-"""Called from the poll thread when the connection is made again or lost: connected, why not."""
+"""The poll thread calls it when the connection is lost or restored: (connected, why not)."""
 
 
 class RawMessage(base.IncomingMessage):  # type: ignore[misc]
     """A message as the broker delivered it.
 
     :ivar body: the body, whatever it is.
-    :ivar deliveries: how often it was delivered, as far as the broker tells: more than once is at least 2.
+    :ivar deliveries: how often it was delivered. A broker that does not count them gives 2 for "more than once".
     """
 
     def __init__(self, raw: Any, settle: Callable[[Callable[[], None]], None]) -> None:
@@ -80,17 +61,21 @@ class RawMessage(base.IncomingMessage):  # type: ignore[misc]
         self._settle(self._raw.ack)
 
     def requeue(self) -> None:
-        """Have the poll thread give it back."""
+        """Have the poll thread requeue it."""
         self._settle(self._raw.requeue)
 
 
 class _Consumer(impl_rabbit.Consumer):  # type: ignore[misc]
+    """Passes on the raw message instead of decoding it."""
+
     def _callback(self, message: Any) -> None:
         to_python = getattr(self.queue.channel, "message_to_python", None)
         self.callback(to_python(message) if to_python else message)
 
 
 class _Connection(impl_rabbit.Connection):  # type: ignore[misc]
+    """Makes such consumers, and reports a failed first connection instead of retrying in its constructor."""
+
     def __init__(self, conf: Any, url: Any, purpose: str, retry: int | None = None) -> None:
         super().__init__(conf, url, purpose, retry=1)
         if self._url.startswith("memory://"):
@@ -123,16 +108,21 @@ class _Connection(impl_rabbit.Connection):  # type: ignore[misc]
 
 
 class _Listener(amqpdriver.NotificationAMQPListener):  # type: ignore[misc]
+    """Polls raw messages: all that arrived while no batch is in flight, else a full batch.
+
+    A lone message is not delayed, and batches are full under load. Idle it wakes four times a second.
+    """
+
     def __init__(self, driver: StrictRabbitDriver, conn: Any, *, linger: float, on_state: OnState) -> None:
         super().__init__(driver, conn)
         self.incoming: list[RawMessage] = []
-        self._rabbit: _Connection = conn.connection  # what the context that we are given is about
+        self._rabbit: _Connection = conn.connection  # the connection inside the context manager
         self._linger = linger
         self._on_state = on_state
         self._channel = self._rabbit.channel
         self._connected = True
         self._failures = 0
-        self._unsettled = 0  # handed over and neither acked nor requeued; the poll thread's alone
+        self._unsettled = 0  # passed on and neither acked nor requeued; the poll thread only
 
     def __call__(self, message: Any) -> None:
         self.incoming.append(RawMessage(message, self._settle))
@@ -151,29 +141,29 @@ class _Listener(amqpdriver.NotificationAMQPListener):  # type: ignore[misc]
                 del self.incoming[:batch_size]
                 self._unsettled += len(batch)
                 return batch
-            self._receive(_BUSY_WAIT if busy else _IDLE_WAIT, batch_size)
-        # What has not been handed over goes back to the queue when the connection closes.
+            self._receive(_BUSY_WAIT_SECONDS if busy else _IDLE_WAIT_SECONDS, batch_size)
+        # What was not passed on goes back to the queue when the connection closes.
         self._cancel()
         self.incoming.clear()
         self._shutoff.set()
         return []
 
     def stop(self) -> None:
-        """Hand over nothing more; returns when the poll thread touches the connection no longer."""
+        """Pass on nothing more; returns when the poll thread does not use the connection any more."""
         self._shutdown.set()
         self._rabbit.stop_consuming()
         self._shutoff.wait()
 
     def cleanup(self) -> None:
-        """Settle what was settled since the stop, then close. To be called when no batch is in work any more."""
+        """Send what was settled since the stop, then close. To be called when no batch is in flight any more."""
         self._message_operations_handler.process()
         try:
             self.conn.close()
-        except Exception as exc:  # noqa: BLE001 - the broker is gone: it gives back what it knows no settlement of
+        except Exception as exc:  # noqa: BLE001 - the broker is gone: it redelivers what is not settled
             LOG.debug("closing the connection failed: %s", type(exc).__name__)
 
     def depth(self, queue: str, probe: Any) -> tuple[int, Any]:
-        """How many messages wait in the queue, asked on a connection beside this one.
+        """How many messages wait in the queue; asked on a second connection.
 
         :param probe: what the last call returned second, None at first.
         """
@@ -182,32 +172,32 @@ class _Listener(amqpdriver.NotificationAMQPListener):  # type: ignore[misc]
         return int(probe.default_channel.queue_declare(queue=queue, passive=True).message_count), probe
 
     def _settle(self, settlement: Callable[[], None]) -> None:
-        """From any thread: have the connection's own thread do it."""
+        """Have the poll thread do it; any thread may call this."""
 
         def run() -> None:
             self._unsettled -= 1
             try:
                 settlement()
             except Exception as exc:  # noqa: BLE001 - whatever a dead connection raises
-                # It is gone, and with it the broker's memory of the delivery.
+                # The connection is gone, so the broker redelivers the message.
                 LOG.debug("a settlement came too late: %s", type(exc).__name__)
 
         self._message_operations_handler.do(run)
 
     def _receive(self, wait: float, batch_size: int) -> None:
-        """Take in what arrives within ``wait`` seconds, and then what follows closely."""
+        """Read what arrives within ``wait`` seconds, and what follows closely."""
         error: Exception | None = None
         try:
             self._rabbit.consume(timeout=wait)
         except driver_common.Timeout:
             pass
-        except Exception as exc:  # noqa: BLE001 - a supervised loop's edge: reported by _lost
+        except Exception as exc:  # noqa: BLE001 - a supervised loop's edge: reported by _on_lost
             error = exc
         if error is not None or not self._rabbit.connection.connected:
-            self._lost(error)
+            self._on_lost(error)
             return
         if self._rabbit.channel is not self._channel or not self._connected:
-            self._found()
+            self._on_reconnected()
         if self.incoming:
             self._burst(batch_size)
 
@@ -220,9 +210,9 @@ class _Listener(amqpdriver.NotificationAMQPListener):  # type: ignore[misc]
             LOG.debug("cancelling the consumer failed: %s", type(exc).__name__)
 
     def _burst(self, batch_size: int) -> None:
-        """Messages come one by one; take those that are there without the ceremony around each."""
+        """Read the messages that are there without the work that ``consume`` does around each."""
         drain = self._rabbit.connection.drain_events
-        end = time.monotonic() + _BURST
+        end = time.monotonic() + _BURST_SECONDS
         try:
             while len(self.incoming) < batch_size and not self._shutdown.is_set():
                 drain(timeout=self._linger)
@@ -230,11 +220,11 @@ class _Listener(amqpdriver.NotificationAMQPListener):  # type: ignore[misc]
                     return
         except TimeoutError:
             return
-        except Exception as exc:  # noqa: BLE001 - consume() meets the same trouble next and knows how to recover
+        except Exception as exc:  # noqa: BLE001 - consume() gets the same error next and recovers
             LOG.debug("the connection broke in a burst: %s", type(exc).__name__)
 
-    def _found(self) -> None:
-        """There is a new connection: what came by the old one is delivered again."""
+    def _on_reconnected(self) -> None:
+        """There is a new connection: the broker redelivers what came by the old one."""
         channel = self._rabbit.channel
         self.incoming = [message for message in self.incoming if message._raw.channel is channel]
         self._channel = channel
@@ -242,21 +232,21 @@ class _Listener(amqpdriver.NotificationAMQPListener):  # type: ignore[misc]
         self._failures = 0
         self._on_state(True, "")
 
-    def _lost(self, error: Exception | None) -> None:
+    def _on_lost(self, error: Exception | None) -> None:
         self.incoming.clear()
         self._connected = False
         self._channel = None
         self._on_state(False, f"the connection is lost: {type(error).__name__}" if error else "the connection is lost")
-        ceiling = min(_BACKOFF[1], _BACKOFF[0] * 2 ** min(self._failures, 10))
+        ceiling = min(_BACKOFF_SECONDS[1], _BACKOFF_SECONDS[0] * 2 ** min(self._failures, 10))
         self._failures += 1
-        self._shutdown.wait(random.uniform(_BACKOFF[0] / 2, ceiling))
+        self._shutdown.wait(random.uniform(_BACKOFF_SECONDS[0] / 2, ceiling))
 
 
 class StrictRabbitDriver(impl_rabbit.RabbitDriver):  # type: ignore[misc]
     """oslo.messaging's driver for ``rabbit://`` and ``kombu+...://``, listening only.
 
     :param linger: seconds that a batch which is not full waits for one more message.
-    :param on_state: told when the connection is lost and when it is there again.
+    :param on_state: called when the connection is lost and when it is restored.
     """
 
     def __init__(self, conf: cfg.ConfigOpts, url: Any, *, linger: float, on_state: OnState) -> None:
@@ -314,7 +304,7 @@ def set_defaults(conf: cfg.ConfigOpts, *, prefetch: int) -> None:
     conf.register_opts(impl_rabbit.rabbit_opts, group=GROUP)
     for name, value in (
         ("rabbit_qos_prefetch_count", prefetch),
-        # With these a listener is back within seconds of its broker.
+        # With these a listener reconnects within seconds.
         ("rabbit_retry_interval", 1),
         ("rabbit_retry_backoff", 1),
         ("rabbit_interval_max", 2),

@@ -1,21 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recorded events read from files, as if they came in now.
+"""The driver ``replay``: recorded events from files. It reads files and folders in order and ends by itself.
 
-The driver ``replay`` reads files and folders in order and ends by itself. A folder is read sorted by name,
-with the folders inside of it; in it only ``*.json`` (one envelope, or a list of them) and ``*.jsonl`` (one a
-line, blank lines skipped) count. Every document goes through the same decoding as a live one.
+A folder is read sorted by name, with subfolders. Of a folder only ``*.json`` (one envelope, or a list of them) and
+``*.jsonl`` (one envelope a line) count. Live events use the same decoder.
 
-Guaranteed: reading the same files again gives the same events with the same ids in the same order, because
-an envelope without an id is numbered by its place in the reading. A ``.jsonl`` is streamed, never loaded
-whole; a ``.json`` is loaded whole. A document that cannot be decoded is an undecodable event whose reason
-begins with file and line. The engine's back-pressure is the only brake.
+Guaranteed: the same files give the same events with the same ids in the same order. A ``.jsonl`` is streamed; a
+``.json`` is loaded whole. A document that cannot be decoded is an undecodable event, whose reason begins with file and
+line.
 
-Not promised: a position that survives a restart. There is nothing to acknowledge to a file, so a replay that
-is started again begins at the beginning, and the model's ordering guard makes that harmless. For the
-same reason events that the engine releases come again only with the next replay, except that the thread
-still runs: it emits them once more behind the rest.
-
-One thread, ours, reads and emits. :func:`read_events` is the same reading without a thread.
+Not promised: a position that survives a restart. A replay starts at the beginning; the ordering guard makes that
+harmless. :func:`read_events` reads without a thread.
 """
 
 from __future__ import annotations
@@ -70,10 +64,10 @@ def find_files(paths: Sequence[str]) -> list[str]:
 
 
 def read_events(paths: Sequence[str], source_name: str, max_event_size: int = MAX_SIZE) -> Iterator[Event]:
-    """Every event of these files and folders, in order; the paths are looked at before the first one.
+    """Every event of these files and folders, in order; the paths are checked before the first one.
 
     :param paths: files and folders.
-    :param source_name: the source that the events shall be of.
+    :param source_name: the source of the events.
     :param max_event_size: bytes that one document may have; a larger one is undecodable.
     :raises ConfigError: naming a path that does not exist, cannot be read or is of no known form.
     """
@@ -116,8 +110,7 @@ def _read_files(files: Sequence[str], source: str, max_size: int) -> Iterator[Ev
 def _lines(path: str, max_size: int) -> Iterator[tuple[int, bytes]]:
     """The lines that are not blank, numbered from 1.
 
-    Of a line that is too long only so much is kept as shows that it is; never more than that and a block is
-    in memory.
+    A line that is too long is cut after ``max_size`` bytes and one block, so that memory is bounded.
     """
     line, rest, cut = 1, b"", False
     with open(path, "rb", buffering=0) as file:
@@ -168,7 +161,7 @@ class ReplaySource(Source):
         cfg.MultiStrOpt(
             "paths",
             default=[],
-            help="Files and folders that are read, in this order; may stand several times. A folder is read sorted"
+            help="Files and folders that are read, in this order; may be given several times. A folder is read sorted"
             " by name, with the folders inside of it. Files end in .json (one envelope, or a list) or in .jsonl"
             " (one envelope a line).",
         ),
@@ -188,8 +181,8 @@ class ReplaySource(Source):
         self._state = SourceState.STARTING
         self._detail = ""
         self._last_event_at: datetime.datetime | None = None
-        self._released_lock = threading.Lock()
-        self._released: list[Event] = []  # guarded by _released_lock: to be emitted once more
+        self._nacked_lock = threading.Lock()
+        self._nacked: list[Event] = []  # guarded by _nacked_lock: to be emitted once more
 
     def start(self, emit: Emit) -> None:
         """Begin to read.
@@ -204,12 +197,12 @@ class ReplaySource(Source):
         self._thread.start()
 
     def ack(self, events: Sequence[Event]) -> None:
-        """Nothing to do: a file does not forget."""
+        """Nothing to do: a file has no acknowledgements."""
 
     def nack(self, events: Sequence[Event], delay: float) -> None:
-        """Emit them once more, behind the rest, if the thread still runs."""
-        with self._released_lock:
-            self._released += events
+        """Emit them once more after the rest, if the thread still runs; otherwise the next replay does."""
+        with self._nacked_lock:
+            self._nacked += events
 
     def stop(self, deadline: float) -> None:
         """Read no further."""
@@ -225,7 +218,7 @@ class ReplaySource(Source):
         detail = "all is read"
         state = SourceState.STOPPED
         try:
-            while chunk := list(islice(events, CHUNK)) or self._take_released():
+            while chunk := list(islice(events, CHUNK)) or self._take_nacked():
                 if self._stopping.is_set():
                     detail = "stopped before the end"
                     break
@@ -233,14 +226,14 @@ class ReplaySource(Source):
                 self._last_event_at = datetime.datetime.now(datetime.UTC)
         except IntakeClosed:
             detail = "stopped before the end"
-        except Exception as exc:  # the edge of our thread: reported, not swallowed
-            LOG.exception("source %s: the replay ended with an error", self.name)
+        except Exception as exc:  # the edge of the thread: reported, not swallowed
+            LOG.exception("source %s: the replay failed", self.name)
             state, detail = SourceState.FAILED, f"{type(exc).__name__}: {exc}"
         finally:
             self._state, self._detail = state, detail
             self.finished.set()
 
-    def _take_released(self) -> list[Event]:
-        with self._released_lock:
-            released, self._released = self._released, []
-        return released
+    def _take_nacked(self) -> list[Event]:
+        with self._nacked_lock:
+            nacked, self._nacked = self._nacked, []
+        return nacked

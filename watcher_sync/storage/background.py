@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Doing one thing beside what the caller goes on with."""
+"""Runs a function in a daemon thread and returns a Future."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def aside(work: Callable[[], T], name: str) -> Future[T]:
-    """Do this in a thread of its own, which the end of the process does not wait for.
+def run_in_background(work: Callable[[], T], name: str) -> Future[T]:
+    """Run a function in a daemon thread, which does not delay the end of the process.
 
-    An executor's threads are joined at exit, without limit; a database that does not answer would keep the process.
+    Python joins an executor's threads at exit without a time limit: a database that does not answer would block it.
 
-    :param name: the thread's.
+    :param name: of the thread.
     """
     future: Future[T] = Future()
 
     def run() -> None:
         try:
             future.set_result(work())
-        except BaseException as exc:  # noqa: BLE001 - it is the future's
+        except BaseException as exc:  # noqa: BLE001 - the future raises it
             future.set_exception(exc)
 
     threading.Thread(target=run, name=name, daemon=True).start()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The database's own clock, inside a statement: the one clock that all who use the database share.
 
-What is compared with it was written with it, so the clocks of the machines around do not matter. It is read
-when the statement begins (MariaDB) or runs (PostgreSQL, SQLite); a statement that waited for a row's lock may
-have an older time than the row, which makes a comparison with it more careful, never less.
+What is compared with it was written with it, so the clocks of the machines around do not matter. MariaDB
+reads it when the statement begins, PostgreSQL and SQLite when it runs. A statement that waited for a row's lock may
+have an older time than the row. A lease then seems to expire later, never earlier.
 """
 
 from __future__ import annotations

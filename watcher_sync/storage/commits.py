@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one commit writes, as statements that are ready to run.
+"""Makes the statements of one commit.
 
-They are made before the transaction begins: what takes the processor's time is done while nothing is locked, and
-what is left is the database's work. So it can be waited for by another thread, too.
+They are made before the transaction begins: the work of the processor is done while nothing is locked. The rest is
+the database's work, so another thread can wait for it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Fence(msgspec.Struct, frozen=True):
 
 
 class Commit(msgspec.Struct, kw_only=True):
-    """Everything that one database transaction holds."""
+    """Everything that one database transaction writes."""
 
     generation: int
     """The journal seq that the changes are based on."""
@@ -40,9 +40,9 @@ class Commit(msgspec.Struct, kw_only=True):
     quarantined: Sequence[Quarantined] = ()
     parked: Sequence[Parked] = ()
     unparked: Sequence[int] = ()
-    """Ids of parked events that this commit takes up."""
+    """Ids of parked events that this commit contains."""
     released: Sequence[int] = ()
-    """Ids of quarantined events that this commit takes up again."""
+    """Ids of quarantined events that this commit contains."""
     fence: Fence | None = None
 
     def is_empty(self) -> bool:
@@ -55,29 +55,29 @@ class Prepared(msgspec.Struct):
 
     commit: Commit
     swap: Statement | None
-    """Moves the head, if the generation and the fence hold; None where neither is at stake."""
+    """Moves the head if generation and fence match; None if the commit needs neither."""
     statements: list[Statement]
 
 
 class CommitWriter:
     """Makes the statements of commits; for the thread that dispatches."""
 
-    def __init__(self, engine: sa.Engine, tables: Tables, kinds: Kinds) -> None:
-        statements = Statements(engine)
+    def __init__(self, database: sa.Engine, tables: Tables, kinds: Kinds) -> None:
+        statements = Statements(database)
         entities = tables.entities
         self._entities = {name: EntityRows(statements, table, kinds[name]) for name, table in entities.items()}
         self._remove = {name: statements.delete(table, "id") for name, table in entities.items()}
         self._add_tombstone = statements.upsert(tables.tombstones, newer="seq")
-        self._unbury = statements.delete(tables.tombstones, "kind", "id")
+        self._remove_tombstone = statements.delete(tables.tombstones, "kind", "id")
         self._journal = statements.insert(tables.journal)
         self._swap = {
             (moves, fenced): statements.swap(tables.journal_head, tables.leases, moves=moves, fenced=fenced)
             for moves, fenced in ((True, True), (True, False), (False, True))
         }
         self._cursor = statements.upsert(tables.source_cursors)
-        self._quarantine = statements.keep_event(tables.quarantine)
+        self._quarantine = statements.store_event(tables.quarantine)
         self._release = statements.delete(tables.quarantine, "id")
-        self._park = statements.keep_event(tables.parked)
+        self._park = statements.store_event(tables.parked)
         self._unpark = statements.delete(tables.parked, "id")
 
     def prepare(self, commit: Commit, now: datetime.datetime) -> Prepared:
@@ -115,19 +115,19 @@ class CommitWriter:
     def _prepare_staged(self, staged: Collection[Staged], now: datetime.datetime, statements: list[Statement]) -> None:
         changed: dict[str, list[tuple[Staged, str]]] = {}
         removals: dict[str, list[Row]] = {}
-        buried: list[Row] = []
-        unburied: list[Row] = []
+        tombstones: list[Row] = []
+        revived: list[Row] = []
         entries: list[Row] = []
         for s in staged:
             name = s.kind.name
             if s.entity is not None:
                 versions = journal.versions_text(s.kind, s.entity.versions)
                 changed.setdefault(name, []).append((s, versions))
-                if s.base is None and (s.kind.ids_reused or s.kind.implied):
-                    unburied.append((name, s.id))
+                if s.base is None and (s.kind.ids_reused or s.kind.is_placeholder):
+                    revived.append((name, s.id))
             elif s.tombstone is not None:
                 versions = journal.versions_text(s.kind, s.tombstone.versions)
-                buried.append(self._add_tombstone.values((name, s.id, versions, s.tombstone.deleted_at, s.seq)))
+                tombstones.append(self._add_tombstone.values((name, s.id, versions, s.tombstone.deleted_at, s.seq)))
                 if s.base is not None:
                     removals.setdefault(name, []).append((s.id,))
             event = s.event
@@ -149,8 +149,8 @@ class CommitWriter:
             statements += self._entities[name].statements(entities)
         for name, rows in removals.items():
             _add(statements, self._remove[name], rows)
-        _add(statements, self._unbury, unburied)
-        statements += self._add_tombstone.statements(buried)
+        _add(statements, self._remove_tombstone, revived)
+        statements += self._add_tombstone.statements(tombstones)
         statements += self._journal.statements(entries)
 
 

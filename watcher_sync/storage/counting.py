@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import sqlalchemy as sa
 
 Counts = dict[str, dict[str, int]]
-"""Whom they belong to ("" for nobody) -> state ("" where it is unknown) -> how many."""
+"""Owner ("" for none) -> state ("" where it is unknown) -> how many."""
 
 
 def count_by_state(

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the database is reached, and what its errors mean to us.
+"""Connects to the database, and classifies its errors.
 
-Three things can be wrong with a commit, and each calls for something else: the database is away
-(:class:`DatabaseUnavailable`: wait), it refuses a value (:class:`RowRefused`: find the event), or another
-writer was faster (the commit's own business). :func:`translated` sorts every driver's errors into them.
-What it does not know counts as "away": an event is never given up for an outage.
+A commit can fail in three ways. The database is unavailable (:class:`DatabaseUnavailable`): the caller retries. It
+refuses a value (:class:`RowRefused`): the caller searches for the event. Another writer was first: the commit itself
+notices. :func:`translated` maps the errors of every driver to these exceptions. Unknown errors count as unavailable,
+so no event is dropped because of an outage.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _DRIVERS = {
 }
 """The drivers that this package installs, for URLs that name none."""
 
-_NETWORK = {
+_URL_DEFAULTS = {
     "postgresql": {"connect_timeout": "5", "keepalives_idle": "30", "tcp_user_timeout": "20000"},
     "mysql": {"connect_timeout": "5"},
 }
-"""Nobody waits for ever for a server that is gone without a word; what the URL says itself wins."""
+"""Time limits for a server that stops answering; parameters of the URL take precedence."""
 
 _REFUSED = (
     db_exc.DBDataError,
@@ -53,8 +53,8 @@ _REFUSED = (
 )
 
 
-def make_engine(conf: cfg.ConfigOpts) -> sa.Engine:
-    """The engine of ``[database] connection``; does not connect yet.
+def open_database(conf: cfg.ConfigOpts) -> sa.Engine:
+    """The database of ``[database] connection``; does not connect yet.
 
     SQLite is used with write-ahead logging and ``synchronous=FULL``, so that a commit survives a loss
     of power, as it does on the others.
@@ -70,7 +70,7 @@ def make_engine(conf: cfg.ConfigOpts) -> sa.Engine:
         url.get_dialect().import_dbapi()
     except (sa_exc.ArgumentError, sa_exc.NoSuchModuleError, ImportError, ValueError) as exc:
         raise ConfigError(f"[database] connection: {exc}") from None
-    url = url.update_query_dict({k: v for k, v in _NETWORK.get(dialect, {}).items() if k not in url.query})
+    url = url.update_query_dict({k: v for k, v in _URL_DEFAULTS.get(dialect, {}).items() if k not in url.query})
     stdlib_logging.getLogger("oslo_db.sqlalchemy.exc_filters").setLevel(stdlib_logging.CRITICAL)
     engine = engines.create_engine(
         url,

@@ -48,34 +48,34 @@ class Drift(Difference, frozen=True, kw_only=True):
 
 
 def list_drifts(
-    engine: sa.Engine, *, after: int = 0, limit: int = 1000, kind: str | None = None, source: str | None = None
+    database: sa.Engine, *, after: int = 0, limit: int = 1000, kind: str | None = None, source: str | None = None
 ) -> list[Drift]:
     """One page of the drifts, by id.
 
     :param after: the last id of the page before.
-    :raises DatabaseUnavailable: when the database is away.
+    :raises DatabaseUnavailable: the database is unavailable.
     """
     query = sa.select(_TABLE).where(_TABLE.c.id > after).order_by(_TABLE.c.id).limit(limit)
     if kind is not None:
         query = query.where(_TABLE.c.kind == kind)
     if source is not None:
         query = query.where(_TABLE.c.source == source)
-    with translated(), engine.connect() as connection:
+    with translated(), database.connect() as connection:
         return [Drift(**row._mapping) for row in connection.execute(query)]
 
 
-def count_drifts(engine: sa.Engine) -> dict[str, int]:
+def count_drifts(database: sa.Engine) -> dict[str, int]:
     """kind -> how many drifts there are.
 
-    :raises DatabaseUnavailable: when the database is away.
+    :raises DatabaseUnavailable: the database is unavailable.
     """
     query = sa.select(_TABLE.c.kind, sa.func.count().label("drifts")).group_by(_TABLE.c.kind)
-    with translated(), engine.connect() as connection:
+    with translated(), database.connect() as connection:
         return {row.kind: row.drifts for row in connection.execute(query)}
 
 
 def replace_drifts(
-    engine: sa.Engine,
+    database: sa.Engine,
     found: Sequence[Difference],
     *,
     source: str,
@@ -86,23 +86,23 @@ def replace_drifts(
 
     :param found: differences, all of ``kinds``, no field of an entity twice.
     :param now: since when the new ones are known, aware UTC.
-    :raises DatabaseUnavailable: when the database is away.
+    :raises DatabaseUnavailable: the database is unavailable.
     :raises RowRefused: when it refuses a value; nothing is changed then.
     """
     try:
-        _replace(engine, found, source, kinds, now)
+        _replace(database, found, source, kinds, now)
     except RowRefused:
         # Another who compared the same wrote the same first: the rows are there now.
-        _replace(engine, found, source, kinds, now)
+        _replace(database, found, source, kinds, now)
 
 
 def _replace(
-    engine: sa.Engine, found: Sequence[Difference], source: str, kinds: Collection[str], now: datetime.datetime
+    database: sa.Engine, found: Sequence[Difference], source: str, kinds: Collection[str], now: datetime.datetime
 ) -> None:
     t = _TABLE
     wanted = {(d.kind, d.entity_id, d.field): d for d in found}
     scope = sa.and_(t.c.source == source, t.c.kind.in_(list(kinds)))
-    with translated(), engine.begin() as connection:
+    with translated(), database.begin() as connection:
         # Changes nothing. Without it SQLite refuses at once to write after it has read, where another has written.
         connection.execute(sa.update(t).where(t.c.id < 0).values(policy=t.c.policy))
         there = {(row.kind, row.entity_id, row.field): row for row in connection.execute(sa.select(t).where(scope))}

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How what became of the entities of one kind gets into their table.
+"""Writes the entities of one kind into their table.
 
-A new entity is written whole, by the guarded upsert. So is a known one, but on SQLite: there, whatever a statement
-sets is written again in every index over it, changed or not, and that costs more than all the rest of the row. So
-on SQLite a known entity's row gets the columns of the facets that changed, and of what is derived from them.
+A new entity is written whole, by the guarded upsert. So is a known one, except on SQLite. SQLite writes every column
+that a statement sets again in each index, changed or not, which costs more than the rest of the row. There, a known
+entity's row gets only the columns of the changed facets and of the fields derived from them.
 
-Guaranteed: either way the row says afterwards what the entity says. Should a row be missing that the model
-knows, the count tells, and the rows are written whole. The guard by seq is the same in both statements.
+Guaranteed: in both ways the row equals the entity afterwards. If a row is missing that the model knows, the row count
+shows it, and the rows are written whole. Both statements have the same guard by seq.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from watcher_sync.model.kinds import Entity, Kind
 from watcher_sync.model.transaction import Staged
 from watcher_sync.storage.statements import RowWriter, Statement, Statements
 
-_FEW = 4
-"""Rows below which statements of their own are not worth it."""
+_MIN_ROWS = 4
+"""Fewer rows than this do not get a statement of their own."""
 
 Written = tuple[Entity, str]
 """An entity, and its versions as text."""
@@ -39,13 +39,13 @@ class EntityRows:
         self._parts: dict[frozenset[str], RowWriter] = {}
 
     def statements(self, changed: Sequence[tuple[Staged, str]]) -> list[Statement]:
-        """What has the rows say what the entities say.
+        """The statements that write these entities.
 
         :param changed: entities that exist, with their versions as text.
         """
         whole: list[Written] = []
         parts: dict[frozenset[str], list[Written]] = {}
-        by_part, part_of = self._by_part and len(changed) >= _FEW, self._part_of
+        by_part, part_of = self._by_part and len(changed) >= _MIN_ROWS, self._part_of
         for staged, versions in changed:
             entity = staged.entity
             assert entity is not None
@@ -55,7 +55,7 @@ class EntityRows:
                 whole.append((entity, versions))
         statements: list[Statement] = []
         for part, entities in parts.items():
-            if len(entities) < _FEW:
+            if len(entities) < _MIN_ROWS:
                 whole += entities
             else:
                 statements.append(self._update(part, entities))
@@ -65,7 +65,7 @@ class EntityRows:
         return self._whole.statements([self._whole.row(*each) for each in entities])
 
     def _update(self, part: frozenset[str], entities: Sequence[Written]) -> Statement:
-        """Write some facets, and if a row is not there, all of them."""
+        """Write some facets; if a row is missing, write the rows whole."""
         writer = self._parts.get(part)
         if writer is None:
             writer = self._parts[part] = self._writer(part)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The journal: an append-only log of applied changes with a gapless, commit-ordered ``seq``.
 
-A row says what changed (``delta``) and which versions the change left behind, so a replica that reads
-the rows in order becomes exactly what the writer was, ordering guard included. A row with an empty
-delta moved only versions: replicas need it, outlets skip it.
+A row holds what changed (``delta``) and the versions after the change. A replica that reads the rows in order becomes
+equal to the writer, including its ordering guard. A row with an empty delta moved only versions: replicas need it,
+outlets skip it.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ def read_head(connection: sa.Connection, tables: Tables) -> int:
 def read_since(connection: sa.Connection, tables: Tables, seq: int, limit: int) -> list[JournalRow]:
     """The rows after ``seq``, in order.
 
-    :raises JournalPurged: when rows after ``seq`` are there no more.
+    :raises JournalPurged: when rows after ``seq`` were purged.
     """
     table = tables.journal
     query = sa.select(table).where(table.c.seq > seq).order_by(table.c.seq).limit(limit)
     rows = [JournalRow(*row) for row in connection.execute(query)]
     if not rows and read_head(connection, tables) > seq:
-        # Purged, or committed since the first look: what is up to the head that was read is there now.
+        # Purged, or committed since the first query: every row up to the head is visible now.
         rows = [JournalRow(*row) for row in connection.execute(query)]
         if not rows:
             raise JournalPurged(f"the journal begins after seq {seq + 1}")
@@ -83,8 +83,8 @@ def read_since(connection: sa.Connection, tables: Tables, seq: int, limit: int) 
 def first_since(connection: sa.Connection, tables: Tables, time: datetime.datetime) -> int:
     """The first seq that was committed at that time or later; where there is none, the one that comes next.
 
-    Seq and time grow together, as far as the writers' clocks agree. So a few rows are looked at, and nobody has to
-    keep an index over the times.
+    Seq and time grow together, as far as the writers' clocks agree. So a binary search reads
+    a few rows, and the times need no index.
     """
     t = tables.journal
     next_seq = read_head(connection, tables) + 1
@@ -101,12 +101,12 @@ def first_since(connection: sa.Connection, tables: Tables, time: datetime.dateti
 
 
 def versions_text(kind: Kind, versions: Sequence[str]) -> str:
-    """facet -> version, as kept in rows; facets that nobody wrote are left out."""
+    """facet -> version, as stored in rows; facets without a version are left out."""
     return json_text({facet: version for facet, version in zip(kind.facets, versions, strict=True) if version})
 
 
 def versions_of(kind: Kind, document: dict[str, str]) -> tuple[Any, ...]:
-    """What :func:`versions_text` kept, with equal versions sharing one string."""
+    """The inverse of :func:`versions_text`, with equal versions sharing one string."""
     shared: dict[str, str] = {}
     return tuple(shared.setdefault(v, v) if (v := document.get(facet)) else "" for facet in kind.facets)
 

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lease of an engine group: one engine leads, the others stand by.
+"""The lease of an engine group: one engine leads, the others are standbys.
 
-A lease is a row with a holder, a token that grows with every change of hands, and a beat that the
-holder counts up. Clocks are not compared: a standby watches the beat, and when it has not moved for the
-lease's time *by the standby's own monotonic clock*, it takes the lease with a compare-and-swap on
-(token, beat). A leader that was asleep finds its token gone at its next commit, because the commit names
-the token; so two leaders never write, whatever the clocks do.
+A lease is a row with a holder, a token that grows with every change of holder, and a beat that the holder increments.
+Clocks are not compared. A standby watches the beat by its own monotonic clock. If the beat rests for the lease's time,
+the standby takes the lease with a compare-and-swap on (token, beat). A commit names the token, so a leader that was
+suspended fails at its next commit. Two leaders never write, whatever the clocks do.
 
-A holder's name says on which machine and in which process it lives. A dead process of this very machine
-is recognised at once, without waiting.
+A holder's name identifies its machine and process. A dead process of this machine is recognised at once, without
+waiting.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ from watcher_sync.storage.tables import Tables
 
 
 class LeaseView(msgspec.Struct, frozen=True):
-    """The lease as it stands in the database."""
+    """The lease as the database has it."""
 
     holder: str
-    """Empty when nobody holds it."""
+    """Empty if the lease is free."""
     token: int
     beat: int
     since: datetime.datetime
@@ -42,12 +41,12 @@ class LeaseView(msgspec.Struct, frozen=True):
 class EngineLease:
     """One engine's view of the lease of its group. Used by one thread at a time.
 
-    :param seconds: how long a holder may be silent before it is taken for dead.
+    :param seconds: how long the beat may rest before the holder counts as dead.
     """
 
     def __init__(
         self,
-        engine: sa.Engine,
+        database: sa.Engine,
         tables: Tables,
         name: str,
         *,
@@ -58,7 +57,7 @@ class EngineLease:
         self.name = name
         self.holder = holder or process_name()
         self.seconds = seconds
-        self._engine = engine
+        self._database = database
         self._table = tables.leases
         self._monotonic = monotonic
         self._seen: LeaseView | None = None
@@ -70,23 +69,23 @@ class EngineLease:
         """What a commit must name while this engine leads; None while it does not."""
         return Fence(self.name, self._token) if self._token is not None else None
 
-    def look(self) -> LeaseView | None:
-        """The lease now; None when nobody ever held it.
+    def read(self) -> LeaseView | None:
+        """The lease now; None if it never had a holder.
 
-        :raises DatabaseUnavailable: when the database is away.
+        :raises DatabaseUnavailable: the database is unavailable.
         """
         table = self._table
         query = sa.select(table.c.holder, table.c.token, table.c.beat, table.c.since).where(table.c.name == self.name)
-        with translated(), self._engine.connect() as connection:
+        with translated(), self._database.connect() as connection:
             row = connection.execute(query).one_or_none()
         return LeaseView(*row) if row is not None else None
 
     def try_take(self) -> bool:
         """Take the lease if it is free or its holder is dead; whether this engine leads now.
 
-        :raises DatabaseUnavailable: when the database is away.
+        :raises DatabaseUnavailable: the database is unavailable.
         """
-        view = self.look()
+        view = self.read()
         if view is None:
             return self._create()
         if self._seen is None or (self._seen.token, self._seen.beat) != (view.token, view.beat):
@@ -101,24 +100,24 @@ class EngineLease:
             .where(table.c.name == self.name, table.c.token == view.token, table.c.beat == view.beat)
             .values(holder=self.holder, token=view.token + 1, beat=0, since=now, heartbeat_at=now)
         )
-        with translated(), self._engine.begin() as connection:
+        with translated(), self._database.begin() as connection:
             if connection.execute(statement).rowcount != 1:
                 return False
         self._token = view.token + 1
         return True
 
-    def living_holder(self) -> LeaseView | None:
-        """The lease if another live process holds it, found out by watching it for at most a lease time.
+    def find_live_holder(self) -> LeaseView | None:
+        """The lease if another live process holds it, after watching its beat for at most a lease time.
 
-        :raises DatabaseUnavailable: when the database is away.
+        :raises DatabaseUnavailable: the database is unavailable.
         """
-        first = self.look()
+        first = self.read()
         if first is None or not first.holder or is_dead_here(first.holder):
             return None
         until = self._monotonic() + self.seconds
         while self._monotonic() < until:
             time.sleep(min(0.2, self.seconds / 10))
-            view = self.look()
+            view = self.read()
             if view is None or not view.holder:
                 return None
             if (view.token, view.beat) != (first.token, first.beat):
@@ -126,10 +125,10 @@ class EngineLease:
         return None
 
     def beat(self) -> None:
-        """Say that the holder lives.
+        """Increment the beat: the holder is alive.
 
         :raises LeaseLost: when another engine took the lease.
-        :raises DatabaseUnavailable: when the database is away.
+        :raises DatabaseUnavailable: the database is unavailable.
         """
         table = self._table
         statement = (
@@ -137,7 +136,7 @@ class EngineLease:
             .where(table.c.name == self.name, table.c.token == self._token)
             .values(beat=table.c.beat + 1, heartbeat_at=_utcnow())
         )
-        with translated(), self._engine.begin() as connection:
+        with translated(), self._database.begin() as connection:
             if connection.execute(statement).rowcount != 1:
                 self._token = None
                 raise LeaseLost(f"the lease {self.name!r} was taken over by another engine")
@@ -145,18 +144,18 @@ class EngineLease:
     def give_back(self) -> None:
         """Let a standby lead at once; does nothing if this engine does not lead.
 
-        :raises DatabaseUnavailable: when the database is away.
+        :raises DatabaseUnavailable: the database is unavailable.
         """
         token, self._token = self._token, None
         if token is None:
             return
         table = self._table
         statement = sa.update(table).where(table.c.name == self.name, table.c.token == token).values(holder="")
-        with translated(), self._engine.begin() as connection:
+        with translated(), self._database.begin() as connection:
             connection.execute(statement)
 
     def forget(self) -> None:
-        """This engine leads no more, whatever the row says."""
+        """Stop leading, whatever the row says."""
         self._token = None
 
     def _create(self) -> bool:
@@ -165,7 +164,7 @@ class EngineLease:
             name=self.name, holder=self.holder, token=1, beat=0, since=now, heartbeat_at=now
         )
         try:
-            with translated(), self._engine.begin() as connection:
+            with translated(), self._database.begin() as connection:
                 connection.execute(statement)
         except RowRefused:  # another engine created it first
             return False
@@ -174,13 +173,13 @@ class EngineLease:
 
 
 def process_name() -> str:
-    """``host/boot/pid-namespace/pid/start-time``: names a process for ever."""
+    """``host/boot/pid-namespace/pid/start-time``: a name that no other process ever has."""
     pid = os.getpid()
     return "/".join((socket.gethostname(), *_here(), str(pid), _started(pid) or "0"))
 
 
 def is_dead_here(holder: str) -> bool:
-    """Whether the holder was a process of this machine, boot and pid namespace, and is no more."""
+    """Whether the holder was a process of this machine, boot and pid namespace, and has ended."""
     parts = holder.rsplit("/", 4)
     if len(parts) != 5 or parts[:3] != [socket.gethostname(), *_here()] or not parts[3].isdigit():
         return False

@@ -17,7 +17,7 @@ from watcher_sync.model.model import Model, Tombstone, Written
 from watcher_sync.storage.journal import read_head, versions_of
 from watcher_sync.storage.tables import Tables
 
-_CHUNK = 5000
+_CHUNK_ROWS = 5000
 
 
 def load_rows(connection: sa.Connection, tables: Tables, kinds: Kinds) -> Model:
@@ -45,7 +45,7 @@ def _load_kind(connection: sa.Connection, table: sa.Table, kind: Kind, model: Mo
     shared = {n for n, f in kind.fields.items() if f.python is str and n != "name"}
     documents: dict[str, Any] = {}
     heard = {}
-    result = connection.execution_options(yield_per=_CHUNK).execute(sa.select(table))
+    result = connection.execution_options(yield_per=_CHUNK_ROWS).execute(sa.select(table))
     for rows in result.partitions():
         written = []
         for row in rows:

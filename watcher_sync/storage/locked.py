@@ -1,82 +1,92 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A short write by a process that holds no replica: the journal's head is locked, then read, then moved.
+"""A short write by a process without a replica: it locks the journal's head, then reads, then commits.
 
-An engine dispatches on its replica without any lock and finds out at its commit whether another writer was
-first. A process without a replica would have to read the tables at one seq and hope that the head stays
-there meanwhile, which under load it rarely does. So it takes the head's row first, with an update that
-changes nothing: from then on nobody else commits, what the tables say is the truth at one seq, and the commit's own
-compare-and-swap always matches. Engines wait for those few milliseconds, find the head moved, read the
-journal and dispatch again: they are coherent without knowing of it.
+An engine dispatches on its replica without a lock and learns at its commit whether another writer was first. A
+process without a replica would have to read the tables and commit before the head moves, which it rarely can under
+load. So this process first updates the head's row without changing it. Until the transaction
+ends, no other writer commits, and the commit's compare-and-swap matches. Engines wait for these milliseconds, find
+the head moved, read the journal and dispatch again.
 
-:class:`LockedStore` is the store seen from inside such a transaction. A commit is a savepoint in it; a value
-that the database refuses undoes the savepoint alone.
+In :class:`LockedStore`, a commit is a savepoint of this transaction. If the database refuses a value, only the
+savepoint is undone.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from typing import Any, cast
+import datetime
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import sqlalchemy as sa
 
 from watcher_sync.exceptions import DatabaseUnavailable
 from watcher_sync.storage.commits import Commit
 from watcher_sync.storage.database import translated
+from watcher_sync.storage.journal import read_head
+from watcher_sync.storage.last_seen import write_last_seen
 from watcher_sync.storage.reading import TableModel
 from watcher_sync.storage.store import Store
 
 
-class LockedStore(Store):
-    """A store inside a transaction that holds the journal's head. One thread, one transaction."""
+class LockedStore:
+    """A store inside a transaction that locks the journal's head. One thread, one transaction.
+
+    It implements :class:`~watcher_sync.storage.commit_store.CommitStore`.
+    """
 
     def __init__(self, store: Store, connection: sa.Connection) -> None:
-        # The statements are compiled once, by the store that is shared.
-        self.__dict__.update(store.__dict__)
-        self.engine = cast(sa.Engine, _OneConnection(store.engine, connection))
-        self._connection = connection
+        """:param store: prepares the statements; it compiled them once.
 
-    def commit(self, commit: Commit) -> None:
-        """Write it, all or nothing, into the transaction.
-
-        :raises RowRefused: a value can never be written; nothing of this commit was.
-        :raises DatabaseUnavailable: the database is away; nothing of the transaction will be written.
+        :param connection: in the transaction that locks the head.
         """
-        connection = self._connection
-        assert connection is not None
-        prepared = self.prepare(commit)
-        with translated(), connection.begin_nested():
-            self._write(connection, prepared)
-
-    def close(self) -> None:
-        """The transaction ends where it was begun."""
-
-
-class _OneConnection:
-    """An engine whose only connection is the one that holds the head."""
-
-    def __init__(self, engine: sa.Engine, connection: sa.Connection) -> None:
-        self.dialect = engine.dialect
+        self.tables = store.tables
+        self._store = store
         self._connection = connection
 
     @contextlib.contextmanager
     def connect(self) -> Iterator[sa.Connection]:
-        """The one connection, which stays open."""
-        yield self._connection
+        """The connection of the transaction; it stays open after the block.
 
-    begin = connect
+        :raises DatabaseUnavailable: the database is unavailable; nothing of the transaction will be written.
+        """
+        with translated():
+            yield self._connection
+
+    def commit(self, commit: Commit) -> None:
+        """Write everything or nothing into the transaction.
+
+        :raises RowRefused: a value can never be written; nothing of this commit was written.
+        :raises DatabaseUnavailable: the database is unavailable; nothing of the transaction will be written.
+        """
+        prepared = self._store.prepare(commit)
+        with translated(), self._connection.begin_nested():
+            self._store.write(self._connection, prepared)
+
+    def ping(self) -> None:
+        """:raises DatabaseUnavailable: the database does not answer."""
+        with translated():
+            read_head(self._connection, self.tables)
+
+    def persist_last_seen(self, seen: Mapping[str, Mapping[str, datetime.datetime]]) -> None:
+        """Write kind -> id -> the time when an entity was last seen, into the transaction.
+
+        :raises DatabaseUnavailable: the database is unavailable; nothing of the transaction will be written.
+        """
+        with translated():
+            write_last_seen(self._connection, self.tables, self._store.kinds, seen)
 
 
 @contextlib.contextmanager
 def lock_head(store: Store) -> Iterator[tuple[LockedStore, TableModel]]:
-    """Lock the journal's head; it is freed, and all is committed, at the end of the block.
+    """Lock the journal's head. The end of the block commits everything and unlocks the head.
 
     :returns: the store and the model inside the transaction.
-    :raises DatabaseUnavailable: when the database is away; nothing is written then. Whether a commit
-        that fails reached the database is unknown.
+    :raises DatabaseUnavailable: the database is unavailable; nothing is written. If the transaction's own commit
+        fails, it is unknown whether the database wrote it.
     """
     head: Any = store.tables.journal_head
-    with translated(), store.engine.connect() as connection:
+    with translated(), store.database.connect() as connection:
         store.limit_idle_transactions(connection)
         with connection.begin():
             if connection.execute(sa.update(head).values(seq=head.c.seq)).rowcount != 1:

@@ -1,21 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of operation leases, and what became of the operations.
+"""The rows of operation leases and of operations.
 
-A lease is a row that stays: its token grows by one whenever it changes hands, for ever, also when it was
-given back in between. It is taken with *one* conditional statement, an update of a row that is free or has
-expired, or, where nobody ever took it, an insert that the primary key lets only one through. So of any number
-who try at once, exactly one wins, on every database, and nothing is read before.
+A lease row is permanent: its token grows by one at each change of holder. One conditional statement takes it: an
+update of a free or expired row, or the first insert under its primary key. So exactly one of several callers wins.
 
-Engines watch each other's beat by their own monotonic clocks (see :mod:`watcher_sync.storage.leases`), because
-clocks of two machines cannot be compared. Whoever asks for an operation lease asks once and cannot watch:
-the answer must be there at once, from whichever API worker. So all times of these rows are the database's, which is
-one clock (see :mod:`watcher_sync.storage.clock`). Should that clock jump, a lease ends early or late, and the
-token still keeps a deposed holder from writing.
+A caller needs its answer at once and cannot watch a beat (:mod:`watcher_sync.storage.leases`). So all times are those
+of the database's clock (:mod:`watcher_sync.storage.clock`). If it jumps, a lease ends early or late, and the token
+still fences a deposed holder.
 
-A lease that has expired and that nobody took belongs to its holder still: a late heartbeat is good for it,
-since nobody can have done anything in between.
+An expired lease that was not taken still accepts a heartbeat of its holder.
 
-Any thread; every call is a transaction of its own, unless it is given a connection.
+For any thread; each call is one transaction, unless it gets a connection.
 """
 
 from __future__ import annotations
@@ -33,13 +28,13 @@ from watcher_sync.storage.database import translated
 from watcher_sync.storage.tables import Tables
 
 RUNNING, COMPLETED, FAILED, EXPIRED = "RUNNING", "COMPLETED", "FAILED", "EXPIRED"
-"""What an operation can have become."""
+"""The states of an operation."""
 
 STATES = (RUNNING, COMPLETED, FAILED, EXPIRED)
 
 
 class LeaseRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A lease that somebody holds."""
+    """A lease with a holder."""
 
     kind: str
     entity_id: str
@@ -56,7 +51,7 @@ class LeaseRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OperationRow(msgspec.Struct, frozen=True, kw_only=True):
-    """An operation, whatever became of it."""
+    """An operation, running or ended."""
 
     id: str
     operation: str
@@ -69,8 +64,8 @@ class OperationRow(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: datetime.datetime | None
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked for."""
+class LeaseRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """The lease that a caller wants to take."""
 
     kind: str
     entity_id: str
@@ -86,34 +81,34 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 class OperationLeases:
     """The leases of one database. Used by any thread."""
 
-    def __init__(self, engine: sa.Engine, tables: Tables) -> None:
-        self._engine = engine
+    def __init__(self, database: sa.Engine, tables: Tables) -> None:
+        self._database = database
         self._leases = tables.operation_leases
         self._operations = tables.operations
 
-    def take(self, wanted: Wanted) -> LeaseRow:
-        """Take the lease if nobody holds it.
+    def take(self, request: LeaseRequest) -> LeaseRow:
+        """Take the lease if it is free or has expired.
 
-        :returns: the lease as it stands: the wanted one if its id is the wanted one's, else who was first.
-        :raises DatabaseUnavailable: when the database is away. Whether it was taken is unknown then; if it
+        :returns: the lease in the table: the requested one if the id is that of the request, else the earlier holder's.
+        :raises DatabaseUnavailable: the database is unavailable. Whether it was taken is unknown then; if it
             was, it expires.
         """
         while True:
-            if (taken := self._take_row(wanted)) is not None:
+            if (taken := self._take_row(request)) is not None:
                 return taken
-            # This decides nothing, it only tells what to do next: both ways end in one statement that does.
-            exists, there = self._peek(wanted.kind, wanted.entity_id)
+            # This read only selects the next statement, which decides.
+            exists, there = self._read_row(request.kind, request.entity_id)
             if there is not None and there.remaining > 0:
                 return there
-            if not exists and (made := self._make_row(wanted)) is not None:
+            if not exists and (made := self._make_row(request)) is not None:
                 return made
 
-    def look(self, kind: str, entity_id: str) -> LeaseRow | None:
-        """The lease as it stands, expired or not; None where nobody has it."""
-        return self._peek(kind, entity_id)[1]
+    def read(self, kind: str, entity_id: str) -> LeaseRow | None:
+        """The lease, expired or not; None if it is free."""
+        return self._read_row(kind, entity_id)[1]
 
-    def held(self, kind: str, entity_ids: Collection[str]) -> dict[str, LeaseRow]:
-        """Which of these entities somebody works on now."""
+    def running(self, kind: str, entity_ids: Collection[str]) -> dict[str, LeaseRow]:
+        """Entity id -> running lease, of those of these entities that have one."""
         t = self._leases
         found: dict[str, LeaseRow] = {}
         ids = list(entity_ids)
@@ -126,10 +121,10 @@ class OperationLeases:
         return found
 
     def heartbeat(self, kind: str, entity_id: str, lease_id: str, token: int | None, seconds: float) -> LeaseRow | None:
-        """Say that the holder lives.
+        """Extend the lease: the holder is alive.
 
         :param token: also to be compared, unless None.
-        :returns: the lease, or None where it is another's now, or nobody's.
+        :returns: the lease, or None if it has another holder or is free.
         """
         t = self._leases
         statement = (
@@ -156,8 +151,8 @@ class OperationLeases:
             connection.execute(sa.update(o).where(o.c.id == lease_id).values(state=state, ended_at=self._now()))
             return True
 
-    def hold(self, connection: sa.Connection, kind: str, entity_id: str, token: int) -> bool:
-        """Whether this token holds now; until the connection's transaction ends, nobody takes the lease.
+    def lock_token(self, connection: sa.Connection, kind: str, entity_id: str, token: int) -> bool:
+        """Whether this token is valid now; no other holder takes the lease until the connection's transaction ends.
 
         :param connection: in the transaction that writes what the lease is about.
         """
@@ -191,59 +186,59 @@ class OperationLeases:
 
     # Statements
 
-    def _peek(self, kind: str, entity_id: str) -> tuple[bool, LeaseRow | None]:
+    def _read_row(self, kind: str, entity_id: str) -> tuple[bool, LeaseRow | None]:
         """Whether there is a row, and the lease that it shows."""
         query = self._select().where(self._leases.c.kind == kind, self._leases.c.entity_id == entity_id)
         with translated(), self._begin() as connection:
             row = connection.execute(query).one_or_none()
         return row is not None, _lease(row) if row is not None and row._mapping["id"] else None
 
-    def _take_row(self, wanted: Wanted) -> LeaseRow | None:
+    def _take_row(self, request: LeaseRequest) -> LeaseRow | None:
         """Take a row that is free or has expired."""
         t, o = self._leases, self._operations
-        mine = sa.and_(t.c.kind == wanted.kind, t.c.entity_id == wanted.entity_id)
+        mine = sa.and_(t.c.kind == request.kind, t.c.entity_id == request.entity_id)
         statement = (
             sa.update(t)
             .where(mine, sa.or_(t.c.id == "", t.c.expires_at <= self._now()))
-            .values(**self._holding(wanted), token=t.c.token + 1)
+            .values(**self._holding(request), token=t.c.token + 1)
         )
         with translated(), self._begin() as connection:
             if connection.execute(statement).rowcount != 1:
                 return None
             expired = sa.update(o).where(
-                o.c.kind == wanted.kind, o.c.entity_id == wanted.entity_id, o.c.state == RUNNING
+                o.c.kind == request.kind, o.c.entity_id == request.entity_id, o.c.state == RUNNING
             )
             connection.execute(expired.values(state=EXPIRED, ended_at=self._now()))
-            return self._record(connection, wanted)
+            return self._record(connection, request)
 
-    def _make_row(self, wanted: Wanted) -> LeaseRow | None:
-        """Make the row of an entity that nobody ever worked on."""
+    def _make_row(self, request: LeaseRequest) -> LeaseRow | None:
+        """Insert the row of an entity that never had a lease."""
         statement = sa.insert(self._leases).values(
-            kind=wanted.kind, entity_id=wanted.entity_id, token=1, **self._holding(wanted)
+            kind=request.kind, entity_id=request.entity_id, token=1, **self._holding(request)
         )
         try:
             with translated(), self._begin() as connection:
                 connection.execute(statement)
-                return self._record(connection, wanted)
+                return self._record(connection, request)
         except RowRefused:  # there is one
             return None
 
-    def _holding(self, wanted: Wanted) -> dict[str, object]:
+    def _holding(self, request: LeaseRequest) -> dict[str, object]:
         return {
-            "id": wanted.id,
-            "holder": wanted.holder,
-            "operation": wanted.operation,
+            "id": request.id,
+            "holder": request.holder,
+            "operation": request.operation,
             "since": self._now(),
             "heartbeat_at": self._now(),
-            "expires_at": self._now(wanted.seconds),
+            "expires_at": self._now(request.seconds),
         }
 
-    def _record(self, connection: sa.Connection, wanted: Wanted) -> LeaseRow:
+    def _record(self, connection: sa.Connection, request: LeaseRequest) -> LeaseRow:
         """What was just taken, under the row's lock; and the history's row of it."""
-        lease = self._read(connection, wanted.kind, wanted.entity_id)
+        lease = self._read(connection, request.kind, request.entity_id)
         if lease is None:
             raise DatabaseUnavailable("the lease that was written is not there")
-        if wanted.recorded:
+        if request.recorded:
             values = {name: getattr(lease, name) for name in ("id", "kind", "entity_id", "token", "holder")}
             insert = sa.insert(self._operations)
             connection.execute(insert.values(**values, operation=lease.operation, state=RUNNING, since=lease.since))
@@ -271,12 +266,12 @@ class OperationLeases:
         return sa.select(self._leases, self._now().label("now"))
 
     def _now(self, later: float = 0.0) -> sa.ColumnElement[datetime.datetime]:
-        return now(self._engine.dialect, later=later)
+        return now(self._database.dialect, later=later)
 
     @contextlib.contextmanager
     def _begin(self) -> Iterator[sa.Connection]:
         """One transaction. MariaDB would lock the gaps between rows, too, and others' inserts with them."""
-        with self._engine.connect() as connection:
+        with self._database.connect() as connection:
             if connection.dialect.name in ("mysql", "mariadb"):
                 connection = connection.execution_options(isolation_level="READ COMMITTED")
             with connection.begin():

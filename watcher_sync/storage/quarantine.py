@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The quarantine as operators see it: list, show, drop, and take out to try again."""
+"""Lists, shows, drops and returns quarantined events."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Quarantine:
     """Reads and prunes the table of quarantined events; rows are added by commits."""
 
     def __init__(self, store: Store) -> None:
-        self._engine = store.engine
+        self._database = store.database
         self._table = store.tables.quarantine
 
     def count(self) -> int:
         """How many events are in quarantine."""
-        with translated(), self._engine.connect() as connection:
+        with translated(), self._database.connect() as connection:
             return int(connection.execute(sa.select(sa.func.count()).select_from(self._table)).scalar_one())
 
     def page(self, *, after: int = 0, limit: int = 1000) -> list[dict[str, Any]]:
@@ -41,7 +41,7 @@ class Quarantine:
         t = self._table
         columns = [c for c in t.columns if c.name not in ("digest", "decoded", "body", "detail")]
         query = sa.select(*columns).where(t.c.id > after).order_by(t.c.id).limit(limit)
-        with translated(), self._engine.connect() as connection:
+        with translated(), self._database.connect() as connection:
             return [dict(row._mapping) for row in connection.execute(query)]
 
     def show(self, row_id: int) -> dict[str, Any]:
@@ -66,7 +66,7 @@ class Quarantine:
         :raises NoSuchEvent: when one of the ids is not there.
         """
         if row_ids is None:
-            with translated(), self._engine.connect() as connection:
+            with translated(), self._database.connect() as connection:
                 t = self._table
                 row_ids = list(connection.execute(sa.select(t.c.id).order_by(t.c.id)).scalars())
         for start in range(0, len(row_ids), 200):
@@ -79,12 +79,12 @@ class Quarantine:
         :raises NoSuchEvent: when one of the ids is not there; nothing is deleted then.
         """
         self._rows(row_ids)
-        with translated(), self._engine.begin() as connection:
+        with translated(), self._database.begin() as connection:
             connection.execute(sa.delete(self._table).where(self._table.c.id.in_(row_ids)))
 
     def _rows(self, row_ids: Sequence[int]) -> list[sa.Row[Any]]:
         t = self._table
-        with translated(), self._engine.connect() as connection:
+        with translated(), self._database.connect() as connection:
             rows = list(connection.execute(sa.select(t).where(t.c.id.in_(row_ids)).order_by(t.c.id)))
         missing = set(row_ids) - {row.id for row in rows}
         if missing:

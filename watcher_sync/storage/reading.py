@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entities and their history straight from the tables, for a process that holds no replica.
+"""Reads entities and their history from the tables, for a process without a replica.
 
-:class:`TableModel` has the face of the :class:`~watcher_sync.model.model.Model` that handlers and
-transactions use, over one connection: within one database transaction it is one consistent state.
-What it reads it remembers, so it must not outlive that transaction.
+:class:`TableModel` is a :class:`~watcher_sync.model.reader.ModelReader` over one connection: within one database
+transaction it is one consistent state. It caches what it reads, so it must not outlast that transaction.
 
-Lists are read in pages by key: a page begins after the (sort value, id) of the last row of the page
-before, so it costs the same wherever it is, and what is inserted or deleted meanwhile moves nobody to
-another page. Sorted by id, which never changes, a listing shows each entity that exists throughout exactly
-once. Sorted by a field that changes meanwhile, an entity that moves past the reader is missed or met again.
+Lists are read in pages by key: a page begins after the (sort value, id) of the last row of the page before. Every page
+costs the same, and concurrent inserts and deletes shift no row to another page. A list sorted by id shows each entity
+that exists throughout exactly once. If the sort field of an entity changes meanwhile, the list may miss or repeat it.
 """
 
 from __future__ import annotations
@@ -54,16 +52,16 @@ class TableModel:
         self.generation = read_head(connection, tables)
         self._connection = connection
         self._tables = tables
-        self.heard: dict[str, dict[str, datetime.datetime]] = {}
-        """Signs of life that transactions brought: for the caller to persist."""
+        self.last_seen: dict[str, dict[str, datetime.datetime]] = {}
+        """kind -> id -> time, from transactions: for the caller to persist."""
         self._known: dict[tuple[str, str], Entity | None] = {}
 
     def publish(self, transaction: Transaction) -> None:
         """The transaction is written to the tables, over the same connection."""
         self.generation = transaction.head
         self._known.clear()
-        for kind, heard in transaction.heard.items():
-            known = self.heard.setdefault(kind, {})
+        for kind, heard in transaction.seen.items():
+            known = self.last_seen.setdefault(kind, {})
             for entity_id, time in heard.items():
                 known[entity_id] = max(time, known.get(entity_id, time))
 
@@ -114,31 +112,31 @@ class TableView:
     Each question has its own connection and is answered as of its own moment. For any thread.
     """
 
-    def __init__(self, engine: sa.Engine, tables: Tables, kinds: Kinds) -> None:
-        self._engine = engine
+    def __init__(self, database: sa.Engine, tables: Tables, kinds: Kinds) -> None:
+        self._database = database
         self._tables = tables
         self._kinds = kinds
 
     def get(self, kind: str, entity_id: str) -> Entity | None:
         """The entity, or None where it does not exist.
 
-        :raises DatabaseUnavailable: when the database is away.
+        :raises DatabaseUnavailable: the database is unavailable.
         """
-        with translated(), self._engine.connect() as connection:
+        with translated(), self._database.connect() as connection:
             return TableModel(connection, self._tables, self._kinds).get(kind, entity_id)
 
     def by(self, kind: str, index: str, value: Any) -> Collection[Entity]:
         """The entities whose indexed field has this value; for a list field, that contain it.
 
         :raises KeyError: when the kind declares no such index.
-        :raises DatabaseUnavailable: when the database is away.
+        :raises DatabaseUnavailable: the database is unavailable.
         """
-        with translated(), self._engine.connect() as connection:
+        with translated(), self._database.connect() as connection:
             return TableModel(connection, self._tables, self._kinds).by(kind, index, value)
 
 
 def entity_of(kind: Kind, row: Mapping[Any, Any]) -> Entity:
-    """The entity that a whole row of its table stands for."""
+    """The entity that a whole row of its table represents."""
     values = dict(row)
     values["versions"] = versions_of(kind, values["versions"])
     return kind.cls(**values)
@@ -147,7 +145,7 @@ def entity_of(kind: Kind, row: Mapping[Any, Any]) -> Entity:
 def equals(kind: Kind, table: sa.Table, field: str, value: str) -> sa.ColumnElement[bool]:
     """Whether an indexed field has the value, or, a list, contains it.
 
-    A list is kept as JSON text: it is searched for the value's own JSON text, quotation marks included. (LIKE
+    A list is stored as JSON text: it is searched for the value's own JSON text, quotation marks included. (LIKE
     would take upper for lower case on some databases.)
     """
     column: sa.Column[Any] = table.c[field]
@@ -226,7 +224,7 @@ def read_item(connection: sa.Connection, tables: Tables, kind: Kind, entity_id: 
 def read_history(
     connection: sa.Connection, tables: Tables, kind: str, entity_id: str, *, after: int, limit: int
 ) -> list[JournalRow]:
-    """What happened to one entity after a seq, as far back as the journal is kept.
+    """What happened to one entity after a seq, as far back as the journal reaches.
 
     Rows that moved versions only are left out.
     """
@@ -242,7 +240,7 @@ def read_history(
 
 
 def last_change(connection: sa.Connection, tables: Tables, kind: str, entity_id: str) -> JournalRow | None:
-    """The last journal row of an entity that is still kept."""
+    """The last journal row of an entity that the journal still has."""
     t = tables.journal
     query = sa.select(t).where(t.c.entity_id == entity_id, t.c.kind == kind).order_by(t.c.seq.desc()).limit(1)
     row = connection.execute(query).one_or_none()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Purging of what is old: journal rows, tombstones, quarantined events, operations that ended.
+"""Deletes old rows: of the journal, tombstones, quarantined events and ended operations.
 
-Each table is purged in small transactions, oldest first, so that a purge of millions of rows neither
-locks out the engine nor fills the write-ahead log. The journal stays gapless: it is cut at its start.
+Each table is purged in small transactions, oldest rows first. A purge of millions of rows neither blocks the engine
+nor fills the write-ahead log. The journal remains gapless: it is cut at its start.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from watcher_sync.storage.database import translated
 from watcher_sync.storage.journal import first_since, read_head
 from watcher_sync.storage.tables import Tables
 
-_CHUNK = 5000
+_CHUNK_ROWS = 5000
 
 
 class Retention(msgspec.Struct, frozen=True):
-    """How long things are kept; None keeps them for ever."""
+    """How long rows are retained; None retains them without limit."""
 
     journal_age: datetime.timedelta | None
     journal_rows: int | None
@@ -41,16 +41,16 @@ class Retention(msgspec.Struct, frozen=True):
         )
 
 
-def purge(engine: sa.Engine, tables: Tables, retention: Retention, now: datetime.datetime) -> dict[str, int]:
+def purge(database: sa.Engine, tables: Tables, retention: Retention, now: datetime.datetime) -> dict[str, int]:
     """Purge everything that is past its time.
 
     :returns: table -> rows deleted.
-    :raises DatabaseUnavailable: when the database goes away; what was purged stays purged.
+    :raises DatabaseUnavailable: the database is unavailable; committed deletions remain.
     """
     with translated():
-        purged = {"journal": _purge_journal(engine, tables, retention, now)}
+        purged = {"journal": _purge_journal(database, tables, retention, now)}
         purged["tombstones"] = _purge_older(
-            engine,
+            database,
             tables.tombstones,
             "deleted_at",
             [tables.tombstones.c.kind, tables.tombstones.c.id],
@@ -59,20 +59,20 @@ def purge(engine: sa.Engine, tables: Tables, retention: Retention, now: datetime
         if retention.quarantine_age is not None:
             table = tables.quarantine
             purged["quarantine"] = _purge_older(
-                engine, table, "received_at", [table.c.id], now - retention.quarantine_age
+                database, table, "received_at", [table.c.id], now - retention.quarantine_age
             )
         else:
             purged["quarantine"] = 0
         if retention.operations_age is not None:
-            # One that runs has no end and is kept.
+            # A running operation has no end time and is retained.
             o = tables.operations
-            purged["operations"] = _purge_older(engine, o, "ended_at", [o.c.id], now - retention.operations_age)
+            purged["operations"] = _purge_older(database, o, "ended_at", [o.c.id], now - retention.operations_age)
     return purged
 
 
-def _purge_journal(engine: sa.Engine, tables: Tables, retention: Retention, now: datetime.datetime) -> int:
+def _purge_journal(database: sa.Engine, tables: Tables, retention: Retention, now: datetime.datetime) -> int:
     table = tables.journal
-    with engine.connect() as connection:
+    with database.connect() as connection:
         keep_after = 0
         if retention.journal_rows is not None:
             keep_after = read_head(connection, tables) - retention.journal_rows
@@ -83,20 +83,20 @@ def _purge_journal(engine: sa.Engine, tables: Tables, retention: Retention, now:
         return 0
     purged = 0
     while first <= keep_after:
-        last = min(first + _CHUNK - 1, keep_after)
-        with engine.begin() as connection:
+        last = min(first + _CHUNK_ROWS - 1, keep_after)
+        with database.begin() as connection:
             purged += connection.execute(sa.delete(table).where(table.c.seq <= last)).rowcount
         first = last + 1
     return purged
 
 
 def _purge_older(
-    engine: sa.Engine, table: sa.Table, time: str, keys: list[sa.Column[Any]], before: datetime.datetime
+    database: sa.Engine, table: sa.Table, time: str, keys: list[sa.Column[Any]], before: datetime.datetime
 ) -> int:
     purged = 0
     while True:
-        with engine.begin() as connection:
-            rows = connection.execute(sa.select(*keys).where(table.c[time] < before).limit(_CHUNK)).all()
+        with database.begin() as connection:
+            rows = connection.execute(sa.select(*keys).where(table.c[time] < before).limit(_CHUNK_ROWS)).all()
             if rows:
                 matches = sa.and_(*(key == sa.bindparam(f"b_{key.name}") for key in keys))
                 names = [f"b_{key.name}" for key in keys]
@@ -104,5 +104,5 @@ def _purge_older(
                     sa.delete(table).where(matches), [dict(zip(names, row, strict=True)) for row in rows]
                 )
         purged += len(rows)
-        if len(rows) < _CHUNK:
+        if len(rows) < _CHUNK_ROWS:
             return purged

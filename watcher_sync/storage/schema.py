@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The schema and its revisions (alembic), seen from the command line and from a starting engine.
 
-What only looks at the revision, which every process does when it starts, does without alembic: it takes long to import.
+Every process checks the revision at its start. The check does not import alembic, which takes long.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ HEAD: Final = "0007"
 _SCRIPTS: Final = pathlib.Path(__file__).parent / "migrations"
 
 
-def upgrade(engine: sa.Engine, tables: Tables, revision: str = "head") -> str:
+def upgrade(database: sa.Engine, tables: Tables, revision: str = "head") -> str:
     """Bring the schema to a revision, create the tables of plugins' kinds, and make the journal's head.
 
     Safe to run again, and to run while engines of the same release work.
@@ -34,7 +34,7 @@ def upgrade(engine: sa.Engine, tables: Tables, revision: str = "head") -> str:
 
     config = Config()
     config.set_main_option("script_location", str(_SCRIPTS))
-    with translated(), engine.begin() as connection:
+    with translated(), database.begin() as connection:
         config.attributes["connection"] = connection
         command.upgrade(config, revision)
         tables.metadata.create_all(connection, tables=list(tables.entities.values()), checkfirst=True)
@@ -43,13 +43,13 @@ def upgrade(engine: sa.Engine, tables: Tables, revision: str = "head") -> str:
         return _current(connection) or ""
 
 
-def check(engine: sa.Engine, tables: Tables) -> None:
+def check(database: sa.Engine, tables: Tables) -> None:
     """Hold the database against this release.
 
     :raises SchemaMissing: when it has no schema, an older or a newer one, or lacks a plugin's table.
     :raises DatabaseUnavailable: when the database cannot be reached.
     """
-    with translated(), engine.connect() as connection:
+    with translated(), database.connect() as connection:
         found = _current(connection)
         if found is None:
             raise SchemaMissing("the database has no schema: run watcher-sync-manage db_sync")

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the engines tell about their sources: one row a source, for whoever runs in another process.
+"""The state of each source, as its engine reports it: one row a source, for other processes.
 
-Only the engine that leads a group has the group's sources running, and it writes their rows every few
-seconds, in a transaction of its own that touches neither the journal nor anything that a commit touches.
-So a row is never proof that a source works *now*: ``updated_at`` says how old the news is, and
-:func:`trouble_of` holds both against the clock. Times are those of the writer's clock, aware UTC.
+The engine that leads a group runs the group's sources. It writes their rows every few seconds, in a transaction that
+touches neither the journal nor any row of a commit. A row does not prove that a source works now: ``updated_at`` is
+the age of the report, and :func:`trouble_of` checks both against the clock. Times are of the writer's clock, aware UTC.
 
-``last_full_sync_at`` is written by reconciliation alone, and left alone by the engine's own writes.
+Only reconciliation writes ``last_full_sync_at``.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class SourceRow(msgspec.Struct, frozen=True, kw_only=True):
     since: datetime.datetime
     """When it came into this state."""
     lag: int | None = None
-    """Events that wait in the transport; None where it cannot be told."""
+    """Events that wait in the transport; None if unknown."""
     last_event_at: datetime.datetime | None = None
     last_full_sync_at: datetime.datetime | None = None
     """When reconciliation last compared everything; None where it never did."""
@@ -56,65 +55,65 @@ class SourceRow(msgspec.Struct, frozen=True, kw_only=True):
     """When the engine wrote this row."""
 
 
-def list_sources(engine: sa.Engine) -> list[SourceRow]:
+def list_sources(database: sa.Engine) -> list[SourceRow]:
     """The sources of all engines, by name.
 
-    :raises DatabaseUnavailable: when the database is away.
+    :raises DatabaseUnavailable: the database is unavailable.
     """
     query = sa.select(_TABLE).order_by(_TABLE.c.source)
-    with translated(), engine.connect() as connection:
+    with translated(), database.connect() as connection:
         return [SourceRow(**row._mapping) for row in connection.execute(query)]
 
 
-def write_sources(engine: sa.Engine, rows: Sequence[SourceRow]) -> None:
+def write_sources(database: sa.Engine, rows: Sequence[SourceRow]) -> None:
     """Insert or replace these rows, except for ``last_full_sync_at``, in one short transaction.
 
-    :raises DatabaseUnavailable: when the database is away.
+    :raises DatabaseUnavailable: the database is unavailable.
     :raises RowRefused: when it refuses a value.
     """
     if not rows:
         return
-    writer = Statements(engine).upsert(_TABLE, skip=["last_full_sync_at"])
+    writer = Statements(database).upsert(_TABLE, skip=["last_full_sync_at"])
     columns = [c.name for c in _TABLE.columns if c.name != "last_full_sync_at"]
     values = [writer.values(tuple(getattr(row, name) for name in columns)) for row in rows]
-    with translated(), engine.begin() as connection:
+    with translated(), database.begin() as connection:
         connection.exec_driver_sql(writer.sql, values)
 
 
-def forget_others(engine: sa.Engine, engine_group: str, enabled: Collection[str]) -> int:
+def forget_others(database: sa.Engine, engine_group: str, enabled: Collection[str]) -> int:
     """Delete the rows of sources that the group does not have any more; how many there were.
 
-    :raises DatabaseUnavailable: when the database is away.
+    :raises DatabaseUnavailable: the database is unavailable.
     """
     gone = sa.delete(_TABLE).where(_TABLE.c.engine_group == engine_group, _TABLE.c.source.not_in(list(enabled)))
-    with translated(), engine.begin() as connection:
+    with translated(), database.begin() as connection:
         return int(connection.execute(gone).rowcount)
 
 
-def record_full_sync(engine: sa.Engine, source: str, at: datetime.datetime) -> bool:
+def record_full_sync(database: sa.Engine, source: str, at: datetime.datetime) -> bool:
     """Remember when a source was last compared with the live system as a whole; whether its row is there.
 
-    :raises DatabaseUnavailable: when the database is away.
+    :raises DatabaseUnavailable: the database is unavailable.
     """
     change = sa.update(_TABLE).where(_TABLE.c.source == source).values(last_full_sync_at=at)
-    with translated(), engine.begin() as connection:
+    with translated(), database.begin() as connection:
         return bool(connection.execute(change).rowcount)
 
 
-def trouble_of(row: SourceRow, now: datetime.datetime, *, stale_after: float, silent_after: float = 0) -> str:
+def trouble_of(row: SourceRow, now: datetime.datetime, *, stale_after: float, idle_after: float = 0) -> str:
     """Why a source is stale, in one line; empty while it is fresh.
 
     :param stale_after: seconds without a connection, or without news from the engine, that are borne.
-    :param silent_after: seconds without an event that are borne; 0: as many as there may be.
+    :param idle_after: seconds without an event that are borne; 0: as many as there may be.
     """
     if (unheard := (now - row.updated_at).total_seconds()) > stale_after:
-        return f"no engine has told of it for {unheard:.0f} s"
-    if row.state == STOPPED:  # all is read, or its engine has just ended; nobody will tell of it any more
+        return f"no engine has reported it for {unheard:.0f} s"
+    if row.state == STOPPED:  # everything is read, or the engine has ended: no more reports follow
         return ""
     if row.state != CONNECTED:
         if (down := (now - row.since).total_seconds()) > stale_after:
             return f"{row.state} for {down:.0f} s" + (f": {row.detail}" if row.detail else "")
         return ""
-    if silent_after and (silent := (now - (row.last_event_at or row.since)).total_seconds()) > silent_after:
+    if idle_after and (silent := (now - (row.last_event_at or row.since)).total_seconds()) > idle_after:
         return f"connected, but no event for {silent:.0f} s"
     return ""

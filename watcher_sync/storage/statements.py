@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The statements of a commit, written once per engine in its own dialect, for ``exec_driver_sql``.
+"""The statements of a commit, in the dialect of the database, for ``exec_driver_sql``.
 
-An entity row is written by a *guarded* upsert: it replaces a row only if the journal seq that it
-carries is newer. The compare-and-swap on the journal head already keeps writers apart; the guard makes
-a statement that is run twice harmless on its own.
+A *guarded* upsert writes an entity row: it replaces a row only if its own journal seq is newer. The guard makes a
+repeated statement harmless.
 
-On PostgreSQL all rows of one statement travel as one JSON document, which the server unfolds into the table's own
-row type, with the same casts and the same refusals as row by row: to bind a row costs more there than to write
-it. A number that is not finite, which strict decoding lets nobody send, becomes NULL there. (COPY would cost the
-server a third less for the journal. But it waits without any limit for the rest of a COPY whose client froze in the
-middle, and the journal's head would stay locked.) SQLite and MariaDB get ``executemany``: the one has no server to
-talk to, the other's driver makes one statement of it by itself.
+PostgreSQL gets all rows of a statement as one JSON document: binding a row there costs more than writing it. The
+server unfolds it with the usual casts. A number that is not finite becomes NULL. COPY would be a third cheaper for the
+journal, but it waits without limit for a frozen client while the head is locked.
+
+SQLite and MariaDB get ``executemany``: SQLite has no server, and MariaDB's driver makes one statement of it.
 """
 
 from __future__ import annotations
@@ -40,9 +38,9 @@ class Statement(msgspec.Struct, gc=False):
     sql: str
     parameters: Any
     rows: int = -1
-    """How many it must find, where something is to be done otherwise."""
+    """The number of rows that it must find, if ``otherwise`` is given."""
     otherwise: Callable[[], Sequence[Statement]] | None = None
-    """Makes what is run after it when it did not find them."""
+    """Makes the statements to run if it did not find them."""
 
     def run(self, connection: sa.Connection) -> int:
         """:returns: how many rows it found, as far as the driver tells; -1 where it does not."""
@@ -108,13 +106,13 @@ class RowWriter:
 
 
 class Statements:
-    """Writes the statements in the dialect of one engine."""
+    """Writes the statements in the dialect of one database."""
 
-    def __init__(self, engine: sa.Engine) -> None:
-        self.dialect = engine.dialect.name.replace("mariadb", "mysql")
-        self._mark = "?" if engine.dialect.paramstyle == "qmark" else "%s"
-        self._quote = engine.dialect.identifier_preparer.quote
-        self._parameter = _json_of_psycopg() if engine.dialect.driver == "psycopg" else bytes.decode
+    def __init__(self, database: sa.Engine) -> None:
+        self.dialect = database.dialect.name.replace("mariadb", "mysql")
+        self._mark = "?" if database.dialect.paramstyle == "qmark" else "%s"
+        self._quote = database.dialect.identifier_preparer.quote
+        self._parameter = _json_of_psycopg() if database.dialect.driver == "psycopg" else bytes.decode
 
     def insert(self, table: sa.Table, *, skip: Sequence[str] = ()) -> RowWriter:
         """A plain insert of all columns but the skipped."""
@@ -160,8 +158,8 @@ class Statements:
         sql = f"UPDATE {q(table.name)} SET {sets} WHERE {where}"
         return RowWriter(sql, [table.c[name] for name in names], self.dialect)
 
-    def keep_event(self, table: sa.Table) -> RowWriter:
-        """Insert a kept event; the same digest again only counts the delivery."""
+    def store_event(self, table: sa.Table) -> RowWriter:
+        """Insert an event; an event with a stored digest only counts the delivery."""
         columns = [c for c in table.columns if c.name != "id"]
         q = self._quote
         sql = self._insert(table, columns)
@@ -207,7 +205,7 @@ class Statements:
 
 
 def _json_of_psycopg() -> Callable[[bytes], Any]:
-    """A JSON text goes as it is, instead of as a str to be encoded again. Imported by who has a PostgreSQL alone."""
+    """A JSON text goes as it is, instead of as a str to be encoded again. Imported for PostgreSQL only."""
     from psycopg.types.json import Json
 
     return lambda document: Json(document, dumps=_as_it_is)

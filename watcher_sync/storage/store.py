@@ -1,24 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commit: what one batch changed, in one database transaction, all or nothing.
+"""Writes one commit in one database transaction, everything or nothing.
 
 The head of the journal is one row, and a commit begins with a compare-and-swap on it::
 
     UPDATE journal_head SET seq = seq + n WHERE seq = :generation
 
-If it matches, this writer's replica was at the head, seq order is commit order without a gap, and the
-row lock keeps every other writer out until the commit. If it does not, another writer was first: the
-caller reads its journal rows into the replica, dispatches the batch again on top, and comes back.
-An engine's commit also names its lease, so one that was deposed cannot write any more.
+If it matches, this writer's replica was at the head, and seq order is commit order without a gap. The row lock excludes
+every other writer until the commit. If it does not match, another writer was first. The caller reads its journal rows
+into the replica, dispatches the batch again and retries. An engine's commit also names its lease, so a deposed engine
+cannot write.
 
-One commit at a time is written, over one connection that is kept; reading opens its own. What the processor has to do
-for a commit can be done ahead, and the database be waited for aside: see :meth:`Store.begin`.
+One commit at a time is written, over one connection that stays open; reads open their own. :meth:`Store.begin` waits
+for the database in another thread.
 """
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 
 import sqlalchemy as sa
@@ -27,33 +28,37 @@ from watcher_sync.exceptions import DatabaseUnavailable, HeadMoved, LeaseLost, S
 from watcher_sync.model.kinds import Kinds
 from watcher_sync.model.model import Model, Written
 from watcher_sync.storage import journal
-from watcher_sync.storage.background import aside
+from watcher_sync.storage.background import run_in_background
 from watcher_sync.storage.commits import Commit, CommitWriter, Prepared
 from watcher_sync.storage.database import translated
+from watcher_sync.storage.last_seen import read_last_seen, write_last_seen
 from watcher_sync.storage.loading import load_rows
 from watcher_sync.storage.tables import Tables
 
-_FROZEN = 4
-"""Seconds between two statements of one commit after which its writer is taken for frozen. Commits compute
-nothing in between, and it is less than the usual lease time."""
+_IDLE_TRANSACTION_SECONDS = 4
+"""Idle time between two statements of one commit after which the server ends the transaction. Commits compute nothing
+in between, and the time is shorter than the usual lease time."""
 
 
 class Store:
-    """The database as the engine sees it."""
+    """The database of a process that writes commits.
+
+    It implements :class:`~watcher_sync.storage.commit_store.CommitStore`.
+    """
 
     def __init__(
         self,
-        engine: sa.Engine,
+        database: sa.Engine,
         kinds: Kinds,
         *,
         now: Callable[[], datetime.datetime] | None = None,
     ) -> None:
-        self.engine = engine
+        self.database = database
         self.kinds = kinds
         self.tables = Tables(kinds)
         self._now = now or (lambda: datetime.datetime.now(datetime.UTC))
         self._connection: sa.Connection | None = None
-        self._writer = CommitWriter(engine, self.tables, kinds)
+        self._writer = CommitWriter(database, self.tables, kinds)
 
     def load(self) -> Model:
         """The model as the tables have it, at one consistent seq.
@@ -71,7 +76,7 @@ class Store:
         :raises DatabaseUnavailable: when the database cannot be read.
         """
         changed: list[Written] = []
-        with translated(), self.engine.connect() as connection:
+        with translated(), self.database.connect() as connection:
             while rows := journal.read_since(connection, self.tables, model.generation, chunk):
                 changed += journal.follow(model, rows)
         return changed
@@ -79,16 +84,16 @@ class Store:
     def cursors(self) -> dict[str, str]:
         """source -> its last committed position."""
         table = self.tables.source_cursors
-        with translated(), self.engine.connect() as connection:
+        with translated(), self.database.connect() as connection:
             return {row.source: row.position for row in connection.execute(sa.select(table))}
 
     def commit(self, commit: Commit) -> None:
-        """Write it, all or nothing.
+        """Write everything or nothing.
 
         :raises HeadMoved: another writer committed first; nothing was written.
-        :raises LeaseLost: the fence does not hold any more; nothing was written.
+        :raises LeaseLost: the fence is no longer valid; nothing was written.
         :raises RowRefused: a value can never be written; nothing was.
-        :raises DatabaseUnavailable: the database is away. Whether the commit reached it is unknown; the
+        :raises DatabaseUnavailable: the database is unavailable. Whether it committed is unknown; the
             caller catches up before it tries again, so that it is seen if it did.
         """
         self._end(self._run(self.prepare(commit)))
@@ -102,7 +107,7 @@ class Store:
             return self._writer.prepare(commit, self._now())
 
     def begin(self, prepared: Prepared) -> Future[float]:
-        """Write it, all or nothing, while the caller goes on; nothing else may be committed meanwhile.
+        """Write everything or nothing while the caller continues; no other commit may begin meanwhile.
 
         :returns: the seconds that it took, when it is committed; fails as :meth:`commit` does.
         """
@@ -112,17 +117,26 @@ class Store:
             self._end(transaction)
             return time.monotonic() - began
 
-        if self.engine.dialect.name != "sqlite":
-            return aside(lambda: end(self._run(prepared)), "commit")
-        # SQLite works in this process, and its driver hands the interpreter over and back for every single row. So
-        # only the end of the transaction, where the disk is waited for, is worth another thread.
+        if self.database.dialect.name != "sqlite":
+            return run_in_background(lambda: end(self._run(prepared)), "commit")
+        # SQLite works in this process, and its driver releases and takes the interpreter lock for every row. Only the
+        # end of the transaction, which waits for the disk, is worth another thread.
         try:
             transaction = self._run(prepared)
         except StorageError as exc:
             failed: Future[float] = Future()
             failed.set_exception(exc)
             return failed
-        return aside(lambda: end(transaction), "commit")
+        return run_in_background(lambda: end(transaction), "commit")
+
+    @contextlib.contextmanager
+    def connect(self) -> Iterator[sa.Connection]:
+        """A connection of its own for reading, for the length of the block.
+
+        :raises DatabaseUnavailable: the database is unavailable, when connecting or in the block.
+        """
+        with translated(), self.database.connect() as connection:
+            yield connection
 
     def close(self) -> None:
         """Give the writer's connection back; the next commit opens another."""
@@ -131,57 +145,41 @@ class Store:
             try:
                 connection.invalidate()
                 connection.close()
-            except Exception:  # noqa: BLE001 - it is thrown away, in whatever state it is
+            except Exception:  # noqa: BLE001 - the connection is discarded in any state
                 return
 
     def ping(self) -> None:
         """:raises DatabaseUnavailable: when the database does not answer."""
-        with translated(), self.engine.connect() as connection:
+        with self.connect() as connection:
             journal.read_head(connection, self.tables)
 
-    def persist_last_seen(self, heard: Mapping[str, Mapping[str, datetime.datetime]]) -> None:
-        """Write signs of life; only newer ones replace what the row has. No journal, no seq.
+    def persist_last_seen(self, seen: Mapping[str, Mapping[str, datetime.datetime]]) -> None:
+        """Write times that are newer than those in the rows, in a transaction of its own. No journal, no seq.
 
-        :raises DatabaseUnavailable: when the database is away.
+        :param seen: kind -> id -> the time when the entity was last seen, aware UTC.
+        :raises DatabaseUnavailable: the database is unavailable.
         """
-        with translated(), self.engine.begin() as connection:
-            for kind, times in heard.items():
-                field = self.kinds[kind].last_seen_field
-                if field is None or not times:
-                    continue
-                table = self.tables.entities[kind]
-                column = table.c[field]
-                statement = (
-                    sa.update(table)
-                    .where(table.c.id == sa.bindparam("b_id"))
-                    .where(sa.or_(column.is_(None), column < sa.bindparam("b_time", type_=column.type)))
-                    .values({field: sa.bindparam("b_time", type_=column.type)})
-                )
-                connection.execute(statement, [{"b_id": i, "b_time": t} for i, t in sorted(times.items())])
+        with translated(), self.database.begin() as connection:
+            write_last_seen(connection, self.tables, self.kinds, seen)
 
     def read_last_seen(self) -> dict[str, dict[str, datetime.datetime]]:
-        """kind -> id -> when it was last heard, as persisted by any engine."""
-        heard: dict[str, dict[str, datetime.datetime]] = {}
-        with translated(), self.engine.connect() as connection:
-            for name, kind in self.kinds.items():
-                if kind.last_seen_field is None:
-                    continue
-                table = self.tables.entities[name]
-                column = table.c[kind.last_seen_field]
-                rows = connection.execute(sa.select(table.c.id, column).where(column.is_not(None)))
-                heard[name] = {row[0]: row[1] for row in rows}
-        return heard
+        """kind -> id -> when it was last seen, as persisted by any engine.
+
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        with self.connect() as connection:
+            return read_last_seen(connection, self.tables, self.kinds)
 
     # One transaction
 
     def _run(self, prepared: Prepared) -> sa.RootTransaction:
-        """Everything but the end of the transaction; undone if it fails."""
+        """Run everything but the end of the transaction; roll back if it fails."""
         try:
             with translated():
-                connection = self._kept_connection()
+                connection = self._writer_connection()
                 transaction = connection.begin()
                 try:
-                    self._write(connection, prepared)
+                    self.write(connection, prepared)
                 except BaseException:
                     transaction.rollback()
                     raise
@@ -200,40 +198,44 @@ class Store:
             self.close()
             raise
 
-    def _kept_connection(self) -> sa.Connection:
+    def _writer_connection(self) -> sa.Connection:
         if self._connection is None or self._connection.invalidated:
             self.close()
-            self._connection = self.engine.connect()
+            self._connection = self.database.connect()
             self.limit_idle_transactions(self._connection)
         return self._connection
 
     def limit_idle_transactions(self, connection: sa.Connection) -> None:
-        """Have the server end a transaction whose client froze in the middle of it.
+        """Make the server end a transaction whose client froze.
 
-        A commit holds the journal's head. A process that is stopped there, or whose machine lost power, would
-        keep every other writer waiting, the standby that takes over from it too.
+        A commit locks the journal's head. A process that is stopped there, or whose machine lost power, would
+        block every other writer, including the standby that takes over.
         """
         dialect = connection.dialect
         if dialect.name == "postgresql":
-            connection.exec_driver_sql(f"SET idle_in_transaction_session_timeout = {_FROZEN * 1000}")
+            connection.exec_driver_sql(f"SET idle_in_transaction_session_timeout = {_IDLE_TRANSACTION_SECONDS * 1000}")
         elif getattr(dialect, "is_mariadb", False):
-            connection.exec_driver_sql(f"SET SESSION idle_write_transaction_timeout = {_FROZEN}")
+            connection.exec_driver_sql(f"SET SESSION idle_write_transaction_timeout = {_IDLE_TRANSACTION_SECONDS}")
         connection.commit()
 
     def _snapshot(self) -> sa.Connection:
-        connection = self.engine.connect()
-        if self.engine.dialect.name == "postgresql":
+        connection = self.database.connect()
+        if self.database.dialect.name == "postgresql":
             connection = connection.execution_options(isolation_level="REPEATABLE READ")
         return connection
 
-    def _write(self, connection: sa.Connection, prepared: Prepared) -> None:
+    def write(self, connection: sa.Connection, prepared: Prepared) -> None:
+        """Write a commit into a transaction of the caller.
+
+        :raises LeaseLost, HeadMoved, DatabaseUnavailable: as :meth:`commit`.
+        """
         if prepared.swap is not None and prepared.swap.run(connection) != 1:
             self._explain(connection, prepared.commit)
         for statement in prepared.statements:
             statement.run(connection)
 
     def _explain(self, connection: sa.Connection, commit: Commit) -> None:
-        """Why the head did not move.
+        """Raise the reason why the head did not move.
 
         :raises LeaseLost, HeadMoved, DatabaseUnavailable: as :meth:`commit`.
         """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events that are kept in the database for later: in quarantine, or parked.
+"""Converts events to and from rows of quarantined and parked events.
 
-The same event delivered again is kept once: its digest (source, id, body) is unique, and a second
-delivery only counts up.
+An event that is delivered again is stored once: its digest (source, id, body) is unique, and a second delivery only
+increments a count.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 
 from watcher_sync.events import Event, PartialPayload
 
-_MOST_BYTES = 16_000_000
+_MAX_BODY_BYTES = 16_000_000
 
 
 class Quarantined(msgspec.Struct, frozen=True):
@@ -50,7 +50,7 @@ def columns_of(event: Event) -> dict[str, Any]:
         "subject": _short(event.subject),
         "time": event.time,
         "decoded": decoded,
-        "body": body[:_MOST_BYTES],
+        "body": body[:_MAX_BODY_BYTES],
         "deliveries": event.deliveries,
         "channel": _short(event.channel),
         "stream_epoch": epoch,
@@ -59,7 +59,7 @@ def columns_of(event: Event) -> dict[str, Any]:
 
 
 def event_of(row: Any) -> Event:
-    """The event that was kept: its data as JSON text, or its undecodable body with ``undecodable`` set."""
+    """The stored event: its data as JSON text, or its undecodable body with ``undecodable`` set."""
     return Event(
         id=row.event_id,
         type=row.event_type,
@@ -76,15 +76,15 @@ def event_of(row: Any) -> Event:
 
 
 def _body_of(event: Event) -> tuple[bytes, bool]:
-    """The data as bytes, and whether they are JSON; what JSON cannot say is kept as Python shows it."""
+    """The data as bytes, and whether they are JSON; what JSON cannot express is stored as its repr."""
     data = event.data.text if isinstance(event.data, PartialPayload) else event.data
     if isinstance(data, (bytes, bytearray, memoryview)):
-        return bytes(data), event.undecodable is None and len(data) <= _MOST_BYTES
+        return bytes(data), event.undecodable is None and len(data) <= _MAX_BODY_BYTES
     try:
         body = msgspec.json.encode(data)
     except (TypeError, ValueError, RecursionError):
         return repr(data).encode("utf-8", "backslashreplace"), False
-    return body, len(body) <= _MOST_BYTES
+    return body, len(body) <= _MAX_BODY_BYTES
 
 
 def _short(text: str) -> str:

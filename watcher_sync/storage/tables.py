@@ -19,7 +19,7 @@ _AUTO = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 
 def _event_columns() -> list[Any]:
-    """An event as it is kept for later: quarantined or parked."""
+    """The columns of a quarantined or parked event."""
     return [
         sa.Column("id", _AUTO, primary_key=True, autoincrement=True),
         sa.Column("digest", sa.String(64), nullable=False, unique=True),

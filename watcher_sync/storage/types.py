@@ -19,7 +19,7 @@ from sqlalchemy.dialects import mysql
 
 from watcher_sync.model.kinds import Field
 
-_LONG = 1000
+_MAX_VARCHAR_LENGTH = 1000
 """Texts that may be longer than this are TEXT, not VARCHAR."""
 
 
@@ -54,7 +54,7 @@ class UtcDateTime(sa.types.TypeDecorator[datetime.datetime]):
 
 
 class Document(sa.types.TypeDecorator[Any]):
-    """A JSON document, kept as text on every database."""
+    """A JSON document, stored as text on every database."""
 
     impl = sa.Text
     cache_ok = True
@@ -74,7 +74,7 @@ class Document(sa.types.TypeDecorator[Any]):
 
 def text_type(max_length: int | None = 255) -> sa.types.TypeEngine[Any]:
     """VARCHAR for names, TEXT for what may be long."""
-    if max_length is not None and max_length <= _LONG:
+    if max_length is not None and max_length <= _MAX_VARCHAR_LENGTH:
         return sa.String(max_length)
     return sa.Text().with_variant(mysql.MEDIUMTEXT(), "mysql")
 
@@ -113,8 +113,8 @@ def json_text(value: Any) -> str:
 def sqlite_time(value: datetime.datetime) -> str:
     """``YYYY-mm-dd HH:MM:SS.ffffff``, UTC.
 
-    The answers are remembered: one commit has the same time in all its journal rows, and a row that is written
-    again brings most of its times unchanged. To write a time anew costs ten times as much.
+    Results are cached: one commit has the same time in all its journal rows, and most times of a row do not change.
+    Formatting a time costs ten times as much as a cached result.
     """
     return value.isoformat(" ", "microseconds")[:26]
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The model against the truth: the same kinds, the same ids, the same values in every field.
+"""Compares the model with the truth: kinds, ids and the values of all fields.
 
-Both directions count: what the model lacks, and what it holds that was never there. Kinds of which the
-truth does not speak have to be empty. Pure functions, for any thread.
+The comparison finds what the model lacks, and what it contains without reason. A kind that the truth does not contain
+must be empty. Pure functions; any thread.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What transports do to a history: deliver it in another order, twice, or not at all.
+"""Reorders, duplicates and drops the events of a history, as transports do.
 
-Each function returns a new list and leaves the given one alone; the elements are shared, not copied.
-The generator is passed in, so a failure is repeated by its seed.
+Each function returns a new list with the same elements and does not change the given one. The caller passes the
+random generator, so a seed repeats a failure.
 """
 
 from __future__ import annotations

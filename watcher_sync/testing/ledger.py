@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulated cloud's own account of what the model has to hold after the events that it published.
+"""The simulated cloud's own record of what the model must contain after the published events.
 
-A test that compares the model with itself proves nothing, so this is a second, independent reckoning:
-it never sees a notification. The simulator tells it, at each publication, what the event is about in
-the simulator's own terms, and the ledger keeps per group of fields only the newest word.
+A test that compares the model with itself proves nothing, so the ledger is a second, independent computation. It
+never reads a notification. At each publication the simulator records what the event is about, in its own terms. The
+ledger stores the newest value for each group of fields.
 
-The rules are the model's definition (:mod:`watcher_sync.model.entities`): which event writes state,
-placement, lock and fault; what a deletion leaves; when a host that nobody registered exists.
+The rules are those of :mod:`watcher_sync.model.entities`: which event writes state, placement, lock and fault, what
+a deletion leaves, and when an unregistered host exists.
 
-Dates leave the ledger as aware UTC datetimes. One ledger belongs to one simulator and its thread.
+Dates are aware UTC datetimes. One ledger belongs to one simulator and its thread.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _UNKNOWN = (
 
 
 class Account:
-    """What was told of one instance: per facet the newest version and the instance as it was then."""
+    """The events of one instance: per facet the newest version and the instance as it was then."""
 
     __slots__ = ("fault", "lock", "placement", "state")
 
@@ -68,7 +68,7 @@ class Ledger:
     ) -> None:
         """An event that upserts an instance.
 
-        :param seen: the instance as the event shows it; kept, so it must not change any more.
+        :param seen: the instance as the event shows it; stored, so it must not change any more.
         :param fault: exception class and message of an error event.
         :param with_lock: whether the event's payload has the field ``locked``.
         """
@@ -92,7 +92,7 @@ class Ledger:
             account.fault = (version, fault)
 
     def delete(self, uuid: str) -> None:
-        """The instance is gone for good, whatever is told of it later."""
+        """The instance is deleted; later events about it are ignored."""
         self._deleted.add(uuid)
         self._instances.pop(uuid, None)
 

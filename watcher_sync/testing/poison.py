@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bad input: everything that a bus may bring and that must not stop, blind or mislead the engine.
+"""Bad input: everything that a bus may deliver and that must not stop or mislead the engine.
 
-Each item says whether it belongs into quarantine and which word the reason has to contain, so that an
-operator finds the culprit by reading one line. Among them is input that only looks bad: nulls that Nova
-allows, fields that it does not have yet, text of every alphabet. It is to be applied, and a test that
-quarantines everything fails. A key that is there twice and a body of a mebibyte are refused, because
-nobody can tell what the first means and Nova sends nothing of the second's size.
+Each item says whether it belongs into quarantine, and which word the reason must contain. Some items only seem bad:
+nulls that Nova allows, unknown fields, text in any alphabet. The engine must apply them, so a test fails if it
+quarantines everything. A duplicate key and a body of one mebibyte are refused: the first is ambiguous, and Nova
+sends nothing of that size.
 
-The ids are fresh in every run of the generator, so a good item is always applied, never a duplicate.
+Each run of the generator has new ids, so a good item is always applied and never a duplicate.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple
 
 from watcher_sync.testing.nova import notifications
-from watcher_sync.testing.nova.registry import AGGREGATE, INSTANCE
+from watcher_sync.testing.nova.notification_types import AGGREGATE, INSTANCE
 
 MEBIBYTE = 1 << 20
 

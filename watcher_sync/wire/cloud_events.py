@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """CloudEvents 1.0, in structured and in binary mode.
 
-Strict about the four attributes that the specification demands, and lenient about what real publishers get
-wrong without leaving a doubt: names of attributes and headers are taken in any case, ``time`` and ``subject`` may
-be missing or null. Two attributes whose names differ by case only do leave a doubt.
+The module is strict about the four attributes that the specification requires. Names of attributes and headers may
+have any case, and ``time`` and ``subject`` may be missing or null. Two names that differ by case only are refused.
 
-Guaranteed: the data is the piece of JSON text as it stands in the message. Pure functions: any thread.
+Guaranteed: the data is the JSON text of the message, unchanged. Pure functions, for any thread.
 
 Source: CloudEvents 1.0.2 with its JSON format and its NATS protocol binding.
 """
@@ -26,7 +25,7 @@ from watcher_sync.wire import json as wire_json
 from watcher_sync.wire.fields import BadEnvelope, Delivery, name_of, parse_time, show, text_of_member
 from watcher_sync.wire.json import BadJson
 
-_USUAL: Final = frozenset(
+_LOWER_CASE_NAMES: Final = frozenset(
     ["specversion", "id", "source", "type", "subject", "time", "datacontenttype", "dataschema", "data"]
 )
 """Names that need not be taken in lower case."""
@@ -34,22 +33,22 @@ _USUAL: Final = frozenset(
 _JSON_TYPE: Final = re.compile(r"\s*(application|text)/([\w.+-]+\+)?json\s*(;.*)?", re.IGNORECASE)
 
 
-def read_structured(document: dict[str, Any], brought: Delivery, body: bytes | None) -> Event:
-    """The event that a decoded document stands for.
+def read_structured(document: dict[str, Any], delivery: Delivery, body: bytes | None) -> Event:
+    """The event of a decoded document.
 
     :param body: its text; None where the transport had decoded it already.
     :raises BadEnvelope: naming the attribute that is wrong.
     """
     attributes = document
-    if not _USUAL.issuperset(document):
+    if not _LOWER_CASE_NAMES.issuperset(document):
         attributes = {name.lower(): value for name, value in document.items()}
         if len(attributes) != len(document):
             raise BadEnvelope("two attributes have names that differ by case only")
-    return _cloud_event_of(attributes, _cloud_event_data(attributes, body), brought)
+    return _cloud_event_of(attributes, _cloud_event_data(attributes, body), delivery)
 
 
-def read_binary(attributes: Mapping[str, str], body: bytes, brought: Delivery, *, max_size: int) -> Event:
-    """The event that a message with attributes in its headers stands for.
+def read_binary(attributes: Mapping[str, str], body: bytes, delivery: Delivery, *, max_size: int) -> Event:
+    """The event of a message with attributes in its headers.
 
     :param attributes: as :func:`binary_attributes` gives them.
     :raises BadEnvelope: naming the attribute that is wrong.
@@ -59,7 +58,7 @@ def read_binary(attributes: Mapping[str, str], body: bytes, brought: Delivery, *
         if not _JSON_TYPE.fullmatch(attributes.get("datacontenttype", "application/json")):
             raise BadEnvelope(f"content-type is {show(attributes['datacontenttype'])}, not JSON")
         wire_json.decode(body, max_size=max_size)
-    return _cloud_event_of(attributes, body or None, brought)
+    return _cloud_event_of(attributes, body or None, delivery)
 
 
 def binary_attributes(headers: Mapping[str, str]) -> dict[str, str] | None:
@@ -95,7 +94,7 @@ def structured(attributes: Mapping[str, str], body: bytes) -> bytes:
     return msgspec.json.encode(document)
 
 
-def _cloud_event_of(attributes: Mapping[str, Any], data: Any, brought: Delivery) -> Event:
+def _cloud_event_of(attributes: Mapping[str, Any], data: Any, delivery: Delivery) -> Event:
     """The event of these attributes, their names in lower case."""
     if attributes["specversion"] != "1.0":
         raise BadEnvelope(f"specversion is {show(attributes['specversion'])}, not 1.0")
@@ -107,15 +106,15 @@ def _cloud_event_of(attributes: Mapping[str, Any], data: Any, brought: Delivery)
     return Event(
         id=event_id,
         type=event_type,
-        source=brought.source,
+        source=delivery.source,
         origin=origin,
         subject=subject or "",
         time=None if time is None else parse_time(time, "time"),
         data=data,
-        channel=brought.channel,
-        sequence=brought.sequence,
-        position=brought.position,
-        deliveries=brought.deliveries,
+        channel=delivery.channel,
+        sequence=delivery.sequence,
+        position=delivery.position,
+        deliveries=delivery.deliveries,
     )
 
 

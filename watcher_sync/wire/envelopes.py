@@ -1,26 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One document, as a wire or a recording carries it, made into one event.
+"""One document of a transport or a recording becomes one event.
 
-Four envelopes are known, told apart by the fields that only they have:
+Each envelope has fields of its own:
 
-* oslo: ``{event_type, publisher_id, payload, message_id?, timestamp?}``, bare or wrapped in messagingv2's
-  ``{"oslo.version": "2.0", "oslo.message": "<text>"}``; the data is the payload;
-* CloudEvents 1.0 in structured JSON: ``{specversion, id, source, type, subject?, time?, data}``, its
-  attribute names in any case; the data is ``data``. In binary mode, where the transport's headers carry the
-  attributes (``ce-id`` and so on), the body is the data;
-* a Kubernetes watch event: ``{type: ADDED|MODIFIED|DELETED|..., object: {kind, metadata, ...}}``; the type
-  is ``kubernetes.<kind>.<what happened>``, the origin is the source's name, the data is the object; nothing but
-  its place orders it, so where the caller counts, the sequence is (0, number).
+* oslo: ``{event_type, publisher_id, payload, message_id?, timestamp?}``, bare or in messagingv2's
+  ``{"oslo.version": "2.0", "oslo.message": "<text>"}``;
+* CloudEvents 1.0: ``{specversion, id, source, type, subject?, time?, data}``, or the same as ``ce-*`` headers;
+* a Kubernetes watch event: ``{type: ADDED|..., object: {kind, metadata}}``. Its type is
+  ``kubernetes.<kind>.<what happened>``.
 
-Guaranteed: every document becomes exactly one event, and nothing raises. What is no such envelope becomes
-an event whose ``undecodable`` names the field that is wrong and whose ``data`` is the raw text. An envelope
-without an id is numbered by the caller, or, where the caller cannot count (a broker redelivers), gets a
-digest of its text, so that the same message has the same id every time.
+Guaranteed: every document becomes exactly one event, and no function raises. An unknown envelope becomes an event
+whose ``undecodable`` names the wrong field. An envelope without an id gets the caller's number, or a digest.
 
-Not promised: that the data means anything; what it says is the handler's concern. Of a text it is the piece
-of JSON text as it stands there, known to be good JSON: the handler decodes the few fields that it needs, and
-nobody carries a tree of Python objects around. Of a decoded document it is the decoded tree as it stands
-there. Pure functions: any thread.
+The data of a text is JSON text: the handler decodes what it needs. The data of a decoded document is a tree. Pure
+functions, for any thread.
 """
 
 from __future__ import annotations
@@ -48,7 +41,7 @@ from watcher_sync.wire.fields import (
 from watcher_sync.wire.json import BadJson
 
 UNDECODABLE_TYPE: Final = "undecodable"
-"""The type of an event whose envelope does not even tell its type."""
+"""The type of an event whose envelope has no readable type."""
 
 _WATCH_TYPES: Final = {"ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"}
 
@@ -64,12 +57,12 @@ def read_body(
     sequence: tuple[int, int] | None = None,
     max_size: int = wire_json.MAX_SIZE,
 ) -> Event:
-    """The event that a text stands for.
+    """The event of a text.
 
     :param body: one JSON document.
-    :param source: name of the source that brought it.
-    :param number: what an envelope without an id is numbered by, a text being the id as it stands; None
-        takes a digest of the text.
+    :param source: name of the source that received it.
+    :param number: the id of an envelope that has none: a number, or the whole id as text. None: a digest of the
+        text. A recorded watch event has the sequence (0, number).
     :param position: see :class:`~watcher_sync.events.Event`.
     :param deliveries: see :class:`~watcher_sync.events.Event`.
     :param channel: see :class:`~watcher_sync.events.Event`.
@@ -79,16 +72,16 @@ def read_body(
     return _read_body(body, Delivery(source, number, position, deliveries, channel, sequence), max_size)
 
 
-def _read_body(body: bytes, brought: Delivery, max_size: int) -> Event:
+def _read_body(body: bytes, delivery: Delivery, max_size: int) -> Event:
     document: Any = None
     try:
         text = body
         document = wire_json.decode(text, max_size=max_size)
         if type(document) is dict and "oslo.message" in document:
             document, text = _unwrap(document, max_size)
-        return _build(document, brought, text)
+        return _build(document, delivery, text)
     except (BadJson, BadEnvelope) as exc:
-        return _undecodable(body, str(exc), brought, document)
+        return _undecodable(body, str(exc), delivery, document)
 
 
 def read_message(
@@ -103,28 +96,28 @@ def read_message(
     sequence: tuple[int, int] | None = None,
     max_size: int = wire_json.MAX_SIZE,
 ) -> Event:
-    """The event that a message with headers stands for: a CloudEvent in binary mode, or what its body is.
+    """The event of a message with headers: of a CloudEvent in binary mode, or of its body.
 
-    A CloudEvent in binary mode that cannot be decoded is kept in structured mode, so that :func:`read_body`
-    makes the same of it later.
+    A CloudEvent in binary mode that cannot be decoded is converted to structured mode, so that :func:`read_body`
+    can read it later.
 
     :param headers: of the message; None where it has none. For the rest see :func:`read_body`.
     """
     attributes = cloud_events.binary_attributes(headers) if headers else None
-    brought = Delivery(source, number, position, deliveries, channel, sequence)
+    delivery = Delivery(source, number, position, deliveries, channel, sequence)
     if attributes is None:
-        return _read_body(body, brought, max_size)
+        return _read_body(body, delivery, max_size)
     try:
-        return cloud_events.read_binary(attributes, body, brought, max_size=max_size)
+        return cloud_events.read_binary(attributes, body, delivery, max_size=max_size)
     except (BadJson, BadEnvelope) as exc:
-        return _undecodable(cloud_events.structured(attributes, body), str(exc), brought, attributes)
+        return _undecodable(cloud_events.structured(attributes, body), str(exc), delivery, attributes)
 
 
 def unread(body: bytes, headers: Mapping[str, str] | None, event: Event, reason: str) -> Event:
-    """An event that could be decoded, as one that could not; to be kept for a later attempt.
+    """A decoded event as an undecodable one, so that it goes to quarantine with its raw text.
 
     :param body: the message that it was read from.
-    :param reason: why it is not to be tried now.
+    :param reason: why it shall not be applied now.
     """
     attributes = cloud_events.binary_attributes(headers) if headers else None
     raw = body if attributes is None else cloud_events.structured(attributes, body)
@@ -143,15 +136,15 @@ def read_document(
 
     What the decoding has lost, a duplicate key above all, cannot be seen any more.
     """
-    brought = Delivery(source, number, position, deliveries)
+    delivery = Delivery(source, number, position, deliveries)
     try:
         wire_json.check_tree(document)
         if type(document) is dict and "oslo.message" in document:
             document, text = _unwrap(document, wire_json.MAX_SIZE)
-            return _build(document, brought, text)
-        return _build(document, brought, None)
+            return _build(document, delivery, text)
+        return _build(document, delivery, None)
     except (BadJson, BadEnvelope) as exc:
-        return _undecodable(_text_of(document), str(exc), brought, document)
+        return _undecodable(_text_of(document), str(exc), delivery, document)
 
 
 def undecodable(
@@ -164,16 +157,16 @@ def undecodable(
     deliveries: int = 1,
     document: Any = None,
 ) -> Event:
-    """The event that stands for what could not be decoded, with whatever its envelope still tells.
+    """The event of an undecodable document, with every field that its envelope still has.
 
-    :param body: the raw text, kept whole.
+    :param body: the raw text, whole.
     :param reason: what is wrong, naming the field.
     :param document: the envelope as far as it could be decoded, or None.
     """
     return _undecodable(body, reason, Delivery(source, number, position, deliveries), document)
 
 
-def _undecodable(body: bytes, reason: str, brought: Delivery, document: Any) -> Event:
+def _undecodable(body: bytes, reason: str, delivery: Delivery, document: Any) -> Event:
     fields = document if type(document) is dict else {}
     message_id = fields.get("message_id")
     if not is_name(message_id):
@@ -183,15 +176,15 @@ def _undecodable(body: bytes, reason: str, brought: Delivery, document: Any) -> 
         event_type = fields.get("type") if "specversion" in fields else None
     origin = fields.get("source" if "specversion" in fields else "publisher_id")
     return Event(
-        id=message_id if is_name(message_id) else _number(brought.number, body),
+        id=message_id if is_name(message_id) else _generated_id(delivery.number, body),
         type=event_type if is_name(event_type) else UNDECODABLE_TYPE,
-        source=brought.source,
+        source=delivery.source,
         origin=origin if is_name(origin) else "",
         data=body,
-        channel=brought.channel,
-        sequence=brought.sequence,
-        position=brought.position,
-        deliveries=brought.deliveries,
+        channel=delivery.channel,
+        sequence=delivery.sequence,
+        position=delivery.position,
+        deliveries=delivery.deliveries,
         undecodable=reason,
     )
 
@@ -211,14 +204,14 @@ def _unwrap(document: dict[str, Any], max_size: int) -> tuple[Any, bytes]:
         raise BadEnvelope(f"oslo.message: {exc}") from None
 
 
-def _build(document: Any, brought: Delivery, body: bytes | None) -> Event:
+def _build(document: Any, delivery: Delivery, body: bytes | None) -> Event:
     if type(document) is not dict:
         raise BadEnvelope(f"the document is {show(document)}, not an envelope")
     if "event_type" not in document:
         if "specversion" in document or any(name.lower() == "specversion" for name in document):
-            return cloud_events.read_structured(document, brought, body)
+            return cloud_events.read_structured(document, delivery, body)
         if "object" in document and "type" in document:
-            return _watch_event(document, brought, body)
+            return _watch_event(document, delivery, body)
         raise BadEnvelope("event_type is missing")
 
     event_type = document["event_type"]
@@ -232,22 +225,22 @@ def _build(document: Any, brought: Delivery, body: bytes | None) -> Event:
     if not is_name(message_id):
         if "message_id" in document:
             raise BadEnvelope(f"message_id is {show(message_id)}, not a name")
-        message_id = _number(brought.number, body if body is not None else _text_of(document))
+        message_id = _generated_id(delivery.number, body if body is not None else _text_of(document))
     return Event(
         id=message_id,
         type=event_type,
-        source=brought.source,
+        source=delivery.source,
         origin=publisher_id,
         time=parse_time(document["timestamp"], "timestamp") if "timestamp" in document else None,
         data=payload if body is None else text_of_member(body, "payload", payload),
-        channel=brought.channel,
-        sequence=brought.sequence,
-        position=brought.position,
-        deliveries=brought.deliveries,
+        channel=delivery.channel,
+        sequence=delivery.sequence,
+        position=delivery.position,
+        deliveries=delivery.deliveries,
     )
 
 
-def _watch_event(document: dict[str, Any], brought: Delivery, body: bytes | None) -> Event:
+def _watch_event(document: dict[str, Any], delivery: Delivery, body: bytes | None) -> Event:
     what = document["type"]
     if type(what) is not str or what not in _WATCH_TYPES:
         raise BadEnvelope(f"type is {show(what)}, not one of {', '.join(sorted(_WATCH_TYPES))}")
@@ -265,23 +258,23 @@ def _watch_event(document: dict[str, Any], brought: Delivery, body: bytes | None
     return Event(
         id=f"{uid or ''}/{version or ''}",
         type=f"kubernetes.{kind.lower()}.{what.lower()}",
-        source=brought.source,
-        origin=brought.source,
+        source=delivery.source,
+        origin=delivery.source,
         subject=name if type(name) is str else "",
         data=item if body is None else text_of_member(body, "object", item),
-        channel=brought.channel,
-        sequence=brought.sequence or _place(brought.number),
-        position=brought.position,
-        deliveries=brought.deliveries,
+        channel=delivery.channel,
+        sequence=delivery.sequence or _recorded_sequence(delivery.number),
+        position=delivery.position,
+        deliveries=delivery.deliveries,
     )
 
 
-def _place(number: int | str | None) -> tuple[int, int] | None:
-    """Where a watch event stands that was recorded: before all live ones, in the order of the recording."""
+def _recorded_sequence(number: int | str | None) -> tuple[int, int] | None:
+    """The sequence of a recorded watch event: before all live ones, in the order of the recording."""
     return (0, number) if isinstance(number, int) else None
 
 
-def _number(number: int | str | None, body: bytes) -> str:
+def _generated_id(number: int | str | None, body: bytes) -> str:
     """The id of an envelope that has none."""
     if isinstance(number, str):
         return number

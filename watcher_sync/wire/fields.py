@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fields of envelopes: what a name and a time are, and what is said of a field that is neither.
+"""Names, times and data in the fields of envelopes, for all dialects.
 
-What the envelopes have in common, whatever their dialect. A reason names the field and shows scalars short and
-the rest by its form only, so that no payload gets into a log. Pure functions: any thread.
+A reason names the field. It shows a short scalar, and of other values only the type, so that no payload gets into a
+log. Pure functions, for any thread.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any, Final, TypeGuard
 import msgspec
 from msgspec import UNSET, UnsetType
 
-_MAX_NAME: Final = 255
-_DATE: Final = len("2026-01-02T03:04:05")
+_MAX_NAME_LENGTH: Final = 255
+_MIN_TIME_LENGTH: Final = len("2026-01-02T03:04:05")
 
 
 class BadEnvelope(Exception):
@@ -24,7 +24,7 @@ class BadEnvelope(Exception):
 
 
 class Delivery(msgspec.Struct, gc=False):
-    """What the transport says of a document: the fields of an event that no envelope tells."""
+    """The metadata that the transport gives to a document: fields of an event that no envelope has."""
 
     source: str
     number: int | str | None = None
@@ -39,7 +39,7 @@ def parse_time(text: Any, field: str) -> datetime.datetime:
 
     :raises BadEnvelope: naming the field.
     """
-    if type(text) is str and len(text) >= _DATE and text[4] == "-" and text[10] in "T ":
+    if type(text) is str and len(text) >= _MIN_TIME_LENGTH and text[4] == "-" and text[10] in "T ":
         try:
             if text[-1] == "Z" or text[-1] == "z":
                 return datetime.datetime.fromisoformat(text[:-1] + "+00:00")
@@ -65,7 +65,7 @@ def name_of(fields: Mapping[str, Any], name: str, path: str = "") -> str:
 
 def is_name(value: Any) -> TypeGuard[str]:
     """Whether it is a text that is neither empty nor too long for a column."""
-    return type(value) is str and 0 < len(value) <= _MAX_NAME
+    return type(value) is str and 0 < len(value) <= _MAX_NAME_LENGTH
 
 
 def absent_or(fields: Mapping[str, Any], name: str, expected: str = "a name") -> str:
@@ -74,20 +74,20 @@ def absent_or(fields: Mapping[str, Any], name: str, expected: str = "a name") ->
 
 
 def show(value: Any) -> str:
-    """A value in a reason: scalars short, the rest by its form only, so that no payload gets into a log."""
+    """A value in a reason: a short scalar, or only the type, so that no payload gets into a log."""
     if type(value) is dict:
         return "an object"
     if type(value) is list or type(value) is tuple:
         return "a list"
     if type(value) is str:
-        if len(value) > _MAX_NAME:
+        if len(value) > _MAX_NAME_LENGTH:
             return f"a string of {len(value)} characters"
         return json.dumps(value if len(value) <= 64 else value[:61] + "...")
     return "null" if value is None else json.dumps(value, default=lambda _: type(value).__name__)
 
 
 class _Members(msgspec.Struct, gc=False):
-    """The members of the envelopes that become an event's data, as the text that they are."""
+    """The members of envelopes that become an event's data, undecoded."""
 
     payload: msgspec.Raw | UnsetType = UNSET
     data: msgspec.Raw | UnsetType = UNSET

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The objects of Kubernetes, as far as they are used here.
+"""Partial structs of Kubernetes objects.
 
-The structs are partial: what nobody needs is skipped by the decoder and never becomes a Python object. What an API
-server leaves out of a status because it is zero is zero here; without a status, as in an object of which only the
-metadata was asked for, it is not known. A source may decode to them, and a handler reads them: neither knows the other.
+The decoder skips every field that no handler uses. A number that an API server omits from a status is zero. Without a
+status it is unknown, as in an object of a metadata-only request. A source may decode to these structs, and a handler
+reads them: neither imports the other.
 
 Source: the Kubernetes API reference, core/v1 and apps/v1.
 """
@@ -51,7 +51,7 @@ class Metadata(msgspec.Struct, gc=False, rename="camel"):
 
 
 class Object(msgspec.Struct, gc=False):
-    """Any object, of which nothing but the metadata is looked at."""
+    """Any object; only its metadata is decoded."""
 
     metadata: Metadata
 

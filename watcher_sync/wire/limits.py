@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long and how large is what the model keeps; said once, for those who decode it and those who store it."""
+"""Limits of lengths and numbers in the model, for decoders and for tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Text = Annotated[str, msgspec.Meta(max_length=255)]
 """A short text: a name, a state, an id of something else."""
 
 LongText = Annotated[str, msgspec.Meta(max_length=65_535)]
-"""A message for people."""
+"""A message for an operator."""
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 """A number of things, or an amount in the unit that the field's name ends with."""

@@ -1,2 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entry points for WSGI servers."""
+"""The applications for WSGI servers.
+
+``api``  ``watcher_sync.wsgi.api:application``: the REST API
+"""

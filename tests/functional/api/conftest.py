@@ -41,12 +41,12 @@ def _store(url: str) -> Iterator[Store]:
     migrate(store)
     yield store
     store.close()
-    store.engine.dispose()
+    store.database.dispose()
 
 
 def config_on(store: Store, folder: Path, **options: object) -> Path:
     """A configuration file for a process on the same database, without authentication."""
-    url = store.engine.url.render_as_string(hide_password=False)
+    url = store.database.url.render_as_string(hide_password=False)
     lines = ["[database]", f"connection = {url}", "[api]", "auth_strategy = noauth"]
     file = folder / "watcher-sync.conf"
     file.write_text("\n".join([*lines, *(f"{name} = {value}" for name, value in options.items())]) + "\n")

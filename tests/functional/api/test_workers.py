@@ -178,7 +178,7 @@ def test_writers_in_several_workers_and_an_engine_leave_a_journal_without_a_gap(
     mine, theirs = cycle.model.snapshot(), tables.snapshot()
     for kind in store.kinds:
         assert list(mine.dump(kind)) == list(theirs.dump(kind))
-    with store.engine.connect() as connection:
+    with store.database.connect() as connection:
         seqs = list(connection.execute(store.tables.journal.select().order_by("seq")).scalars())
     assert seqs == list(range(1, tables.generation + 1))
 

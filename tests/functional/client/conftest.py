@@ -93,7 +93,7 @@ def site(sqlite_url: str, tmp_path: Path) -> Iterator[Site]:
     now = datetime.datetime.now(datetime.UTC)
     known = {"engine_group": "g", "host": "h", "pid": 1, "updated_at": now}
     write_sources(
-        store.engine,
+        store.database,
         [
             SourceRow(source="nova", state="connected", since=now, lag=0, **known),
             SourceRow(source="edge", state="disconnected", detail="no route", since=now - DAY, **known),
@@ -102,14 +102,14 @@ def site(sqlite_url: str, tmp_path: Path) -> Iterator[Site]:
     difference = Difference(
         kind="instance", entity_id="i", field="host", model_value="a", live_value="b", policy="heal"
     )
-    replace_drifts(store.engine, [difference], source="nova", kinds=["instance"], now=now)
+    replace_drifts(store.database, [difference], source="nova", kinds=["instance"], now=now)
     try:
         site.start()
         yield site
     finally:
         site.stop()
         store.close()
-        store.engine.dispose()
+        store.database.dispose()
 
 
 DAY = datetime.timedelta(days=1)

@@ -49,7 +49,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     finally:
         site.stop()
         store.close()
-        store.engine.dispose()
+        store.database.dispose()
 
 
 @pytest.fixture(scope="module")

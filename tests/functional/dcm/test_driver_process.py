@@ -36,7 +36,7 @@ def test_a_driver_that_is_killed_is_made_anew_and_nothing_is_lost(sqlite_url: st
                 process.kill()
     worked_off(dcm, len(flow.messages))
     assert engine.log.count("its process died, exit status -9") >= 1
-    assert engine.log.count("The source dcm runs again") >= 1
+    assert engine.log.count("source dcm: recovered") >= 1
     assert len(drivers_of(engine)) == 1
     assert engine.terminate()[0] == 0, engine.log[-4000:]
     flow.check(made)
@@ -46,7 +46,7 @@ def test_the_driver_ends_with_its_engine(sqlite_url: str, site: Site, dcm: Dcm) 
     made = site(sqlite_url)
     for end in (EngineProcess.terminate, EngineProcess.kill):
         engine = made.engine(made.config())
-        engine.wait_for_log("source dcm: listening")
+        engine.wait_for_log("source dcm: connected")
         (driver,) = drivers_of(engine)
         end(engine)
         wait_until(lambda driver=driver: not driver.is_running(), 3, "the end of the driver")
@@ -54,10 +54,10 @@ def test_the_driver_ends_with_its_engine(sqlite_url: str, site: Site, dcm: Dcm) 
 
 def test_a_driver_may_live_in_the_engine(sqlite_url: str, site: Site, dcm: Dcm) -> None:
     flow = Flow(seed=32, rows=20, messages=200)
-    made = site(sqlite_url, source_dcm__own_process="false")
+    made = site(sqlite_url, source_dcm__run_in_subprocess="false")
     flow.make_rows(made)
     engine = made.engine(made.config())
-    engine.wait_for_log("source dcm: listening")
+    engine.wait_for_log("source dcm: connected")
     assert drivers_of(engine) == []
     with flowing(dcm, flow.messages):
         pass

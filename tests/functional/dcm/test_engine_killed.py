@@ -77,7 +77,7 @@ def test_three_engines_that_share_the_durable_and_are_killed_at_random_agree_on_
     configs = [made.config(engine__group=name) for name in ("one", "two", "three")]
     engines = [made.engine(config) for config in configs]
     for engine in engines:
-        engine.wait_for_log("source dcm: listening")
+        engine.wait_for_log("source dcm: connected")
     late = iter(flow.late)
     rng = random.Random(8)
     began = time.monotonic()

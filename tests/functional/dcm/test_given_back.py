@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages that come again, because somebody gave them back, an answer got lost, or an engine was told to end."""
+"""Messages that are redelivered after a nack, a lost ack, or the stop of an engine."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_what_is_given_back_at_random_and_acks_that_get_lost_leave_no_row_wrong(
     made.options["source_dcm.servers"] = f"nats://127.0.0.1:{refuser.port}"
     flow.make_rows(made)
     engine = made.engine(made.config())
-    engine.wait_for_log("source dcm: listening")
+    engine.wait_for_log("source dcm: connected")
     with flowing(dcm, flow.messages, rate=5_000):
         given = give_some_back(dcm, len(flow.messages) // 20, each=25, over=len(flow.messages))
     took = worked_off(dcm, len(flow.messages))

@@ -77,7 +77,7 @@ def test_an_event_whose_row_is_made_by_another_process_while_it_is_parked_there_
 def test_after_the_limit_an_event_without_a_row_is_counted_as_expired_with_one_warning(
     sqlite_url: str, site: Site, dcm: Dcm, serve: Callable[..., httpx.Client]
 ) -> None:
-    made = site(sqlite_url, engine__parked_time=1, retention__interval=1)
+    made = site(sqlite_url, engine__parked_ttl=1, retention__interval=1)
     engine = made.engine(made.config())
     dcm.publish(*(told(number, "RUNNING") for number in range(3)))
     wait_until(lambda: "parked events expired" in engine.log, what="the events to expire")

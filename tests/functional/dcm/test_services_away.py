@@ -35,13 +35,13 @@ def test_a_database_outage_loses_nothing_has_nothing_delivered_again_and_is_aske
         url = sa.make_url(own_postgresql.url).set(port=proxy.port)
         made.options["database.connection"] = url.render_as_string(hide_password=False)
         engine = made.engine(made.config())
-        engine.wait_for_log("source dcm: listening")
+        engine.wait_for_log("source dcm: connected")
         workers, head = engine.workers, made.head()
         with flowing(dcm, flow.messages, rate=rate):
             wait_until(lambda: made.head() > head + 100, what="load")
             own_postgresql.stop()
-            made.store.engine.dispose()
-            engine.wait_for_log("The database is away", 10)
+            made.store.database.dispose()
+            engine.wait_for_log("The database is unavailable", 10)
             before = proxy.attempts
             began = time.monotonic()
             passed(OUTAGE)
@@ -60,7 +60,7 @@ def test_a_database_outage_loses_nothing_has_nothing_delivered_again_and_is_aske
         assert dcm.consumer().delivered.consumer_seq == len(flow.messages), "some were delivered again"
         assert 1 <= attempts < away
         assert engine.workers == workers, "the worker did not recover, it was replaced"
-        assert engine.logged("The database is away") == engine.logged("The database is back") == 1
+        assert engine.logged("The database is unavailable") == engine.logged("The database has recovered") == 1
         assert engine.terminate()[0] == 0, engine.log[-4000:]
         flow.check(made)
         told = sum(row.merged for row in made.rows() if row.event_id.startswith("event-"))
@@ -75,15 +75,15 @@ def test_after_a_kill_of_the_nats_server_under_load_there_is_a_commit_within_two
     made = site(sqlite_url, source_dcm__ack_wait=2)
     flow.make_rows(made)
     engine = made.engine(made.config())
-    engine.wait_for_log("source dcm: listening")
+    engine.wait_for_log("source dcm: connected")
     pauses = []
     with flowing(dcm, flow.messages, rate=500, surely=True) as done:
         for _ in range(3):
             head = made.head()
             wait_until(lambda head=head: made.head() > head + 200, what="load")
-            lost = engine.logged("trying again until it works")
+            lost = engine.logged("source dcm: disconnected: ")
             own_nats.kill()
-            wait_until(lambda lost=lost: engine.logged("trying again until it works") > lost, what="the loss")
+            wait_until(lambda lost=lost: engine.logged("source dcm: disconnected: ") > lost, what="the loss")
             head = made.head()
             own_nats.start()
             returned = time.monotonic()

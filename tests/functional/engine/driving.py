@@ -34,6 +34,7 @@ from typing import Any, Self
 import amqp
 from oslo_config import cfg
 
+from tests.rabbitmq_publisher import Publisher
 from watcher_sync.assembly.store import load_kinds
 from watcher_sync.model.model import Model
 from watcher_sync.storage import database, journal, schema
@@ -41,7 +42,6 @@ from watcher_sync.storage.journal import JournalRow
 from watcher_sync.storage.store import Store
 from watcher_sync.testing.nova.cloud import Truth
 from watcher_sync.testing.nova.notifications import Document
-from watcher_sync.testing.nova.publish import Publisher
 
 SCALE = float(os.environ.get("WATCHER_SYNC_TEST_SCALE", "1"))
 
@@ -257,7 +257,7 @@ class Installation:
         conf([], default_config_files=[])
         conf.set_override("connection", url, group="database")
         self.kinds = load_kinds()
-        self.store = Store(database.make_engine(conf), self.kinds)
+        self.store = Store(database.open_database(conf), self.kinds)
 
     def __enter__(self) -> Self:
         return self
@@ -267,7 +267,7 @@ class Installation:
     ) -> None:
         for engine in self.engines:
             engine.kill()
-        self.store.engine.dispose()
+        self.store.database.dispose()
 
     def config(self, **more: object) -> Path:
         """A configuration file; ``more`` are options as ``group__option``."""
@@ -286,7 +286,7 @@ class Installation:
 
     def upgrade(self) -> None:
         """What ``watcher-sync-manage db_sync`` does, in a fraction of its time."""
-        schema.upgrade(self.store.engine, self.store.tables)
+        schema.upgrade(self.store.database, self.store.tables)
 
     def manage(self, *arguments: object, config: Path | None = None) -> str:
         """What ``watcher-sync-manage`` prints. :raises AssertionError: when it fails."""
@@ -319,13 +319,13 @@ class Installation:
 
     def head(self) -> int:
         """The seq of the last committed change."""
-        with self.store.engine.connect() as connection:
+        with self.store.database.connect() as connection:
             return journal.read_head(connection, self.store.tables)
 
     def rows(self, since: int = 0) -> list[JournalRow]:
         """The journal after ``since``, as it stands."""
         found: list[JournalRow] = []
-        with self.store.engine.connect() as connection:
+        with self.store.database.connect() as connection:
             while rows := journal.read_since(connection, self.store.tables, since, 5000):
                 found += rows
                 since = rows[-1].seq

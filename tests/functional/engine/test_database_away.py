@@ -43,8 +43,8 @@ def test_a_database_outage_loses_nothing_and_is_asked_less_than_once_a_second(
         with nova.publishing(cloud.history(int(rate * (OUTAGE + 6))), rate=rate):
             wait_until(lambda: site.head() > 100, what="load")
             own_postgresql.stop()
-            site.store.engine.dispose()
-            engine.wait_for_log("The database is away", 10)
+            site.store.database.dispose()
+            engine.wait_for_log("The database is unavailable", 10)
             began, before = time.monotonic(), proxy.attempts
             wait_until(lambda: time.monotonic() - began >= OUTAGE, OUTAGE + 10)
             away, attempts = time.monotonic() - began, proxy.attempts - before
@@ -57,7 +57,7 @@ def test_a_database_outage_loses_nothing_and_is_asked_less_than_once_a_second(
             figure(f"{attempts} attempts in {away:.1f} s, first commit {time.monotonic() - returned:.1f} s after it")
         assert 1 <= attempts < away
         assert engine.workers == workers, "the worker did not recover, it was replaced"
-        assert engine.logged("The database is away") == 1
-        assert engine.logged("The database is back") == 1
+        assert engine.logged("The database is unavailable") == 1
+        assert engine.logged("The database has recovered") == 1
         site.drain(config, nova, engine=engine)
         site.check(cloud.truth())

@@ -26,14 +26,14 @@ def test_a_writer_frozen_in_its_commit_does_not_keep_others_waiting_past_the_lea
     site = install(request.getfixturevalue(database))
     site.upgrade()
     head = site.store.tables.journal_head
-    frozen = Store(site.store.engine, site.kinds)
+    frozen = Store(site.store.database, site.kinds)
     with pytest.raises(StorageError):  # there is no such lease, so nothing is written; but it is connected now
         frozen.commit(Commit(generation=0, cursors={"nova": "1"}, fence=Fence("nobody's", 1)))
-    connection = frozen._kept_connection()
+    connection = frozen._writer_connection()
     connection.begin()
     connection.execute(sa.update(head).values(seq=head.c.seq + 1))
     began = time.monotonic()
-    with site.store.engine.begin() as other:
+    with site.store.database.begin() as other:
         other.execute(sa.update(head).values(seq=head.c.seq + 1))
     waited = time.monotonic() - began
     figure(f"the head was free after {waited:.1f} s")

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from tests.functional.engine.driving import Installation, wait_until
-from watcher_sync.testing.kubernetes import KubeServer, error_event
+from watcher_sync.testing.kubernetes import KubernetesServer, error_event
 from watcher_sync.testing.kubernetes.builders import deployment, pod, stateful_set
 
 KINDS = ("Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
 
 
 @pytest.fixture
-def server() -> Iterator[KubeServer]:
-    with KubeServer() as server:
+def server() -> Iterator[KubernetesServer]:
+    with KubernetesServer() as server:
         server.cluster.add_nodes(2)
         server.create(deployment("vdu1", replicas=3))
         server.create(stateful_set("db", replicas=2))
@@ -29,11 +29,11 @@ def server() -> Iterator[KubeServer]:
 
 @pytest.fixture
 def site(
-    install: Callable[..., Installation], sqlite_url: str, server: KubeServer, tmp_path: Path
+    install: Callable[..., Installation], sqlite_url: str, server: KubernetesServer, tmp_path: Path
 ) -> Iterator[Installation]:
     """An installation with one cluster that lives and one that does not, where eventlet cannot be imported."""
     site = install(sqlite_url, engine__enabled_sources="edge, dead")
-    with KubeServer() as dead:
+    with KubernetesServer() as dead:
         dead.kubeconfig(tmp_path / "dead")
     for name, kubeconfig in (("edge", server.kubeconfig(tmp_path / "edge")), ("dead", tmp_path / "dead")):
         site.options[f"source_{name}.driver"] = "kubernetes"
@@ -53,16 +53,18 @@ def tables(site: Installation) -> dict[str, Any]:
     }
 
 
-def truth(server: KubeServer) -> dict[str, Any]:
+def truth(server: KubernetesServer) -> dict[str, Any]:
     metadata = [obj["metadata"] for kind in KINDS for obj in server.objects(kind)]
     return {m["uid"]: (m["name"], m["resourceVersion"]) for m in metadata}
 
 
-def wait_for_truth(site: Installation, server: KubeServer) -> float:
+def wait_for_truth(site: Installation, server: KubernetesServer) -> float:
     return wait_until(lambda: tables(site) == truth(server), 20, "the tables as the cluster is")
 
 
-def test_an_engine_keeps_in_step_with_a_cluster_through_restarts_and_faults(site: Installation, server: KubeServer):
+def test_an_engine_keeps_in_step_with_a_cluster_through_restarts_and_faults(
+    site: Installation, server: KubernetesServer
+):
     engine = site.engine(site.config())
     engine.wait_until_leading()
     wait_for_truth(site, server)
@@ -94,7 +96,7 @@ def test_an_engine_keeps_in_step_with_a_cluster_through_restarts_and_faults(site
     site.check_journal()
 
 
-def test_a_restart_without_news_writes_nothing_about_objects(site: Installation, server: KubeServer):
+def test_a_restart_without_news_writes_nothing_about_objects(site: Installation, server: KubernetesServer):
     engine = site.engine(site.config())
     engine.wait_until_leading()
     wait_for_truth(site, server)
@@ -106,7 +108,7 @@ def test_a_restart_without_news_writes_nothing_about_objects(site: Installation,
     assert {row.kind for row in site.rows(head)} == {"cluster"}
 
 
-def test_what_makes_no_sense_is_in_quarantine_and_the_rest_goes_on(site: Installation, server: KubeServer):
+def test_what_makes_no_sense_is_in_quarantine_and_the_rest_goes_on(site: Installation, server: KubernetesServer):
     server.create({**pod("odd"), "status": {"phase": "Running", "podIP": 7}})
     engine = site.engine(site.config())
     engine.wait_until_leading()

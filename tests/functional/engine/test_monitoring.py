@@ -77,9 +77,9 @@ def shown(port: int) -> dict[str, Any]:
 def test_the_port_the_table_and_the_metrics_tell_of_the_same_engine(watched: Watched) -> None:
     site, engine, port = watched
     assert json.loads(ask(port, "/readyz")[1])["checks"]["sources"] == {"nova": {"ok": True}}
-    wait_until(lambda: [row.state for row in list_sources(site.store.engine)] == ["connected"])
-    wait_until(lambda: [row.last_event_at is not None for row in list_sources(site.store.engine)] == [True])
-    assert [row.pid for row in list_sources(site.store.engine)] == engine.workers
+    wait_until(lambda: [row.state for row in list_sources(site.store.database)] == ["connected"])
+    wait_until(lambda: [row.last_event_at is not None for row in list_sources(site.store.database)] == [True])
+    assert [row.pid for row in list_sources(site.store.database)] == engine.workers
     found = shown(port)
     assert found["watcher_sync_journal_seq"] == {(): float(site.head())}
     assert sum(found["watcher_sync_events_total"].values()) >= 201

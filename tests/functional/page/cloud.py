@@ -123,7 +123,7 @@ class Cloud:
 
         common = {"engine_group": "default", "host": "control-1", "pid": 1184}
         write_sources(
-            self.store.engine,
+            self.store.database,
             [
                 SourceRow(source="nova", state="connected", since=ago(86_000), last_event_at=ago(1), lag=3,
                           reconnects=1, updated_at=now, **common),

@@ -30,7 +30,7 @@ def _store(url: str) -> Iterator[Store]:
     migrate(store)
     yield store
     store.close()
-    store.engine.dispose()
+    store.database.dispose()
 
 
 @pytest.fixture

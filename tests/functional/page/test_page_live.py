@@ -158,7 +158,7 @@ def test_where_the_journal_no_longer_tells_what_was_missed_the_page_begins_anew(
     for number in range(5):
         cloud.commit(cloud.instance(entity_id, host="cmp-ams-0000", vcpus=30 + number))
     journal, last = cloud.store.tables.journal, cloud.cycle.model.generation
-    with cloud.store.engine.begin() as connection:
+    with cloud.store.database.begin() as connection:
         connection.execute(journal.delete().where(journal.c.seq < last))
     wire.target = port_of(serve(cloud.store, workers=1, threads=8))  # one that remembers nothing either
     wire.mend()

@@ -156,7 +156,7 @@ def test_the_sources_say_whether_they_are_fresh_late_or_dead(page: Page) -> None
     wait_until(lambda: len(page.all(".source")) == 3, 10, "the sources")
     assert "connected" in page.text(".source.fresh")
     assert "dcm" in page.text(".source.late")
-    assert "no engine has told of it" in page.text(".source.late")
+    assert "no engine has reported it" in page.text(".source.late")
     assert "connection refused" in page.text(".source.dead")
 
 

@@ -15,13 +15,13 @@ from watcher_sync.exceptions import OperationRunning
 from watcher_sync.reconcile.base import Report
 from watcher_sync.reconcile.kubernetes.reconciler import KubernetesReconciler
 from watcher_sync.storage.reading import TableView
-from watcher_sync.testing.kubernetes import KubeServer
+from watcher_sync.testing.kubernetes import KubernetesServer
 from watcher_sync.testing.kubernetes.builders import deployment, stateful_set
 
 
 @pytest.fixture
-def server() -> Iterator[KubeServer]:
-    with KubeServer() as server:
+def server() -> Iterator[KubernetesServer]:
+    with KubernetesServer() as server:
         server.cluster.add_nodes(2)
         odd = deployment("vdu1", replicas=2)
         odd["metadata"]["labels"] = {"app": "vdu1", "tier": "", "Ünï": "日本 "}
@@ -32,14 +32,14 @@ def server() -> Iterator[KubeServer]:
 
 
 @pytest.fixture
-def site(any_database_url: str, server: KubeServer, tmp_path: Path) -> Iterator[Installation]:
+def site(any_database_url: str, server: KubernetesServer, tmp_path: Path) -> Iterator[Installation]:
     site = Installation(tmp_path, {"edge": server}, url=any_database_url, page_size=3)
     yield site
     site.close()
 
 
 def reconciler(site: Installation) -> KubernetesReconciler:
-    view = TableView(site.store.engine, site.store.tables, site.store.kinds)
+    view = TableView(site.store.database, site.store.tables, site.store.kinds)
     return KubernetesReconciler(site.conf, site.context(lambda: view), wait=nothing)
 
 
@@ -47,7 +47,9 @@ def run(site: Installation, *, allow_deletes: bool = False) -> Report:
     return reconciler(site).run("edge", allow_deletes=allow_deletes, deadline=time.monotonic() + 20)
 
 
-def test_what_was_healed_differs_in_nothing_and_a_second_run_writes_nothing(site: Installation, server: KubeServer):
+def test_what_was_healed_differs_in_nothing_and_a_second_run_writes_nothing(
+    site: Installation, server: KubernetesServer
+):
     site.register("v1", one_vdu())
     site.register("v2", one_vdu("StatefulSet", "db"))
     assert run(site).complete
@@ -64,7 +66,7 @@ def test_what_was_healed_differs_in_nothing_and_a_second_run_writes_nothing(site
     assert run(site).differences == ()
 
 
-def test_many_who_compare_at_once_write_everything_once(site: Installation, server: KubeServer):
+def test_many_who_compare_at_once_write_everything_once(site: Installation, server: KubernetesServer):
     site.register("v1", one_vdu())
     failures: list[Exception] = []
 

@@ -18,7 +18,7 @@ import pytest
 from tests.functional.engine.driving import EngineProcess, Installation, wait_until
 from watcher_sync.storage.operation_leases import OperationLeases
 from watcher_sync.storage.source_status import list_sources
-from watcher_sync.testing.kubernetes import KubeServer
+from watcher_sync.testing.kubernetes import KubernetesServer
 from watcher_sync.testing.kubernetes.builders import deployment, stateful_set
 from watcher_sync.testing.kubernetes.faults import Hang
 from watcher_sync.wsgi.api import FILES, init_application
@@ -56,8 +56,8 @@ class Reader:
 
 
 @pytest.fixture
-def server() -> Iterator[KubeServer]:
-    with KubeServer() as server:
+def server() -> Iterator[KubernetesServer]:
+    with KubernetesServer() as server:
         server.cluster.add_nodes(2)
         server.create(deployment("vdu1", replicas=1))
         server.create(deployment("vdu10", replicas=2))
@@ -67,7 +67,9 @@ def server() -> Iterator[KubeServer]:
 
 
 @pytest.fixture
-def site(install: Callable[..., Installation], postgresql_url: str, server: KubeServer, tmp_path: Path) -> Installation:
+def site(
+    install: Callable[..., Installation], postgresql_url: str, server: KubernetesServer, tmp_path: Path
+) -> Installation:
     site = install(postgresql_url, engine__enabled_sources="edge")
     site.options["source_edge.driver"] = "kubernetes"
     site.options["source_edge.kubeconfig"] = server.kubeconfig(tmp_path / "edge")
@@ -75,7 +77,7 @@ def site(install: Callable[..., Installation], postgresql_url: str, server: Kube
     return site
 
 
-def running(server: KubeServer) -> list[str]:
+def running(server: KubernetesServer) -> list[str]:
     return sorted(obj["metadata"]["name"] for obj in server.pods() if obj["metadata"]["name"].startswith("vdu1-"))
 
 
@@ -86,7 +88,7 @@ def started(site: Installation) -> EngineProcess:
 
 
 def test_a_scaling_behind_our_back_shows_in_the_api_within_two_seconds_by_events(
-    site: Installation, server: KubeServer, figure: Callable[[str], None]
+    site: Installation, server: KubernetesServer, figure: Callable[[str], None]
 ):
     site.options["reconcile.enabled"] = False
     engine = started(site)
@@ -124,7 +126,7 @@ def vnfcs(read: Reader) -> list[Any]:
 
 
 def test_with_the_watch_disabled_a_scaling_shows_after_one_reconciliation_and_none_of_the_next_writes(
-    site: Installation, server: KubeServer
+    site: Installation, server: KubernetesServer
 ):
     site.options |= {"source_edge.watch": False, "reconcile.interval": 1, "reconcile.jitter": 0}
     engine = started(site)
@@ -146,18 +148,18 @@ def test_with_the_watch_disabled_a_scaling_shows_after_one_reconciliation_and_no
 
 
 def synced(site: Installation, source: str) -> Any:
-    return {row.source: row.last_full_sync_at for row in list_sources(site.store.engine)}.get(source)
+    return {row.source: row.last_full_sync_at for row in list_sources(site.store.database)}.get(source)
 
 
 def test_while_an_operation_is_in_progress_sync_skips_it_and_a_second_operation_gets_409(
-    site: Installation, server: KubeServer
+    site: Installation, server: KubernetesServer
 ):
     engine = started(site)
     read = Reader(site)
     read("POST", "/v1/vnf_instances", 201, json={"id": "v1", **BODY})
     wait_until(lambda: read.vnf("v1")[0] == 0, 20, "the first level")
-    leases = OperationLeases(site.store.engine, site.store.tables)
-    wait_until(lambda: leases.held("vnf_instance", ["v1"]) == {}, 5, "the end of the sync that wrote it")
+    leases = OperationLeases(site.store.database, site.store.tables)
+    wait_until(lambda: leases.running("vnf_instance", ["v1"]) == {}, 5, "the end of the sync that wrote it")
     lease = read("POST", "/v1/vnf_instances/v1/operations", 201, json={"operation": "SCALE", "holder": "tacker"})
     second = read("POST", "/v1/vnf_instances/v1/operations", 409, json={"operation": "HEAL", "holder": "other"})
     assert (second["holder"], second["operation"]) == ("tacker", "SCALE")
@@ -170,7 +172,7 @@ def test_while_an_operation_is_in_progress_sync_skips_it_and_a_second_operation_
     assert engine.terminate()[0] == 0
 
 
-def test_a_sync_that_is_asked_for_lists_the_cluster_now(site: Installation, server: KubeServer):
+def test_a_sync_that_is_asked_for_lists_the_cluster_now(site: Installation, server: KubernetesServer):
     read = Reader(site)
     read("POST", "/v1/vnf_instances", 201, json={"id": "v1", **BODY})
     dry = read("POST", "/v1/vnf_instances/v1/sync", 200, params={"dry_run": "true"})
@@ -192,7 +194,7 @@ def test_one_dead_cluster_of_ten_delays_the_sync_of_the_others_by_less_than_ten_
     site = install(sqlite_url, engine__enabled_sources=",".join(names), reconcile__interval=interval)
     site.options |= {"reconcile.jitter": 0, "reconcile.timeout": 60}
     with ExitStack() as stack:
-        servers = [stack.enter_context(KubeServer()) for _ in names]
+        servers = [stack.enter_context(KubernetesServer()) for _ in names]
         for name, server in zip(names, servers, strict=True):
             server.cluster.add_nodes(1)
             server.create(deployment("vdu1", replicas=3))
@@ -205,7 +207,7 @@ def test_one_dead_cluster_of_ten_delays_the_sync_of_the_others_by_less_than_ten_
         times: dict[str, list[Any]] = {name: [] for name in names}
 
         def sampled() -> bool:
-            for row in list_sources(site.store.engine):
+            for row in list_sources(site.store.database):
                 at = row.last_full_sync_at
                 if at is not None and at not in times[row.source]:
                     times[row.source].append(at)
@@ -223,7 +225,7 @@ def test_one_dead_cluster_of_ten_delays_the_sync_of_the_others_by_less_than_ten_
     assert max(gaps.values()) < 1.1 * interval
 
 
-def test_an_operator_compares_and_repairs_by_hand(site: Installation, server: KubeServer):
+def test_an_operator_compares_and_repairs_by_hand(site: Installation, server: KubernetesServer):
     first = json.loads(site.manage("reconcile", "--dry-run", "-f", "json"))
     assert (first["scope"], first["dry_run"], first["written"], site.head()) == ("edge", True, 0, 0)
     assert json.loads(site.manage("reconcile", "edge"))["written"] == len(first["differences"])
@@ -237,7 +239,7 @@ def test_an_operator_compares_and_repairs_by_hand(site: Installation, server: Ku
     assert json.loads(site.manage("reconcile", "--allow-deletes"))["deleted"] == 3
     assert "edge: 0 differences" in site.manage("reconcile", "-f", "table")
     wrong = site.run("watcher-sync-manage", "reconcile", "nowhere")
-    assert (wrong.returncode, "nowhere: no such scope; there are edge" in wrong.stderr) == (2, True)
+    assert (wrong.returncode, "nowhere: no such scope; the scopes are edge" in wrong.stderr) == (2, True)
     server.stop()
     dead = site.run("watcher-sync-manage", "reconcile")
     assert (dead.returncode, "the cluster edge cannot be listed" in dead.stderr) == (1, True)

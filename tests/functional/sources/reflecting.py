@@ -21,7 +21,7 @@ from watcher_sync.model.transaction import Transaction
 from watcher_sync.sources.base import IntakeClosed
 from watcher_sync.sources.kubernetes.reflector import Reflector
 from watcher_sync.sources.kubernetes.source import KubernetesSource
-from watcher_sync.testing.kubernetes import KubeServer
+from watcher_sync.testing.kubernetes import KubernetesServer
 
 FAST = {"backoff_max": 0.3, "read_timeout": 5.0, "watch_list_timeout": 0.5}
 """So that what takes a minute in the field is over soon."""
@@ -93,7 +93,7 @@ def make_source(
 
 @contextlib.contextmanager
 def following(
-    server: KubeServer, folder: Path, engine: Engine, *, synced: bool = True, **options: Any
+    server: KubernetesServer, folder: Path, engine: Engine, *, synced: bool = True, **options: Any
 ) -> Iterator[KubernetesSource]:
     """A source of the server; by default as soon as everything was listed and is watched."""
     source = make_source(server.kubeconfig(folder / "kubeconfig"), **{"resources": ["pods"], **options})
@@ -116,7 +116,7 @@ def only(source: KubernetesSource) -> Reflector:
     return reflector
 
 
-def truth(server: KubeServer) -> dict[str, Any]:
+def truth(server: KubernetesServer) -> dict[str, Any]:
     """uid -> what the model shall say of each pod and workload."""
     found: dict[str, Any] = {}
     for kind in ("Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"):
@@ -136,7 +136,7 @@ def told(engine: Engine) -> dict[str, Any]:
     }
 
 
-def wait_for_truth(server: KubeServer, engine: Engine, seconds: float = 15.0) -> None:
+def wait_for_truth(server: KubernetesServer, engine: Engine, seconds: float = 15.0) -> None:
     """Until the model says what the server has. :raises AssertionError: with the differences."""
     try:
         wait_until(lambda: told(engine) == truth(server), seconds)

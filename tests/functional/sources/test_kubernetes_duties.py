@@ -20,7 +20,7 @@ from tests.functional.sources.reflecting import (
     wait_until,
 )
 from watcher_sync.sources.base import SourceState
-from watcher_sync.testing.kubernetes import Break, Delay, KubeServer, error_event
+from watcher_sync.testing.kubernetes import Break, Delay, KubernetesServer, error_event
 from watcher_sync.testing.kubernetes.builders import bare_pods, deployment, pod, stateful_set
 
 ALL = ["pods", "deployments", "replicasets", "statefulsets", "daemonsets"]
@@ -31,13 +31,13 @@ def engine() -> Engine:
     return Engine()
 
 
-def asked(server: KubeServer, verb: str) -> list[dict[str, str]]:
+def asked(server: KubernetesServer, verb: str) -> list[dict[str, str]]:
     return [dict(r.query) for r in server.requests.last() if r.verb == verb]
 
 
 @pytest.mark.parametrize("watch_list", ["on", "refused", "ignored"])
 def test_initial_events_are_streamed_where_the_server_can_and_listed_in_pages_elsewhere(engine, tmp_path, watch_list):
-    with KubeServer(watch_list=watch_list) as server:
+    with KubernetesServer(watch_list=watch_list) as server:
         server.load(bare_pods(30))
         with following(server, tmp_path, engine):
             assert engine.types() == ["added"] * 30 + ["listed"]
@@ -47,19 +47,19 @@ def test_initial_events_are_streamed_where_the_server_can_and_listed_in_pages_el
 
 
 def test_a_server_that_refuses_streamed_lists_is_not_asked_for_one_again(engine, tmp_path):
-    with KubeServer(watch_list="refused") as server, following(server, tmp_path, engine) as source:
+    with KubernetesServer(watch_list="refused") as server, following(server, tmp_path, engine) as source:
         server.compact()
         server.create(pod("a"))
         server.compact()
         server.fail(error_event())
         server.bookmark()
-        wait_until(lambda: only(source).relists == 2)
+        wait_until(lambda: only(source).progress.relists == 2)
         server.requests.wait_for_watches(1)
         assert len([q for q in asked(server, "watch") if "sendInitialEvents" in q]) == 1
 
 
 def test_lists_come_in_pages_of_one_snapshot(engine, tmp_path):
-    with KubeServer() as server:
+    with KubernetesServer() as server:
         server.load(bare_pods(25))
         with following(server, tmp_path, engine, watch_list=False, page_size=10):
             lists = asked(server, "list")
@@ -68,7 +68,7 @@ def test_lists_come_in_pages_of_one_snapshot(engine, tmp_path):
 
 
 def test_every_watch_allows_bookmarks_and_has_a_timeout(engine, tmp_path):
-    with KubeServer() as server, following(server, tmp_path, engine, watch_timeout=100):
+    with KubernetesServer() as server, following(server, tmp_path, engine, watch_timeout=100):
         assert asked(server, "watch")
         for query in asked(server, "watch"):
             assert query["allowWatchBookmarks"] == "true"
@@ -76,42 +76,42 @@ def test_every_watch_allows_bookmarks_and_has_a_timeout(engine, tmp_path):
 
 
 def test_a_watch_that_the_server_ends_in_time_goes_on_without_a_list(engine, tmp_path):
-    with KubeServer() as server, following(server, tmp_path, engine, watch_timeout=1) as source:
+    with KubernetesServer() as server, following(server, tmp_path, engine, watch_timeout=1) as source:
         wait_until(lambda: server.requests.count("watch") >= 3)
         server.create(pod("late"))
         wait_for_truth(server, engine)
-        assert (only(source).relists, source.status().reconnects) == (1, 0)
+        assert (only(source).progress.relists, source.status().reconnects) == (1, 0)
 
 
 def test_a_bookmark_keeps_the_version_fresh_so_that_no_relist_is_needed(engine, tmp_path):
-    with KubeServer(history_limit=50) as server, following(server, tmp_path, engine) as source:
+    with KubernetesServer(history_limit=50) as server, following(server, tmp_path, engine) as source:
         for number in range(100):
             server.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"c{number}"}})
             if number % 20 == 19:
                 newest = str(server.store.version)
                 server.bookmark()
-                wait_until(lambda: only(source)._version == newest)  # noqa: B023 - waits here and now
+                wait_until(lambda: only(source).version == newest)  # noqa: B023 - waits here and now
         server.fail(Break(), path=PODS)
-        wait_until(lambda: only(source).resumptions)
+        wait_until(lambda: only(source).progress.resumptions)
         server.create(pod("after"))
         wait_for_truth(server, engine)
-        assert only(source).relists == 1
+        assert only(source).progress.relists == 1
 
 
 def test_a_resource_version_is_opaque(engine, tmp_path):
     """Nothing is made of it: versions that are no numbers do as well."""
-    with KubeServer() as server, following(server, tmp_path, engine) as source:
+    with KubernetesServer() as server, following(server, tmp_path, engine) as source:
         reflector = only(source)
         line = {"metadata": {"uid": "u", "name": "n", "resourceVersion": "é-ζ"}}
         stream = json.dumps({"type": "ADDED", "object": line}).encode()
-        reflector._take([stream], None)
-        assert reflector._version == "é-ζ"
+        reflector.process_lines([stream], None)
+        assert reflector.version == "é-ζ"
         assert engine.events[-1].position == "é-ζ"
-        reflector._version = str(server.store.version)
+        reflector.version = str(server.store.version)
 
 
 def test_large_answers_are_compressed(engine, tmp_path):
-    with KubeServer(gzip_from=100) as server:
+    with KubernetesServer(gzip_from=100) as server:
         server.load(bare_pods(50))
         with following(server, tmp_path, engine, watch_list=False):
             assert len(engine.names()) == 50
@@ -120,7 +120,7 @@ def test_large_answers_are_compressed(engine, tmp_path):
 
 
 def test_of_replica_sets_only_the_metadata_travels(engine, tmp_path):
-    with KubeServer() as server:
+    with KubernetesServer() as server:
         server.create(deployment("vdu1", replicas=2))
         server.cluster.settle()
         with following(server, tmp_path, engine, resources=ALL):
@@ -133,7 +133,7 @@ def test_of_replica_sets_only_the_metadata_travels(engine, tmp_path):
 
 @pytest.mark.parametrize("watch_list", [True, False])
 def test_a_restart_finds_what_was_deleted_meanwhile(engine, tmp_path, watch_list):
-    with KubeServer() as server:
+    with KubernetesServer() as server:
         for name in ("stays", "goes"):
             server.create(deployment(name, replicas=2))
         server.cluster.settle()
@@ -149,7 +149,7 @@ def test_a_restart_finds_what_was_deleted_meanwhile(engine, tmp_path, watch_list
 
 
 def test_a_restart_with_nothing_new_changes_nothing(engine, tmp_path):
-    with KubeServer() as server:
+    with KubernetesServer() as server:
         server.create(stateful_set("db", replicas=3))
         server.cluster.settle()
         with following(server, tmp_path, engine, resources=ALL):
@@ -160,7 +160,7 @@ def test_a_restart_with_nothing_new_changes_nothing(engine, tmp_path):
 
 
 def test_a_clock_that_was_put_back_does_not_stop_the_order(engine, tmp_path):
-    with KubeServer() as server:
+    with KubernetesServer() as server:
         with following(server, tmp_path, engine) as source:
             cursor = source.cursor(engine.events)
         ahead = str(int(cursor) + 10**12)
@@ -170,19 +170,19 @@ def test_a_clock_that_was_put_back_does_not_stop_the_order(engine, tmp_path):
 
 
 def test_only_the_namespaces_and_labels_that_are_asked_for_are_followed(engine, tmp_path):
-    with KubeServer() as server:
+    with KubernetesServer() as server:
         for namespace in ("a", "b", "c"):
             server.create(pod(f"{namespace}-yes", namespace=namespace, labels={"tier": "vnf"}))
             server.create(pod(f"{namespace}-no", namespace=namespace))
         with following(server, tmp_path, engine, namespaces=["a", "b"], label_selector="tier=vnf") as source:
             assert engine.names() == ["a-yes", "b-yes"]
-            assert [r.name for r in source.reflectors] == ["pods of a", "pods of b"]
+            assert [r.lister_watcher.name for r in source.reflectors] == ["pods of a", "pods of b"]
             server.delete("Pod", "a-yes", namespace="a", gracePeriodSeconds=0)
             wait_until(lambda: engine.names() == ["b-yes"])
 
 
 def test_other_kinds_are_followed_by_group_version_and_kind(engine, tmp_path):
-    with KubeServer() as server:
+    with KubernetesServer() as server:
         server.register("argoproj.io", "v1alpha1", "rollouts", "Rollout")
         server.create({"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "metadata": {"name": "canary"}})
         with following(server, tmp_path, engine, resources=["argoproj.io/v1alpha1/Rollout"]):
@@ -191,35 +191,36 @@ def test_other_kinds_are_followed_by_group_version_and_kind(engine, tmp_path):
 
 
 def test_has_synced_lag_and_the_last_events_age_can_be_read(engine, tmp_path):
-    with KubeServer() as server:
+    with KubernetesServer() as server:
         server.load(bare_pods(40))
         engine.gate.clear()
         with following(server, tmp_path, engine, synced=False, watch_list=False, page_size=10) as source:
             wait_until(lambda: source.status().lag)
-            assert (source.has_synced, source.status().lag, only(source).phase) == (False, 30, "listing")
+            assert (source.has_synced, source.status().lag, only(source).progress.phase) == (False, 30, "listing")
             engine.gate.set()
             wait_until(lambda: source.has_synced)
             status = wait_until(lambda: (s := source.status()).state is SourceState.CONNECTED and s)
-            assert (status.lag, status.last_event_at, only(source).objects) == (0, only(source).last_event_at, 40)
+            assert (status.lag, only(source).objects.count) == (0, 40)
+            assert status.last_event_at == only(source).progress.last_event_at
             cluster = wait_until(lambda: engine.snapshot().get("cluster", "edge"))
             wait_until(lambda: engine.snapshot().get("cluster", "edge").version == "v1.31.0")
             assert (cluster.state, cluster.has_synced, cluster.counts) == ("connected", True, {"Pod": 40})
 
 
 def test_while_the_engine_is_busy_the_watch_is_read_slower_and_nothing_is_lost(engine, tmp_path):
-    with KubeServer() as server, following(server, tmp_path, engine) as source:
+    with KubernetesServer() as server, following(server, tmp_path, engine) as source:
         engine.gate.clear()
         server.load(bare_pods(3000))
         before = len(engine.events)
-        wait_until(lambda: only(source).last_event_at)
+        wait_until(lambda: only(source).progress.last_event_at)
         assert len(engine.events) == before
         engine.gate.set()
         wait_for_truth(server, engine)
-        assert only(source).relists == 1
+        assert only(source).progress.relists == 1
 
 
 def test_what_the_engine_releases_comes_again_in_its_old_place(engine, tmp_path):
-    with KubeServer() as server, following(server, tmp_path, engine) as source:
+    with KubernetesServer() as server, following(server, tmp_path, engine) as source:
         server.create(pod("a", phase="Pending"))
         wait_for_truth(server, engine)
         old = engine.events[-1]
@@ -231,7 +232,7 @@ def test_what_the_engine_releases_comes_again_in_its_old_place(engine, tmp_path)
 
 
 def test_a_stop_does_not_wait_for_a_request_that_hangs(engine, tmp_path):
-    with KubeServer() as server:
+    with KubernetesServer() as server:
         server.fail(Delay(3.0), path=PODS, count=None)
         source = None
         began = 0.0
@@ -249,7 +250,7 @@ def test_a_stop_does_not_wait_for_a_request_that_hangs(engine, tmp_path):
 
 def test_one_dead_cluster_costs_the_others_nothing(tmp_path: Path):
     engine = Engine()
-    with KubeServer() as alive, KubeServer() as dead:
+    with KubernetesServer() as alive, KubernetesServer() as dead:
         config = tmp_path / "dead"
         dead.kubeconfig(config)
         dead.stop()

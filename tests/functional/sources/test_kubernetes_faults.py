@@ -33,7 +33,7 @@ from watcher_sync.testing.kubernetes import (
     Break,
     Cut,
     Hang,
-    KubeServer,
+    KubernetesServer,
     RawLine,
     Silence,
     error_event,
@@ -55,7 +55,7 @@ def engine() -> Engine:
 
 
 def test_410_within_the_stream_is_a_relist_with_synthetic_deletes(engine, tmp_path):
-    with KubeServer() as server:
+    with KubernetesServer() as server:
         server.load(bare_pods(5))
         with following(server, tmp_path, engine, watch_list=False) as source:
             server.fail(Break(), path=PODS)
@@ -78,25 +78,28 @@ def test_410_within_the_stream_is_a_relist_with_synthetic_deletes(engine, tmp_pa
             ]
             (deleted,) = [e for e in engine.events[before:] if e.type == "kubernetes.pod.deleted"]
             assert json.loads(deleted.data) == {"metadata": {"uid": uid}}
-            assert only(source).relists == 2
+            assert only(source).progress.relists == 2
 
 
 @pytest.mark.parametrize("watch_list", [True, False])
 def test_410_as_an_error_event_is_a_relist_at_once(engine, tmp_path, watch_list):
-    with KubeServer() as server, following(server, tmp_path, engine, watch_list=watch_list, backoff_max=30) as source:
+    with (
+        KubernetesServer() as server,
+        following(server, tmp_path, engine, watch_list=watch_list, backoff_max=30) as source,
+    ):
         server.create(pod("a"))
         wait_for_truth(server, engine)
         server.fail(error_event(410), path=PODS)
-        wait_until(lambda: only(source).relists == 2)
+        wait_until(lambda: only(source).progress.relists == 2)
         server.create(pod("b"))
         wait_for_truth(server, engine)
 
 
 def test_a_server_that_always_says_410_is_not_asked_in_a_hot_loop(engine, tmp_path):
-    with KubeServer() as server:
+    with KubernetesServer() as server:
         fault = server.fail(gone(), verb="watch", path=PODS, count=None)
         with following(server, tmp_path, engine, synced=False, watch_list=False, backoff_max=1) as source:
-            wait_until(lambda: only(source).relists >= 3)
+            wait_until(lambda: only(source).progress.relists >= 3)
             before, began = server.requests.count(), time.monotonic()
             wait_until(lambda: time.monotonic() - began > 1.0)
             assert server.requests.count() - before < 12
@@ -107,16 +110,16 @@ def test_a_server_that_always_says_410_is_not_asked_in_a_hot_loop(engine, tmp_pa
 
 @pytest.mark.parametrize("code", [500, 503])
 def test_another_error_event_backs_off_and_resumes_without_a_relist(engine, tmp_path, code):
-    with KubeServer() as server, following(server, tmp_path, engine) as source:
+    with KubernetesServer() as server, following(server, tmp_path, engine) as source:
         server.fail(error_event(code, "InternalError", "etcd has a cold"), path=PODS, count=2)
-        wait_until(lambda: only(source).resumptions)
+        wait_until(lambda: only(source).progress.resumptions)
         server.create(pod("a"))
         wait_for_truth(server, engine)
-        assert only(source).relists == 1
+        assert only(source).progress.relists == 1
 
 
 def test_a_too_large_resource_version_is_waited_for(engine, tmp_path):
-    with KubeServer() as server, following(server, tmp_path, engine) as source:
+    with KubernetesServer() as server, following(server, tmp_path, engine) as source:
         fault = server.fail(version_too_large(retry_after=1), verb="watch", path=PODS)
         server.fail(Break(), path=PODS)
         wait_until(lambda: fault.hits)
@@ -124,12 +127,12 @@ def test_a_too_large_resource_version_is_waited_for(engine, tmp_path):
         server.create(pod("a"))
         wait_for_truth(server, engine)
         assert 0.9 < time.monotonic() - began < 3
-        assert only(source).relists == 1
+        assert only(source).progress.relists == 1
 
 
 @pytest.mark.parametrize("verb", ["list", "watch"])
 def test_429_waits_as_long_as_retry_after_says(engine, tmp_path, verb):
-    with KubeServer() as server:
+    with KubernetesServer() as server:
         fault = server.fail(too_many_requests(retry_after=1), verb=verb, path=PODS)
         server.create(pod("a"))
         with following(server, tmp_path, engine, synced=False, watch_list=verb == "watch"):
@@ -140,18 +143,18 @@ def test_429_waits_as_long_as_retry_after_says(engine, tmp_path, verb):
 
 
 def test_a_half_open_connection_is_left_after_the_read_timeout(engine, tmp_path):
-    with KubeServer() as server, following(server, tmp_path, engine, read_timeout=0.5) as source:
+    with KubernetesServer() as server, following(server, tmp_path, engine, read_timeout=0.5) as source:
         server.create(pod("a"))
         wait_for_truth(server, engine)
         fault = server.fail(Silence(), path=PODS)
         wait_until(lambda: fault.hits)
         server.create(pod("b"))
         wait_for_truth(server, engine, 5)
-        assert only(source).relists == 1
+        assert only(source).progress.relists == 1
 
 
 def test_a_request_that_is_never_answered_is_left_after_the_read_timeout(engine, tmp_path):
-    with KubeServer() as server:
+    with KubernetesServer() as server:
         server.create(pod("a"))
         server.fail(Hang(), path=PODS, count=2)
         with following(server, tmp_path, engine, read_timeout=0.3, watch_list=False):
@@ -159,14 +162,14 @@ def test_a_request_that_is_never_answered_is_left_after_the_read_timeout(engine,
 
 
 def test_connections_are_kept_alive_by_probes(engine, tmp_path):
-    with KubeServer() as server, following(server, tmp_path, engine) as source:
+    with KubernetesServer() as server, following(server, tmp_path, engine) as source:
         options = source._connection._client.rest_client.pool_manager.connection_pool_kw["socket_options"]
         assert (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1) in options
         assert (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30) in options
 
 
 def test_401_once_reloads_the_credentials_and_goes_on(engine, tmp_path):
-    with KubeServer(token="old") as server:
+    with KubernetesServer(token="old") as server:
         server.create(pod("a"))
         with following(server, tmp_path, engine) as source:
             wait_until(lambda: engine.types("cluster").count("connected"))  # so that the version has been asked for
@@ -177,11 +180,11 @@ def test_401_once_reloads_the_credentials_and_goes_on(engine, tmp_path):
             server.create(pod("b"))
             wait_for_truth(server, engine)
             assert server.requests.count("watch") == before + 2  # refused, and with the new token at once
-            assert only(source).relists == 1
+            assert only(source).progress.relists == 1
 
 
 def test_401_again_backs_off(engine, tmp_path):
-    with KubeServer() as server:
+    with KubernetesServer() as server:
         server.create(pod("a"))
         fault = server.fail(unauthorized(), count=None)
         with following(server, tmp_path, engine, synced=False, backoff_max=0.5) as source:
@@ -196,18 +199,18 @@ def test_401_again_backs_off(engine, tmp_path):
 
 @pytest.mark.parametrize("when", ["between", "at the end"])
 def test_a_page_that_expires_restarts_the_list(engine, tmp_path, when):
-    with KubeServer() as server:
+    with KubernetesServer() as server:
         server.load(bare_pods(25))
         later = lambda request: "continue" in request.query  # noqa: E731 - a name for what it is
         server.fail(gone(), verb="list", when=later, count=1, after=0 if when == "between" else 1)
         with following(server, tmp_path, engine, watch_list=False, page_size=10) as source:
             wait_for_truth(server, engine)
             assert (engine.types().count("added"), engine.types().count("listed")) == (25, 1)
-            assert only(source).relists == 1
+            assert only(source).progress.relists == 1
 
 
 def test_a_list_that_expires_again_and_again_is_taken_at_once(engine, tmp_path):
-    with KubeServer() as server:
+    with KubernetesServer() as server:
         server.load(bare_pods(25))
         server.fail(gone(), verb="list", when=lambda request: "continue" in request.query, count=None)
         with following(server, tmp_path, engine, watch_list=False, page_size=10):
@@ -219,7 +222,7 @@ def test_a_list_that_expires_again_and_again_is_taken_at_once(engine, tmp_path):
     "fault", [forbidden(), internal_error(), Cut(0.5), Cut(0.99), Hang()], ids=["403", "500", "half", "cut", "hang"]
 )
 def test_a_list_that_failed_or_is_partial_says_nothing_is_gone(engine, tmp_path, fault):
-    with KubeServer() as server:
+    with KubernetesServer() as server:
         server.load(bare_pods(25))
         with following(server, tmp_path, engine, watch_list=False):
             wait_for_truth(server, engine)
@@ -241,7 +244,7 @@ def test_a_list_that_failed_or_is_partial_says_nothing_is_gone(engine, tmp_path,
 
 
 def test_initial_events_that_are_cut_say_nothing_is_gone(engine, tmp_path):
-    with KubeServer() as server:
+    with KubernetesServer() as server:
         server.load(bare_pods(25))
         with following(server, tmp_path, engine):
             wait_for_truth(server, engine)
@@ -251,48 +254,48 @@ def test_initial_events_that_are_cut_say_nothing_is_gone(engine, tmp_path):
             wait_for_truth(server, engine)
             assert engine.types()[-1] == "listed"
             assert "kubernetes.pod.deleted" not in {e.type for e in engine.events[before:]}
-            assert only(source).relists == 1
+            assert only(source).progress.relists == 1
 
 
 @pytest.mark.parametrize("half_line", [False, True])
 def test_a_watch_that_is_cut_goes_on_from_the_last_version(engine, tmp_path, half_line):
-    with KubeServer() as server, following(server, tmp_path, engine) as source:
+    with KubernetesServer() as server, following(server, tmp_path, engine) as source:
         fault = server.fail(Break(half_line), path=PODS, after=1, count=2)
         for number in range(10):
             server.create(pod(f"p{number}"))
         wait_for_truth(server, engine)
         assert fault.hits
         assert engine.types().count("added") == 10
-        assert only(source).relists == 1
+        assert only(source).progress.relists == 1
 
 
 def test_an_event_that_cannot_be_decoded_is_kept_and_the_truth_is_listed(engine, tmp_path):
-    with KubeServer() as server, following(server, tmp_path, engine) as source:
+    with KubernetesServer() as server, following(server, tmp_path, engine) as source:
         server.fail(RawLine(), path=PODS)
         server.create(pod("a"))
-        wait_until(lambda: only(source).relists == 2)
+        wait_until(lambda: only(source).progress.relists == 2)
         wait_for_truth(server, engine)
         (bad,) = [e for e in engine.events if e.undecodable]
         assert bad.data == RawLine().line.rstrip()
 
 
 def test_a_listing_with_an_object_that_cannot_be_read_says_nothing_is_gone(engine, tmp_path):
-    with KubeServer() as server, following(server, tmp_path, engine) as source:
+    with KubernetesServer() as server, following(server, tmp_path, engine) as source:
         server.create(pod("a"))
         wait_for_truth(server, engine)
         reflector, before = only(source), len(engine.events)
         seen: set[str] = set()
-        event = reflector._seen_in_list(b'{"metadata":{"uid":7}}', seen)
+        event = reflector.objects.on_text(b'{"metadata":{"uid":7}}', seen)
         assert event is not None
         reflector._emit([event])
-        reflector._listed(str(server.store.version), seen)
+        reflector.complete_listing(str(server.store.version), seen)
         assert [bool(e.undecodable) for e in engine.events[before:]] == [True]
         assert source.has_synced  # by the listing before
         assert engine.names() == ["a"]
 
 
 def test_an_api_server_that_dies_and_comes_back_with_other_objects(engine, tmp_path):
-    with KubeServer() as server:
+    with KubernetesServer() as server:
         server.load(bare_pods(10))
         with following(server, tmp_path, engine) as source:
             server.stop()
@@ -309,7 +312,7 @@ def test_an_api_server_that_dies_and_comes_back_with_other_objects(engine, tmp_p
 
 
 def test_a_stateful_pod_that_is_made_again_under_its_name_is_another_pod(engine, tmp_path):
-    with KubeServer() as server:
+    with KubernetesServer() as server:
         server.create(stateful_set("db", replicas=2))
         server.cluster.settle()
         with following(server, tmp_path, engine, resources=ALL):
@@ -323,7 +326,7 @@ def test_a_stateful_pod_that_is_made_again_under_its_name_is_another_pod(engine,
 
 
 def test_one_resource_that_we_may_not_read_costs_the_others_nothing(engine, tmp_path):
-    with KubeServer() as server:
+    with KubernetesServer() as server:
         server.create(pod("a"))
         server.fail(forbidden(), path="/apis/apps/v1/daemonsets", count=None)
         with following(server, tmp_path, engine, synced=False, resources=ALL) as source:
@@ -354,7 +357,7 @@ FAULTS = [
 @given(seed=st.integers(0, 2**32), watch_list=st.booleans())
 def test_whatever_goes_wrong_the_model_ends_in_the_servers_truth(seed, watch_list):
     rng, engine = random.Random(seed), Engine()
-    with tempfile.TemporaryDirectory() as folder, KubeServer(seed=seed, history_limit=200) as server:
+    with tempfile.TemporaryDirectory() as folder, KubernetesServer(seed=seed, history_limit=200) as server:
         server.cluster.add_nodes(2)
         server.create(deployment("vdu1", replicas=3))
         server.create(stateful_set("db", replicas=2))
@@ -381,7 +384,7 @@ def _look(condition: Callable[[], object], seconds: float) -> None:
         time.sleep(0.005)
 
 
-def _move(server: KubeServer, rng: random.Random) -> None:
+def _move(server: KubernetesServer, rng: random.Random) -> None:
     """Something happens in the cluster."""
     names = [p["metadata"]["name"] for p in server.pods()]
     match rng.randrange(7):
@@ -403,7 +406,7 @@ def _move(server: KubeServer, rng: random.Random) -> None:
         server.cluster.step()
 
 
-def _tops(server: KubeServer) -> dict[str, str]:
+def _tops(server: KubernetesServer) -> dict[str, str]:
     """Pod -> the uid at the top of its owners."""
     owners = {
         obj["metadata"]["uid"]: obj["metadata"].get("ownerReferences", [{}])[0].get("uid")

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
 from collections.abc import AsyncIterator, Callable
 
 import nats
@@ -14,8 +13,9 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.errors import ConnectionClosedError
 
+from tests.functional.sources.jetstream import make_source
 from tests.services.ensure import url_of
-from watcher_sync.sources.nats.client import DirectClient, Message
+from watcher_sync.sources.nats.client import DirectClient, Message, UnsupportedClientLibrary
 
 
 @contextlib.asynccontextmanager
@@ -32,20 +32,6 @@ async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(10):
         while not condition():
             await asyncio.sleep(0.005)
-
-
-@pytest.mark.parametrize(
-    ("name", "parameters"),
-    [
-        ("_process_msg", ["self", "sid", "subject", "reply", "data", "headers"]),
-        ("_process_headers", ["self", "headers"]),
-        ("_send_command", ["self", "cmd", "priority"]),
-        ("_flush_pending", ["self", "force_flush"]),
-        ("_send_ping", ["self", "future"]),
-    ],
-)
-def test_what_is_used_of_the_librarys_private_names_is_as_it_was(name: str, parameters: list[str]) -> None:
-    assert list(inspect.signature(getattr(Client, name)).parameters) == parameters
 
 
 def test_messages_with_and_without_headers_are_handed_over_in_the_order_of_their_arrival() -> None:
@@ -151,3 +137,12 @@ def test_nothing_is_taken_from_the_messages_when_the_connection_is_gone() -> Non
         return list(left)
 
     assert asyncio.run(run()) == [("a", b"1"), ("b", b"2")]
+
+
+def test_a_source_does_not_start_with_a_library_that_is_not_supported(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = make_source(url_of("nats"))
+    monkeypatch.delattr(Client, "_process_msg")
+    with pytest.raises(UnsupportedClientLibrary, match="_process_msg"):
+        source.start(lambda events: None)
+    with pytest.raises(UnsupportedClientLibrary, match="_process_msg"):
+        source.probe()

@@ -26,7 +26,7 @@ def opened(url: str, declared: Kinds | None = None, **options: Any) -> Store:
     conf.set_override("connection", url, group="database")
     for name, value in options.items():
         conf.set_override(name, value, group="database")
-    return Store(database.make_engine(conf), declared or kinds())
+    return Store(database.open_database(conf), declared or kinds())
 
 
 @pytest.fixture
@@ -40,11 +40,11 @@ def new_store(any_database_url: str) -> Iterator[Callable[[], Store]]:
         return store
 
     first = open_one()
-    schema.upgrade(first.engine, first.tables)
+    schema.upgrade(first.database, first.tables)
     yield open_one
     for store in stores:
         store.close()
-        store.engine.dispose()
+        store.database.dispose()
 
 
 @pytest.fixture

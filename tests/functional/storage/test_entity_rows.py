@@ -52,7 +52,7 @@ def test_versions_that_move_alone_are_written(store):
 
 def test_a_row_that_somebody_took_out_is_there_again_with_the_entitys_next_change(store):
     cycle = made(store)
-    with store.engine.begin() as connection:
+    with store.database.begin() as connection:
         connection.execute(sa.text("DELETE FROM service_type_instances WHERE id = 'i3'"))
     cycle.run(Batch(events=[told(i, instance(i, "2", status={"status": "RUNNING"})) for i in IDS]))
     assert sorted(row.id for row in rows(store, "service_type_instances")) == IDS
@@ -62,7 +62,7 @@ def test_a_row_that_somebody_took_out_is_there_again_with_the_entitys_next_chang
 def test_a_row_that_is_newer_than_the_change_stays(store):
     cycle = cycle_on(store)
     cycle.run(Batch(events=[told(i, meter(i, reading=1)) for i in IDS]))
-    with store.engine.begin() as connection:
+    with store.database.begin() as connection:
         connection.execute(sa.text("UPDATE meters SET seq = 1000, reading = 7 WHERE id = 'i3'"))
     cycle.run(Batch(events=[told(i, meter(i, "2", reading=2)) for i in IDS]))
     assert {row.id: row.reading for row in rows(store, "meters")} == {i: 7 if i == "i3" else 2 for i in IDS}

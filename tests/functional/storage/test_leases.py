@@ -27,20 +27,20 @@ class Clock:
 
 
 def lease(store, holder, clock=None):
-    return EngineLease(store.engine, store.tables, "engine:g", seconds=6.0, holder=holder, monotonic=clock or Clock())
+    return EngineLease(store.database, store.tables, "engine:g", seconds=6.0, holder=holder, monotonic=clock or Clock())
 
 
 def test_the_first_takes_it_beats_and_gives_it_back_to_the_next(store):
     a, b = lease(store, "a/1"), lease(store, "b/1")
-    assert a.look() is None
+    assert a.read() is None
     assert a.try_take()
     assert not b.try_take()
     a.beat()
-    assert (b.look().holder, b.look().token, b.look().beat) == ("a/1", 1, 1)
+    assert (b.read().holder, b.read().token, b.read().beat) == ("a/1", 1, 1)
     a.give_back()
     assert a.fence is None
     assert b.try_take()
-    assert (b.look().holder, b.look().token, b.fence.token) == ("b/1", 2, 2)
+    assert (b.read().holder, b.read().token, b.fence.token) == ("b/1", 2, 2)
 
 
 def test_a_holder_is_dead_when_its_beat_stood_still_for_the_lease_time_by_the_standbys_clock(store):
@@ -92,7 +92,7 @@ def test_what_a_deposed_leader_gives_back_is_not_the_new_ones(store):
     clock.now += 7
     b.try_take()
     a.give_back()
-    assert b.look().holder == "b/1"
+    assert b.read().holder == "b/1"
     b.beat()
 
 
@@ -122,7 +122,7 @@ def test_of_twenty_that_take_it_at_once_exactly_one_wins(new_store, held):
         thread.join(30)
     assert not failed
     assert len(won) == 1
-    assert won[0].look().holder == won[0].holder
+    assert won[0].read().holder == won[0].holder
     won[0].beat()
 
 
@@ -152,11 +152,11 @@ def test_only_processes_of_this_machine_boot_and_namespace_can_be_told_dead():
     assert not is_dead_here("somebody")
 
 
-def test_a_living_holder_is_told_from_a_silent_one(store):
-    a, b = lease(store, "a/1"), EngineLease(store.engine, store.tables, "engine:g", seconds=0.6, holder="b/1")
-    assert b.living_holder() is None
+def test_a_find_live_holder_is_told_from_a_silent_one(store):
+    a, b = lease(store, "a/1"), EngineLease(store.database, store.tables, "engine:g", seconds=0.6, holder="b/1")
+    assert b.find_live_holder() is None
     a.try_take()
-    assert b.living_holder() is None
+    assert b.find_live_holder() is None
     stop = threading.Event()
 
     def beat():
@@ -166,7 +166,7 @@ def test_a_living_holder_is_told_from_a_silent_one(store):
     thread = threading.Thread(target=beat, daemon=True)
     thread.start()
     try:
-        assert b.living_holder().holder == "a/1"
+        assert b.find_live_holder().holder == "a/1"
     finally:
         stop.set()
         thread.join(10)

@@ -15,7 +15,7 @@ from watcher_sync.storage.operation_leases import OperationLeases
 
 
 def operations(store, seconds=30.0):
-    return Operations(OperationLeases(store.engine, store.tables), "vnf_instance", lambda: seconds)
+    return Operations(OperationLeases(store.database, store.tables), "vnf_instance", lambda: seconds)
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def takers(store, any_database_url):
     stores = [opened(any_database_url, max_pool_size=10, max_overflow=0) for _ in range(4)]
     yield [operations(one) for one in stores]
     for one in stores:
-        one.engine.dispose()
+        one.database.dispose()
 
 
 def outcomes_of(count, act):
@@ -122,10 +122,10 @@ def test_a_crashed_holders_lease_is_taken_over_after_its_time_and_its_token_is_r
         with pytest.raises(StaleToken) as refused:
             stale("a", crashed.id, crashed.token)
         assert refused.value.lease.holder == "next"
-    with store.engine.begin() as connection:
+    with store.database.begin() as connection:
         with pytest.raises(StaleToken):
-            leases.demand(connection, "a", crashed.token)
-        leases.demand(connection, "a", taken.token)
+            leases.verify_token(connection, "a", crashed.token)
+        leases.verify_token(connection, "a", taken.token)
     assert [(o.operation, o.state) for o in leases.history("a", after=0, limit=10)] == [
         ("SCALE", "EXPIRED"),
         ("HEAL", "RUNNING"),
@@ -183,8 +183,8 @@ def test_while_a_writer_holds_its_lease_in_its_transaction_nobody_takes_it_over(
     lease = leases.begin("a", "SCALE", "writer")
     expired(leases, "a")
     result = []
-    with store.engine.begin() as connection:
-        leases.demand(connection, "a", lease.token)
+    with store.database.begin() as connection:
+        leases.verify_token(connection, "a", lease.token)
         thread = threading.Thread(
             target=lambda: result.append(operations(new_store()).begin("a", "HEAL", "next")), daemon=True
         )

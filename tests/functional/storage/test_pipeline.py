@@ -171,7 +171,7 @@ def test_what_can_never_be_written_is_found_when_the_statements_are_made_or_when
 
 def test_a_commit_of_which_the_connection_is_gone_fails_and_the_next_one_opens_another(store):
     model, changes = staged(store, meter("a"))
-    store._kept_connection().connection.driver_connection.close()
+    store._writer_connection().connection.driver_connection.close()
     failed = store.begin(store.prepare(Commit(generation=model.generation, staged=changes)))
     assert isinstance(failed.exception(20), DatabaseUnavailable)
     assert store.begin(store.prepare(Commit(generation=model.generation, staged=changes))).exception(20) is None
@@ -184,6 +184,6 @@ def test_a_commit_is_dated_by_its_preparation_and_never_before_the_one_that_it_f
     store._now = lambda: next(clock)
     piped(cycle_on(store), [Batch(events=[told(i, meter(f"m{i}"))]) for i in range(4)])
     t = store.tables.journal
-    with store.engine.connect() as connection:
+    with store.database.connect() as connection:
         found = list(connection.execute(sa.select(t.c.time).order_by(t.c.seq)).scalars())
     assert found == times[:4]

@@ -50,7 +50,7 @@ def keep(**given):
 )
 def test_the_journal_is_cut_at_its_start_and_stays_gapless(store, given, left):
     history(store)
-    purged = purge(store.engine, store.tables, keep(**given), NOON + 5 * DAY)
+    purged = purge(store.database, store.tables, keep(**given), NOON + 5 * DAY)
     assert seqs(store) == list(left)
     assert purged["journal"] == 12 - len(left)
     assert head(store) == 12
@@ -63,7 +63,7 @@ def test_the_journal_is_cut_at_its_start_and_stays_gapless(store, given, left):
 )
 def test_the_first_seq_since_a_time_is_found_in_what_the_journal_still_has(store, time, seq, purged):
     history(store)
-    with store.engine.begin() as connection:
+    with store.database.begin() as connection:
         connection.execute(store.tables.journal.delete().where(store.tables.journal.c.seq <= purged))
         assert first_since(connection, store.tables, time) == max(seq, purged + 1)
 
@@ -71,7 +71,7 @@ def test_the_first_seq_since_a_time_is_found_in_what_the_journal_still_has(store
 def test_tombstones_and_quarantined_events_go_by_their_age(store):
     history(store)
     retention = keep(tombstone_age=1.5 * DAY, quarantine_age=2.5 * DAY)
-    purged = purge(store.engine, store.tables, retention, NOON + 5 * DAY)
+    purged = purge(store.database, store.tables, retention, NOON + 5 * DAY)
     assert purged == {"journal": 0, "tombstones": 4, "quarantine": 3}
     assert sorted(r.id for r in rows(store, "tombstones")) == ["gone4", "gone5"]
     assert sorted(r.event_id for r in rows(store, "quarantine")) == ["bad3", "bad4", "bad5"]
@@ -81,7 +81,7 @@ def test_a_replica_that_is_too_far_behind_is_told_and_loads_the_tables(new_store
     store, reader = new_store(), new_store()
     behind, follower = Model(reader.kinds), CommitCycle(reader, Model(reader.kinds), cycle_on(reader).dispatcher)
     cycle = history(store)
-    purge(store.engine, store.tables, keep(journal_rows=5), NOON + 5 * DAY)
+    purge(store.database, store.tables, keep(journal_rows=5), NOON + 5 * DAY)
     with pytest.raises(JournalPurged, match="begins after seq 1"):
         reader.catch_up(behind)
     follower.follow()
@@ -93,7 +93,7 @@ def test_a_replica_that_is_too_far_behind_is_told_and_loads_the_tables(new_store
 
 def test_a_replica_behind_a_journal_of_which_nothing_is_left_is_told_too(store):
     history(store)
-    purge(store.engine, store.tables, keep(journal_age=datetime.timedelta(0)), NOON + 9 * DAY)
+    purge(store.database, store.tables, keep(journal_age=datetime.timedelta(0)), NOON + 9 * DAY)
     assert seqs(store) == []
     with pytest.raises(JournalPurged):
         store.catch_up(Model(store.kinds))

@@ -31,49 +31,49 @@ def differences(engine, tables):
 
 def test_the_migrations_make_the_tables_that_are_declared(any_database_url):
     store = opened(any_database_url, builtin_kinds())
-    schema.upgrade(store.engine, store.tables)
-    assert differences(store.engine, store.tables) == []
-    store.engine.dispose()
+    schema.upgrade(store.database, store.tables)
+    assert differences(store.database, store.tables) == []
+    store.database.dispose()
 
 
 def test_the_comparison_sees_a_missing_column_and_another_type(any_database_url):
     """A test that compares nothing would pass too."""
     store = opened(any_database_url, builtin_kinds())
-    schema.upgrade(store.engine, store.tables)
+    schema.upgrade(store.database, store.tables)
     declared = Tables(builtin_kinds())
     declared.entities["instance"].append_column(sa.Column("colour", sa.String(10)))
     declared.journal.c.seq.type = sa.String(20)
-    found = [d[0] if isinstance(d, tuple) else d[0][0] for d in differences(store.engine, declared)]
+    found = [d[0] if isinstance(d, tuple) else d[0][0] for d in differences(store.database, declared)]
     assert sorted(found) == ["add_column", "modify_type"]
-    store.engine.dispose()
+    store.database.dispose()
 
 
 def test_a_database_without_schema_or_without_a_plugins_table_is_refused_with_what_to_do(any_database_url):
     ours, plugins = opened(any_database_url, builtin_kinds()), opened(any_database_url, kinds())
     with pytest.raises(SchemaMissing, match="has no schema: run watcher-sync-manage db_sync"):
-        schema.check(ours.engine, ours.tables)
-    schema.upgrade(ours.engine, ours.tables)
-    schema.check(ours.engine, ours.tables)
+        schema.check(ours.database, ours.tables)
+    schema.upgrade(ours.database, ours.tables)
+    schema.check(ours.database, ours.tables)
     with pytest.raises(SchemaMissing, match="lacks the table meters: run watcher-sync-manage db_sync"):
-        schema.check(plugins.engine, plugins.tables)
-    schema.upgrade(plugins.engine, plugins.tables)
-    schema.check(plugins.engine, plugins.tables)
+        schema.check(plugins.database, plugins.tables)
+    schema.upgrade(plugins.database, plugins.tables)
+    schema.check(plugins.database, plugins.tables)
     for store in (ours, plugins):
-        store.engine.dispose()
+        store.database.dispose()
 
 
 def test_a_database_of_another_release_is_refused(store):
-    with store.engine.begin() as connection:
+    with store.database.begin() as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
     with pytest.raises(SchemaMissing, match=r"at revision 9999, this release needs \d+"):
-        schema.check(store.engine, store.tables)
+        schema.check(store.database, store.tables)
 
 
 def test_an_upgrade_that_is_run_again_keeps_what_is_there(store):
-    with store.engine.begin() as connection:
+    with store.database.begin() as connection:
         connection.execute(sa.update(store.tables.journal_head).values(seq=17))
-    assert schema.upgrade(store.engine, store.tables) == schema.HEAD
-    with store.engine.connect() as connection:
+    assert schema.upgrade(store.database, store.tables) == schema.HEAD
+    with store.database.connect() as connection:
         assert connection.execute(sa.select(store.tables.journal_head)).all() == [(1, 17)]
 
 
@@ -81,14 +81,14 @@ def test_an_upgrade_that_is_run_again_keeps_what_is_there(store):
 def test_a_database_of_any_release_before_becomes_what_is_declared(any_database_url, revision):
     store = opened(any_database_url, builtin_kinds())
     plain = Tables(Kinds())
-    schema.upgrade(store.engine, plain, revision)
-    with store.engine.begin() as connection:
+    schema.upgrade(store.database, plain, revision)
+    with store.database.begin() as connection:
         connection.execute(sa.update(plain.journal_head).values(seq=17))
-    schema.upgrade(store.engine, store.tables)
-    assert differences(store.engine, store.tables) == []
-    with store.engine.connect() as connection:
+    schema.upgrade(store.database, store.tables)
+    assert differences(store.database, store.tables) == []
+    with store.database.connect() as connection:
         assert connection.execute(sa.select(plain.journal_head)).all() == [(1, 17)]
-    store.engine.dispose()
+    store.database.dispose()
 
 
 def test_the_revision_that_is_needed_is_that_of_the_last_migration():

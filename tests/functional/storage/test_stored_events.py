@@ -16,7 +16,7 @@ from watcher_sync.commit.replay import decoded_again, replay_quarantined
 from watcher_sync.commit.stats import CommitStats
 from watcher_sync.conf import retention as retention_conf
 from watcher_sync.dispatch import Dispatcher
-from watcher_sync.engine.housekeeping import RetentionWorker
+from watcher_sync.engine.retention import RetentionWorker
 from watcher_sync.events import Event
 from watcher_sync.exceptions import HeadMoved
 from watcher_sync.model.changes import Delete, Outcome, Upsert
@@ -103,10 +103,10 @@ def test_parked_events_whose_time_is_over_expire_once_with_one_warning(store, ca
     cycle = cycle_on(store, naming(), parked_time=lambda: -1.0)
     commit(cycle, rename(1), rename(2, "b"))
     commit(cycle_on(store, naming(), parked_time=lambda: 3600.0), rename(3, "c"))
-    purger = RetentionWorker(conf, store, tally)
+    worker = RetentionWorker(conf, store, tally)
     with caplog.at_level(logging.WARNING):
-        purger.run_now()
-        purger.run_now()
+        worker.purge_now()
+        worker.purge_now()
     warnings = [r.getMessage() for r in caplog.records if "expired" in r.getMessage()]
     assert warnings == ["2 parked events expired because their entity never came, such as rename for meter a"]
     assert tally.expired == 2
@@ -190,7 +190,7 @@ def test_a_quarantined_event_keeps_its_channel_and_its_place_in_the_stream(store
 def test_a_parked_event_keeps_its_channel_and_its_place_in_the_stream(store):
     cycle = cycle_on(store, naming())
     commit(cycle, msgspec.structs.replace(rename(1), channel="dcm.vm", sequence=STREAM), rename(2, "b"))
-    events, _ = ParkedEvents(store).take([("meter", "a"), ("meter", "b")])
+    events, _ = ParkedEvents(store).read([("meter", "a"), ("meter", "b")])
     assert [(e.id, e.channel, e.sequence) for e in events] == [
         ("event-1", "dcm.vm", STREAM),
         ("event-2", "", None),

@@ -54,25 +54,25 @@ def commit(cycle: CommitCycle, *events: Event, **options: Any) -> CommitCycle:
 
 def seqs(store: Store) -> list[int]:
     """The journal's, in order."""
-    with store.engine.connect() as connection:
+    with store.database.connect() as connection:
         return list(connection.execute(sa.select(store.tables.journal.c.seq).order_by("seq")).scalars())
 
 
 def head(store: Store) -> int:
     """The journal's head."""
-    with store.engine.connect() as connection:
+    with store.database.connect() as connection:
         return read_head(connection, store.tables)
 
 
 def journal(store: Store, since: int = 0) -> list[Any]:
     """The journal's rows."""
-    with store.engine.connect() as connection:
+    with store.database.connect() as connection:
         return read_since(connection, store.tables, since, 1_000_000)
 
 
 def rows(store: Store, table: str) -> list[Any]:
     """All rows of a table."""
-    with store.engine.connect() as connection:
+    with store.database.connect() as connection:
         return list(connection.execute(sa.select(store.tables.metadata.tables[table])))
 
 

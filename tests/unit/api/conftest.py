@@ -30,11 +30,11 @@ def conf(tmp_path):
 
 @pytest.fixture
 def store(conf):
-    store = Store(database.make_engine(conf), builtin_kinds())
+    store = Store(database.open_database(conf), builtin_kinds())
     migrate(store)
     yield store
     store.close()
-    store.engine.dispose()
+    store.database.dispose()
 
 
 @pytest.fixture

@@ -67,7 +67,7 @@ def test_a_failure_inside_is_500_without_a_word_of_it(client, problem, store):
 
 
 def test_without_its_database_the_api_answers_503(client, problem, store):
-    with store.engine.begin() as connection:
+    with store.database.begin() as connection:
         connection.exec_driver_sql("ALTER TABLE journal_head RENAME TO away")
     result = client.simulate_get("/v1/instances")
     problem(result, 503)

@@ -100,7 +100,7 @@ def test_the_history_of_an_entity_leads_to_what_it_is(client, store, truth):
 
 def test_the_history_of_a_deleted_entity_is_still_there(client, store, truth):
     alive = set(store.load().snapshot().ids("instance"))
-    with store.engine.connect() as connection:
+    with store.database.connect() as connection:
         t = store.tables.journal
         rows = connection.execute(t.select().where(t.c.kind == "instance", t.c.change == "deleted")).all()
     gone = next(row.entity_id for row in rows if row.entity_id not in alive)

@@ -25,7 +25,7 @@ def news(store):
     """What the journal has to tell: (seq, kind, id) of its rows that are news."""
 
     def tell(since=0):
-        with store.engine.connect() as connection:
+        with store.database.connect() as connection:
             rows = read_since(connection, store.tables, since, 100_000)
         return [(r.seq, r.kind, r.entity_id) for r in rows if r.delta or r.change != "updated"]
 
@@ -34,7 +34,7 @@ def news(store):
 
 @pytest.fixture
 def feed(store):
-    return Feed(store.engine, store.tables, slots=2, interval=0.01)
+    return Feed(store.database, store.tables, slots=2, interval=0.01)
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_a_long_poll_that_nothing_happens_to_ends_empty(client, truth):
 def test_a_position_before_the_journal_or_of_another_one_is_410(client, truth, store, problem):
     head = client.simulate_get("/v1/events").json["head"]
     problem(client.simulate_get("/v1/events", params={"since": head + 1}), 410)
-    with store.engine.begin() as connection:
+    with store.database.begin() as connection:
         connection.execute(store.tables.journal.delete().where(store.tables.journal.c.seq <= 10))
     problem(client.simulate_get("/v1/events", params={"since": 5}), 410)
     problem(client.simulate_get("/v1/events", params={"since": 5}, headers=STREAM), 410)
@@ -150,7 +150,7 @@ def test_a_cut_stream_goes_on_without_gap_or_repetition(feed, cycle, events, new
 
 
 def test_a_stream_over_http_ends_when_its_life_does(client, conf, truth, news):
-    conf.set_override("stream_life", 1.0, group="api")
+    conf.set_override("stream_max_age", 1.0, group="api")
     result = client.simulate_get("/v1/events", params={"since": 0}, headers=STREAM)
     assert result.headers["content-type"].startswith("text/event-stream")
     assert [seq for seq, _, _ in parsed(result.content)] == [seq for seq, _, _ in news()]
@@ -197,7 +197,7 @@ def test_a_reader_that_lags_more_than_memory_reads_the_table(feed, cycle, events
     assert feed.wait(cycle.model.generation - 1, 10)
     assert [row.seq for row in feed.read(0)][:3] == [1, 2, 3]
     assert feed.read(cycle.model.generation) == []
-    with store.engine.begin() as connection:
+    with store.database.begin() as connection:
         connection.execute(store.tables.journal.delete().where(store.tables.journal.c.seq <= 10))
     with pytest.raises(JournalPurged):
         feed.read(0)

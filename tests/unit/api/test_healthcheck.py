@@ -39,17 +39,17 @@ def conf(tmp_path):
 
 @pytest.fixture
 def store(conf):
-    store = Store(database.make_engine(conf), builtin_kinds())
+    store = Store(database.open_database(conf), builtin_kinds())
     migrate(store)
     yield store
-    store.engine.dispose()
+    store.database.dispose()
 
 
 def told(store, source="nova", age=0.0, **fields):
     """A row of the engine's, so many seconds old."""
     time = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=age)
     given = {"engine_group": "g", "host": "h", "pid": 1, "state": "connected", "since": time, "updated_at": time}
-    write_sources(store.engine, [SourceRow(source=source, **{**given, **fields})])
+    write_sources(store.database, [SourceRow(source=source, **{**given, **fields})])
 
 
 def test_all_is_well_with_and_without_sources(conf, store):
@@ -82,7 +82,7 @@ def test_a_database_without_tables_is_503_and_details_are_given_where_asked_for(
 
 
 def test_a_database_without_a_journal_head_is_503(conf, store):
-    with store.engine.begin() as connection:
+    with store.database.begin() as connection:
         connection.execute(sa.delete(store.tables.journal_head))
     status, body = ask(healthcheck.wrap(api, conf), "/healthcheck", **JSON)
     assert (status, body["reasons"][0]) == (503, "the database is not set up")

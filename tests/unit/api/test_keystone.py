@@ -103,7 +103,7 @@ def test_a_project_sees_its_own_instances_and_nobody_elses(client, store, truth,
 
 def test_the_history_of_a_deleted_instance_stays_with_its_project(client, store, truth, tokens, problem):
     alive = set(store.load().snapshot().ids("instance"))
-    with store.engine.connect() as connection:
+    with store.database.connect() as connection:
         t = store.tables.journal
         rows = connection.execute(t.select().where(t.c.kind == "instance", t.c.change == "deleted")).all()
     row = next(r for r in rows if r.entity_id not in alive and "project_id" in r.delta)

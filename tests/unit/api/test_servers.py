@@ -30,7 +30,7 @@ def config(tmp_path, store):
     file = tmp_path / "ws.conf"
 
     def write(**api):
-        url = store.engine.url.render_as_string(hide_password=False)
+        url = store.database.url.render_as_string(hide_password=False)
         lines = ["[database]", f"connection = {url}", "[api]", "auth_strategy = noauth"]
         file.write_text("\n".join([*lines, *(f"{name} = {value}" for name, value in api.items())]) + "\n")
         return file
@@ -65,12 +65,12 @@ def test_without_authentication_only_loopback_is_listened_on_unless_forced(host,
     conf = cfg.ConfigOpts()
     options.register_opts(conf)
     conf([], default_config_files=[], default_config_dirs=[])
-    for name, value in (("host", host), ("auth_strategy", strategy), ("noauth_beyond_loopback", forced)):
+    for name, value in (("host", host), ("auth_strategy", strategy), ("noauth_allow_remote", forced)):
         conf.set_override(name, value, group="api")
     if allowed:
         command._check_address(conf)
     else:
-        with pytest.raises(ConfigError, match="noauth_beyond_loopback"):
+        with pytest.raises(ConfigError, match="noauth_allow_remote"):
             command._check_address(conf)
 
 

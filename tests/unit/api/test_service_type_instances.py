@@ -77,7 +77,7 @@ def test_a_parked_event_is_taken_up_when_its_instance_is_made(store, conf, provi
     made = client.simulate_put(f"{PATH}/a", json=VM)
     assert made.status_code == 201
     assert client.simulate_get(f"{PATH}/a").json["status"] == "RUNNING"
-    with store.engine.connect() as connection:
+    with store.database.connect() as connection:
         assert connection.execute(store.tables.parked.select()).all() == []
     assert [r["change"] for r in client.simulate_get(f"{PATH}/a/history").json["history"]] == ["created", "updated"]
 

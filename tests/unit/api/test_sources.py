@@ -17,7 +17,7 @@ def told(store):
     long_ago = now - datetime.timedelta(hours=1)
     common = {"engine_group": "default", "host": "here", "pid": 1, "updated_at": now}
     write_sources(
-        store.engine,
+        store.database,
         [
             SourceRow(source="dcm", state="disconnected", since=long_ago, detail="refused", **common),
             SourceRow(source="nova", state="connected", since=long_ago, last_event_at=long_ago, lag=3, **common),
@@ -45,7 +45,7 @@ def test_drifts_have_pages_and_are_filtered(client, store):
         Difference(kind="instance", entity_id=str(i), field="host", model_value="a", live_value="b", policy="heal")
         for i in range(3)
     ]
-    replace_drifts(store.engine, found, source="nova", kinds=["instance"], now=now)
+    replace_drifts(store.database, found, source="nova", kinds=["instance"], now=now)
     first = client.simulate_get("/v1/drifts", params={"limit": 2}).json
     rest = client.simulate_get("/v1/drifts", params={"limit": 2, "marker": first["next_marker"]}).json
     assert [d["entity_id"] for d in first["drifts"] + rest["drifts"]] == ["0", "1", "2"]

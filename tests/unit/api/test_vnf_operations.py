@@ -103,7 +103,7 @@ def test_to_end_again_in_the_same_way_is_no_error_and_in_another_way_is(client, 
 def test_no_operation_is_begun_on_what_does_not_exist(client, problem, store):
     problem(client.simulate_post(OPERATIONS, json=SCALE), 404)
     problem(client.simulate_get(OPERATIONS), 404)
-    with store.engine.connect() as connection:
+    with store.database.connect() as connection:
         assert connection.execute(store.tables.operation_leases.select()).all() == []
 
 
@@ -123,7 +123,7 @@ def test_while_an_operation_runs_nobody_else_replaces_or_deletes_the_instance(cl
 @pytest.mark.usefixtures("vnf")
 def test_a_deleted_instance_leaves_no_lease_behind(client, store):
     assert client.simulate_delete(f"{PATH}/a").status_code == 204
-    with store.engine.connect() as connection:
+    with store.database.connect() as connection:
         assert connection.execute(store.tables.operation_leases.select()).all() == []
 
 

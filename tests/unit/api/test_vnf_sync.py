@@ -35,7 +35,7 @@ class Syncing:
     def __init__(self, store):
         self.asked = []
         self.outcome = REPORT
-        self._operations = Operations(OperationLeases(store.engine, store.tables), "vnf_instance", lambda: 30.0)
+        self._operations = Operations(OperationLeases(store.database, store.tables), "vnf_instance", lambda: 30.0)
 
     def run(self, entity_id, *, dry_run):
         self.asked.append((entity_id, dry_run))

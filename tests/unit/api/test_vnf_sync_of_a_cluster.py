@@ -13,7 +13,7 @@ from watcher_sync.api.app import make_application
 from watcher_sync.api.resources.vnf_sync import REPORT
 from watcher_sync.reconcile.kubernetes.reconciler import KubernetesReconciler
 from watcher_sync.storage.reading import TableView
-from watcher_sync.testing.kubernetes import KubeServer
+from watcher_sync.testing.kubernetes import KubernetesServer
 from watcher_sync.testing.kubernetes.builders import deployment
 
 SYNC = f"{PATH}/a/sync"
@@ -23,7 +23,7 @@ class Syncing:
     """The reconciler of clusters, as the API asks it."""
 
     def __init__(self, site):
-        view = TableView(site.store.engine, site.store.tables, site.store.kinds)
+        view = TableView(site.store.database, site.store.tables, site.store.kinds)
         self._reconciler = KubernetesReconciler(site.conf, site.context(lambda: view), wait=nothing)
 
     def run(self, entity_id, *, dry_run):
@@ -32,7 +32,7 @@ class Syncing:
 
 @pytest.fixture
 def server():
-    with KubeServer() as server:
+    with KubernetesServer() as server:
         server.cluster.add_nodes(1)
         server.create(deployment("vdu1", replicas=1))
         server.cluster.settle()

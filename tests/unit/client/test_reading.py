@@ -101,7 +101,7 @@ def test_drifts_are_typed(client, store):
     difference = Difference(
         kind="instance", entity_id="i", field="host", model_value="a", live_value="b", policy="heal"
     )
-    replace_drifts(store.engine, [difference], source="nova", kinds=["instance"], now=NOON)
+    replace_drifts(store.database, [difference], source="nova", kinds=["instance"], now=NOON)
     (drift,) = client.drifts(kind="instance", source="nova")
     assert (drift.entity_id, drift.field, drift.model_value, drift.live_value) == ("i", "host", "a", "b")
     assert drift.since == NOON

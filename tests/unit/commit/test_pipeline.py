@@ -15,7 +15,7 @@ from tests.simulated import telling, told
 from tests.unit.engine.conftest import Spoken, until
 from watcher_sync.commit.cycle import Batch, CommitCycle
 from watcher_sync.commit.pipeline import Pipeline
-from watcher_sync.engine.intake import JOINED, most_in_hand
+from watcher_sync.engine.intake import JOINED_BATCHES, max_in_hand
 from watcher_sync.exceptions import DatabaseUnavailable, LeaseHeld
 from watcher_sync.model.changes import Upsert
 
@@ -116,7 +116,7 @@ def test_a_commit_of_which_nothing_is_known_is_made_once_and_what_lay_on_it_afte
         pipeline.add(name, Batch(events=[told(number, instance(name))]))
     pipeline.end()
     assert log == [("again", ["event-0"]), ("a", True), ("again", ["event-1"]), ("b", True), ("c", True)]
-    with store.engine.connect() as connection:
+    with store.database.connect() as connection:
         kept = connection.execute(sa.select(store.tables.journal.c.seq, store.tables.journal.c.entity_id)).all()
     assert [tuple(row) for row in kept] == [(1, "a"), (2, "b"), (3, "c")]
 
@@ -132,18 +132,21 @@ def test_a_batch_that_changes_nothing_writes_nothing_and_what_lies_on_it_holds(c
     assert store.load().snapshot().ids("instance") == ["a"]
 
 
-def test_what_has_landed_is_not_kept_by_what_was_dispatched_on_it(cycle):
+def test_what_has_landed_is_not_kept_by_what_was_dispatched_on_it(cycle, log):
     """Else a long flow would keep everything that it ever wrote."""
-    below = cycle.stage(Batch(events=[told(1, instance("a"))]))
-    cycle.launch(below)
-    above = cycle.stage(Batch(events=[told(2, instance("b"))]), on=below)
-    cycle.land(below)
-    cycle.launch(above)
-    gone = weakref.ref(below.work.transaction)
-    del below
+    pipeline = piping(cycle, log)
+    views = []
+
+    def look(view):
+        views.append(weakref.ref(view))
+        return instance(f"i{len(views)}")
+
+    pipeline.add("one", Batch(events=[told(1, look)]))
+    pipeline.add("two", Batch(events=[told(2, look)]))
     gc.collect()
-    assert gone() is None
-    cycle.land(above)
+    assert [view() is None for view in views] == [True, False]
+    pipeline.end()
+    assert log == [("one", True), ("two", True)]
 
 
 # The engine
@@ -165,12 +168,12 @@ def test_a_pressed_engine_joins_batches_and_acks_everything_in_order(small, run,
     running = run(source)
     for start in range(0, 200, 10):
         source.say(*many(200)[start : start + 10])
-        assert until(lambda start=start: len(source.acked) > start - most_in_hand(small))
+        assert until(lambda start=start: len(source.acked) > start - max_in_hand(small))
     assert until(lambda: len(source.acked) == 200)
     assert sorted(source.acked) == sorted(f"event-{n}" for n in range(200))
     assert store.cursors()["spoken"] in source.acked
-    assert running.engine.tally.commits < 100
-    assert running.engine.tally.batch_events.sum == 200
+    assert running.engine.stats.commits < 100
+    assert running.engine.stats.batch_events.sum == 200
 
 
 def test_no_more_than_four_batches_are_joined(small, run, store):
@@ -181,7 +184,7 @@ def test_no_more_than_four_batches_are_joined(small, run, store):
     run(source)
     source.say(*[told(number, instance(f"i{number}")) for number in range(100)])
     assert until(lambda: len(source.acked) == 100)
-    assert max(sizes) == 2 * JOINED == 8
+    assert max(sizes) == 2 * JOINED_BATCHES == 8
 
 
 @pytest.mark.slow
@@ -223,7 +226,7 @@ def test_a_pressed_engine_that_says_it_is_ready_again_needs_no_idle_moment_for_i
         return plain(commit)
 
     store.prepare = prepare
-    running.engine._outage.begins(DatabaseUnavailable("a moment"))
+    running.engine._database_health.mark_unavailable(DatabaseUnavailable("a moment"))
     source.say(*many(60))
     assert until(lambda: len(source.acked) == 60)
     assert ready[-1] is True
@@ -233,7 +236,7 @@ def test_a_pressed_engine_that_lost_its_lease_gives_everything_back(small, run, 
     source = Spoken()
     running = run(source)
     assert until(lambda: running.engine.is_ready()[0])
-    with store.engine.begin() as connection:
+    with store.database.begin() as connection:
         connection.execute(sa.update(store.tables.leases).values(token=99, holder="other/1"))
     source.say(*many(50))
     assert until(lambda: running.error is not None)

@@ -40,7 +40,7 @@ def row(seq: int, **values: Any) -> JournalRow:
 FIGURES = Figures(
     elapsed=12.3,
     length=20.0,
-    phase="the cloud lives",
+    phase="the cloud runs",
     rate=1234.5,
     published=100,
     committed=90,

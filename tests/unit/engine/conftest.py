@@ -80,26 +80,26 @@ def conf(tmp_path):
     conf([], default_config_files=[], default_config_dirs=[])
     conf.set_override("connection", f"sqlite:///{tmp_path / 'ws.sqlite'}", group="database")
     conf.set_override("lease_time", 2.0, group="engine")
-    conf.set_override("follow_interval", 0.05, group="engine")
+    conf.set_override("journal_poll_interval", 0.05, group="engine")
     return conf
 
 
 @pytest.fixture
 def store(conf):
-    store = Store(database.make_engine(conf), builtin_kinds())
+    store = Store(database.open_database(conf), builtin_kinds())
     migrate(store)
     yield store
     store.close()
-    store.engine.dispose()
+    store.database.dispose()
 
 
 class Running:
     """An engine in a thread."""
 
-    def __init__(self, conf, store, source, dispatcher=None, companions=()):
-        self.lease = EngineLease(store.engine, store.tables, "engine:default", seconds=2.0)
+    def __init__(self, conf, store, source, dispatcher=None, services=()):
+        self.lease = EngineLease(store.database, store.tables, "engine:default", seconds=2.0)
         sources = {"spoken": lambda: source}
-        self.engine = Engine(conf, store, dispatcher or telling(), self.lease, sources, companions)
+        self.engine = Engine(conf, store, dispatcher or telling(), self.lease, sources, services)
         self.error = None
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -122,8 +122,8 @@ def run(conf, store):
     """Starts an engine over the store; stops it at the end."""
     started = []
 
-    def start(source, dispatcher=None, companions=()):
-        started.append(Running(conf, store, source, dispatcher, companions))
+    def start(source, dispatcher=None, services=()):
+        started.append(Running(conf, store, source, dispatcher, services))
         return started[-1]
 
     yield start

@@ -25,7 +25,7 @@ def test_what_is_acked_is_in_the_database_with_its_cursor_and_a_stop_gives_the_l
     assert store.cursors() == {"spoken": "event-2"}
     assert running.engine.is_ready() == (True, "")
     assert running.stop()
-    assert (source.stopped, running.lease.look().holder, running.error) == (1, "", None)
+    assert (source.stopped, running.lease.read().holder, running.error) == (1, "", None)
 
 
 def test_a_bug_of_a_handler_and_an_event_too_early_are_acked_because_they_are_kept(run, store):
@@ -34,7 +34,7 @@ def test_a_bug_of_a_handler_and_an_event_too_early_are_acked_because_they_are_ke
     early = Upsert("instance", "a", "1", {"lock": {"locked": True}})
     source.say(told(1, lambda view: ZeroDivisionError("a bug")), told(2, early), told(3, instance("b")))
     assert until(lambda: len(source.acked) == 3)
-    with store.engine.connect() as connection:
+    with store.database.connect() as connection:
         (kept,) = connection.execute(sa.select(store.tables.quarantine)).all()
         (parked,) = connection.execute(sa.select(store.tables.parked)).all()
     assert kept.reason == "the handler told.told failed: ZeroDivisionError: a bug"
@@ -90,7 +90,7 @@ def test_an_engine_that_lost_its_lease_writes_nothing_gives_its_events_back_and_
     source = Spoken()
     running = run(source)
     assert until(lambda: running.engine.is_ready()[0])
-    with store.engine.begin() as connection:
+    with store.database.begin() as connection:
         connection.execute(sa.update(store.tables.leases).values(token=99, holder="other/1"))
     source.say(told(1, instance("a")))
     assert until(lambda: source.released == ["event-1"])
@@ -98,7 +98,7 @@ def test_an_engine_that_lost_its_lease_writes_nothing_gives_its_events_back_and_
     assert isinstance(running.error, LeaseHeld)
     assert source.acked == []
     assert store.load().generation == 0
-    assert running.lease.look().holder == "other/1"
+    assert running.lease.read().holder == "other/1"
 
 
 def test_a_stop_drains_what_the_source_still_says(run, store):

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from tests.simulated import NOON, told
 from tests.unit.engine.asking import ask, figures
 from tests.unit.engine.conftest import Spoken, until
-from watcher_sync.engine.monitoring_http import MonitoringPort, check_port, make_application
+from watcher_sync.engine.monitoring_http import MonitoringServer, check_port, make_application
 from watcher_sync.exceptions import ConfigError, DatabaseUnavailable
 from watcher_sync.model.changes import Upsert
 from watcher_sync.sources.base import SourceState, SourceStatus
@@ -73,7 +73,7 @@ def test_a_database_that_is_away_is_named_and_the_engine_stays_alive(run, store)
     source.say(told(1, instance("a")))
     assert until(lambda: ask(application, "/readyz")[0] == 503)
     database = ask(application, "/readyz")[1]["checks"]["database"]
-    assert database == {"ok": False, "detail": "the database is away: gone fishing"}
+    assert database == {"ok": False, "detail": "the database is unavailable: gone fishing"}
     assert ask(application, "/healthz")[0] == 200
     assert figures(ask(application, "/metrics")[1])["watcher_sync_database_up"] == {(): 0.0}
     store.commit = plain
@@ -84,7 +84,7 @@ def test_an_engine_that_another_leads_is_alive_and_not_ready(run, conf, store):
     conf.set_override("standby", True, group="engine")
     first = run(Spoken())
     assert until(lambda: first.engine.leading)
-    with store.engine.begin() as connection:
+    with store.database.begin() as connection:
         connection.execute(sa.update(store.tables.leases).values(token=99, holder="other/1"))
     application = make_application(first.engine)
     assert until(lambda: ask(application, "/readyz")[1]["checks"]["lease"]["ok"] is False)
@@ -124,8 +124,8 @@ def test_the_figures_are_those_of_the_work(run):
     bad = told(4, lambda view: ZeroDivisionError("a bug"))
     source.say(told(1, instance("a")), told(2, instance("b")), told(3, instance("a")), bad, told(5, early))
     assert until(lambda: len(source.acked) == 5)
-    assert until(lambda: running.engine.kept() is not None)
-    running.engine._purger.count()
+    assert until(lambda: running.engine.stored_counts() is not None)
+    running.engine._retention.count()
     shown = figures(ask(application, "/metrics")[1])
     outcomes = {dict(k)["outcome"]: v for k, v in shown["watcher_sync_events_total"].items() if v}
     by_outcome = {"applied": 2.0, "duplicate": 1.0, "quarantined": 1.0, "parked": 1.0}
@@ -187,12 +187,14 @@ def test_the_port_answers_over_http_and_is_closed_by_the_stop(run, conf, host):
     conf.set_override("port", port, group="monitoring")
     conf.set_override("host", host, group="monitoring")
     check_port(conf)
-    opened = MonitoringPort(conf, make_application(run(Spoken()).engine))
+    opened = MonitoringServer(conf, make_application(run(Spoken()).engine))
     opened.start()
     try:
         assert until(lambda: _get(host, port, "/readyz") is not None)
         assert until(lambda: _get(host, port, "/readyz")[0] == 200)
-        with pytest.raises(ConfigError, match=rf"\[monitoring\] {host} port {port} cannot be opened: .*in use"):
+        with pytest.raises(
+            ConfigError, match=rf"\[monitoring\] host, port: cannot listen on {host} port {port}: .*in use"
+        ):
             check_port(conf)
     finally:
         opened.stop()
@@ -201,18 +203,18 @@ def test_the_port_answers_over_http_and_is_closed_by_the_stop(run, conf, host):
 
 def test_without_a_port_nothing_is_opened(run, conf):
     check_port(conf)
-    closed = MonitoringPort(conf, make_application(run(Spoken()).engine))
+    closed = MonitoringServer(conf, make_application(run(Spoken()).engine))
     closed.start()
     assert not closed._thread.is_alive()
     closed.stop()
 
 
 def test_a_port_that_is_taken_for_a_while_is_opened_when_it_is_free(run, conf, monkeypatch):
-    monkeypatch.setattr("watcher_sync.engine.monitoring_http._RETRY", 0.05)
+    monkeypatch.setattr("watcher_sync.engine.monitoring_http._RETRY_SECONDS", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         conf.set_override("port", port, group="monitoring")
-        opened = MonitoringPort(conf, make_application(run(Spoken()).engine))
+        opened = MonitoringServer(conf, make_application(run(Spoken()).engine))
         opened.start()
     try:
         assert until(lambda: _get("127.0.0.1", port, "/healthz") == (200, {"alive": True}))

@@ -7,14 +7,15 @@ import sqlalchemy as sa
 
 from tests.unit.engine.conftest import Spoken, until
 from watcher_sync.commit.stats import CommitStats
-from watcher_sync.engine.housekeeping import RetentionWorker, SourceReporter
+from watcher_sync.engine.retention import RetentionWorker
+from watcher_sync.engine.source_reporter import SourceReporter
 from watcher_sync.engine.supervision import Supervisor
 from watcher_sync.sources.base import SourceState
 from watcher_sync.storage.source_status import SourceRow, list_sources, write_sources
 
 
 def states(store):
-    return {row.source: row.state for row in list_sources(store.engine)}
+    return {row.source: row.state for row in list_sources(store.database)}
 
 
 def test_a_change_of_state_is_in_the_table_with_its_time_and_the_end_is_too(run, conf, store):
@@ -22,39 +23,39 @@ def test_a_change_of_state_is_in_the_table_with_its_time_and_the_end_is_too(run,
     source = Spoken()
     running = run(source)
     assert until(lambda: states(store) == {"spoken": "connected"})
-    connected = list_sources(store.engine)[0]
+    connected = list_sources(store.database)[0]
     assert connected.engine_group == "default"
     source.state = SourceState.DISCONNECTED
     assert until(lambda: states(store) == {"spoken": "disconnected"})
-    lost = list_sources(store.engine)[0]
+    lost = list_sources(store.database)[0]
     assert lost.since > connected.since
-    assert until(lambda: list_sources(store.engine)[0].updated_at > lost.updated_at)
-    assert list_sources(store.engine)[0].since == lost.since
+    assert until(lambda: list_sources(store.database)[0].updated_at > lost.updated_at)
+    assert list_sources(store.database)[0].since == lost.since
     assert running.stop()
     assert states(store) == {"spoken": "stopped"}
 
 
 def test_rows_of_sources_that_the_engine_has_no_more_go(run, store):
-    plain = list_sources(store.engine)
+    plain = list_sources(store.database)
     assert plain == []
     source = Spoken()
     running = run(source)
     assert until(lambda: states(store))
-    known = list_sources(store.engine)[0]
+    known = list_sources(store.database)[0]
     assert running.stop()
-    write_sources(store.engine, [SourceRow(**{**_fields(known), "source": "old"})])
+    write_sources(store.database, [SourceRow(**{**_fields(known), "source": "old"})])
     run(Spoken())
     assert until(lambda: set(states(store)) == {"spoken"})
 
 
 def test_a_table_that_cannot_be_written_is_survived(run, conf, store, caplog):
     conf.set_override("status_interval", 0.1, group="monitoring")
-    with store.engine.begin() as connection:
+    with store.database.begin() as connection:
         connection.execute(sa.text("ALTER TABLE source_status RENAME TO away"))
     running = run(Spoken())
     assert until(lambda: "status of the sources cannot be written" in caplog.text)
     assert until(lambda: running.engine.is_ready()[0])
-    with store.engine.begin() as connection:
+    with store.database.begin() as connection:
         connection.execute(sa.text("ALTER TABLE away RENAME TO source_status"))
     assert until(lambda: states(store) == {"spoken": "connected"})
     assert caplog.text.count("status of the sources cannot be written") == 1
@@ -63,7 +64,7 @@ def test_a_table_that_cannot_be_written_is_survived(run, conf, store, caplog):
 def test_an_engine_that_lost_its_lease_leaves_the_rows_to_the_other(run, store):
     running = run(Spoken())
     assert until(lambda: states(store))
-    with store.engine.begin() as connection:
+    with store.database.begin() as connection:
         connection.execute(sa.update(store.tables.leases).values(token=99, holder="other/1"))
     assert until(lambda: running.error is not None)
     assert states(store)["spoken"] != "stopped"
@@ -75,12 +76,14 @@ def _fields(row):
 
 def test_a_database_that_is_known_to_be_away_is_left_in_peace(conf, store):
     away = [True]
-    purger = RetentionWorker(conf, store, CommitStats(), away=lambda: away[0])
-    reporter = SourceReporter(conf, store, {"a": Supervisor("a", Spoken, lambda source: None)}, away=lambda: away[0])
-    purger.count()
+    worker = RetentionWorker(conf, store, CommitStats(), is_unavailable=lambda: away[0])
+    reporter = SourceReporter(
+        conf, store, {"a": Supervisor("a", Spoken, lambda source: None)}, is_unavailable=lambda: away[0]
+    )
+    worker.count()
     reporter.report()
-    assert (purger.kept, states(store)) == (None, {})
+    assert (worker.stored_counts, states(store)) == (None, {})
     away[0] = False
-    purger.count()
+    worker.count()
     reporter.report()
-    assert (purger.kept.quarantined, states(store)) == (0, {"a": "starting"})
+    assert (worker.stored_counts.quarantined, states(store)) == (0, {"a": "starting"})

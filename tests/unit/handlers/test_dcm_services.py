@@ -58,7 +58,7 @@ def test_two_that_agree_on_a_word_are_not_refused():
 
 
 def test_what_extends_a_service_type_that_nobody_declares_is_refused():
-    with pytest.raises(PluginConflict, match="'acme' extends the service type 'gpu', which nobody declares"):
+    with pytest.raises(PluginConflict, match="'acme' extends the service type 'gpu', which no package declares"):
         ServiceTypes([("acme", ServiceType(name="gpu", extends=True))])
 
 

@@ -274,7 +274,7 @@ def test_an_object_that_makes_no_sense_is_invalid_and_says_where(story: Story, d
 
 def test_an_event_without_a_place_in_the_order_is_invalid(player: Player) -> None:
     event = Event(id="e", type="kubernetes.pod.added", source="edge", data=b'{"metadata":{"uid":"u"}}')
-    with pytest.raises(InvalidEvent, match="nothing says where it stands"):
+    with pytest.raises(InvalidEvent, match="sequence: missing"):
         player.play(event)
 
 

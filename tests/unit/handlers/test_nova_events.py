@@ -165,7 +165,7 @@ def test_an_ignored_notification_is_a_sign_of_life_of_its_publisher(nova, player
     player.play(nova.service("service.create", "host1", sent=1))
     snapshot = player.play(nova.event(event_type, {"nova_object.name": 5}, sent=2, publisher="nova-compute:host1"))
     assert player.outcomes == [Outcome.APPLIED, Outcome.IGNORED]
-    assert snapshot.heard("compute_node", "host1") == datetime.datetime(2026, 1, 1, 12, 0, 2, tzinfo=datetime.UTC)
+    assert snapshot.last_seen("compute_node", "host1") == datetime.datetime(2026, 1, 1, 12, 0, 2, tzinfo=datetime.UTC)
 
 
 @pytest.mark.parametrize("event_type", [*UPDATED, "instance.create.error"])
@@ -271,8 +271,10 @@ def test_the_publishers_host_is_heard_and_is_not_the_instances_host(nova, play):
         nova.instance("instance.resize_confirm.end", at=5, host="dest", publisher="nova-compute:source"),
     )
     assert snapshot.get("instance", nova.VM).host == "dest"
-    assert snapshot.heard("compute_node", "source") == datetime.datetime(2026, 1, 1, 12, 0, 5, 500_000, datetime.UTC)
-    assert snapshot.heard("compute_node", "dest") is None
+    assert snapshot.last_seen("compute_node", "source") == datetime.datetime(
+        2026, 1, 1, 12, 0, 5, 500_000, datetime.UTC
+    )
+    assert snapshot.last_seen("compute_node", "dest") is None
 
 
 @pytest.mark.parametrize(

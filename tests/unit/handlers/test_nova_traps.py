@@ -152,7 +152,7 @@ def test_trap_10_uuid_shaped_host_names_are_just_names(nova, play):
     assert (node.uuid, node.discovered) == (None, False)
     assert where(snapshot, nova.VM) == (host, host)
     assert [i.id for i in snapshot.by("instance", "host", host)] == [nova.VM]
-    assert snapshot.heard("compute_node", host) is not None
+    assert snapshot.last_seen("compute_node", host) is not None
 
 
 def test_trap_11_where_an_update_contradicts_itself_the_data_wins_over_the_state_update(nova, play):

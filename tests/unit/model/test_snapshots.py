@@ -106,7 +106,7 @@ def test_the_newest_sign_of_life_wins_and_makes_no_generation():
     for time_heard in (NOON, later, NOON):
         play(model, telling(), [told(1, Seen("compute_node", "host1", time_heard))])
     assert model.generation == 0
-    assert model.last_heard("compute_node") == {"host1": later}
+    assert model.last_seen("compute_node") == {"host1": later}
     assert model.get("compute_node", "host1") is None
     play(model, telling(), [told(1, Upsert("compute_node", "host1", "1", {"service": {}}))])
     assert [row["last_heard"] for row in model.snapshot().dump("compute_node")] == [later]

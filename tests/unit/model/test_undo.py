@@ -52,7 +52,7 @@ def state_of(transaction):
     """Everything that can be seen of a transaction, and the seqs that it gave out."""
     return {
         "head": transaction.head,
-        "heard": {kind: dict(heard) for kind, heard in transaction.heard.items() if heard},
+        "heard": {kind: dict(heard) for kind, heard in transaction.seen.items() if heard},
         "staged": [(s.kind.name, s.id, s.seq, s.base, s.entity, s.event.id, s.merged) for s in transaction.staged()],
         "tombstones": {(s.kind.name, s.id): s.tombstone.versions for s in transaction.staged() if s.tombstone},
         "found": {

@@ -17,14 +17,14 @@ import pytest
 from tests.clusters import Installation, one_vdu
 from watcher_sync.exceptions import ReconcileError
 from watcher_sync.sources.kubernetes.source import KubernetesSource
-from watcher_sync.testing.kubernetes import KubeServer
+from watcher_sync.testing.kubernetes import KubernetesServer
 from watcher_sync.testing.kubernetes.builders import deployment
 from watcher_sync.testing.kubernetes.faults import Hang
 
 
 @pytest.fixture
-def server() -> Iterator[KubeServer]:
-    with KubeServer() as server:
+def server() -> Iterator[KubernetesServer]:
+    with KubernetesServer() as server:
         server.cluster.add_nodes(2)
         server.create(deployment("vdu1", replicas=1))
         server.cluster.settle()
@@ -32,13 +32,13 @@ def server() -> Iterator[KubeServer]:
 
 
 @pytest.fixture
-def site(server: KubeServer, tmp_path: Path) -> Iterator[Installation]:
+def site(server: KubernetesServer, tmp_path: Path) -> Iterator[Installation]:
     site = Installation(tmp_path, {"edge": server})
     yield site
     site.close()
 
 
-def test_a_cluster_that_does_not_answer_costs_no_more_than_the_deadline(site: Installation, server: KubeServer):
+def test_a_cluster_that_does_not_answer_costs_no_more_than_the_deadline(site: Installation, server: KubernetesServer):
     server.fail(Hang(), count=None)
     began = time.monotonic()
     with pytest.raises(ReconcileError, match="cannot be listed"):
@@ -47,7 +47,7 @@ def test_a_cluster_that_does_not_answer_costs_no_more_than_the_deadline(site: In
 
 
 @pytest.mark.parametrize("length", [46, 47, 58, 63])
-def test_a_long_name_deletes_no_vnfc(site: Installation, server: KubeServer, length: int):
+def test_a_long_name_deletes_no_vnfc(site: Installation, server: KubernetesServer, length: int):
     name = "v" * length
     server.create(deployment(name, replicas=2))
     server.cluster.settle()
@@ -58,13 +58,13 @@ def test_a_long_name_deletes_no_vnfc(site: Installation, server: KubeServer, len
         assert (vnf.state, len(vnf.vnfc_resource_info), vnf.scale_level) == ("SYNCED", 2, {"vdu1_aspect": 1})
 
 
-def test_an_instance_is_not_locked_by_a_sync_that_crashed(site: Installation, server: KubeServer):
+def test_an_instance_is_not_locked_by_a_sync_that_crashed(site: Installation, server: KubernetesServer):
     site.register("v1", one_vdu())
     site.operations.begin("v1", "SYNC", "watcher-sync", recorded=False)
     site.reconcile()
     assert site.vnf("v1").state == "UNKNOWN"
     leases = site.store.tables.operation_leases
-    with site.store.engine.begin() as connection:  # as if its time had gone by
+    with site.store.database.begin() as connection:  # as if its time had gone by
         connection.execute(leases.update().values(expires_at=leases.c.since))
     site.reconcile()
     assert site.vnf("v1").state == "SYNCED"
@@ -72,17 +72,17 @@ def test_an_instance_is_not_locked_by_a_sync_that_crashed(site: Installation, se
 
 
 def test_the_cluster_is_read_outside_of_the_lease(
-    site: Installation, server: KubeServer, monkeypatch: pytest.MonkeyPatch
+    site: Installation, server: KubernetesServer, monkeypatch: pytest.MonkeyPatch
 ):
     site.register("v1", one_vdu())
-    survey, leases = KubernetesSource.survey, []
+    list_objects, leases = KubernetesSource.list_objects, []
 
     def watched(*args: Any, **more: Any) -> Iterator[Any]:
-        for part in survey(*args, **more):
+        for part in list_objects(*args, **more):
             leases.append(site.operations.running("v1"))
             yield part
 
-    monkeypatch.setattr(KubernetesSource, "survey", watched)
+    monkeypatch.setattr(KubernetesSource, "list_objects", watched)
     site.reconciler().sync_now("v1", dry_run=False)
     site.reconcile()
     assert set(leases) == {None}

@@ -20,7 +20,7 @@ from watcher_sync.exceptions import DatabaseUnavailable, RowRefused
 from watcher_sync.reconcile.following import Follower
 from watcher_sync.reconcile.kubernetes.reconciler import cluster_sources
 from watcher_sync.reconcile.kubernetes.vnf_sync import VnfSync
-from watcher_sync.testing.kubernetes import KubeServer
+from watcher_sync.testing.kubernetes import KubernetesServer
 from watcher_sync.testing.kubernetes.builders import deployment
 from watcher_sync.testing.kubernetes.faults import forbidden
 
@@ -30,7 +30,7 @@ NOW = datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)
 class Followed:
     """An engine's model, what follows it, and a cluster whose changes are told when the test says so."""
 
-    def __init__(self, site: Installation, server: KubeServer) -> None:
+    def __init__(self, site: Installation, server: KubernetesServer) -> None:
         self.site = site
         self.server = server
         self.clock = 0.0
@@ -84,8 +84,8 @@ class Followed:
 
 
 @pytest.fixture
-def server() -> Iterator[KubeServer]:
-    with KubeServer() as server:
+def server() -> Iterator[KubernetesServer]:
+    with KubernetesServer() as server:
         server.cluster.add_nodes(2)
         server.create(deployment("vdu1", replicas=1))
         server.create(deployment("vdu10", replicas=2))
@@ -94,7 +94,7 @@ def server() -> Iterator[KubeServer]:
 
 
 @pytest.fixture
-def make(server: KubeServer, tmp_path: Path) -> Iterator[Callable[[], Followed]]:
+def make(server: KubernetesServer, tmp_path: Path) -> Iterator[Callable[[], Followed]]:
     site = Installation(tmp_path, {"edge": server})
     yield lambda: Followed(site, server)
     site.close()
@@ -268,7 +268,7 @@ def test_what_a_reconciliation_could_not_list_is_not_contradicted(world: Followe
     assert world.site.vnf("v1").state == "SYNCED"
 
 
-def test_of_a_kind_that_is_not_followed_nothing_is_concluded(server: KubeServer, tmp_path: Path):
+def test_of_a_kind_that_is_not_followed_nothing_is_concluded(server: KubernetesServer, tmp_path: Path):
     site = Installation(tmp_path, {"edge": server}, resources=["pods", "replicasets", "deployments"])
     world = Followed(site, server)
     site.register("v1", one_vdu("StatefulSet", "db"))
@@ -285,7 +285,7 @@ def test_of_a_kind_that_is_not_followed_nothing_is_concluded(server: KubeServer,
     site.close()
 
 
-def test_instances_in_namespaces_that_are_not_followed_are_left_alone(server: KubeServer, tmp_path: Path):
+def test_instances_in_namespaces_that_are_not_followed_are_left_alone(server: KubernetesServer, tmp_path: Path):
     site = Installation(tmp_path, {"edge": server}, namespaces=["kube-system"])
     world = Followed(site, server)
     site.register("v1", one_vdu())

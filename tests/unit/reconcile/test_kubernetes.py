@@ -17,7 +17,7 @@ from watcher_sync.events import Event
 from watcher_sync.exceptions import ConfigError, OperationRunning, ReconcileError, SourceError
 from watcher_sync.model.changes import Upsert
 from watcher_sync.model.vnf.evaluation import Result
-from watcher_sync.testing.kubernetes import KubeServer
+from watcher_sync.testing.kubernetes import KubernetesServer
 from watcher_sync.testing.kubernetes.builders import daemon_set, deployment, pod, stateful_set
 from watcher_sync.testing.kubernetes.faults import Cut, Request, forbidden, gone, internal_error
 
@@ -27,8 +27,8 @@ NAMES = "vnfc_resource_info"
 
 
 @pytest.fixture
-def server() -> Iterator[KubeServer]:
-    with KubeServer() as server:
+def server() -> Iterator[KubernetesServer]:
+    with KubernetesServer() as server:
         server.cluster.add_nodes(2)
         server.create(deployment("vdu1", replicas=1))
         server.create(stateful_set("db", replicas=2))
@@ -38,7 +38,7 @@ def server() -> Iterator[KubeServer]:
 
 
 @pytest.fixture
-def site(server: KubeServer, tmp_path: Path) -> Iterator[Installation]:
+def site(server: KubernetesServer, tmp_path: Path) -> Iterator[Installation]:
     site = Installation(tmp_path, {"edge": server}, page_size=3, connect_timeout=1.0, read_timeout=2.0)
     yield site
     site.close()
@@ -48,7 +48,7 @@ def names(site: Installation, vnf_id: str = "v1") -> list[str]:
     return [entry["computeResource"]["resourceId"] for entry in site.vnf(vnf_id).vnfc_resource_info or ()]
 
 
-def scale(server: KubeServer, replicas: int) -> None:
+def scale(server: KubernetesServer, replicas: int) -> None:
     server.cluster.scale("Deployment", "vdu1", replicas)
     server.cluster.settle()
 
@@ -56,7 +56,9 @@ def scale(server: KubeServer, replicas: int) -> None:
 # In step
 
 
-def test_an_empty_model_is_filled_and_a_second_run_finds_and_writes_nothing(site: Installation, server: KubeServer):
+def test_an_empty_model_is_filled_and_a_second_run_finds_and_writes_nothing(
+    site: Installation, server: KubernetesServer
+):
     first = site.reconcile()
     assert site.objects() == truth(server)
     assert (first.complete, first.written, first.deleted) == (True, len(truth(server)), 0)
@@ -67,13 +69,13 @@ def test_an_empty_model_is_filled_and_a_second_run_finds_and_writes_nothing(site
     assert site.drifts() == []
 
 
-def test_pods_are_traced_to_the_top_of_their_owners(site: Installation, server: KubeServer):
+def test_pods_are_traced_to_the_top_of_their_owners(site: Installation, server: KubernetesServer):
     site.reconcile()
     (top,) = [obj["metadata"]["uid"] for obj in server.objects("Deployment")]
     assert [p.owner_kind for p in site.model.by("pod", "workload_uid", top)] == ["ReplicaSet"]
 
 
-def test_what_came_changed_and_went_unheard_is_healed_and_told_as_drifts(site: Installation, server: KubeServer):
+def test_what_came_changed_and_went_unheard_is_healed_and_told_as_drifts(site: Installation, server: KubernetesServer):
     site.reconcile()
     before = {uid for uid, row in site.objects().items()}
     server.cluster.kill("db-0")
@@ -90,7 +92,7 @@ def test_what_came_changed_and_went_unheard_is_healed_and_told_as_drifts(site: I
     assert site.drifts() == []
 
 
-def test_the_onset_of_a_drift_that_is_only_observed_stays(site: Installation, server: KubeServer):
+def test_the_onset_of_a_drift_that_is_only_observed_stays(site: Installation, server: KubernetesServer):
     site.conf.set_override("policy", {"workload": "observe", "pod": "observe"}, group="reconcile")
     scale(server, 2)
     head = site.head()
@@ -105,7 +107,7 @@ def test_the_onset_of_a_drift_that_is_only_observed_stays(site: Installation, se
     assert (site.objects(), site.head()) == ({}, head)
 
 
-def test_a_dry_run_tells_and_writes_nothing(site: Installation, server: KubeServer):
+def test_a_dry_run_tells_and_writes_nothing(site: Installation, server: KubernetesServer):
     site.register("v1", one_vdu())
     head = site.head()
     report = site.reconcile(dry_run=True)
@@ -113,7 +115,7 @@ def test_a_dry_run_tells_and_writes_nothing(site: Installation, server: KubeServ
     assert (report.written, report.deleted, site.head(), site.drifts()) == (0, 0, head, [])
 
 
-def test_what_was_told_while_the_listing_went_on_wins(site: Installation, server: KubeServer):
+def test_what_was_told_while_the_listing_went_on_wins(site: Installation, server: KubernetesServer):
     site.reconcile()
     scale(server, 2)
     (uid,) = [uid for uid, row in site.objects().items() if row[:2] == ("Deployment", "vdu1")]
@@ -139,7 +141,7 @@ def test_what_was_told_while_the_listing_went_on_wins(site: Installation, server
     assert site.model.get("workload", uid).ready_replicas == 7
 
 
-def test_an_event_that_comes_later_is_newer_than_what_was_healed(site: Installation, server: KubeServer):
+def test_an_event_that_comes_later_is_newer_than_what_was_healed(site: Installation, server: KubernetesServer):
     site.reconcile()
     obj = server.get("Deployment", "vdu1")
     obj["metadata"]["resourceVersion"] = "later"
@@ -167,7 +169,7 @@ def test_an_event_that_comes_later_is_newer_than_what_was_healed(site: Installat
 
 @pytest.mark.parametrize("fault", [forbidden(), internal_error(), Cut()], ids=["403", "500", "cut"])
 def test_nothing_is_deleted_when_a_list_fails_or_is_cut_in_the_middle(
-    site: Installation, server: KubeServer, fault: Any
+    site: Installation, server: KubernetesServer, fault: Any
 ):
     site.register("v1", one_vdu())
     site.reconcile()
@@ -183,7 +185,7 @@ def test_nothing_is_deleted_when_a_list_fails_or_is_cut_in_the_middle(
     assert len(vnf.vnfc_resource_info) == 1
 
 
-def test_a_second_page_that_fails_leaves_the_kind_unknown(site: Installation, server: KubeServer):
+def test_a_second_page_that_fails_leaves_the_kind_unknown(site: Installation, server: KubernetesServer):
     site.reconcile()
     server.cluster.kill("db-0")
     server.fail(internal_error(), when=lambda r: r.resource == "pods" and "continue" in r.query, count=3)
@@ -192,13 +194,13 @@ def test_a_second_page_that_fails_leaves_the_kind_unknown(site: Installation, se
     assert report.deleted == 0
 
 
-def test_a_list_that_expires_is_begun_again(site: Installation, server: KubeServer):
+def test_a_list_that_expires_is_begun_again(site: Installation, server: KubernetesServer):
     server.fail(gone(), when=lambda r: r.resource == "pods" and "continue" in r.query, count=1)
     assert site.reconcile().complete
     assert site.objects() == truth(server)
 
 
-def test_what_a_list_had_that_was_begun_again_counts_for_nothing(site: Installation, server: KubeServer):
+def test_what_a_list_had_that_was_begun_again_counts_for_nothing(site: Installation, server: KubernetesServer):
     """Here a pod of the first page, which is gone when the list begins anew."""
     victim = min(obj["metadata"]["name"] for obj in server.pods())
     expired = []
@@ -217,7 +219,7 @@ def test_what_a_list_had_that_was_begun_again_counts_for_nothing(site: Installat
     assert victim not in {name for _, name, _ in site.objects().values()}
 
 
-def test_a_cluster_that_is_dead_is_an_error_and_changes_nothing(site: Installation, server: KubeServer):
+def test_a_cluster_that_is_dead_is_an_error_and_changes_nothing(site: Installation, server: KubernetesServer):
     site.register("v1", one_vdu())
     site.reconcile()
     head = site.head()
@@ -227,7 +229,7 @@ def test_a_cluster_that_is_dead_is_an_error_and_changes_nothing(site: Installati
     assert site.head() == head
 
 
-def test_an_object_that_cannot_be_read_leaves_its_kind_unknown(site: Installation, server: KubeServer):
+def test_an_object_that_cannot_be_read_leaves_its_kind_unknown(site: Installation, server: KubernetesServer):
     site.reconcile()
     server.create({**pod("odd"), "status": {"phase": "Running", "podIP": 7}})
     report = site.reconcile()
@@ -239,7 +241,7 @@ def test_an_object_that_cannot_be_read_leaves_its_kind_unknown(site: Installatio
 
 
 def test_the_brake_stops_a_deletion_of_sixty_percent_until_told(
-    site: Installation, server: KubeServer, caplog: pytest.LogCaptureFixture
+    site: Installation, server: KubernetesServer, caplog: pytest.LogCaptureFixture
 ):
     server.cluster.scale("Deployment", "vdu1", 10)
     server.delete("StatefulSet", "db")
@@ -262,7 +264,9 @@ def test_the_brake_stops_a_deletion_of_sixty_percent_until_told(
     assert site.objects() == truth(server)
 
 
-def test_a_rollout_that_nobody_heard_of_replaces_every_pod_and_needs_no_word(site: Installation, server: KubeServer):
+def test_a_rollout_that_nobody_heard_of_replaces_every_pod_and_needs_no_word(
+    site: Installation, server: KubernetesServer
+):
     server.cluster.scale("Deployment", "vdu1", 10)
     server.cluster.settle()
     site.reconcile()
@@ -274,9 +278,9 @@ def test_a_rollout_that_nobody_heard_of_replaces_every_pod_and_needs_no_word(sit
     assert site.objects() == truth(server) != before
 
 
-def test_another_cluster_with_the_same_names_replaces_nothing(tmp_path: Path, server: KubeServer):
+def test_another_cluster_with_the_same_names_replaces_nothing(tmp_path: Path, server: KubernetesServer):
     """A kubeconfig that names the wrong one: its uids are others."""
-    with KubeServer(seed=7) as other:
+    with KubernetesServer(seed=7) as other:
         other.cluster.add_nodes(2)
         other.create(deployment("vdu1", replicas=1))
         other.create(stateful_set("db", replicas=2))
@@ -292,7 +296,7 @@ def test_another_cluster_with_the_same_names_replaces_nothing(tmp_path: Path, se
         site.close()
 
 
-def test_a_deletion_below_the_brake_goes_on(site: Installation, server: KubeServer):
+def test_a_deletion_below_the_brake_goes_on(site: Installation, server: KubernetesServer):
     server.cluster.scale("Deployment", "vdu1", 10)
     server.cluster.settle()
     site.reconcile()
@@ -303,7 +307,7 @@ def test_a_deletion_below_the_brake_goes_on(site: Installation, server: KubeServ
 # VNF instances
 
 
-def test_a_scaling_behind_our_back_shows_after_one_reconciliation(site: Installation, server: KubeServer):
+def test_a_scaling_behind_our_back_shows_after_one_reconciliation(site: Installation, server: KubernetesServer):
     site.register("v1", one_vdu())
     site.reconcile()
     assert (site.vnf("v1").state, site.vnf("v1").scale_level) == ("SYNCED", {"vdu1_aspect": 0})
@@ -316,7 +320,7 @@ def test_a_scaling_behind_our_back_shows_after_one_reconciliation(site: Installa
 
 
 def test_a_pod_that_was_killed_keeps_its_vnfc_and_the_log_has_both_names(
-    site: Installation, server: KubeServer, caplog: pytest.LogCaptureFixture
+    site: Installation, server: KubernetesServer, caplog: pytest.LogCaptureFixture
 ):
     caplog.set_level(logging.INFO)
     site.register("v1", one_vdu())
@@ -332,7 +336,7 @@ def test_a_pod_that_was_killed_keeps_its_vnfc_and_the_log_has_both_names(
     assert any("v1" in line and both in line for line in caplog.text.splitlines())
 
 
-def test_a_wrong_level_with_equal_names_is_repaired(site: Installation, server: KubeServer):
+def test_a_wrong_level_with_equal_names_is_repaired(site: Installation, server: KubernetesServer):
     site.register("v1", one_vdu())
     site.reconcile()
     with site.context().writes.begin() as cycle:
@@ -347,7 +351,7 @@ def test_a_wrong_level_with_equal_names_is_repaired(site: Installation, server: 
 
 
 def test_an_instance_that_an_operation_holds_is_skipped_and_synced_afterwards(
-    site: Installation, server: KubeServer, caplog: pytest.LogCaptureFixture
+    site: Installation, server: KubernetesServer, caplog: pytest.LogCaptureFixture
 ):
     caplog.set_level(logging.INFO)
     site.register("v1", one_vdu())
@@ -360,14 +364,14 @@ def test_an_instance_that_an_operation_holds_is_skipped_and_synced_afterwards(
     assert site.vnf("v1").state == "SYNCED"
 
 
-def test_one_instances_trouble_does_not_keep_the_others_back(site: Installation, server: KubeServer):
+def test_one_instances_trouble_does_not_keep_the_others_back(site: Installation, server: KubernetesServer):
     site.register("v1", one_vdu(name="nobody"))
     site.register("v2", one_vdu())
     site.reconcile()
     assert (site.vnf("v1").state, site.vnf("v2").state) == ("UNRESOLVED", "SYNCED")
 
 
-def test_no_more_requests_are_made_for_more_instances(site: Installation, server: KubeServer):
+def test_no_more_requests_are_made_for_more_instances(site: Installation, server: KubernetesServer):
     requests = site.reconcile().requests
     for number in range(20):
         site.register(f"v{number}", one_vdu())
@@ -378,7 +382,7 @@ def test_no_more_requests_are_made_for_more_instances(site: Installation, server
 # One instance, now
 
 
-def test_a_sync_of_one_instance_lists_its_namespace_only(site: Installation, server: KubeServer):
+def test_a_sync_of_one_instance_lists_its_namespace_only(site: Installation, server: KubernetesServer):
     site.register("v1", one_vdu())
     report = site.reconciler().sync_now("v1", dry_run=False)
     assert (report.state, report.changed) == ("SYNCED", True)
@@ -391,7 +395,7 @@ def test_a_sync_of_one_instance_lists_its_namespace_only(site: Installation, ser
     assert again.vdu_results["VDU1"]["result"] == Result.NO_DIFF
 
 
-def test_a_dry_sync_tells_and_writes_nothing_whoever_holds_the_instance(site: Installation, server: KubeServer):
+def test_a_dry_sync_tells_and_writes_nothing_whoever_holds_the_instance(site: Installation, server: KubernetesServer):
     site.register("v1", one_vdu())
     site.operations.begin("v1", "SCALE", "tacker")
     head = site.head()
@@ -403,7 +407,7 @@ def test_a_dry_sync_tells_and_writes_nothing_whoever_holds_the_instance(site: In
         site.reconciler().sync_now("v1", dry_run=False)
 
 
-def test_a_sync_of_one_instance_says_what_it_lacks(site: Installation, server: KubeServer):
+def test_a_sync_of_one_instance_says_what_it_lacks(site: Installation, server: KubernetesServer):
     with pytest.raises(KeyError):
         site.reconciler().sync_now("nobody", dry_run=True)
     site.register("v2", one_vdu() | {"cluster": "elsewhere"})
@@ -425,7 +429,7 @@ def test_a_wrong_option_of_a_source_is_a_config_error(site: Installation):
 
 
 def test_a_deployment_that_went_unheard_is_gone_with_its_replica_set_and_pods_after_one_run(
-    site: Installation, server: KubeServer
+    site: Installation, server: KubernetesServer
 ):
     site.reconcile()
     server.delete("Deployment", "vdu1")
@@ -435,7 +439,9 @@ def test_a_deployment_that_went_unheard_is_gone_with_its_replica_set_and_pods_af
     assert site.objects() == truth(server)
 
 
-def test_pods_whose_replica_set_went_unheard_are_healed_with_it_in_one_run(site: Installation, server: KubeServer):
+def test_pods_whose_replica_set_went_unheard_are_healed_with_it_in_one_run(
+    site: Installation, server: KubernetesServer
+):
     (pod_uid,) = [obj["metadata"]["uid"] for obj in server.pods() if obj["metadata"]["name"].startswith("vdu1-")]
     (stale,) = [obj for obj in server.pods() if obj["metadata"]["uid"] == pod_uid]
     stale["metadata"]["resourceVersion"], stale["status"]["phase"] = "1", "Pending"
@@ -453,7 +459,7 @@ def test_pods_whose_replica_set_went_unheard_are_healed_with_it_in_one_run(site:
     assert site.objects() == truth(server)
 
 
-def test_what_lives_in_no_namespace_is_compared_wherever_the_source_looks(server: KubeServer, tmp_path: Path):
+def test_what_lives_in_no_namespace_is_compared_wherever_the_source_looks(server: KubernetesServer, tmp_path: Path):
     site = Installation(tmp_path, {"edge": server}, namespaces=["default"], resources=["pods", "v1/Node"])
     site.reconcile()
     nodes = {w.id for w in site.model.all("workload") if w.kind == "node"}
@@ -465,7 +471,7 @@ def test_what_lives_in_no_namespace_is_compared_wherever_the_source_looks(server
     site.close()
 
 
-def test_two_sources_of_one_cluster_are_refused_naming_both(server: KubeServer, tmp_path: Path):
+def test_two_sources_of_one_cluster_are_refused_naming_both(server: KubernetesServer, tmp_path: Path):
     site = Installation(tmp_path, {"east": server, "west": server})
     assert site.reconciler().scopes() == ["east", "west"]
     site.conf.set_override("cluster", "east", group="source_west")

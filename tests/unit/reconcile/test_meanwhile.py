@@ -19,15 +19,15 @@ from watcher_sync.reconcile.kubernetes.reconciler import KubernetesReconciler, c
 from watcher_sync.reconcile.kubernetes.vnf_sync import VnfSync
 from watcher_sync.sources.kubernetes.source import KubernetesSource
 from watcher_sync.storage.reading import TableView
-from watcher_sync.testing.kubernetes import KubeServer
+from watcher_sync.testing.kubernetes import KubernetesServer
 from watcher_sync.testing.kubernetes.builders import deployment
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def server() -> Iterator[KubeServer]:
-    with KubeServer() as server:
+def server() -> Iterator[KubernetesServer]:
+    with KubernetesServer() as server:
         server.cluster.add_nodes(2)
         server.create(deployment("vdu1", replicas=1))
         server.create(deployment("other", replicas=9))
@@ -36,7 +36,7 @@ def server() -> Iterator[KubeServer]:
 
 
 @pytest.fixture
-def site(server: KubeServer, tmp_path: Path) -> Iterator[Installation]:
+def site(server: KubernetesServer, tmp_path: Path) -> Iterator[Installation]:
     site = Installation(tmp_path, {"edge": server}, connect_timeout=1.0, read_timeout=2.0)
     yield site
     site.close()
@@ -45,14 +45,14 @@ def site(server: KubeServer, tmp_path: Path) -> Iterator[Installation]:
 @pytest.fixture
 def after_listing(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]], None]:
     """Have something happen between the listing and whatever is made of it."""
-    survey = KubernetesSource.survey
+    list_objects = KubernetesSource.list_objects
 
     def arrange(happen: Callable[[], None]) -> None:
-        def surveyed(*args: Any, **more: Any) -> Iterator[Any]:
-            yield from survey(*args, **more)
+        def listed(*args: Any, **more: Any) -> Iterator[Any]:
+            yield from list_objects(*args, **more)
             happen()
 
-        monkeypatch.setattr(KubernetesSource, "survey", surveyed)
+        monkeypatch.setattr(KubernetesSource, "list_objects", listed)
 
     return arrange
 
@@ -63,14 +63,14 @@ def nothing(_seconds: float) -> None:
 
 def over_the_tables(site: Installation, wait: Callable[[float], None] = nothing) -> KubernetesReconciler:
     """As in a process without a replica, such as an API worker."""
-    view = TableView(site.store.engine, site.store.tables, site.store.kinds)
+    view = TableView(site.store.database, site.store.tables, site.store.kinds)
     return KubernetesReconciler(site.conf, site.context(lambda: view), wait=wait)
 
 
 class Watch:
     """Tells the model what the cluster has, as an engine's watch does."""
 
-    def __init__(self, site: Installation, server: KubeServer) -> None:
+    def __init__(self, site: Installation, server: KubernetesServer) -> None:
         self._site, self._server = site, server
         self._number = 0
 
@@ -92,7 +92,7 @@ class Watch:
 
 
 def test_a_pod_that_is_told_after_the_listing_is_not_deleted_by_a_process_that_reads_the_tables(
-    site: Installation, server: KubeServer, after_listing: Callable[[Callable[[], None]], None]
+    site: Installation, server: KubernetesServer, after_listing: Callable[[Callable[[], None]], None]
 ):
     site.register("v1", one_vdu())
     site.reconcile()
@@ -109,7 +109,7 @@ def test_a_pod_that_is_told_after_the_listing_is_not_deleted_by_a_process_that_r
 
 
 def test_a_sync_that_is_asked_for_deletes_no_pod_that_is_told_after_the_listing(
-    site: Installation, server: KubeServer, after_listing: Callable[[Callable[[], None]], None]
+    site: Installation, server: KubernetesServer, after_listing: Callable[[Callable[[], None]], None]
 ):
     site.register("v1", one_vdu())
     site.reconcile()
@@ -126,7 +126,7 @@ def test_a_sync_that_is_asked_for_deletes_no_pod_that_is_told_after_the_listing(
     assert site.vnf("v1").scale_level == {"vdu1_aspect": 1}
 
 
-def followed(site: Installation, server: KubeServer) -> Follower:
+def followed(site: Installation, server: KubernetesServer) -> Follower:
     """What keeps VNF instances in step with the events, as of now."""
     model = site.store.load()
     context = site.context()
@@ -152,7 +152,7 @@ def synced(site: Installation) -> None:
 
 @pytest.mark.parametrize("replica", [True, False])
 def test_an_instance_that_events_bring_in_step_meanwhile_is_no_drift(
-    site: Installation, server: KubeServer, after_listing: Callable[[Callable[[], None]], None], replica: bool
+    site: Installation, server: KubernetesServer, after_listing: Callable[[Callable[[], None]], None], replica: bool
 ):
     site.register("v1", one_vdu())
     watch = Watch(site, server)
@@ -192,7 +192,7 @@ def test_an_instance_that_events_bring_in_step_meanwhile_is_no_drift(
 
 
 def test_while_the_brake_holds_deletions_no_instance_gets_the_pods_of_both_sides(
-    site: Installation, server: KubeServer
+    site: Installation, server: KubernetesServer
 ):
     site.register("v1", one_vdu())
     site.reconcile()
@@ -215,7 +215,7 @@ def test_while_the_brake_holds_deletions_no_instance_gets_the_pods_of_both_sides
 
 @pytest.mark.parametrize("error", [RowRefused("too long"), StaleToken(None)])
 def test_an_instance_that_cannot_be_written_does_not_keep_the_others_back(
-    site: Installation, server: KubeServer, error: Exception, monkeypatch: pytest.MonkeyPatch
+    site: Installation, server: KubernetesServer, error: Exception, monkeypatch: pytest.MonkeyPatch
 ):
     for name in ("v1", "v2", "v3"):
         site.register(name, one_vdu())

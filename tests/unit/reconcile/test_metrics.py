@@ -38,7 +38,7 @@ EDGE = (("reconciler", "standin"), ("scope", "edge"))
 
 def test_runs_are_counted_by_scope_and_outcome(stepped, shown, conf):
     conf.set_override("breaker_threshold", 2, group="reconcile")
-    conf.set_override("breaker_time", 3600, group="reconcile")
+    conf.set_override("breaker_reset_timeout", 3600, group="reconcile")
     standin = StandIn("edge", "core")
     steps = stepped(standin)
     steps.look()

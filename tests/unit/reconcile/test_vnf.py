@@ -14,7 +14,7 @@ from tests.clusters import Installation, one_vdu
 from watcher_sync.commit.direct import DirectCommitCycle, DirectWriter
 from watcher_sync.exceptions import DatabaseUnavailable, StaleToken
 from watcher_sync.reconcile.kubernetes.vnf_sync import VnfSync
-from watcher_sync.testing.kubernetes import KubeServer
+from watcher_sync.testing.kubernetes import KubernetesServer
 from watcher_sync.testing.kubernetes.builders import deployment
 
 
@@ -49,7 +49,7 @@ class LostAtTheEnd:
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Installation]:
-    with KubeServer() as server:
+    with KubernetesServer() as server:
         server.cluster.add_nodes(1)
         server.create(deployment("vdu1", replicas=1))
         server.cluster.settle()
@@ -87,7 +87,7 @@ class Slow:
     @contextlib.contextmanager
     def begin(self) -> Iterator[DirectCommitCycle]:
         leases = self._site.store.tables.operation_leases
-        with self._site.store.engine.begin() as connection:
+        with self._site.store.database.begin() as connection:
             connection.execute(leases.update().values(expires_at=leases.c.since))
         self._site.operations.begin("v1", "SCALE", "tacker")
         with self._writes.begin() as cycle:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drivers that do as they are told by their options; made here, or in a process of their own."""
+"""Drivers that follow their options; made here, or in a process of their own."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ def event_of(number: int) -> Event:
 
 
 class Talkative(Source):
-    """Emits so many events, ``size`` at once, and writes down what becomes of them."""
+    """Emits ``count`` events, ``size`` at once, and notes how each is settled; its status counts both."""
 
     supports_subprocess: ClassVar[bool] = True
     options: ClassVar[list[cfg.Opt]] = [
-        cfg.BoolOpt("own_process", default=True),
+        cfg.BoolOpt("run_in_subprocess", default=True),
         cfg.IntOpt("count", default=10),
         cfg.IntOpt("size", default=4),
         cfg.StrOpt("diary"),
         cfg.StrOpt("secret", default="pa$$word", secret=True),
         cfg.ListOpt("servers", default=["nats://one", "nats://two"]),
-        cfg.FloatOpt("stops_after", default=0.0),
+        cfg.BoolOpt("stops_when_settled", default=False),
         cfg.StrOpt("fails", default=""),
     ]
 
@@ -58,6 +58,8 @@ class Talkative(Source):
         super().__init__(name, conf, cursor=cursor)
         self._stopped = threading.Event()
         self._emitted = 0
+        self._settled = 0
+        self._all_settled = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def start(self, emit: Emit) -> None:
@@ -88,19 +90,30 @@ class Talkative(Source):
         if self.group.fails == "ack":
             raise RuntimeError("a bug")
         self.note("acked", *(event.id for event in events))
+        self._settle(len(events))
 
     def nack(self, events: Sequence[Event], delay: float) -> None:
         self.note("released", delay, *(event.id for event in events))
+        self._settle(len(events))
+
+    def _settle(self, count: int) -> None:
+        self._settled += count
+        if self._settled == self.group.count:
+            self._all_settled.set()
 
     def stop(self, deadline: float) -> None:
         self._stopped.set()
-        time.sleep(self.group.stops_after)
+        if self.group.stops_when_settled:
+            self.note("stopping")
+            self._all_settled.wait()
         self.note("stopped", deadline - time.monotonic() > 0)
 
     def status(self) -> SourceStatus:
         if self.group.fails == "status" and self._emitted == self.group.count:
             raise RuntimeError("no idea")
-        return SourceStatus(state=SourceState.CONNECTED, detail="well", lag=self._emitted, last_event_at=TIME)
+        return SourceStatus(
+            state=SourceState.CONNECTED, detail="well", lag=self._emitted, redelivered=self._settled, last_event_at=TIME
+        )
 
     def probe(self) -> None:
         self.note("reached")

@@ -16,8 +16,8 @@ import pytest
 from tests.simulated import SIMULATED
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.testing.nova.cloud import CloudSimulator, Truth, pace, write_jsonl
+from watcher_sync.testing.nova.notification_types import ERRORS, IGNORED, UPSERTS
 from watcher_sync.testing.nova.notifications import DATA
-from watcher_sync.testing.nova.registry import ERRORS, IGNORED, UPSERTS
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from watcher_sync.testing.nova import notifications
-from watcher_sync.testing.nova.registry import ERRORS, INSTANCE
+from watcher_sync.testing.nova.notification_types import ERRORS, INSTANCE
 
 
 def shape(value: Any) -> Any:

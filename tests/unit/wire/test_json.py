@@ -7,6 +7,7 @@ import json
 import math
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -127,6 +128,88 @@ def test_a_text_is_refused_exactly_when_a_strict_standard_library_refuses_it(tex
             wire_json.decode(body)
         assert 0 < len(caught.value.reason) < 300
         caught.value.reason.encode()
+
+
+PIECES = st.lists(
+    st.sampled_from(
+        [
+            "a",
+            ":",
+            '":',
+            "{",
+            "[",
+            "u003a",
+            "\\",
+            '"',
+            "\n",
+            "/",
+            "é",
+            "\\u003a",
+            "\\u0022",
+            "\\u005c",
+            "\\u0061",
+            "\\ud83d\\ude00",
+            "\\ud800",
+            "\\/",
+            "\\\\u003a",
+            "\\\\\\u003a",
+        ]
+    ),
+    max_size=4,
+).map(lambda pieces: '"' + "".join(_ESCAPED.get(piece, piece) for piece in pieces) + '"')
+"""String literals: quotes, backslashes and colons, each as it is and as an escape."""
+
+_ESCAPED = {"\\": "\\\\", '"': '\\"', '":': '\\":', "\n": "\\n"}
+
+
+@st.composite
+def objects_with_escapes(draw: st.DrawFn, depth: int = 2) -> str:
+    """Objects whose keys and strings are full of escapes, with the separators of an encoder."""
+    comma, colon = draw(st.sampled_from([(",", ":"), (", ", ": ")]))
+    value = st.one_of(PIECES, PIECES, st.just("1"))
+    if depth:
+        value = st.one_of(value, objects_with_escapes(depth=depth - 1))
+    members = draw(st.lists(st.tuples(PIECES, value), max_size=3))
+    return "{" + comma.join(f"{key}{colon}{value}" for key, value in members) + "}"
+
+
+def refusal(body: bytes) -> str | None:
+    """What the slow way says of a text: every key read by the standard library."""
+    try:
+        tree = msgspec.json.decode(body)
+        wire_json._count_keys(tree, wire_json.MAX_DEPTH)
+        wire_json._refuse_duplicates(body)
+    except BadJson as refused:
+        return refused.reason
+    except msgspec.MsgspecError:
+        return ""
+    return None
+
+
+@given(st.one_of(objects_with_escapes(), objects_with_escapes().map(lambda text: json.dumps({"a": "2.0", "b": text}))))
+@example('{"a": "1", "\\u0061": "2"}')
+@example('{"a":"b","a":"\\u003a"}')
+@example('{"a": "b", "a": ":"}')
+@example('{"a":"\\\\u003a","a":"b"}')
+@example('{"a":"\\\\\\u003a","a":"b"}')
+@example('{"a\\"":"b","a\\"":"b"}')
+@example('{"a": "b", "a": "b", "c": "d"}')
+def test_a_text_with_escapes_is_read_or_refused_exactly_as_the_slow_way_does(text: str) -> None:
+    body = text.encode()
+    expected = refusal(body)
+    if expected is None:
+        assert json.dumps(wire_json.decode(body)) == json.dumps(oracle(text))
+    else:
+        with pytest.raises(BadJson) as caught:
+            wire_json.decode(body)
+        assert expected in ("", caught.value.reason)
+
+
+def test_a_wrapper_of_oslo_messaging_is_read_without_the_standard_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    message = json.dumps({"payload": {"name": 'a:"b\\', "host": "\u00e9"}})
+    body = json.dumps({"oslo.version": "2.0", "oslo.message": message}).encode()
+    monkeypatch.setattr(wire_json, "_slow", lambda _text: pytest.fail("read twice"))
+    assert wire_json.decode(body) == {"oslo.version": "2.0", "oslo.message": message}
 
 
 @given(st.binary(max_size=40))

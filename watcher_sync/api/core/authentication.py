@@ -27,7 +27,7 @@ def wrap(application: Wsgi, conf: cfg.ConfigOpts) -> Wsgi:
     """The application behind the configured authentication."""
     if conf.api.auth_strategy == "keystone":
         return _keystone(application, conf)
-    return application if conf.api.noauth_beyond_loopback else LoopbackOnly(application)
+    return application if conf.api.noauth_allow_remote else LoopbackOnly(application)
 
 
 def _keystone(application: Wsgi, conf: cfg.ConfigOpts) -> Wsgi:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The journal as it grows, for everybody in this process who waits for it.
 
-One thread looks at the journal's head every ``[api] follow_interval`` seconds, and only while somebody
+One thread looks at the journal's head every ``[api] feed_poll_interval`` seconds, and only while somebody
 waits; what is new it reads once, keeps for a while (:data:`MAX_CACHED_ROWS` rows) and wakes the waiting. So 64 idle
 streams cost the database ten one-row queries a second, not 640. A reader that is further behind than what
 is kept reads the table itself, in its own thread.

@@ -28,7 +28,7 @@ from oslo_middleware.healthcheck.pluginbase import HealthcheckBaseExtension, Hea
 
 from watcher_sync.conf.opts import HEALTH_BACKENDS
 from watcher_sync.exceptions import StorageError
-from watcher_sync.storage.database import make_engine, translated
+from watcher_sync.storage.database import open_database, translated
 from watcher_sync.storage.source_status import list_sources, trouble_of
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class _Backend(HealthcheckBaseExtension, abc.ABC):
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(oslo_conf, conf)
-        self._engine = make_engine(oslo_conf)
+        self._engine = open_database(oslo_conf)
         self._monotonic = monotonic
         # Guards the kept answer, and lets one caller ask while the others wait for what it hears.
         self._lock = threading.Lock()
@@ -112,7 +112,7 @@ class Sources(_Backend):
         found = {
             row.source: trouble
             for row in rows
-            if (trouble := trouble_of(row, now, stale_after=limits.stale_after, silent_after=limits.silent_after))
+            if (trouble := trouble_of(row, now, stale_after=limits.stale_after, idle_after=limits.idle_after))
         }
         if found:
             details = "; ".join(f"{source}: {trouble}" for source, trouble in found.items())

@@ -23,5 +23,5 @@ def list_rules() -> list[policy.RuleDefault]:
     database.register_opts(conf)
     conf([], default_config_files=[], default_config_dirs=[])
     conf.set_override("connection", "sqlite://", group="database")
-    store = Store(database.make_engine(conf), builtin_kinds())
+    store = Store(database.open_database(conf), builtin_kinds())
     return policies.rules_of(openapi.operations(make_routes(Service(conf, store), Dispatcher([]))))

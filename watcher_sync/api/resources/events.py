@@ -5,7 +5,7 @@ Every change is told in the order of ``seq``, without a gap and without repetiti
 the position that the answer before gave: ``next_since`` of a page, the id of the last event of a stream. Changes
 that moved versions only are left out; they are no news.
 
-A stream ends after ``[api] stream_life`` seconds; a browser's EventSource, and any client that keeps the
+A stream ends after ``[api] stream_max_age`` seconds; a browser's EventSource, and any client that keeps the
 last id, connects again with ``Last-Event-ID`` and goes on where it was. A position before the journal's
 beginning, or after its end (it is another journal then), is answered with 410: start from the lists.
 """
@@ -170,7 +170,9 @@ def _stream(service: Service, feed: Feed, call: Call, chosen: Filter) -> None:
     response.set_header("Cache-Control", "no-store")
     response.set_header("X-Accel-Buffering", "no")
     settings = service.conf.api
-    response.stream = Stream(feed, slot, since, chosen, life=settings.stream_life, heartbeat=settings.stream_heartbeat)
+    response.stream = Stream(
+        feed, slot, since, chosen, life=settings.stream_max_age, heartbeat=settings.stream_heartbeat
+    )
 
 
 class Stream:

@@ -77,7 +77,7 @@ class SourceList:
     )
     def on_get(self, call: Call) -> None:
         """All of them."""
-        rows = list_sources(self._service.store.engine)
+        rows = list_sources(self._service.store.database)
         call.answer({"sources": [_document(self._service, row) for row in rows]})
 
 
@@ -96,7 +96,7 @@ class SourceItem:
     )
     def on_get(self, call: Call, name: str) -> None:
         """The source of this name."""
-        for row in list_sources(self._service.store.engine):
+        for row in list_sources(self._service.store.database):
             if row.source == name:
                 call.answer(_document(self._service, row))
                 return
@@ -126,7 +126,7 @@ class DriftList:
         query = call.query
         limit = query["limit"]
         drifts = list_drifts(
-            self._service.store.engine,
+            self._service.store.database,
             after=query["marker"],
             limit=limit + 1,
             kind=query.get("kind"),
@@ -139,7 +139,7 @@ class DriftList:
 def _document(service: Service, row: SourceRow) -> dict[str, Any]:
     now = datetime.datetime.now(datetime.UTC)
     monitoring = service.conf.monitoring
-    trouble = trouble_of(row, now, stale_after=monitoring.stale_after, silent_after=monitoring.silent_after)
+    trouble = trouble_of(row, now, stale_after=monitoring.stale_after, idle_after=monitoring.idle_after)
     last = row.last_event_at
     return {
         **msgspec.structs.asdict(row),

@@ -158,8 +158,8 @@ class WritableVnfInstance(WritableKind):
         yield int(given)
 
     def _verify(self, cycle: DirectCommitCycle, entity_id: str, token: int) -> None:
-        with cycle.store.engine.connect() as connection:
-            self._operations.demand(connection, entity_id, token)
+        with cycle.store.connect() as connection:
+            self._operations.verify_token(connection, entity_id, token)
 
 
 class VnfInstanceItem(WritableItem):

@@ -1,21 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The status events of DCM's providers, turned into the status of service-type instances.
+"""Status events of DCM's providers become the status of service-type instances.
 
-An event tells the status of one instance whole: status, message, and, where it has one, the output. A message
-that is empty or left out clears the old one; an output that is left out stays. A status of DELETED is a
-status: the row stays until its owner deletes it through the API.
+An event has the whole status of an instance. An empty or missing message clears the old one; a missing output does
+not. DELETED is a status: the row stays until its owner deletes it through the API.
 
-The rows are made through the API. An event about a row that is not there waits for it (``unknown_instance``).
-The API writes the facets ``spec`` and ``provider``, an event ``status`` and ``output``, so neither overwrites
-the other.
+The API creates the rows. An event without a row waits for it (``unknown_instance``). The API writes the facets
+``spec`` and ``provider``, an event ``status`` and ``output``, so neither overwrites the other.
+:mod:`watcher_sync.handlers.dcm.ordering` says which event is newer.
 
-What orders two events of one instance is their version: within one source the CloudEvents time, across sources
-the place in the stream, see :mod:`watcher_sync.handlers.dcm.ordering`. What the API writes has versions of its own,
-above all of these.
-
-The handler looks at the model to hold an event's source against its row, and for the version that is there. Its
-one memory is when it warned last, so that a publisher with a wrong name does not fill the log. For one thread at
-a time.
+The handler reads the row's provider and version. Its only state is the time of the last warning about each provider,
+which bounds the log. For one thread at a time.
 """
 
 from __future__ import annotations
@@ -61,7 +55,7 @@ OPTIONS: Final[list[cfg.Opt]] = [
             ("store", "The status is stored as it came, in upper case."),
         ],
         help="""
-What to do with a status that its service type does not have, and with a service type that nobody declares.
+What to do with a status that its service type does not have, and with a service type that no package declares.
 
 Which statuses are known is in the documentation; a package adds service types, statuses and aliases
 through entry points in ``watcher_sync.service_types``. A quarantined event can be replayed once it is known.
@@ -71,7 +65,7 @@ through entry points in ``watcher_sync.service_types``. A quarantined event can 
         "unknown_instance",
         default="park",
         choices=[
-            ("park", "The event waits until the instance is made, for ``[engine] parked_time``; then it expires."),
+            ("park", "The event waits until the instance is made, for ``[engine] parked_ttl``; then it expires."),
             ("create", "The instance is made from the event, with its service type and its provider."),
             ("ignore", "The event is counted as ignored."),
         ],
@@ -86,7 +80,7 @@ what the API writes later, by PUT, wins over what events said of service type an
         "source_policy",
         default="warn",
         choices=[
-            ("off", "Anybody may tell the status of any instance."),
+            ("off", "Any source may report the status of any instance."),
             ("warn", "It is applied, and the log says so, at most once a minute a provider."),
             ("enforce", "The event goes to quarantine."),
         ],
@@ -100,13 +94,13 @@ both ``kubevirt``. An instance without a provider has none to be held against, n
     ),
 ]
 
-_QUIET: Final = 60.0
+_WARNING_INTERVAL_SECONDS: Final = 60.0
 """Seconds between two warnings about one provider."""
 
-_MOST_PROVIDERS: Final = 1000
-"""About so many providers is remembered when they were warned about."""
+_MAX_PROVIDERS: Final = 1000
+"""Providers whose last warning is remembered."""
 
-_UNTOLD: Final = kind_of(ServiceTypeInstance).no_versions
+_NO_VERSIONS: Final = kind_of(ServiceTypeInstance).no_versions
 _SPEC, _STATUS, _OUTPUT = (kind_of(ServiceTypeInstance).facet_position[f] for f in ("spec", "status", "output"))
 
 _STATES: Final = {
@@ -153,7 +147,7 @@ class DcmHandler(Handler):
             for name, reason in failures:
                 LOG.error("The plugin %s cannot be loaded: %s", name, reason)
         self._services = services
-        # Read once: to ask the configuration costs more than the rest of an event.
+        # Read once: a look-up in the configuration costs more than the rest of an event.
         self._store_unknown = _option(conf, "unknown_status") == "store"
         self._unknown_instance = _option(conf, "unknown_instance")
         self._source_policy = _option(conf, "source_policy")
@@ -175,20 +169,20 @@ class DcmHandler(Handler):
             self._authorise(event, service_type, row)
         if row is None and self._unknown_instance == "ignore":
             return ()
-        told = time_of(event, data)
-        when = sortable.NO_TIME if told is None else sortable.digits(*told)
+        published = time_of(event, data)
+        when = sortable.NO_TIME if published is None else sortable.digits(*published)
         facets: dict[str, dict[str, Any]] = {
             "status": {
                 "status": status,
                 "status_message": data.message or None,
-                "status_updated_at": None if told is None else sortable.utc(*told),
+                "status_updated_at": None if published is None else sortable.utc(*published),
             }
         }
         if self._unknown_instance == "create" and not made_by_api:
             # By every event, not only the first: otherwise it would matter which one came first.
             facets["spec"] = {"service_type": service_type}
             facets["provider"] = {"provider_name": provider_of(event)}
-        versions = row.versions if row is not None else _UNTOLD
+        versions = row.versions if row is not None else _NO_VERSIONS
         version = version_of(event, when, versions[_STATUS])
         if data.output_spec is UNSET:
             return (Upsert(KIND, instance_id, version, facets),)
@@ -222,23 +216,23 @@ class DcmHandler(Handler):
         version = version_of(event, when, known.versions[0] if known is not None else NEVER)
         return (Upsert("provider", entity_id, version, {"state": fields}),)
 
-    def _status(self, service_type: str, told: str) -> str:
-        known = self._services.status(service_type, told) if service_type in self._services else None
+    def _status(self, service_type: str, word: str) -> str:
+        known = self._services.status(service_type, word) if service_type in self._services else None
         if known is not None:
             return known
         if self._store_unknown:
-            return sys.intern(told.upper())
+            return sys.intern(word.upper())
         if service_type not in self._services:
             raise InvalidEvent(
                 f"type: {service_type[:64]!r} is no known service type; there are {', '.join(self._services.names())}"
             )
         known_ones = ", ".join(self._services.statuses(service_type))
-        raise InvalidEvent(f"data.status: {told[:64]!r} is no status of {service_type}; there are {known_ones}")
+        raise InvalidEvent(f"data.status: {word[:64]!r} is no status of {service_type}; there are {known_ones}")
 
     def _authorise(self, event: Event, service_type: str, row: Any) -> None:
-        """Hold the event's source and service type against the row.
+        """Compare the event's source and service type with the row.
 
-        :raises InvalidEvent: where that is to be enforced.
+        :raises InvalidEvent: when they differ and the policy is enforce.
         """
         provider = provider_of(event)
         if row.provider_name is not None and row.provider_name not in (provider, event.origin):
@@ -250,8 +244,8 @@ class DcmHandler(Handler):
         if self._source_policy == "enforce":
             raise InvalidEvent(wrong)
         now = self._monotonic()
-        if now - self._warned.get(provider, -_QUIET) >= _QUIET:
-            if len(self._warned) >= _MOST_PROVIDERS:
+        if now - self._warned.get(provider, -_WARNING_INTERVAL_SECONDS) >= _WARNING_INTERVAL_SECONDS:
+            if len(self._warned) >= _MAX_PROVIDERS:
                 self._warned.clear()
             self._warned[provider] = now
             LOG.warning("%s; applied all the same, see [handler_dcm] source_policy", wrong)

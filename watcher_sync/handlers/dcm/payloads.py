@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a DCM event says, as far as the model uses it, and where in the event it says it.
+"""The fields of DCM's events that the model uses, in every form that publishers use.
 
 DCM's contract is a CloudEvent of type ``dcm.status.{service type}`` from ``dcm/providers/{provider}`` under the
 NATS subject ``dcm.{service type}``, about the instance in ``data.id``. Publishers deviate from it: some name
-themselves ``kubevirt.localhost``, some leave ``data.id`` out, and the older ones put all of it into one
-name, ``dcm.providers.{provider}.{service type}.instances.{id}.status``, as type or as subject.
+themselves ``kubevirt.localhost``, and some omit ``data.id``. Older ones put all fields into one name, as type or as
+subject: ``dcm.providers.{provider}.{service type}.instances.{id}.status``.
 
-The structs are partial: what the model does not need is skipped by the decoder. Pure functions, for any
-thread.
+The structs are partial: the decoder skips fields that the model does not need. Pure functions, for any thread.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class HealthData(msgspec.Struct, gc=False, rename="camel"):
 
 
 class Legacy(msgspec.Struct, frozen=True):
-    """What the older form of a type or subject tells."""
+    """The parts of the older form of a type or subject."""
 
     provider: str
     service_type: str
@@ -57,7 +56,7 @@ class Legacy(msgspec.Struct, frozen=True):
 def service_type_of(event: Event) -> str:
     """The service type that the event is of: by its NATS subject, else by its type, else by its CloudEvents subject.
 
-    :raises InvalidEvent: when none of them tells.
+    :raises InvalidEvent: when none of them has one.
     """
     found = _service_type(event.channel) or _service_type(event.type)
     if found is None:
@@ -71,7 +70,7 @@ def service_type_of(event: Event) -> str:
 def instance_id_of(event: Event, data: StatusData) -> str:
     """The id of the instance: ``data.id``, else the subject unless it is ``dcm.*``, else by the older form.
 
-    :raises InvalidEvent: when none of them tells.
+    :raises InvalidEvent: when none of them has one.
     """
     if data.id:
         return data.id
@@ -86,18 +85,18 @@ def instance_id_of(event: Event, data: StatusData) -> str:
 def provider_of(event: Event) -> str:
     """The provider that published the event: by its CloudEvents source.
 
-    ``dcm/providers/kubevirt`` and ``kubevirt.localhost`` are both ``kubevirt``; another source is taken as it stands.
+    ``dcm/providers/kubevirt`` and ``kubevirt.localhost`` are both ``kubevirt``; another source is taken unchanged.
     """
     return _provider(event.origin)
 
 
 def legacy_of(event: Event) -> Legacy | None:
-    """What the older form of the subject, else of the type, tells; None where neither has it."""
+    """The parts of the older form of the subject, else of the type; None where neither has it."""
     return _legacy(event.subject) or _legacy(event.type)
 
 
 def time_of(event: Event, data: StatusData) -> tuple[datetime.datetime, str] | None:
-    """When the publisher said it, and in which field: ``time`` of the CloudEvent, else ``data.timestamp``."""
+    """The publisher's time, and the field that it is in: ``time`` of the CloudEvent, else ``data.timestamp``."""
     if event.time is not None:
         return event.time, "time"
     return (data.timestamp, "data.timestamp") if data.timestamp is not None else None
@@ -111,7 +110,7 @@ _LEGACY = re.compile(r"dcm\.providers\.(.+?)\.([^.]+)\.instances\.(.+)\.status")
 
 @functools.lru_cache(maxsize=1024)
 def _service_type(name: str) -> str | None:
-    """``vm`` of ``dcm.vm`` and of ``dcm.status.vm``. Few names come again and again: remembering is a saving."""
+    """``vm`` of ``dcm.vm`` and of ``dcm.status.vm``. There are few names, so a cache saves time."""
     match = _SERVICE_TYPE.fullmatch(name)
     return match[1] if match is not None and match[1] != "status" else None
 

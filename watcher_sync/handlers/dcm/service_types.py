@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The service types of a DCM control plane: which statuses each has, and what publishers call them instead.
+"""The service types of a DCM control plane, with their statuses and the publishers' aliases of these.
 
-The six that DCM declares are here. A package adds its own with an entry point in the group
-``watcher_sync.service_types``, which names a :class:`ServiceType`::
+DCM's own six are here. A package adds its own with an entry point in the group ``watcher_sync.service_types``, which
+names a :class:`ServiceType`::
 
     [entry_points]
     watcher_sync.service_types =
         gpu = my_package:GPU
 
-An entry that says ``extends=True`` adds statuses and aliases to a service type that is declared elsewhere.
+An entry with ``extends=True`` adds statuses and aliases to a service type of another package.
 
-Guaranteed: what a status means does not depend on the order in which packages are installed. Two that declare
-the same service type, or give the same word of one service type two meanings, are refused when a process
-starts, and both are named. A plugin that cannot be loaded costs only itself and is shown.
+Guaranteed: the meaning of a status does not depend on the order of installation. When two packages declare the same
+service type, or give one word two meanings, the process refuses to start and names both. A plugin that cannot be
+loaded is reported, and the others work.
 
-A status is compared in upper case. Immutable once made; any thread.
+Statuses are compared in upper case. Immutable once made; any thread.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ServiceType(msgspec.Struct, frozen=True, kw_only=True):
     """The statuses of one service type."""
 
     name: str
-    """As it stands in the subject: ``vm`` of ``dcm.vm``."""
+    """As in the subject: ``vm`` of ``dcm.vm``."""
     statuses: frozenset[str] = frozenset()
     """In upper case."""
     aliases: Mapping[str, str] = {}
@@ -49,7 +49,7 @@ class ServiceType(msgspec.Struct, frozen=True, kw_only=True):
 BUILTIN: Final = (
     ServiceType(
         name="vm",
-        # All are DCM's but the last: KubeVirt's Unknown means none of the others, and is kept.
+        # All are DCM's but the last: KubeVirt's Unknown means none of the others, and stays.
         statuses=frozenset(
             ["PROVISIONING", "RUNNING", "STOPPED", "FAILED", "DELETED", "DELETING", "PAUSED", "STOPPING", "UNKNOWN"],
         ),
@@ -131,12 +131,12 @@ class ServiceTypes:
         """
         return sorted(set(self._meaning[name].values()))
 
-    def status(self, name: str, told: str) -> str | None:
-        """The status that a publisher's word means; None where nobody knows it.
+    def status(self, name: str, word: str) -> str | None:
+        """The status that a publisher's word means; None where no package declares it.
 
         :raises KeyError: when there is no such service type.
         """
-        return self._meaning[name].get(told.upper())
+        return self._meaning[name].get(word.upper())
 
     def _declare(self, who: str, service: ServiceType) -> None:
         taken = self._owner.get(service.name)
@@ -148,7 +148,7 @@ class ServiceTypes:
     def _add_words(self, who: str, service: ServiceType) -> None:
         words = self._words.get(service.name)
         if words is None:
-            raise PluginConflict(f"{who!r} extends the service type {service.name!r}, which nobody declares")
+            raise PluginConflict(f"{who!r} extends the service type {service.name!r}, which no package declares")
         for word, status in (*((s, s) for s in sorted(service.statuses)), *service.aliases.items()):
             status = status.upper()
             meant, by = words.setdefault(word.upper(), (status, who))

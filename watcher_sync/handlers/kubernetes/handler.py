@@ -1,23 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects of Kubernetes, turned into changes of pods, workloads and clusters.
+"""Objects of Kubernetes become changes of pods, workloads and clusters.
 
-The version is the event's sequence, which its source counted: one reflector is the order of one resource, and
-the numbers of a source order them all. What the API server calls a version is opaque, and only shown. A uid is
-never used again, so a deletion is final. An object that is told again as the model has it, its resourceVersion
-included, is a duplicate: a listing of what is known writes nothing.
+The version is the event's sequence, which its source counts. A uid is never used again, so a deletion is final. An
+object that equals the model's, resourceVersion included, is a duplicate.
 
-``workload_uid`` follows from two objects, the pod and the ReplicaSet that controls it, and these come in any
-order from reflectors of their own. So whenever either of them changes in the model, it is computed anew from
-both as they are then, and its facet's version is only made large enough to be let in. To see what has become of
-an object, the handler reads the view after its change was taken from it: a stale event changes nothing, and so
-causes nothing else.
+``workload_uid`` follows from a pod and its ReplicaSet, which arrive in any order. The handler computes it when either
+changes. It reads the view after it yields a change, so a stale event has no further effect.
 
-A ``listed`` event tells all that exists of one kind in its scope. What the model has there, the listing has not,
-and is older than it, has been deleted while nobody looked.
+A ``listed`` event has all uids of one kind in its scope: older entities that it lacks are deleted.
 
-Guaranteed, as a property of any permutation and duplication of added, modified and deleted events: the same
-model. ``listed`` events have their place in the order of their source, which the engine keeps; redelivered later
-they delete nothing that is newer. Pure; for any thread.
+Guaranteed: any permutation and repetition of other events ends in the same model. Pure; for any thread.
 """
 
 from __future__ import annotations
@@ -62,17 +54,17 @@ class KubernetesHandler(Handler):
     events: ClassVar[Mapping[str, str | None]] = {
         "kubernetes.pod.added": "on_pod",
         "kubernetes.pod.modified": "on_pod",
-        "kubernetes.pod.deleted": "pod_deleted",
-        "kubernetes.pod.listed": "pods_listed",
-        **{f"kubernetes.{kind}.{what}": "workload_seen" for kind in _KINDS for what in ("added", "modified")},
-        **{f"kubernetes.daemonset.{what}": "daemon_set_seen" for what in ("added", "modified")},
-        "kubernetes.*.added": "other_seen",
-        "kubernetes.*.modified": "other_seen",
-        "kubernetes.*.deleted": "workload_deleted",
-        "kubernetes.*.listed": "workloads_listed",
+        "kubernetes.pod.deleted": "on_pod_deleted",
+        "kubernetes.pod.listed": "on_pods_listed",
+        **{f"kubernetes.{kind}.{what}": "on_workload" for kind in _KINDS for what in ("added", "modified")},
+        **{f"kubernetes.daemonset.{what}": "on_daemon_set" for what in ("added", "modified")},
+        "kubernetes.*.added": "on_other_object",
+        "kubernetes.*.modified": "on_other_object",
+        "kubernetes.*.deleted": "on_workload_deleted",
+        "kubernetes.*.listed": "on_workloads_listed",
         "kubernetes.cluster.connected": "on_cluster",
         "kubernetes.cluster.disconnected": "on_cluster",
-        "kubernetes.cluster.synced": "cluster_synced",
+        "kubernetes.cluster.synced": "on_cluster_synced",
         "kubernetes.*.bookmark": None,
         "kubernetes.*.error": None,
     }
@@ -89,14 +81,14 @@ class KubernetesHandler(Handler):
         if isinstance(now, Pod) and (traced := _trace(now, version, view)) is not None:
             yield traced
 
-    def pod_deleted(self, event: Event, view: View) -> Iterable[Change]:
+    def on_pod_deleted(self, event: Event, view: View) -> Iterable[Change]:
         """A pod exists no more, known or not.
 
         :raises InvalidEvent: naming the field that is wrong.
         """
         return (Delete("pod", read(event, Object).metadata.uid, _version(event)),)
 
-    def pods_listed(self, event: Event, view: View) -> Iterator[Change]:
+    def on_pods_listed(self, event: Event, view: View) -> Iterator[Change]:
         """Pods that are not in a complete listing do not exist.
 
         :raises InvalidEvent: naming the field that is wrong.
@@ -106,42 +98,42 @@ class KubernetesHandler(Handler):
             if pod.id not in listed.uids and _older(pod, listed, _POD_STATE, version):
                 yield Delete("pod", pod.id, version)
 
-    def workload_seen(self, event: Event, view: View) -> Iterator[Change]:
+    def on_workload(self, event: Event, view: View) -> Iterator[Change]:
         """A Deployment, ReplicaSet or StatefulSet as it is now, and the pods that are traced through it.
 
         :raises InvalidEvent: naming the field that is wrong.
         """
         workload = read(event, WorkloadObject)
-        told: dict[str, Any] = {"replicas": workload.spec.replicas if workload.spec is not None else None}
+        fields: dict[str, Any] = {"replicas": workload.spec.replicas if workload.spec is not None else None}
         if (status := workload.status) is not None:
-            told["ready_replicas"] = status.ready_replicas
-            told["updated_replicas"] = status.updated_replicas
-            told["observed_generation"] = status.observed_generation
-        return _workload(event, _KINDS[_kind(event)], workload.metadata, told, view)
+            fields["ready_replicas"] = status.ready_replicas
+            fields["updated_replicas"] = status.updated_replicas
+            fields["observed_generation"] = status.observed_generation
+        return _workload(event, _KINDS[_kind(event)], workload.metadata, fields, view)
 
-    def daemon_set_seen(self, event: Event, view: View) -> Iterator[Change]:
+    def on_daemon_set(self, event: Event, view: View) -> Iterator[Change]:
         """A DaemonSet as it is now.
 
         :raises InvalidEvent: naming the field that is wrong.
         """
         workload = read(event, DaemonSetObject)
-        told: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         if (status := workload.status) is not None:
-            told["replicas"] = status.desired
-            told["ready_replicas"] = status.ready
-            told["updated_replicas"] = status.updated
-            told["observed_generation"] = status.observed_generation
-        return _workload(event, "DaemonSet", workload.metadata, told, view)
+            fields["replicas"] = status.desired
+            fields["ready_replicas"] = status.ready
+            fields["updated_replicas"] = status.updated
+            fields["observed_generation"] = status.observed_generation
+        return _workload(event, "DaemonSet", workload.metadata, fields, view)
 
-    def other_seen(self, event: Event, view: View) -> Iterator[Change]:
-        """An object of a kind that is followed by option; what its replicas mean, nobody knows.
+    def on_other_object(self, event: Event, view: View) -> Iterator[Change]:
+        """An object of a kind that is followed by option; the meaning of its replicas is unknown.
 
         :raises InvalidEvent: naming the field that is wrong.
         """
         return _workload(event, _kind(event), read(event, Object).metadata, {}, view)
 
-    def workload_deleted(self, event: Event, view: View) -> Iterator[Change]:
-        """A workload exists no more, known or not; its pods are traced to nobody.
+    def on_workload_deleted(self, event: Event, view: View) -> Iterator[Change]:
+        """A workload exists no more, known or not; its pods lose their workload.
 
         :raises InvalidEvent: naming the field that is wrong.
         """
@@ -149,7 +141,7 @@ class KubernetesHandler(Handler):
         yield Delete("workload", uid, version)
         yield from _trace_all(uid, version, view)
 
-    def workloads_listed(self, event: Event, view: View) -> Iterator[Change]:
+    def on_workloads_listed(self, event: Event, view: View) -> Iterator[Change]:
         """Workloads of one kind that are not in a complete listing do not exist.
 
         :raises InvalidEvent: naming the field that is wrong.
@@ -171,19 +163,19 @@ class KubernetesHandler(Handler):
 
         :raises InvalidEvent: naming the field that is wrong.
         """
-        told = read(event, ClusterState)
-        state: dict[str, Any] = {"state": told.state, "detail": told.detail}
-        if told.version is not None:
-            state["version"] = told.version
+        cluster = read(event, ClusterState)
+        state: dict[str, Any] = {"state": cluster.state, "detail": cluster.detail}
+        if cluster.version is not None:
+            state["version"] = cluster.version
         return (Upsert("cluster", event.origin, _version(event), {"state": state}),)
 
-    def cluster_synced(self, event: Event, view: View) -> Iterable[Change]:
+    def on_cluster_synced(self, event: Event, view: View) -> Iterable[Change]:
         """When all was listed, and how much there was. It could only be listed while connected.
 
         :raises InvalidEvent: naming the field that is wrong.
         """
-        told = read(event, ClusterState)
-        sync = {"has_synced": told.has_synced, "last_sync_at": told.last_sync_at, "counts": told.counts}
+        cluster = read(event, ClusterState)
+        sync = {"has_synced": cluster.has_synced, "last_sync_at": cluster.last_sync_at, "counts": cluster.counts}
         if view.get("cluster", event.origin) is None:
             return (Upsert("cluster", event.origin, _version(event), {"state": {"state": "connected"}, "sync": sync}),)
         return (Upsert("cluster", event.origin, _version(event), {"sync": sync}),)
@@ -193,17 +185,17 @@ class KubernetesHandler(Handler):
 
 
 def _pod(event: Event, pod: PodObject) -> dict[str, Any]:
-    told = _metadata(event, pod.metadata)
-    told["deleted_at"] = pod.metadata.deletion_timestamp
+    fields = _metadata(event, pod.metadata)
+    fields["deleted_at"] = pod.metadata.deletion_timestamp
     node = pod.spec.node_name if pod.spec is not None else None
-    told["node"] = _intern(node) if node is not None else None
+    fields["node"] = _intern(node) if node is not None else None
     if (status := pod.status) is not None:
-        told["phase"] = _intern(status.phase) if status.phase is not None else None
-        told["reason"] = _intern(status.reason) if status.reason is not None else None
-        told["ip_address"] = status.pod_ip
-        told["ready"] = _is_ready(status)
-        told["restarts"], told["crash_looping"] = _restarts(status)
-    return told
+        fields["phase"] = _intern(status.phase) if status.phase is not None else None
+        fields["reason"] = _intern(status.reason) if status.reason is not None else None
+        fields["ip_address"] = status.pod_ip
+        fields["ready"] = _is_ready(status)
+        fields["restarts"], fields["crash_looping"] = _restarts(status)
+    return fields
 
 
 def _is_ready(status: PodStatus) -> bool:
@@ -225,12 +217,12 @@ def _restarts(status: PodStatus) -> tuple[int, bool]:
     return restarts, looping
 
 
-def _workload(event: Event, kind: str, metadata: Metadata, told: dict[str, Any], view: View) -> Iterator[Change]:
+def _workload(event: Event, kind: str, metadata: Metadata, fields: dict[str, Any], view: View) -> Iterator[Change]:
     uid, version = metadata.uid, _version(event)
-    told |= _metadata(event, metadata)
-    told["kind"] = _intern(kind)
-    told["generation"] = metadata.generation
-    yield _upsert("workload", uid, version, told, view.get("workload", uid), _WORKLOAD_STATE)
+    fields |= _metadata(event, metadata)
+    fields["kind"] = _intern(kind)
+    fields["generation"] = metadata.generation
+    yield _upsert("workload", uid, version, fields, view.get("workload", uid), _WORKLOAD_STATE)
     if kind == "ReplicaSet":
         yield from _trace_all(uid, version, view)
 
@@ -243,24 +235,26 @@ def _metadata(event: Event, metadata: Metadata) -> dict[str, Any]:
         "cluster": _intern(event.origin),
         "owner_uid": owner.uid if owner is not None else None,
         "owner_kind": _intern(owner.kind) if owner is not None else None,
-        "labels": _kept_once(tuple(metadata.labels.items())) if metadata.labels else metadata.labels,
+        "labels": _interned(tuple(metadata.labels.items())) if metadata.labels else metadata.labels,
         "created_at": metadata.creation_timestamp,
         "resource_version": metadata.resource_version,
     }
 
 
-def _upsert(kind: str, uid: str, version: Version, told: dict[str, Any], known: Entity | None, position: int) -> Upsert:
+def _upsert(
+    kind: str, uid: str, version: Version, fields: dict[str, Any], known: Entity | None, position: int
+) -> Upsert:
     """The change; under the version that the model has, and so a duplicate, where it would change nothing."""
-    if known is not None and version > known.versions[position] and told["resource_version"] is not None:
-        for name, value in told.items():
+    if known is not None and version > known.versions[position] and fields["resource_version"] is not None:
+        for name, value in fields.items():
             if getattr(known, name) != value:
                 break
         else:
             version = known.versions[position]
-    return Upsert(kind, uid, version, {"state": told})
+    return Upsert(kind, uid, version, {"state": fields})
 
 
-# Who is at the top
+# The workload at the top of a pod's owners
 
 
 def _trace_all(owner_uid: str, version: Version, view: View) -> Iterator[Change]:
@@ -289,7 +283,7 @@ def _after(written: Version, version: Version) -> Version:
     return Version(f"{base}~{int(count or 0) + 1:09d}")
 
 
-# Versions and small things
+# Versions
 
 
 def _version(event: Event) -> Version:
@@ -298,7 +292,7 @@ def _version(event: Event) -> Version:
     :raises InvalidEvent: it has none.
     """
     if event.sequence is None:
-        raise InvalidEvent("nothing says where it stands in the order of its cluster's events")
+        raise InvalidEvent("sequence: missing, so the event has no order among its cluster's events")
     epoch, number = event.sequence
     version: Version = f"{_epoch(epoch)}.{str(number).zfill(12)}"  # type: ignore[assignment]  # Version() would be a call
     return version
@@ -325,9 +319,9 @@ _intern = sys.intern
 
 
 @functools.lru_cache(maxsize=4096)
-def _kept_once(pairs: tuple[tuple[str, str], ...]) -> dict[str, str]:
+def _interned(pairs: tuple[tuple[str, str], ...]) -> dict[str, str]:
     """One dictionary in memory for all objects with the same labels.
 
-    Entities are immutable, and what is kept here is bounded: it is a saving, no state.
+    A cache of bounded size that saves memory; entities are immutable.
     """
     return {_intern(key): _intern(value) for key, value in pairs}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What events of Kubernetes carry: an object, or what the source says of itself. Pure functions, for any thread."""
+"""Payloads of Kubernetes events: objects, listings and states of clusters. Pure functions, for any thread."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Listed(msgspec.Struct):
 
 
 class ClusterState(msgspec.Struct):
-    """What the source says of its connection, and of its listings."""
+    """The state of a source's connection and of its listings."""
 
     state: str | None = None
     detail: LongText | None = None

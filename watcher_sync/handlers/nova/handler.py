@@ -1,24 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nova's versioned notifications, turned into changes of compute nodes, instances and aggregates.
+"""Nova's versioned notifications become changes of compute nodes, instances and aggregates.
 
-Nova's events overtake each other: two services publish about one instance, a payload may be older than
-the event that carries it, and the wire keeps no order between them. So nothing here looks at what came
-before. Each change carries a version, and each facet only what its event can know:
+Nova's events overtake each other, so no method depends on earlier events. Each change has a version, and writes only
+the facets that its event knows:
 
-* An event that is published while an instance migrates (``task_state`` migrating) still tells the old
-  host, whenever it comes; so does the source's half of a failure. Such an event writes no placement.
-* ``live_migration_post.end`` is the source's farewell, with the old host: it is not listened to.
-* Only an error event knows of a fault, only a payload that has ``locked`` knows of the lock.
-* The publisher's host is a sign of life of that host and of nothing else: it is not the instance's.
-* A compute_node is written by events of its compute service only. That an instance runs on a host makes
-  the model know the host, by the reference that the instance declares.
+* An event with ``task_state`` migrating, or of a failure, may have the old host: it writes no placement.
+* ``live_migration_post.end`` has the old host: it is ignored.
+* Only an error event writes the fault, and only a payload with ``locked`` the lock.
+* An event is a sign of life of its publisher's host.
+* Only events of a compute service write a compute_node.
 
-The version is (payload ``updated_at`` or ``created_at``, envelope timestamp, message id): Nova's own
-clock first, which has a resolution of one second, then the publisher's. What a service or an aggregate
-was when has only the publisher's clock.
-
-A deletion is final, and an instance that Nova says is in state ``deleted`` is deleted, whichever event
-says so. Pure; for any thread.
+The version is (payload ``updated_at`` or ``created_at``, envelope timestamp, message id). An instance in state
+``deleted`` is deleted. Pure; for any thread.
 """
 
 from __future__ import annotations
@@ -90,7 +83,7 @@ _UPDATED = (
 _AGGREGATE_UPDATED = ("create", "add_host", "remove_host", "update_prop", "update_metadata")
 
 
-_ONLY_HEARD = (
+_HEARTBEAT_ONLY = (
     "aggregate.*",
     "compute.exception",
     "compute_task.*",
@@ -111,22 +104,22 @@ class NovaHandler(Handler):
     """The handler of ``nova``."""
 
     events: ClassVar[Mapping[str, str | None]] = {
-        **{f"instance.{phase}": "instance_updated" for phase in _UPDATED},
-        "instance.delete.end": "instance_deleted",
-        "instance.*.error": "instance_failed",
-        "service.create": "service_updated",
-        "service.update": "service_updated",
-        "service.delete": "service_deleted",
-        **{f"aggregate.{action}.end": "aggregate_updated" for action in _AGGREGATE_UPDATED},
-        "aggregate.delete.end": "aggregate_deleted",
-        **dict.fromkeys(_ONLY_HEARD, "on_heartbeat"),
+        **{f"instance.{phase}": "on_instance" for phase in _UPDATED},
+        "instance.delete.end": "on_instance_deleted",
+        "instance.*.error": "on_instance_error",
+        "service.create": "on_service",
+        "service.update": "on_service",
+        "service.delete": "on_service_deleted",
+        **{f"aggregate.{action}.end": "on_aggregate" for action in _AGGREGATE_UPDATED},
+        "aggregate.delete.end": "on_aggregate_deleted",
+        **dict.fromkeys(_HEARTBEAT_ONLY, "on_heartbeat"),
     }
 
     def on_heartbeat(self, event: Event, view: View) -> Iterable[Change]:
-        """A notification whose payload tells nothing new; but its publisher lives."""
-        return _with_heard(event)
+        """A notification whose payload the model ignores; it is a sign of life of its publisher."""
+        return _with_seen(event)
 
-    def instance_updated(self, event: Event, view: View) -> Iterable[Change]:
+    def on_instance(self, event: Event, view: View) -> Iterable[Change]:
         """The instance as the payload tells; deleted, when its state says so.
 
         :raises InvalidEvent: naming the field that is wrong.
@@ -134,7 +127,7 @@ class NovaHandler(Handler):
         data = read(event.data, INSTANCE)
         return _instance(event, data, "placement", {} if data.task_state == "migrating" else _placement(data))
 
-    def instance_failed(self, event: Event, view: View) -> Iterable[Change]:
+    def on_instance_error(self, event: Event, view: View) -> Iterable[Change]:
         """State and fault of an instance; where it is, its failure does not tell for sure.
 
         :raises InvalidEvent: naming the field that is wrong.
@@ -142,56 +135,58 @@ class NovaHandler(Handler):
         data = read(event.data, INSTANCE)
         return _instance(event, data, "fault", _fault(data))
 
-    def instance_deleted(self, event: Event, view: View) -> Iterable[Change]:
+    def on_instance_deleted(self, event: Event, view: View) -> Iterable[Change]:
         """The instance exists no more, known or not.
 
         :raises InvalidEvent: naming the field that is wrong.
         """
         data = read(event.data, INSTANCE)
-        return _with_heard(event, Delete("instance", data.id, _version_of(event, data)))
+        return _with_seen(event, Delete("instance", data.id, _version_of(event, data)))
 
-    def service_updated(self, event: Event, view: View) -> Iterable[Change]:
+    def on_service(self, event: Event, view: View) -> Iterable[Change]:
         """What a compute service tells of its host. Other services tell nothing of it.
 
         :raises InvalidEvent: naming the field that is wrong.
         """
         data = read(event.data, SERVICE)
         if data.binary != "nova-compute":
-            return _with_heard(event)
-        told = {
+            return _with_seen(event)
+        fields = {
             "status": UNSET if data.disabled is UNSET else "disabled" if data.disabled else "enabled",
             "disabled_reason": data.disabled_reason,
             "forced_down": data.forced_down,
             "service_zone": _shared(data.availability_zone),
         }
-        return _with_heard(event, Upsert("compute_node", _host(data), _version(event), {"service": _told(told)}))
+        return _with_seen(
+            event, Upsert("compute_node", _host(data), _version(event), {"service": _without_unset(fields)})
+        )
 
-    def service_deleted(self, event: Event, view: View) -> Iterable[Change]:
+    def on_service_deleted(self, event: Event, view: View) -> Iterable[Change]:
         """A compute service was taken out of Nova.
 
         :raises InvalidEvent: naming the field that is wrong.
         """
         data = read(event.data, SERVICE)
         if data.binary != "nova-compute":
-            return _with_heard(event)
-        return _with_heard(event, Delete("compute_node", _host(data), _version(event)))
+            return _with_seen(event)
+        return _with_seen(event, Delete("compute_node", _host(data), _version(event)))
 
-    def aggregate_updated(self, event: Event, view: View) -> Iterable[Change]:
+    def on_aggregate(self, event: Event, view: View) -> Iterable[Change]:
         """An aggregate with its hosts and the zone that it puts them in.
 
         :raises InvalidEvent: naming the field that is wrong.
         """
         data = read(event.data, AGGREGATE)
-        told = {"name": data.name, "hosts": _hosts(data), "availability_zone": _zone(data)}
-        return _with_heard(event, Upsert("aggregate", data.id, _version(event), {"state": _told(told)}))
+        fields = {"name": data.name, "hosts": _hosts(data), "availability_zone": _zone(data)}
+        return _with_seen(event, Upsert("aggregate", data.id, _version(event), {"state": _without_unset(fields)}))
 
-    def aggregate_deleted(self, event: Event, view: View) -> Iterable[Change]:
+    def on_aggregate_deleted(self, event: Event, view: View) -> Iterable[Change]:
         """An aggregate exists no more.
 
         :raises InvalidEvent: naming the field that is wrong.
         """
         data = read(event.data, AGGREGATE)
-        return _with_heard(event, Delete("aggregate", data.id, _version(event)))
+        return _with_seen(event, Delete("aggregate", data.id, _version(event)))
 
 
 # Instances
@@ -208,18 +203,18 @@ def _instance(event: Event, data: InstanceData, facet: str, fields: dict[str, An
     """
     version = _version_of(event, data)
     if data.state == "deleted":
-        return _with_heard(event, Delete("instance", data.id, version))
+        return _with_seen(event, Delete("instance", data.id, version))
     facets = _facets(data)
     if fields:
         facets[facet] = fields
-    return _with_heard(event, Upsert("instance", data.id, version, facets))
+    return _with_seen(event, Upsert("instance", data.id, version, facets))
 
 
 def _facets(data: InstanceData) -> dict[str, dict[str, Any]]:
     """What every instance event tells: its state, and the lock where the payload has it.
 
-    Written out field by field, and strings that many instances have in common kept once in memory:
-    this is where the time of an event and the memory of the model go. UNSET is false.
+    The fields are written out, because this function costs much of an event's time. Strings that many instances
+    share are interned, because they cost much of the model's memory. UNSET is false.
     """
     intern = sys.intern
     state = {
@@ -231,7 +226,7 @@ def _facets(data: InstanceData) -> dict[str, dict[str, Any]]:
         "task_state": intern(text) if (text := data.task_state) else text,
         "power_state": intern(text) if (text := data.power_state) else text,
         "image_id": intern(text) if (text := data.image_id) else None if text == "" else text,
-        "metadata": pairs if (pairs := data.metadata) is UNSET else _kept_once(tuple(pairs.items())),
+        "metadata": pairs if (pairs := data.metadata) is UNSET else _interned(tuple(pairs.items())),
         "key_name": intern(text) if (text := data.key_name) else text,
         "availability_zone": intern(text) if (text := data.availability_zone) else text,
         "ip_addresses": _addresses(data.ip_addresses) if data.ip_addresses else data.ip_addresses,
@@ -241,10 +236,10 @@ def _facets(data: InstanceData) -> dict[str, dict[str, Any]]:
     }
     if data.flavor:
         _add_flavor(state, data.flavor, data.image_id)
-    facets = {"state": _told(state)}
+    facets = {"state": _without_unset(state)}
     if data.locked is not UNSET:
         lock = {"locked": data.locked, "locked_reason": data.locked_reason}
-        facets["lock"] = _told(lock) if data.locked_reason is UNSET else lock
+        facets["lock"] = _without_unset(lock) if data.locked_reason is UNSET else lock
     return facets
 
 
@@ -261,7 +256,7 @@ def _add_flavor(state: dict[str, Any], wrapped: Flavor, image_id: str | UnsetTyp
     state["flavor_id"] = sys.intern(text) if (text := flavor.flavor_id) else text
     state["flavor_name"] = sys.intern(text) if (text := flavor.flavor_name) else text
     specs = flavor.extra_specs
-    state["extra_specs"] = _kept_once(tuple(specs.items())) if specs else specs
+    state["extra_specs"] = _interned(tuple(specs.items())) if specs else specs
     if image_id is UNSET or root is UNSET or ephemeral is UNSET or swap is UNSET:
         return
     # Without an image the root disk is a volume, which is none of the host's disk.
@@ -269,10 +264,10 @@ def _add_flavor(state: dict[str, Any], wrapped: Flavor, image_id: str | UnsetTyp
 
 
 @functools.lru_cache(maxsize=4096)
-def _kept_once(pairs: tuple[tuple[str, str], ...]) -> dict[str, str]:
+def _interned(pairs: tuple[tuple[str, str], ...]) -> dict[str, str]:
     """One dictionary in memory for all instances with the same extra specs or metadata.
 
-    Entities are immutable, and what is kept here is bounded: it is a saving, no state.
+    A cache of bounded size that saves memory; entities are immutable.
     """
     return {sys.intern(key): sys.intern(value) for key, value in pairs}
 
@@ -287,7 +282,7 @@ def _addresses(addresses: list[Ip]) -> list[str]:
 def _placement(data: InstanceData) -> dict[str, Any]:
     host, node = data.host, data.node
     placement = {"host": sys.intern(host) if host else host, "node": sys.intern(node) if node else node}
-    return _told(placement) if host is UNSET or node is UNSET else placement
+    return _without_unset(placement) if host is UNSET or node is UNSET else placement
 
 
 def _fault(data: InstanceData) -> dict[str, Any]:
@@ -297,7 +292,7 @@ def _fault(data: InstanceData) -> dict[str, Any]:
         return {"fault_type": None, "fault_message": None}
     if data.fault.version[:2] != "1.":
         refuse_nested(data.fault, "fault")
-    return _told({"fault_type": _shared(data.fault.data.type), "fault_message": data.fault.data.message})
+    return _without_unset({"fault_type": _shared(data.fault.data.type), "fault_message": data.fault.data.message})
 
 
 # Fields of services and aggregates
@@ -322,7 +317,7 @@ def _zone(data: AggregateData) -> str | UnsetType | None:
     return zone
 
 
-def _told(fields: dict[str, Any]) -> dict[str, Any]:
+def _without_unset(fields: dict[str, Any]) -> dict[str, Any]:
     """The fields without those that the payload left out."""
     for value in fields.values():
         if value is UNSET:
@@ -348,10 +343,10 @@ def _version_of(event: Event, data: InstanceData) -> Version:
     return _version(event)
 
 
-def _version(event: Event, told: str = sortable.NO_TIME) -> Version:
+def _version(event: Event, written: str = sortable.NO_TIME) -> Version:
     """(the payload's time, the envelope's time, the message id) as text that sorts like the three."""
     published = sortable.digits(event.time, "timestamp") if event.time is not None else sortable.NO_TIME
-    return Version(f"{told}.{published}.{sortable.name(event.id)}")
+    return Version(f"{written}.{published}.{sortable.name(event.id)}")
 
 
 def _utc(time: datetime.datetime, name: str) -> datetime.datetime:
@@ -359,7 +354,7 @@ def _utc(time: datetime.datetime, name: str) -> datetime.datetime:
     return sortable.utc(time, f"{DATA}.{name}")
 
 
-def _with_heard(event: Event, *changes: Change) -> tuple[Change, ...]:
+def _with_seen(event: Event, *changes: Change) -> tuple[Change, ...]:
     """The changes, and the sign of life of the publisher's host that every event is."""
     host, time = event.origin.partition(":")[2], event.time
     if time is None or not 0 < len(host) <= 255:

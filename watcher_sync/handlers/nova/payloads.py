@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The payloads of Nova's versioned notifications, as far as the model uses them.
 
-Nova wraps each object as ``{nova_object.name, nova_object.namespace, nova_object.version,
-nova_object.data}`` and promises that within a major version fields are only added. So the gate is
-(payload name, major version), and inside of it we test for a field, never for a minor version: every
-field that an older Nova does not send is UNSET here, which is not the same as null.
+Nova wraps each object as ``{nova_object.name, nova_object.namespace, nova_object.version, nova_object.data}``. Within a
+major version Nova only adds fields. So the module checks (payload name, major version), and never a minor version. A
+field that an older Nova does not send is UNSET, which differs from null.
 
-The structs are partial: what the model does not need is skipped by the decoder and never becomes a
-Python object. Their attributes carry the model's names, their encoded names are Nova's.
+The structs are partial: the decoder skips fields that the model does not need. Attributes have the model's names,
+encoded names are Nova's.
 
-What it guarantees: :func:`read` returns values of the declared types, or raises
-:class:`~watcher_sync.exceptions.InvalidEvent` with a reason that names the field by its path from
-``payload`` on and says nothing of its value. What it does not: that the values make sense together.
+Guaranteed: :func:`read` returns values of the declared types, or raises
+:class:`~watcher_sync.exceptions.InvalidEvent` with the path of the field and without its value. Not guaranteed: that
+the values are consistent with each other.
 
 Pure functions, for any thread. Source: nova/notifications/objects.
 """
@@ -297,5 +296,5 @@ def _gate(name: Any, namespace: Any, version: Any, contract: Contract[Any]) -> N
 def _refuse(which: str, expected: str, got: Any) -> NoReturn:
     if got is UNSET:
         raise InvalidEvent(f"payload.nova_object.{which}: missing")
-    told = repr(got[:64]) if isinstance(got, str) else type(got).__name__
-    raise InvalidEvent(f"payload.nova_object.{which}: {expected}, got {told}")
+    shown = repr(got[:64]) if isinstance(got, str) else type(got).__name__
+    raise InvalidEvent(f"payload.nova_object.{which}: {expected}, got {shown}")

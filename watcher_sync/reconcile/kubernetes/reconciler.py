@@ -56,7 +56,7 @@ from watcher_sync.reconcile.kubernetes import vnf_sync as vnfs
 from watcher_sync.reconcile.kubernetes.reports import reported, vnf_differences
 from watcher_sync.reconcile.live_view import Live
 from watcher_sync.reconcile.repair import Healer
-from watcher_sync.sources.kubernetes.listing import Surveyed
+from watcher_sync.sources.kubernetes.listing import ListingPart
 from watcher_sync.sources.kubernetes.resources import KNOWN, Resource
 from watcher_sync.sources.kubernetes.source import KubernetesSource
 from watcher_sync.storage import source_status
@@ -285,7 +285,7 @@ class KubernetesReconciler(Reconciler):
                     )
                 else:
                     assert what.model is not None
-                    listed = Surveyed(resource=whole[_object_kind(what.model)].resource, namespace=None)
+                    listed = ListingPart(resource=whole[_object_kind(what.model)].resource, namespace=None)
                     data = msgspec.json.encode({"metadata": {"uid": what.id}})
                     event = listed.event(data, source=source.name, cluster=source.cluster, what="deleted")
                 found.append((what, event))
@@ -328,7 +328,7 @@ class KubernetesReconciler(Reconciler):
 
     def _told_of(self, source: KubernetesSource) -> set[tuple[str, str]]:
         """(instance, field) of the drifts that were found before, and told of then."""
-        drifts = list_drifts(self.context.store.engine, kind=vnfs.KIND, source=source.name, limit=_MOST_DRIFTS)
+        drifts = list_drifts(self.context.store.database, kind=vnfs.KIND, source=source.name, limit=_MOST_DRIFTS)
         return {(drift.entity_id, drift.field) for drift in drifts}
 
     def _sync_one(self, entity_id: str, unknown: Collection[str], source: str) -> bool:
@@ -344,7 +344,7 @@ class KubernetesReconciler(Reconciler):
 
     def _record(self, source: KubernetesSource, compared: Compared, differences: Iterable[Difference]) -> None:
         """Say what was found, and when."""
-        engine, now = self.context.store.engine, self._now()
+        engine, now = self.context.store.database, self._now()
         told = [d for d in differences if d.kind in compared.complete]
         replace_drifts(engine, told, source=source.name, kinds=compared.complete, now=now)
         if not compared.failures:
@@ -391,16 +391,18 @@ def _known(base: View, kind: str, cluster: str, namespace: str | None) -> list[E
     return [e for e in base.by(kind, "namespace", namespace) if getattr(e, "cluster", None) == cluster]
 
 
-def _list(source: KubernetesSource, live: Live, namespace: str | None, deadline: float) -> tuple[list[Surveyed], int]:
+def _list(
+    source: KubernetesSource, live: Live, namespace: str | None, deadline: float
+) -> tuple[list[ListingPart], int]:
     """List into the view; how each list ended, and how many requests that took.
 
     A list that failed may have left a part of it in the view: its kind is unknown as a whole.
     """
-    lists: list[Surveyed] = []
+    lists: list[ListingPart] = []
     requests = 0
     added: list[tuple[str, str]] = []
     unreadable: str | None = None
-    for part in source.survey(namespace, deadline=deadline):
+    for part in source.list_objects(namespace, deadline=deadline):
         requests += part.requests
         if part.begins:
             live.forget(added)
@@ -418,7 +420,7 @@ def _list(source: KubernetesSource, live: Live, namespace: str | None, deadline:
     return lists, requests
 
 
-def _whole(lists: Sequence[Surveyed], unknown: Collection[str], namespace: str | None) -> dict[str, _Whole]:
+def _whole(lists: Sequence[ListingPart], unknown: Collection[str], namespace: str | None) -> dict[str, _Whole]:
     """Kind of object as the model has it -> what was listed of it; only kinds that are known as a whole.
 
     :param namespace: the only one that is compared; kinds that live in none are left out then.

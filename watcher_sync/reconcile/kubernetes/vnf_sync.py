@@ -100,8 +100,8 @@ class VnfSync:
         begun: VnfInstance | None = None
         try:
             with self._operations.held(vnf_id, SYNC, self._holder) as lease, self._writes.begin() as cycle:
-                with cycle.store.engine.connect() as connection:
-                    self._operations.demand(connection, vnf_id, lease.token)
+                with cycle.store.connect() as connection:
+                    self._operations.verify_token(connection, vnf_id, lease.token)
                 vnf = cycle.view.get(KIND, vnf_id)
                 if not isinstance(vnf, VnfInstance):
                     return None

@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One cluster's API server: who we are to it, and a GET with all its ways to fail.
+"""Sends GET requests to one cluster's API server, and maps every failure to one of two exceptions.
 
-The official client is used for what is hard to get right and changes with the clouds: kubeconfig, contexts,
-certificates, exec plugins, tokens that expire, proxies. From its ApiClient we take the pool of connections and
-the credentials, and speak HTTP ourselves; none of its model classes is ever made. It is imported when the
-first request is made, because it costs a second and some 50 MB that a process without Kubernetes need not pay.
+The official client loads kubeconfigs, contexts, certificates, exec plugins, expiring tokens and proxies. This module
+uses its connection pool and its credentials, and never its model classes. The client is imported at the first
+request: it costs one second and some 50 MB.
 
-Guaranteed: every request has a timeout for connecting and one for each read; a connection that is idle is
-kept alive by probes, so that one whose other end is gone is noticed. On 401 the credentials are read again and
-the request is made once more; a second 401 is the caller's. Whatever else goes wrong is one of two exceptions:
-:class:`Refused`, the server has answered, or :class:`Broken`, it has not, or not to the end.
+* Each request has a connect timeout and a read timeout.
+* TCP keepalive probes detect a dead peer.
+* After a 401 the credentials are read again, and the request is sent once more. A second 401 is raised.
+* A failure is an :class:`ApiError` or a :class:`TransportError`.
 
-Thread-safe: the reflectors of a cluster share one.
+Thread-safe.
 """
 
 from __future__ import annotations
@@ -26,50 +25,51 @@ import msgspec
 import urllib3
 import yaml
 
-_MAX_MESSAGE: Final = 200
-_LONGEST_WAIT: Final = 300.0
+_MAX_MESSAGE_CHARS: Final = 200
+_MAX_RETRY_AFTER_SECONDS: Final = 300.0
 
 
 class Access(msgspec.Struct, frozen=True):
     """Where the credentials come from."""
 
     kubeconfig: str | None = None
-    """Path; None: as kubectl finds it."""
+    """Path; None: kubectl's search order."""
     context: str | None = None
     in_cluster: bool = False
 
 
-class KubeError(Exception):
-    """The root of what a cluster can do to a reflector."""
+class KubernetesError(Exception):
+    """The base of all failures of a request."""
 
     retry_after: float | None = None
-    """Seconds that the server wants us to wait."""
+    """Seconds that the server asks the client to wait."""
 
 
-class Broken(KubeError):
-    """There is no answer, or it ended in the middle, or makes no sense."""
+class TransportError(KubernetesError):
+    """The server did not answer, its answer was cut off, or the answer is malformed."""
 
 
-class TimedOut(Broken):
-    """Nothing came for as long as we wait."""
+class TimedOut(TransportError):
+    """No byte arrived within the read timeout."""
 
 
-class Refused(KubeError):
+class ApiError(KubernetesError):
     """The server answered with an error.
 
     :ivar code: the HTTP status, or the code of the Status object.
-    :ivar reason: the Status's, for machines, such as Expired.
+    :ivar reason: the machine-readable reason of the Status object, such as Expired.
     """
 
     def __init__(self, code: int, reason: str, message: str, retry_after: float | None = None) -> None:
-        super().__init__(f"{code} {reason}: {message}"[:_MAX_MESSAGE] if reason else f"{code} {message}"[:_MAX_MESSAGE])
+        text = f"{code} {reason}: {message}" if reason else f"{code} {message}"
+        super().__init__(text[:_MAX_MESSAGE_CHARS])
         self.code = code
         self.reason = reason
-        self.retry_after = None if retry_after is None else min(max(retry_after, 0.0), _LONGEST_WAIT)
+        self.retry_after = None if retry_after is None else min(max(retry_after, 0.0), _MAX_RETRY_AFTER_SECONDS)
 
     @property
     def gone(self) -> bool:
-        """Whether the asked resource version, or the rest of a list, is not to be had any more."""
+        """Whether the requested resource version, or the rest of a list, is no longer available."""
         return self.code == 410 or self.reason in ("Expired", "Gone")
 
 
@@ -84,25 +84,25 @@ class _Status(msgspec.Struct):
     details: _Details | None = None
 
 
-def refusal(status: bytes, *, code: int = 0, retry_after: str | None = None) -> Refused:
-    """What a Status object means.
+def api_error(body: bytes, *, code: int = 0, retry_after: str | None = None) -> ApiError:
+    """Build the exception for a Status object.
 
-    :param code: of the HTTP answer, where it came as one.
-    :param retry_after: the header; only seconds are understood, which is what API servers send.
+    :param code: the HTTP status, where the object came as an answer.
+    :param retry_after: the header; only seconds are parsed, which is the form that API servers send.
     """
     try:
-        told = msgspec.json.decode(status, type=_Status)
+        status = msgspec.json.decode(body, type=_Status)
     except msgspec.DecodeError:
-        told = _Status()
+        status = _Status()
     seconds = float(retry_after) if retry_after is not None and retry_after.isdecimal() else None
-    if seconds is None and told.details is not None and told.details.retry_after:
-        seconds = told.details.retry_after
-    message = " ".join((told.message or "").split()) or "no message"
-    return Refused(code or told.code, told.reason or "", message, seconds)
+    if seconds is None and status.details is not None and status.details.retry_after:
+        seconds = status.details.retry_after
+    message = " ".join((status.message or "").split()) or "no message"
+    return ApiError(code or status.code, status.reason or "", message, seconds)
 
 
 class Connection:
-    """See the module."""
+    """A pool of connections to one API server, with its credentials."""
 
     def __init__(self, access: Access, *, connect_timeout: float, read_timeout: float) -> None:
         """:param connect_timeout: seconds, TLS included.
@@ -115,10 +115,10 @@ class Connection:
         # Guards the client and its number; held while the credentials are read.
         self._lock = threading.Lock()
         self._client: Any = None
-        self._number = 0
+        self._client_number = 0
 
     def close(self) -> None:
-        """Close the connections that nobody uses now."""
+        """Close the idle connections."""
         with self._lock:
             if self._client is not None:
                 self._client.rest_client.pool_manager.clear()
@@ -131,12 +131,12 @@ class Connection:
         accept: str = "application/json",
         read_timeout: float | None = None,
     ) -> bytes:
-        """The body of an answer, whole. For the arguments see :meth:`open`.
+        """Return the whole body of an answer. For the arguments see :meth:`open`.
 
-        :raises Refused, Broken: see the module.
+        :raises ApiError, TransportError: see the module.
         """
         response = self.open(path, query or {}, accept=accept, read_timeout=read_timeout)
-        with reading():
+        with transport_errors():
             try:
                 return bytes(response.read(decode_content=True))
             finally:
@@ -145,32 +145,32 @@ class Connection:
     def open(
         self, path: str, query: Mapping[str, str], *, accept: str, read_timeout: float | None = None
     ) -> urllib3.BaseHTTPResponse:
-        """An answer whose body is still to be read, within :func:`reading`, and to be closed.
+        """Return an answer with an unread body. The caller reads it in :func:`transport_errors` and closes it.
 
-        :param read_timeout: instead of the connection's own.
-        :raises Refused, Broken: see the module.
+        :param read_timeout: seconds, instead of the connection's own.
+        :raises ApiError, TransportError: see the module.
         """
         response, number = self._request(path, query, accept, read_timeout)
         if response.status == 401:
-            _drop(response)
-            self._forget(number)
+            _discard(response)
+            self._forget_client(number)
             response, _ = self._request(path, query, accept, read_timeout)
         if response.status == 200:
             return response
         try:
-            with reading():
+            with transport_errors():
                 body = bytes(response.read(decode_content=True))
         finally:
-            _drop(response)
-        raise refusal(body, code=response.status, retry_after=response.headers.get("Retry-After"))
+            _discard(response)
+        raise api_error(body, code=response.status, retry_after=response.headers.get("Retry-After"))
 
     def _request(
         self, path: str, query: Mapping[str, str], accept: str, read_timeout: float | None
     ) -> tuple[urllib3.BaseHTTPResponse, int]:
-        client, number = self._current()
+        client, number = self._current_client()
         configuration = client.configuration
         headers = {"Accept": accept, "Accept-Encoding": "gzip", "User-Agent": "watcher-sync"}
-        with reading():
+        with transport_errors():
             for setting in configuration.auth_settings().values():  # refreshes a token that is about to expire
                 if setting["in"] == "header" and setting["value"]:
                     headers[setting["key"]] = setting["value"]
@@ -184,57 +184,57 @@ class Connection:
                 timeout=urllib3.Timeout(connect=self._connect_timeout, read=read_timeout or self._read_timeout),
             ), number
 
-    def _current(self) -> tuple[Any, int]:
+    def _current_client(self) -> tuple[Any, int]:
         with self._lock:
             if self._client is None:
-                self._client = _load(self._access)
-                self._number += 1
-            return self._client, self._number
+                self._client = _load_client(self._access)
+                self._client_number += 1
+            return self._client, self._client_number
 
-    def _forget(self, number: int) -> None:
-        """Have the credentials read again, if that has not happened since this client was in use."""
+    def _forget_client(self, number: int) -> None:
+        """Have the credentials read again, unless another thread did so since this client was in use."""
         with self._lock:
-            if self._number == number:
+            if self._client_number == number:
                 self._client = None
 
 
 @contextlib.contextmanager
-def reading() -> Iterator[None]:
-    """Around whatever touches the network: errors of the library become :class:`Broken`."""
+def transport_errors() -> Iterator[None]:
+    """Convert the errors of the HTTP library to :class:`TransportError`."""
     try:
         yield
     except (urllib3.exceptions.ReadTimeoutError, TimeoutError) as exc:
-        raise TimedOut("nothing came in time") from exc
+        raise TimedOut("the read timed out") from exc
     except (urllib3.exceptions.HTTPError, OSError, ValueError, AttributeError) as exc:
-        # The last two are what the library raises when its socket is closed under it.
-        raise Broken(_describe(exc)) from exc
+        # The library raises the last two when another thread closes its socket.
+        raise TransportError(_describe(exc)) from exc
 
 
-def _drop(response: urllib3.BaseHTTPResponse) -> None:
+def _discard(response: urllib3.BaseHTTPResponse) -> None:
     with contextlib.suppress(urllib3.exceptions.HTTPError, OSError):
         response.close()
 
 
 def _describe(error: BaseException) -> str:
     text = " ".join(str(error.args[-1] if error.args else error).split())
-    return f"{type(error).__name__}: {text}"[:_MAX_MESSAGE]
+    return f"{type(error).__name__}: {text}"[:_MAX_MESSAGE_CHARS]
 
 
-def _load(access: Access) -> Any:
-    """The official client, configured.
+def _load_client(access: Access) -> Any:
+    """Load the credentials into an ApiClient of the official client.
 
-    :raises Broken: when the credentials cannot be read; says why.
+    :raises TransportError: the credentials cannot be read; says why.
     """
     from kubernetes import client, config  # not at the top: see the module
 
-    load_pod: Callable[..., None] = config.load_incluster_config
+    load_in_cluster: Callable[..., None] = config.load_incluster_config
     load_file: Callable[..., None] = config.load_kube_config
 
     configuration = client.Configuration()
     configuration.retries = False
     try:
         if access.in_cluster:
-            load_pod(client_configuration=configuration)
+            load_in_cluster(client_configuration=configuration)
         else:
             load_file(
                 config_file=access.kubeconfig,
@@ -242,15 +242,15 @@ def _load(access: Access) -> Any:
                 client_configuration=configuration,
                 persist_config=False,
             )
-        made = client.ApiClient(configuration)
+        api_client = client.ApiClient(configuration)
     except (config.ConfigException, yaml.YAMLError, OSError, ValueError, KeyError, TypeError) as exc:
-        raise Broken(f"the credentials cannot be read: {_describe(exc)}") from exc
-    made.rest_client.pool_manager.connection_pool_kw["socket_options"] = _keepalive()
-    return made
+        raise TransportError(f"the credentials cannot be read: {_describe(exc)}") from exc
+    api_client.rest_client.pool_manager.connection_pool_kw["socket_options"] = _keepalive()
+    return api_client
 
 
 def _keepalive() -> list[tuple[int, int, int]]:
-    """Probes after 30 s of silence, every 10 s, three of them: a dead peer is noticed within the read timeout."""
+    """Probe after 30 s of silence, then every 10 s, three times: within the read timeout."""
     options = [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
     for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
         if hasattr(socket, name):

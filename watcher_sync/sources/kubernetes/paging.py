@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A list, page by page.
+"""Reads a list page by page.
 
-All pages are of one snapshot, whose resource version every page tells; it is opaque. What holds the snapshot
-may be gone before the last page (410): then the list has to begin again, and nothing that was not seen so far
-may be called gone. The objects stay JSON text, unless somebody says what to decode them to: that takes a page
-in one go, in half the time that it takes to cut it into texts first and to decode these. A page with an object that
-is no such thing stays text, so that it spoils nothing but itself. No state; any thread.
+All pages are of one snapshot, and each has the resource version of that snapshot, which is opaque. The server may
+drop the snapshot before the last page (410). Then the caller begins again, and must not treat unseen objects as
+deleted.
+
+Objects remain JSON text unless ``read_as`` names a type. With a type, one call decodes the whole page, in half the
+time of splitting it and decoding each object. If one object does not fit the type, the page remains text, and the
+caller reads each object for itself.
+
+No state; any thread.
 """
 
 from __future__ import annotations
@@ -16,12 +20,12 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from watcher_sync.sources.kubernetes.connection import Broken, Connection, Refused
+from watcher_sync.sources.kubernetes.connection import ApiError, Connection, TransportError
 from watcher_sync.wire.kubernetes import Object
 
 
 class ListExpired(Exception):
-    """The rest of the list is not to be had: begin again."""
+    """The server dropped the snapshot of the list: begin again."""
 
 
 class Page:
@@ -32,25 +36,25 @@ class Page:
     def __init__(
         self, version: str, remaining: int, body: bytes, items: list[msgspec.Raw] | None, objects: Sequence[Any] | None
     ) -> None:
-        """:param items: the objects as they stand in the body; None: not looked for yet."""
+        """:param items: the texts of the objects; None: not split yet."""
         self.version = version
-        """The resource version of the whole."""
+        """The resource version of the list."""
         self.remaining = remaining
-        """At least so many objects follow; 0: this was the last page, or the server does not tell."""
+        """At least so many objects follow; 0: this is the last page."""
         self.objects = objects
-        """Decoded, where that was asked for and each of them can be; else None."""
+        """The decoded objects; None if no type was given or an object does not fit it."""
         self._body = body
         self._items = items
 
     def texts(self) -> Iterator[bytes]:
-        """The objects, as they came."""
-        return map(bytes, self._found())
+        """The text of each object."""
+        return map(bytes, self._split())
 
     def text(self, place: int) -> bytes:
-        """One of them; the first one to be asked for costs as much as all."""
-        return bytes(self._found()[place])
+        """The text of one object; the first call splits the page."""
+        return bytes(self._split()[place])
 
-    def _found(self) -> list[msgspec.Raw]:
+    def _split(self) -> list[msgspec.Raw]:
         items = self._items
         if items is None:
             items = self._items = _decode(self._body).items or []
@@ -89,36 +93,36 @@ def pages(
     read_as: type[Object] | None = None,
     read_timeout: Callable[[], float | None] = lambda: None,
 ) -> Iterator[Page]:
-    """All pages of a list; it is complete when the iterator ends without an exception.
+    """Give all pages of a list, which is complete when the iterator ends without an exception.
 
     :param query: selectors.
-    :param limit: objects on a page; 0 asks for all at once.
-    :param read_as: what to decode the objects to.
-    :param read_timeout: asked for each page: seconds without a byte; None: the connection's own.
-    :raises ListExpired: in the middle.
-    :raises Refused, Broken: as the connection does, or when an answer is no list.
+    :param limit: objects on a page; 0: all objects on one page.
+    :param read_as: the type to decode the objects to.
+    :param read_timeout: called for each page; returns seconds without a byte, or None for the connection's own.
+    :raises ListExpired: after the first page.
+    :raises ApiError, TransportError: from the connection, or because an answer is no list.
     """
-    asked = {**query, **({"limit": str(limit)} if limit else {})}
+    base_query = {**query, **({"limit": str(limit)} if limit else {})}
     token = ""
     while True:
         try:
-            question = {**asked, "continue": token} if token else asked
-            body = connection.read(path, question, accept=accept, read_timeout=read_timeout())
-        except Refused as exc:
+            page_query = {**base_query, "continue": token} if token else base_query
+            body = connection.read(path, page_query, accept=accept, read_timeout=read_timeout())
+        except ApiError as exc:
             if token and exc.gone:
                 raise ListExpired from exc
             raise
         page, token = _read(body, read_as)
         yield page
-        del page, body  # what nobody keeps is gone before the next page comes
+        del page, body  # frees their memory before the next page arrives
         if not token:
             return
 
 
 def _read(body: bytes, read_as: type[Object] | None) -> tuple[Page, str]:
-    """A page, and the token that the next one is to be had for; empty: this is the last one.
+    """Decode a page; return it with the token of the next one, empty on the last page.
 
-    :raises Broken: the body is no list.
+    :raises TransportError: the body is no list.
     """
     found: _List[Any] | None = None
     items = objects = None
@@ -127,15 +131,15 @@ def _read(body: bytes, read_as: type[Object] | None) -> tuple[Page, str]:
             found = _decoder(read_as).decode(body)
             objects = found.items or []
         except (msgspec.DecodeError, UnicodeError, RecursionError):
-            pass  # because of some object, or altogether: that is told from the texts
+            pass  # one object does not fit, or the body is no list: the decode below decides
     if found is None:
         try:
             found = _decode(body)
         except msgspec.DecodeError as exc:
-            raise Broken(f"the answer is no list: {exc}") from exc
+            raise TransportError(f"the answer is no list: {exc}") from exc
         items = found.items or []
     metadata = found.metadata
     if not metadata.version:
-        raise Broken("the answer is no list: it has no resourceVersion")
+        raise TransportError("the answer is no list: it has no resourceVersion")
     token = metadata.token or ""
     return Page(metadata.version, (metadata.remaining or 1) if token else 0, body, items, objects), token

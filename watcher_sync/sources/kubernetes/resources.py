@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be followed in a cluster, and how an operator names it.
+"""The resources that a source can follow, and the names that operators use for them.
 
-The five resources that pods come from are known by their plural. Any other is named ``group/version/Kind``
-(``version/Kind`` in the core group); its plural, and whether it lives in namespaces, the API server tells when
-it is first asked. Pure; any thread.
+The five resources that pods come from have known plurals. An operator names any other as ``group/version/Kind``
+(``version/Kind`` in the core group). Discovery then finds its plural and whether it is namespaced. Pure; any thread.
 """
 
 from __future__ import annotations
@@ -31,36 +30,39 @@ class Resource(msgspec.Struct, frozen=True):
     version: str
     kind: str
     plural: str = ""
-    """As paths have it; empty: not known yet."""
+    """The name in paths; empty before discovery."""
     namespaced: bool = True
     metadata_only: bool = False
-    """Nothing but its metadata is of use: a ReplicaSet only tells who owns whom."""
+    """Whether to request the metadata alone: of a ReplicaSet only the owners are needed."""
     read_as: type[Object] | None = None
-    """What handlers read its objects as, where that is known."""
+    """The type that handlers read its objects as; None: unknown."""
 
     @property
     def base(self) -> str:
-        """The path of its group and version, where discovery tells about it."""
+        """The path of its group and version, at which discovery finds it."""
         return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
 
     @property
     def name(self) -> str:
-        """For people: the plural, else the kind."""
+        """For log lines: the plural, else the kind."""
         return self.plural or self.kind
 
     def path(self, namespace: str | None) -> str:
-        """Of the collection, of all namespaces for None."""
+        """The path of the collection.
+
+        :param namespace: None: all namespaces.
+        """
         inside = f"/namespaces/{namespace}" if namespace and self.namespaced else ""
         return f"{self.base}{inside}/{self.plural}"
 
     def event_type(self, what: str) -> str:
-        """The type of an event about one of its objects."""
+        """The type of an event about one of its objects, such as ``kubernetes.pod.added``."""
         return _event_type(self.kind, what)
 
 
 @functools.lru_cache(maxsize=256)
 def _event_type(kind: str, what: str) -> str:
-    """One text for all events of a type: it is looked up for each of them."""
+    """Cached, so that all events of a type share one string."""
     return f"kubernetes.{kind.lower()}.{what}"
 
 
@@ -77,9 +79,9 @@ KNOWN: Final = {
 
 
 def parse(name: str) -> Resource:
-    """The resource that an operator means.
+    """Return the resource that an operator named.
 
-    :raises ValueError: it is none; says what is allowed.
+    :raises ValueError: the name is invalid; says what is allowed.
     """
     if (known := KNOWN.get(name.lower())) is not None:
         return known
@@ -100,10 +102,10 @@ class _ResourceList(msgspec.Struct):
 
 
 def complete(resource: Resource, document: bytes) -> Resource | None:
-    """The resource with what discovery says of it; None when the server has no such kind.
+    """Return the resource with its plural and scope; None if the server does not serve the kind.
 
     :param document: the APIResourceList of its group and version.
-    :raises msgspec.DecodeError: when it is none.
+    :raises msgspec.DecodeError: the document is no APIResourceList.
     """
     for entry in msgspec.json.decode(document, type=_ResourceList).resources:
         if entry.kind == resource.kind and "/" not in entry.name:

@@ -1,32 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects of a Kubernetes cluster, listed and watched.
+"""The driver ``kubernetes``: one source follows one cluster.
 
-The driver ``kubernetes``: one source is one cluster, with a reflector, a thread of its own, for each resource
-and each namespace that is followed (:mod:`watcher_sync.sources.kubernetes.reflector` says what it promises). So a
-cluster that is dead, and a resource that we may not read, cost nobody else anything.
+Each followed resource of each namespace has a reflector with a thread of its own.
 
-Events: ``kubernetes.<kind>.{added,modified,deleted}`` with the object's JSON text as data (of a ReplicaSet its
-metadata only, of an object whose deletion nobody saw its uid only), ``kubernetes.<kind>.listed`` with
-``{kind, namespace, uids}`` after each complete listing, and ``kubernetes.cluster.{connected,disconnected,synced}``
-with ``{state, detail, version, has_synced, last_sync_at, counts}``, as far as each of them tells. The origin is
-the cluster's name, the position the resourceVersion.
+Order: :attr:`Event.sequence` is (epoch, number). The source counts the numbers. The epoch is the start time in
+microseconds, or the epoch of the previous process plus one, if the clock went back. The cursor stores the epoch
+with each complete listing.
 
-Order: :attr:`Event.sequence` is (epoch, number). The number is counted by the source; the epoch is the time of
-its making in microseconds, or one more than that of its predecessor, should the clock have been put back: the
-cursor remembers it, written with each complete listing and not with every commit.
+Redelivery: the source emits uncommitted events again. After a restart, the first listing finds what was not committed,
+and its ``listed`` events find what was deleted.
 
-There is nothing to acknowledge. What the engine releases is emitted again after the delay, under its old
-sequence, so that the ordering guard knows what has become old meanwhile. What was not committed when the process
-ends is found by the listing of the next one, what was deleted meanwhile by its ``listed`` events.
+Stop: the source cuts the watches and does not wait for acks. A reflector that hangs in a request emits nothing more.
 
-Stop: the reflectors are told and their answers cut; one that hangs in a request is left behind, since it emits
-nothing more. There is no need to wait for the engine's acks.
+The contributor documentation lists the events.
 """
 
 from __future__ import annotations
 
 import datetime
-import heapq
 import itertools
 import os
 import threading
@@ -42,17 +33,21 @@ from watcher_sync.events import Event
 from watcher_sync.exceptions import ConfigError, SourceError
 from watcher_sync.sources.base import Emit, IntakeClosed, Source, SourceState, SourceStatus
 from watcher_sync.sources.kubernetes import resources
-from watcher_sync.sources.kubernetes.connection import Access, Connection, KubeError
-from watcher_sync.sources.kubernetes.listing import Scope, Surveyed, survey
-from watcher_sync.sources.kubernetes.reflector import Phase, Reflector, Settings
+from watcher_sync.sources.kubernetes.connection import Access, Connection, KubernetesError
+from watcher_sync.sources.kubernetes.listing import ListingPart, ListingRequest, list_all
+from watcher_sync.sources.kubernetes.options import OPTIONS, ReflectorSettings
+from watcher_sync.sources.kubernetes.progress import Phase
+from watcher_sync.sources.kubernetes.redelivery import Redelivery
+from watcher_sync.sources.kubernetes.reflector import Reflector
 
 LOG = logging.getLogger(__name__)
 
-_LIST_TIMEOUT: Final = 30.0
-"""Seconds without a byte of a list after which it has failed; only a watch may be silent for longer."""
-
-_HANG: Final = 2.0
-"""Seconds that a stop waits for a reflector that hangs in a request, and that the server's version may take."""
+_LIST_READ_TIMEOUT_SECONDS: Final = 30.0
+"""The longest silence within a list; only a watch may be silent for longer."""
+_STOP_TIMEOUT_SECONDS: Final = 2.0
+"""How long a stop waits for a reflector that hangs in a request."""
+_VERSION_TIMEOUT_SECONDS: Final = 2.0
+_MAX_DETAIL_CHARS: Final = 1000
 
 
 class _Version(msgspec.Struct):
@@ -62,291 +57,162 @@ class _Version(msgspec.Struct):
 class KubernetesSource(Source):
     """The driver ``kubernetes``."""
 
-    options: ClassVar[list[cfg.Opt]] = [
-        cfg.StrOpt(
-            "kubeconfig",
-            help="""
-File with the cluster's address and our credentials. Default: ``$KUBECONFIG``, else ``~/.kube/config``.
-
-It is read again when the credentials are refused, so renewed ones count without a restart.
-
-Related options: ``context``, ``in_cluster``.
-""",
-        ),
-        cfg.StrOpt("context", help="The context of the kubeconfig to use. Default: its current one."),
-        cfg.BoolOpt(
-            "in_cluster",
-            default=False,
-            help="Use the service account of the pod that the engine runs in, instead of a kubeconfig.",
-        ),
-        cfg.StrOpt(
-            "cluster",
-            max_length=255,
-            help="""
-Name of the cluster in the model. Default: the name of the source.
-
-Two sources must not have the same: each would take for deleted what only the other one follows.
-""",
-        ),
-        cfg.ListOpt(
-            "namespaces",
-            default=[],
-            help="""
-Namespaces to follow. Default: all, which needs the right to list and watch in the whole cluster.
-
-Each namespace is listed and watched by itself. What is in the model of one that is taken out of the list stays
-as it was.
-""",
-        ),
-        cfg.StrOpt(
-            "label_selector",
-            default="",
-            help="""
-Follow only objects with these labels, such as ``app in (vnf, cnf),tier!=test``.
-
-Select by labels that objects keep: one that ceases to match counts as deleted, which is final for its uid.
-ReplicaSets need the labels, too, or the pods of Deployments are not traced to them.
-""",
-        ),
-        cfg.ListOpt(
-            "resources",
-            default=list(resources.KNOWN),
-            help="""
-What to follow: ``pods``, ``deployments``, ``replicasets``, ``statefulsets``, ``daemonsets``, and any other kind as
-``group/version/Kind``, such as ``argoproj.io/v1alpha1/Rollout`` (``v1/ConfigMap`` in the core group), which
-becomes a workload of the model.
-""",
-        ),
-        cfg.BoolOpt(
-            "watch",
-            default=True,
-            help="""
-Follow the cluster's changes as they happen. Without it only the reconciliation looks at the cluster, every
-``[reconcile] interval`` seconds.
-""",
-        ),
-        cfg.IntOpt("page_size", default=500, min=1, max=10_000, help="Objects that one page of a listing asks for."),
-        cfg.BoolOpt(
-            "watch_list",
-            default=True,
-            help="""
-Have the API server send lists as streams (WatchList), which spares its memory. One that refuses, or does not
-understand, is listed in pages.
-
-Related options: ``watch_list_timeout``, ``page_size``.
-""",
-        ),
-        cfg.FloatOpt(
-            "watch_list_timeout",
-            default=10.0,
-            min=0.1,
-            help="""
-Seconds of silence within the first list that is asked for as a stream, after which the server counts as one that
-does not understand.
-""",
-        ),
-        cfg.IntOpt(
-            "watch_timeout",
-            default=300,
-            min=1,
-            help="""
-Seconds, and up to half as many more, after which the server is asked to end a watch; the next one goes on from
-there.
-""",
-        ),
-        cfg.FloatOpt("connect_timeout", default=5.0, min=0.1, help="Seconds that a connection may take to be made."),
-        cfg.FloatOpt(
-            "read_timeout",
-            default=70.0,
-            min=0.1,
-            help="""
-Seconds without a byte after which a connection counts as dead. API servers send a bookmark about once a minute
-on a watch where nothing happens, so less than that only makes watches begin again and again.
-""",
-        ),
-        cfg.FloatOpt(
-            "backoff_max",
-            default=30.0,
-            min=0.1,
-            help="Seconds between two attempts, at most, while the cluster fails; each resource waits by itself.",
-        ),
-    ]
+    options: ClassVar[list[cfg.Opt]] = OPTIONS
 
     def __init__(self, name: str, conf: cfg.ConfigOpts, *, cursor: str | None = None) -> None:
         """:raises ConfigError: naming the option that is wrong."""
         super().__init__(name, conf, cursor=cursor)
-        group = self.group
-        self.cluster: str = group.cluster or name
+        self.cluster: str = self.group.cluster or name
         self._check_access()
         self._connection = self._connect()
-        settings = Settings(
-            source=name,
-            cluster=self.cluster,
-            label_selector=group.label_selector,
-            page_size=group.page_size,
-            watch_list=group.watch_list,
-            watch_list_timeout=group.watch_list_timeout,
-            watch_timeout=group.watch_timeout,
-            backoff_max=group.backoff_max,
-        )
         self.targets = [
             (resource, namespace)
             for resource in self._resources()
-            for namespace in dict.fromkeys(group.namespaces or [None])
+            for namespace in dict.fromkeys(self.group.namespaces or [None])
         ]
-        """(resource, namespace) of all that is followed; the namespace None: all of them."""
-        self.reflectors: Sequence[Reflector] = [
-            Reflector(resource, namespace, self._connection, settings, self)
-            for resource, namespace in (self.targets if group.watch else ())
-        ]
+        """(resource, namespace) of all that the source follows; the namespace None: all namespaces."""
+        self.reflectors = self._make_reflectors()
         now = int(time.time() * 1_000_000)
         self._epoch = max(now, int(cursor) + 1) if cursor is not None and cursor.isdecimal() else now
         self._numbers = itertools.count(1)
         self._emit: Emit | None = None
+        self._redelivery = Redelivery(f"source-{name}-redelivery", self.emit)
         self._stopping = threading.Event()
         self._stopped = False
         self._connections = 0
-        # Guards what the cluster was last said to be; never held while emitting.
+        # Guards the reported state and time; never held while emitting.
         self._lock = threading.Lock()
-        self._said: SourceState = SourceState.STARTING
-        self._synced_at: datetime.datetime | None = None
-        # Guards what was released, (due, number, events); notified when there is more, and at the stop.
-        self._again = threading.Condition()
-        self._released: list[tuple[float, int, Sequence[Event]]] = []
-        self._again_thread: threading.Thread | None = None
+        self._reported_state: SourceState = SourceState.STARTING
+        self._reported_sync: datetime.datetime | None = None
 
-    # What the engine calls
+    # Called by the engine
 
     def start(self, emit: Emit) -> None:
-        """Begin to list and watch; returns at once."""
+        """Start the reflectors; returns at once."""
         self._emit = emit
         for reflector in self.reflectors:
             reflector.start()
 
     def ack(self, events: Sequence[Event]) -> None:
-        """Nobody needs to be told."""
+        """Do nothing: an API server has no acknowledgements."""
 
     def nack(self, events: Sequence[Event], delay: float) -> None:
-        """Emitted again after the delay, as they are."""
-        with self._again:
-            if self._stopping.is_set():
-                return
-            heapq.heappush(self._released, (time.monotonic() + delay, next(self._numbers), events))
-            if self._again_thread is None:
-                name = f"source-{self.name}-again"
-                self._again_thread = threading.Thread(target=self._emit_again, name=name, daemon=True)
-                self._again_thread.start()
-            self._again.notify_all()
+        """Emit the events again after the delay, unchanged."""
+        self._redelivery.add(events, delay)
 
     def stop(self, deadline: float) -> None:
-        """End as described at the top of this module."""
-        with self._again:
-            self._stopping.set()
-            self._again.notify_all()
+        """Stop as the module describes."""
+        self._stopping.set()
+        self._redelivery.begin_stop()
         for reflector in self.reflectors:
             reflector.begin_stop()
-        until = min(deadline, time.monotonic() + _HANG)
-        hanging = [r.name for r in self.reflectors if not r.join(until - time.monotonic())]
+        until = min(deadline, time.monotonic() + _STOP_TIMEOUT_SECONDS)
+        hanging = [r.lister_watcher.name for r in self.reflectors if not r.join(until - time.monotonic())]
         if hanging:
-            LOG.info("source %s: left behind in a request: %s", self.name, ", ".join(hanging))
-        if self._again_thread is not None:
-            self._again_thread.join(max(0.0, until - time.monotonic()))
+            LOG.info("source %s: stopped while a request hangs: %s", self.name, ", ".join(hanging))
+        self._redelivery.join(until - time.monotonic())
         self._connection.close()
         self._stopped = True
 
     def status(self) -> SourceStatus:
-        """The figures of this moment. The lag counts objects of listings under way; unknown while something fails."""
-        lags = [reflector.lag for reflector in self.reflectors]
+        """Report the current state. The lag counts objects of running listings; it is unknown during a failure."""
+        lags = [reflector.progress.lag for reflector in self.reflectors]
+        times = (reflector.progress.last_event_at for reflector in self.reflectors)
         return SourceStatus(
             state=SourceState.STOPPED if self._stopped else self._state(),
             detail=self._detail(),
             lag=None if None in lags else sum(lag for lag in lags if lag is not None),
-            last_event_at=max((at for r in self.reflectors if (at := r.last_event_at) is not None), default=None),
+            last_event_at=max((at for at in times if at is not None), default=None),
             reconnects=max(0, self._connections - 1),
         )
 
     def probe(self) -> None:
-        """Ask for the server's version."""
+        """Request the version of the server."""
         try:
             self._connect().read("/version")
-        except KubeError as exc:
+        except KubernetesError as exc:
             raise SourceError(str(exc)) from None
 
     def cursor(self, events: Sequence[Event]) -> str | None:
-        """The epoch, whenever a listing is complete."""
+        """Return the epoch if a listing is complete."""
         return str(self._epoch) if any(event.type.endswith(".listed") for event in events) else None
 
+    # Called by reconciliation
+
     def follows(self, namespace: str | None) -> bool:
-        """Whether objects of a namespace are followed."""
+        """Return whether the source follows objects of a namespace."""
         return any(n in (None, namespace) for _, n in self.targets)
 
     @property
     def unfollowed(self) -> set[str]:
-        """Kinds of objects that pods come from, and that are not followed: nothing is known of them."""
+        """Kinds of objects that own pods and that the source does not follow: the model has none of them."""
         known = {resource.kind for resource in resources.KNOWN.values()}
         return known - {resource.kind for resource, _ in self.targets}
 
-    def survey(self, namespace: str | None = None, *, deadline: float) -> Iterator[Surveyed]:
-        """List what is followed once, whether the source is started or not; for any thread.
+    def list_objects(self, namespace: str | None = None, *, deadline: float) -> Iterator[ListingPart]:
+        """List what the source follows once, whether it is started or not; for any thread.
 
-        :param namespace: only this one of those that are followed; None: all of them.
-        :param deadline: ``time.monotonic()`` after which no request is begun.
+        :param namespace: list only this one of the followed namespaces; None: all of them.
+        :param deadline: ``time.monotonic()`` after which no request is sent.
         """
         targets = self.targets
         if namespace is not None:
             targets = [(r, namespace if r.namespaced else n) for r, n in targets if n in (None, namespace)]
-        scope = Scope(
+        request = ListingRequest(
             targets=targets,
             label_selector=self.group.label_selector,
             page_size=self.group.page_size,
-            read_timeout=min(self.group.read_timeout, _LIST_TIMEOUT),
+            read_timeout=min(self.group.read_timeout, _LIST_READ_TIMEOUT_SECONDS),
         )
-        return survey(self._connection, scope, deadline=deadline)
+        return list_all(self._connection, request, deadline=deadline)
+
+    # Called by the reflectors
 
     @property
     def has_synced(self) -> bool:
-        """Whether every resource was listed completely at least once."""
-        return bool(self.reflectors) and all(reflector.has_synced for reflector in self.reflectors)
-
-    # What the reflectors call
+        """Whether each resource was listed completely at least once."""
+        return bool(self.reflectors) and all(reflector.progress.has_synced for reflector in self.reflectors)
 
     def emit(self, events: Sequence[Event]) -> None:
-        """To the engine. :raises IntakeClosed: it takes nothing more, or we are stopping."""
+        """Hand events to the engine. :raises IntakeClosed: the engine takes no more, or the source stops."""
         if self._emit is None or self._stopping.is_set():
             raise IntakeClosed
         self._emit(events)
 
     def sequence(self) -> tuple[int, int]:
-        """The next place in our order; from one thread to the next, too."""
+        """Return the next place in the order of the source, for all its threads."""
         return self._epoch, next(self._numbers)
 
     def changed(self) -> None:
-        """Say that the cluster is connected, or is not, or was listed completely, where that is news."""
+        """Emit an event for the cluster if its state changed or a listing of all resources is complete."""
         state = self._state()
         with self._lock:
-            news = state is not self._said and state is not SourceState.STARTING
-            if news:
-                self._said = state
+            is_new_state = state is not self._reported_state and state is not SourceState.STARTING
+            if is_new_state:
+                self._reported_state = state
                 self._connections += state is SourceState.CONNECTED
-            synced_at = min((r.synced_at for r in self.reflectors if r.synced_at is not None), default=None)
-            synced = self.has_synced and synced_at != self._synced_at
-            if synced:
-                self._synced_at = synced_at
-        if news and state is SourceState.CONNECTED:
-            LOG.info("source %s: the cluster %s is connected", self.name, self.cluster)
-            self._say("connected", {"state": "connected", "detail": None, "version": self._server_version()})
-        elif news:
-            LOG.warning("source %s: the cluster %s is not connected: %s", self.name, self.cluster, self._detail())
-            self._say("disconnected", {"state": "disconnected", "detail": self._detail()})
-        if synced:
+            times = (reflector.progress.synced_at for reflector in self.reflectors)
+            synced_at = min((at for at in times if at is not None), default=None)
+            is_new_sync = self.has_synced and synced_at != self._reported_sync
+            if is_new_sync:
+                self._reported_sync = synced_at
+        if is_new_state and state is SourceState.CONNECTED:
+            LOG.info("source %s: cluster %s connected", self.name, self.cluster)
+            version = self._server_version()
+            self._emit_cluster_event("connected", {"state": "connected", "detail": None, "version": version})
+        elif is_new_state:
+            LOG.warning("source %s: cluster %s disconnected: %s", self.name, self.cluster, self._detail())
+            self._emit_cluster_event("disconnected", {"state": "disconnected", "detail": self._detail()})
+        if is_new_sync:
             counts: dict[str, int] = {}
             for reflector in self.reflectors:
-                counts[reflector.resource.kind] = counts.get(reflector.resource.kind, 0) + reflector.objects
-            self._say("synced", {"has_synced": True, "last_sync_at": synced_at, "counts": counts})
+                kind = reflector.lister_watcher.resource.kind
+                counts[kind] = counts.get(kind, 0) + reflector.objects.count
+            self._emit_cluster_event("synced", {"has_synced": True, "last_sync_at": synced_at, "counts": counts})
 
-    # Its own
+    # Internal
 
-    def _say(self, what: str, told: dict[str, object]) -> None:
+    def _emit_cluster_event(self, what: str, data: dict[str, object]) -> None:
         epoch, number = sequence = self.sequence()
         event = Event(
             id=f"{self.cluster}/{epoch}.{number}",
@@ -355,56 +221,59 @@ on a watch where nothing happens, so less than that only makes watches begin aga
             origin=self.cluster,
             subject=self.cluster,
             time=datetime.datetime.now(datetime.UTC),
-            data=msgspec.json.encode(told),
+            data=msgspec.json.encode(data),
             sequence=sequence,
         )
         self.emit([event])
 
     def _server_version(self) -> str | None:
         try:
-            return msgspec.json.decode(self._connection.read("/version", read_timeout=_HANG), type=_Version).git
-        except (KubeError, msgspec.DecodeError) as exc:
-            LOG.debug("source %s: the version is not known: %s", self.name, exc)
+            body = self._connection.read("/version", read_timeout=_VERSION_TIMEOUT_SECONDS)
+            return msgspec.json.decode(body, type=_Version).git
+        except (KubernetesError, msgspec.DecodeError) as exc:
+            LOG.debug("source %s: the version of the server is unknown: %s", self.name, exc)
             return None
 
     def _state(self) -> SourceState:
         if not self.reflectors:
-            return SourceState.CONNECTED  # nothing is followed, so nothing is missed
-        phases = [reflector.phase for reflector in self.reflectors]
+            return SourceState.CONNECTED  # only reconciliation reads the cluster
+        phases = [reflector.progress.phase for reflector in self.reflectors]
         if any(phase is Phase.WATCHING for phase in phases):
             return SourceState.CONNECTED
         if all(phase is Phase.FAILING for phase in phases):
             return SourceState.DISCONNECTED
-        return SourceState.STARTING if self._said is SourceState.STARTING else self._said
+        return self._reported_state
 
     def _detail(self) -> str:
-        """What is wrong with which resources, in one line."""
+        """Describe in one line which resources fail, and why."""
         if not self.reflectors:
             return "not watched, only reconciled"
-        troubles: dict[str, list[str]] = {}
+        errors: dict[str, list[str]] = {}
         for reflector in self.reflectors:
-            if reflector.phase is Phase.FAILING:
-                troubles.setdefault(reflector.trouble, []).append(reflector.name)
-        if any(len(names) == len(self.reflectors) for names in troubles.values()):
-            return next(iter(troubles))
-        return "; ".join(f"{', '.join(names)}: {trouble}" for trouble, names in troubles.items())[:1000]
+            if reflector.progress.phase is Phase.FAILING:
+                errors.setdefault(reflector.progress.error, []).append(reflector.lister_watcher.name)
+        if any(len(names) == len(self.reflectors) for names in errors.values()):
+            return next(iter(errors))
+        return "; ".join(f"{', '.join(names)}: {error}" for error, names in errors.items())[:_MAX_DETAIL_CHARS]
 
-    def _emit_again(self) -> None:
-        """Emit what was released, each lot when it is due, until the stop."""
-        while True:
-            with self._again:
-                while not self._stopping.is_set():
-                    left = self._released[0][0] - time.monotonic() if self._released else None
-                    if left is not None and left <= 0:
-                        break
-                    self._again.wait(left)
-                if self._stopping.is_set():
-                    return
-                events = heapq.heappop(self._released)[2]
-            try:
-                self.emit(events)
-            except IntakeClosed:
-                return
+    # Construction
+
+    def _make_reflectors(self) -> Sequence[Reflector]:
+        group = self.group
+        settings = ReflectorSettings(
+            source=self.name,
+            cluster=self.cluster,
+            label_selector=group.label_selector,
+            page_size=group.page_size,
+            watch_list=group.watch_list,
+            watch_list_timeout=group.watch_list_timeout,
+            watch_timeout=group.watch_timeout,
+            backoff_max=group.backoff_max,
+        )
+        return [
+            Reflector(resource, namespace, self._connection, settings, self)
+            for resource, namespace in (self.targets if group.watch else ())
+        ]
 
     def _connect(self) -> Connection:
         group = self.group

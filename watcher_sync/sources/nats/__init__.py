@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The driver ``nats_jetstream``: CloudEvents from a JetStream stream through a durable consumer.
 
-``client``     A connection to NATS for whoever takes and answers many messages
-``connection`` Connections to NATS: made once, closed in bounded time, and their errors in one line
-``consumer``   Pulling from one JetStream consumer, with requests in flight all the time
-``in_flight``  What a JetStream source has in its hands: every message from its delivery until it is settled
-``session``    The asyncio side of the JetStream driver: connections, the stream and its consumer, pulling
-``settings``   The options of a JetStream source, checked, and what the client library makes of them
-``source``     CloudEvents from a NATS JetStream stream, read through a durable consumer of our own
-``stream``     The stream and the consumer that a JetStream source reads: found, held against what is needed
+``client``      nats-py's client with a direct way in for messages and one command for many acks
+``connection``  connects and closes in bounded time, and describes errors in one line
+``consumer``    ``PullConsumer``: pull requests for batches, two of them open at all times
+``in_flight``   ``InFlight``: each message from its delivery until the engine settles it
+``isolation``   ``RedeliveryIsolation``: which messages are emitted alone, and how much is requested
+``messages``    the numbers in a reply subject, and the payloads of ack, nack and in progress
+``session``     ``Session``: connections one after the other, and the steps of a stop, on one event loop
+``settings``    the options of a source, checked, and the arguments for nats-py
+``source``      ``NatsJetStreamSource``: the threads, and messages as events
+``stream``      finds or creates the stream and the consumer, and checks that they fit
 """

@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stream and the consumer that a JetStream source reads: found, held against what is needed, or made.
+"""The stream and the consumer that a JetStream source reads: found or created, and checked.
 
-JetStream's administration is requests with JSON in them; here are the five that a reader needs, typed to the
-few fields that it looks at, so that every server from 2.9 on will do.
+JetStream's administration is JSON requests. Here are the five that a reader needs, with the fields that it checks.
+Every server from 2.9 on is supported.
 
-Guaranteed: a stream that exists is never changed, and neither is a consumer. One that does not fit is named in
-:class:`NotReady` with each field that is wrong. Making is idempotent: several engines that start at once end
-with one stream and one consumer.
+Guaranteed: an existing stream or consumer is never changed. :class:`NotReady` names each field of a consumer that does
+not fit. Creating is idempotent: several engines end with one stream and one consumer.
 
-What the epoch is for: sequences begin at 1 again when a stream is deleted and made anew. With the stream's
-creation time before the sequence, what comes from the new stream is newer than all of the old one's.
+The epoch is the stream's creation time. Sequences begin at 1 again when a stream is created again; with the epoch
+before the sequence, every event of the new stream is newer.
 
-Source: NATS JetStream wire API reference. To be used in the thread of the connection's event loop.
+Source: NATS JetStream wire API reference. For the event loop's thread only.
 """
 
 from __future__ import annotations
@@ -34,15 +33,15 @@ _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 class NotReady(Exception):
-    """There is nothing to read from yet; the message says what is missing or wrong, for a person."""
+    """The stream or the consumer cannot be read yet; the message says why, for a person."""
 
 
 class NoAnswer(NotReady):
-    """JetStream was asked and did not answer in time: the connection is not to be trusted any more."""
+    """JetStream did not answer in time: the connection is of no use any more."""
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What a source is configured to read."""
+class ConsumerSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """The stream and the consumer as the configuration wants them."""
 
     stream: str
     subject: str
@@ -60,7 +59,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConsumerHandle(msgspec.Struct, frozen=True, kw_only=True):
-    """A stream and a consumer that were found fit."""
+    """A stream and a consumer that fit the specification."""
 
     epoch: int
     """When the stream was created, in microseconds since 1970."""
@@ -75,7 +74,7 @@ class Backlog(msgspec.Struct, frozen=True):
 
     consumer_created: str
     pending: int
-    """Messages that were never delivered yet."""
+    """Messages that were never delivered."""
     redelivered: int
     """Messages that were delivered more than once and are not acknowledged."""
 
@@ -119,14 +118,14 @@ class JetStream:
     :param timeout: seconds to wait for each answer.
     """
 
-    def __init__(self, connection: Client, wanted: Wanted, *, prefix: str, timeout: float) -> None:
+    def __init__(self, connection: Client, spec: ConsumerSpec, *, prefix: str, timeout: float) -> None:
         self._connection = connection
-        self._wanted = wanted
+        self._spec = spec
         self._prefix = prefix
         self._timeout = timeout
 
     async def attach(self) -> ConsumerHandle:
-        """Find the stream and the consumer, or make them as far as that is ours to do.
+        """Find the stream and the consumer, or create them as the configuration allows.
 
         :raises NotReady: when one is missing or does not fit.
         :raises NoAnswer: when JetStream does not answer.
@@ -147,7 +146,7 @@ class JetStream:
     async def backlog(self) -> Backlog | None:
         """How far behind the consumer is; None when it is gone.
 
-        :raises NotReady: when JetStream does not answer, or refuses to tell.
+        :raises NotReady: when JetStream does not answer, or refuses.
         """
         info = await self._consumer_info()
         if info.error is not None:
@@ -157,38 +156,38 @@ class JetStream:
         return Backlog(info.created, info.num_pending, info.num_redelivered)
 
     async def _stream(self) -> _StreamInfo:
-        wanted = self._wanted
-        info = await self._ask(f"STREAM.INFO.{wanted.stream}", None, _StreamInfo)
+        spec = self._spec
+        info = await self._ask(f"STREAM.INFO.{spec.stream}", None, _StreamInfo)
         if info.error is not None and info.error.err_code == _NO_STREAM:
-            if not wanted.create:
-                raise NotReady(f"the stream {wanted.stream} does not exist yet")
-            config = {"name": wanted.stream, "subjects": [wanted.subject], "retention": "limits", "storage": "file"}
-            info = await self._ask(f"STREAM.CREATE.{wanted.stream}", config, _StreamInfo)
+            if not spec.create:
+                raise NotReady(f"the stream {spec.stream} does not exist yet")
+            config = {"name": spec.stream, "subjects": [spec.subject], "retention": "limits", "storage": "file"}
+            info = await self._ask(f"STREAM.CREATE.{spec.stream}", config, _StreamInfo)
             if info.error is not None and info.error.err_code == _STREAM_EXISTS:
-                info = await self._ask(f"STREAM.INFO.{wanted.stream}", None, _StreamInfo)
+                info = await self._ask(f"STREAM.INFO.{spec.stream}", None, _StreamInfo)
         if info.error is not None:
             raise self._refused("stream", info.error)
         return info
 
     async def _consumer_info(self) -> _ConsumerInfo:
-        return await self._ask(f"CONSUMER.INFO.{self._wanted.stream}.{self._wanted.durable}", None, _ConsumerInfo)
+        return await self._ask(f"CONSUMER.INFO.{self._spec.stream}.{self._spec.durable}", None, _ConsumerInfo)
 
     async def _make_consumer(self) -> _ConsumerInfo:
-        wanted = self._wanted
+        spec = self._spec
         config = {
-            "durable_name": wanted.durable,
+            "durable_name": spec.durable,
             "description": "watcher_sync",
             "deliver_policy": "all",
             "ack_policy": "explicit",
             "replay_policy": "instant",
-            "ack_wait": int(wanted.ack_wait * NANOSECONDS),
-            "max_ack_pending": wanted.max_ack_pending,
+            "ack_wait": int(spec.ack_wait * NANOSECONDS),
+            "max_ack_pending": spec.max_ack_pending,
             "max_deliver": -1,
-            "filter_subject": wanted.subject,
+            "filter_subject": spec.subject,
         }
         made = await self._ask(
-            f"CONSUMER.DURABLE.CREATE.{wanted.stream}.{wanted.durable}",
-            {"stream_name": wanted.stream, "config": config},
+            f"CONSUMER.DURABLE.CREATE.{spec.stream}.{spec.durable}",
+            {"stream_name": spec.stream, "config": config},
             _ConsumerInfo,
         )
         if made.error is not None:
@@ -197,31 +196,31 @@ class JetStream:
 
     def _check(self, config: _ConsumerConfig) -> None:
         """:raises NotReady: naming every field of a consumer that does not fit."""
-        wanted = self._wanted
+        spec = self._spec
         subjects = config.filter_subjects or [config.filter_subject]
         wrong = []
         if config.deliver_subject:
             wrong.append("it is a push consumer")
         if config.ack_policy != "explicit":
             wrong.append(f"ack_policy is {config.ack_policy}, not explicit")
-        if subjects != [wanted.subject]:
-            wrong.append(f"filter_subject is {', '.join(subjects) or 'not set'}, not {wanted.subject}")
+        if subjects != [spec.subject]:
+            wrong.append(f"filter_subject is {', '.join(subjects) or 'not set'}, not {spec.subject}")
         if config.headers_only:
             wrong.append("headers_only is set")
-        if 0 <= config.max_ack_pending < wanted.needed_pending:
-            wrong.append(f"max_ack_pending is {config.max_ack_pending}, less than {wanted.needed_pending}")
-        if config.ack_wait < wanted.ack_wait * NANOSECONDS:
-            wrong.append(f"ack_wait is {config.ack_wait / NANOSECONDS:g} s, less than {wanted.ack_wait:g} s")
-        if 0 < config.max_deliver <= wanted.max_deliveries or (config.max_deliver > 0 and not wanted.max_deliveries):
+        if 0 <= config.max_ack_pending < spec.needed_pending:
+            wrong.append(f"max_ack_pending is {config.max_ack_pending}, less than {spec.needed_pending}")
+        if config.ack_wait < spec.ack_wait * NANOSECONDS:
+            wrong.append(f"ack_wait is {config.ack_wait / NANOSECONDS:g} s, less than {spec.ack_wait:g} s")
+        if 0 < config.max_deliver <= spec.max_deliveries or (config.max_deliver > 0 and not spec.max_deliveries):
             wrong.append(f"max_deliver is {config.max_deliver}, after which messages would be lost")
         if wrong:
             raise NotReady(
-                f"the consumer {wanted.durable} of the stream {wanted.stream} is not fit: {'; '.join(wrong)}"
+                f"the consumer {spec.durable} of the stream {spec.stream} is not fit: {'; '.join(wrong)}"
                 " (delete it, or set another durable)"
             )
 
     def _refused(self, what: str, error: _Error) -> NotReady:
-        name = self._wanted.stream if what == "stream" else self._wanted.durable
+        name = self._spec.stream if what == "stream" else self._spec.durable
         return NotReady(f"the {what} {name} cannot be used: {error.description or error.code} ({error.err_code})")
 
     async def _ask(self, subject: str, request: dict[str, Any] | None, type_: type[T]) -> T:

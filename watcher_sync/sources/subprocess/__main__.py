@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The process of one driver; started by the engine's, with two pipes.
+"""The driver's process: the child, which the engine starts with two pipes.
 
-The main thread reads what the engine says. Another one tells it how the driver is, and ends the process when the
-engine has been silent for too long: what is in hand must not be kept from others on behalf of somebody who is
-frozen. Signals are the engine's concern, though a terminal and systemd send them to all: we stop when it says so.
+The main thread reads the engine's commands. A second one sends the driver's status. A third one ends the process when
+the engine is silent: a frozen engine must not withhold events in flight from other engines.
+
+The process ignores signals, which a terminal and systemd send to every process. It stops when the engine says so.
 """
 
 from __future__ import annotations
@@ -26,29 +27,29 @@ from watcher_sync.events import Event
 from watcher_sync.sources.base import IntakeClosed, Source
 from watcher_sync.sources.subprocess import protocol
 
-_LOOK = 0.2
-_MOMENT = 0.05
+_POLL_SECONDS = 0.2
+_STOP_HEAD_START_SECONDS = 0.05
 
 
-class _InHand:
-    """What the driver emitted, until the engine is done with it.
+class _InFlight:
+    """What the driver emitted and the engine has not settled.
 
-    :param most: events that may be in hand before the driver has to wait.
+    :param most: events that may be in flight before the driver has to wait.
     """
 
     def __init__(self, sending: protocol.Sending, most: int) -> None:
         self._sending = sending
         self._most = most
-        # Guards what follows; notified when something is done and at the end of the intake.
+        # Guards what follows; notified at each settlement and at the end of the intake.
         self._changed = threading.Condition()
         self._events: dict[int, Event] = {}
         self._next = 0
         self._closed = False
         self.refused: list[Event] = []
-        """What the engine did not take, kept until the stop: given back before, it would be with us again at once."""
+        """What the engine did not take; nacked at the stop. Nacked before, it would be delivered again at once."""
 
     def emit(self, events: Sequence[Event]) -> None:
-        """As the engine's own: waits while there is enough in hand.
+        """As the engine's own: waits while ``most`` events are in flight.
 
         :raises IntakeClosed: the engine takes nothing more.
         """
@@ -65,14 +66,14 @@ class _InHand:
         self._sending.send(protocol.Emitted(numbered))
 
     def settle(self, numbers: Sequence[tuple[int, int]]) -> list[Event]:
-        """The events of these numbers, which are in hand no more."""
+        """The events of these numbers, which are not in flight any more."""
         with self._changed:
             events = list(self._pop(numbers))
             self._changed.notify_all()
         return events
 
     def close(self, numbers: Sequence[tuple[int, int]]) -> None:
-        """The engine takes nothing more, nor did it take these."""
+        """The engine takes nothing more, and did not take these."""
         with self._changed:
             self.refused += self._pop(numbers)
             self._closed = True
@@ -95,20 +96,20 @@ class _Group:
 
 
 class _Forwarding(logging.Handler):
-    """Has the engine log it."""
+    """Sends records to the engine, which logs them."""
 
     def __init__(self, sending: protocol.Sending) -> None:
         super().__init__()
         self._sending = sending
 
     def emit(self, record: logging.LogRecord) -> None:
-        """One line, or with a traceback more."""
+        """Send one record, with its traceback."""
         with suppress(OSError):
             self._sending.send(protocol.Logged(record.name, record.levelno, self.format(record)))
 
 
 class _Host:
-    """The driver, and what the engine says about it."""
+    """The driver, and the engine's commands for it."""
 
     def __init__(
         self, receiving: protocol.Receiving[protocol.Command], sending: protocol.Sending, setup: protocol.Setup
@@ -116,73 +117,73 @@ class _Host:
         self._receiving = receiving
         self._sending = sending
         self._setup = setup
-        self._in_hand = _InHand(sending, setup.most)
-        self._heard = time.monotonic()
+        self._in_flight = _InFlight(sending, setup.most)
+        self._last_command_at = time.monotonic()
 
     def run(self) -> None:
-        """Until the engine has nothing more to say."""
+        """Until the engine closes its pipe."""
         try:
             source = _make(self._setup)
-            source.start(self._in_hand.emit)
-        except Exception as exc:  # noqa: BLE001 - told to the supervisor, which tries again
+            source.start(self._in_flight.emit)
+        except Exception as exc:  # noqa: BLE001 - reported to the supervisor, which retries
             self._sending.send(protocol.Ended(f"{type(exc).__name__}: {exc}"))
             return
-        threading.Thread(target=self._tell, args=(source,), name="telling", daemon=True).start()
-        threading.Thread(target=self._watch, name="watching", daemon=True).start()
+        threading.Thread(target=self._report, args=(source,), name="report", daemon=True).start()
+        threading.Thread(target=self._watch_engine, name="watch-engine", daemon=True).start()
         while (command := self._receiving.receive()) is not None:
-            self._heard = time.monotonic()
+            self._last_command_at = time.monotonic()
             if isinstance(command, protocol.Settled):
-                events = self._in_hand.settle(command.numbers)
+                events = self._in_flight.settle(command.numbers)
                 if command.delay is None:
                     source.ack(events)
                 else:
                     source.nack(events, command.delay)
             elif isinstance(command, protocol.Refused):
-                self._in_hand.close(command.numbers)
+                self._in_flight.close(command.numbers)
             elif isinstance(command, protocol.Stop):
-                self._in_hand.close([])
+                self._in_flight.close([])
                 threading.Thread(target=self._stop, args=(source, command.seconds), daemon=True).start()
-        # No farewell: the engine is gone, and so is what it had in hand.
+        # At once: the engine is gone, and so are its events in flight.
         os._exit(1)
 
     def _stop(self, source: Source, seconds: float) -> None:
-        trouble: list[str] = []
+        failures: list[str] = []
 
         def stop() -> None:
             try:
                 source.stop(deadline)
-            except Exception as exc:  # noqa: BLE001 - told to the supervisor
-                trouble.append(f"{type(exc).__name__}: {exc}")
+            except Exception as exc:  # noqa: BLE001 - reported to the supervisor
+                failures.append(f"{type(exc).__name__}: {exc}")
 
         deadline = time.monotonic() + seconds
         stopping = threading.Thread(target=stop, daemon=True)
         stopping.start()
-        if self._in_hand.refused:
-            stopping.join(_MOMENT)  # given back before the stop has begun, it would be with us again at once
-            source.nack(self._in_hand.refused, 0.0)
+        if self._in_flight.refused:
+            stopping.join(_STOP_HEAD_START_SECONDS)  # nacked before the stop begins, they would be delivered again
+            source.nack(self._in_flight.refused, 0.0)
         stopping.join()
         with suppress(OSError):
-            self._sending.send(protocol.Told(source.status()))
-            self._sending.send(protocol.Ended("".join(trouble)))
+            self._sending.send(protocol.StatusChanged(source.status()))
+            self._sending.send(protocol.Ended("".join(failures)))
         os._exit(0)
 
-    def _tell(self, source: Source) -> None:
-        known, told_at = None, 0.0
+    def _report(self, source: Source) -> None:
+        known, sent_at = None, 0.0
         try:
             while True:
                 status, now = source.status(), time.monotonic()
-                if status != known or now - told_at >= protocol.BEAT:
-                    self._sending.send(protocol.Told(status))
-                    known, told_at = status, now
-                time.sleep(_LOOK)
+                if status != known or now - sent_at >= protocol.KEEPALIVE_SECONDS:
+                    self._sending.send(protocol.StatusChanged(status))
+                    known, sent_at = status, now
+                time.sleep(_POLL_SECONDS)
         except OSError:
             return
-        except Exception as exc:  # noqa: BLE001 - told to the supervisor
-            self._sending.send(protocol.Ended(f"it does not tell its status: {type(exc).__name__}: {exc}"))
+        except Exception as exc:  # noqa: BLE001 - reported to the supervisor
+            self._sending.send(protocol.Ended(f"its status is unknown: {type(exc).__name__}: {exc}"))
 
-    def _watch(self) -> None:
-        while time.monotonic() - self._heard <= protocol.SILENCE:
-            time.sleep(_LOOK)
+    def _watch_engine(self) -> None:
+        while time.monotonic() - self._last_command_at <= protocol.SILENCE_SECONDS:
+            time.sleep(_POLL_SECONDS)
         os._exit(1)
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an engine and the process of one of its drivers say to each other: MessagePack, each message with its length.
+"""The messages between an engine and the process of one of its drivers: MessagePack, each with its length before it.
 
-A pipe each way. Sending from several threads is safe; one thread receives.
+One pipe for each direction. Several threads may send; one thread receives.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ import msgspec
 from watcher_sync.events import Event
 from watcher_sync.sources.base import SourceStatus
 
-SILENCE: Final = 10.0
-"""Seconds after which the other side, not heard of, is taken for dead."""
+SILENCE_SECONDS: Final = 10.0
+"""A side that has sent nothing for this time counts as dead."""
 
-BEAT: Final = 1.0
-"""Seconds between two signs of life."""
+KEEPALIVE_SECONDS: Final = 1.0
+"""Each side sends something at least this often."""
 
-_LENGTH: Final = 4
-_WIDE: Final = 1 << 20
+_LENGTH_BYTES: Final = 4
+_PIPE_BYTES: Final = 1 << 20
 
 
 class Setup(msgspec.Struct, tag=True):
-    """To the driver, first: what it is made of."""
+    """To the driver, first: its class and its configuration."""
 
     driver: str
     """``module:class``."""
@@ -35,12 +35,12 @@ class Setup(msgspec.Struct, tag=True):
     options: dict[str, dict[str, Any]]
     """Group -> option -> value."""
     most: int
-    """Events that may be in hand."""
+    """Events that may be in flight."""
     log_level: int
 
 
 class Settled(msgspec.Struct, tag=True):
-    """To the driver: these are acked, or with a delay released."""
+    """To the driver: these events are acked, or with a delay nacked."""
 
     numbers: list[tuple[int, int]]
     """First and last of each run of events."""
@@ -48,7 +48,7 @@ class Settled(msgspec.Struct, tag=True):
 
 
 class Refused(msgspec.Struct, tag=True):
-    """To the driver: the engine takes no more events, nor did it take these."""
+    """To the driver: the engine takes no more events, and did not take these."""
 
     numbers: list[tuple[int, int]]
 
@@ -59,8 +59,8 @@ class Stop(msgspec.Struct, tag=True):
     seconds: float
 
 
-class Alive(msgspec.Struct, tag=True):
-    """To the driver: we live."""
+class KeepAlive(msgspec.Struct, tag=True):
+    """To the driver: the engine is alive."""
 
 
 class Emitted(msgspec.Struct, tag=True):
@@ -69,14 +69,14 @@ class Emitted(msgspec.Struct, tag=True):
     events: list[Event]
 
 
-class Told(msgspec.Struct, tag=True):
-    """To the engine, when it changes and as a sign of life: the driver's status."""
+class StatusChanged(msgspec.Struct, tag=True):
+    """To the engine: the driver's status, when it changes and every :data:`KEEPALIVE_SECONDS`."""
 
     status: SourceStatus
 
 
 class Logged(msgspec.Struct, tag=True):
-    """To the engine: what is to be logged."""
+    """To the engine: a record for its log."""
 
     logger: str
     level: int
@@ -86,32 +86,33 @@ class Logged(msgspec.Struct, tag=True):
 class Ended(msgspec.Struct, tag=True):
     """To the engine, last: the driver has stopped, or could not start."""
 
-    trouble: str = ""
+    failure: str = ""
+    """Why; empty when all is well."""
 
 
-Command = Setup | Settled | Refused | Stop | Alive
-Report = Emitted | Told | Logged | Ended
+Command = Setup | Settled | Refused | Stop | KeepAlive
+Report = Emitted | StatusChanged | Logged | Ended
 
 T = TypeVar("T")
 
 
 class PipeFull(Exception):
-    """The other side does not read what it is sent."""
+    """The pipe is full: the other side does not read."""
 
 
 class Sending:
     """The writing end of a pipe.
 
-    :param pipe: its file descriptor, which is ours from now on.
-    :param waits: wait while the pipe is full; else that is an error.
+    :param pipe: its file descriptor, which :meth:`close` closes.
+    :param waits: whether to wait while the pipe is full instead of raising :exc:`PipeFull`.
     """
 
     def __init__(self, pipe: int, *, waits: bool) -> None:
         os.set_blocking(pipe, waits)
         try:
-            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _WIDE)
+            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         except (AttributeError, OSError):
-            pass  # a narrow one only makes more turns
+            pass  # a small pipe only costs more writes
         self._pipe: int | None = pipe
         # Guards the pipe: one message at a time.
         self._lock = threading.Lock()
@@ -120,13 +121,13 @@ class Sending:
     def send(self, message: Command | Report) -> None:
         """:raises OSError: the other side is gone.
 
-        :raises Clogged: the pipe is full, and we do not wait.
+        :raises PipeFull: the pipe is full, and this end does not wait.
         """
         body = self._encode(message)
         with self._lock:
             if self._pipe is None:
                 raise BrokenPipeError
-            rest = memoryview(len(body).to_bytes(_LENGTH) + body)
+            rest = memoryview(len(body).to_bytes(_LENGTH_BYTES) + body)
             try:
                 while rest:
                     rest = rest[os.write(self._pipe, rest) :]
@@ -144,8 +145,8 @@ class Sending:
 class Receiving(Generic[T]):
     """The reading end of a pipe.
 
-    :param pipe: its file descriptor, which is ours from now on.
-    :param messages: the union of what may come.
+    :param pipe: its file descriptor, which :meth:`close` closes.
+    :param messages: the union of the message types.
     """
 
     def __init__(self, pipe: int, messages: Any) -> None:
@@ -154,8 +155,8 @@ class Receiving(Generic[T]):
 
     def receive(self) -> T | None:
         """The next message; None when the other side is gone."""
-        prefix = self._pipe.read(_LENGTH)
-        if len(prefix) < _LENGTH:
+        prefix = self._pipe.read(_LENGTH_BYTES)
+        if len(prefix) < _LENGTH_BYTES:
             return None
         length = int.from_bytes(prefix)
         body = self._pipe.read(length)
@@ -163,5 +164,5 @@ class Receiving(Generic[T]):
         return message
 
     def close(self) -> None:
-        """For the thread that receives."""
+        """To be called by the thread that receives."""
         self._pipe.close()

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A source whose driver lives in a process of its own, as the engine sees it.
+"""The engine's side of a driver in a process of its own: a source that passes everything to the child.
 
-Threads: one reads what the driver says and hands its events to the engine; another one sends signs of life and
-notices when there are none. What the engine calls returns at once: a pipe that is full means that the driver does
-not read, and so does not work any more.
+Threads: one reads the child's messages and emits its events. Another one sends keepalives, and kills a child that is
+silent. What the engine calls returns at once: a full pipe means that the child does not read, so it is killed, too.
 """
 
 from __future__ import annotations
@@ -30,15 +29,15 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-_FAREWELL = 0.2
-"""Seconds before the deadline of a stop at which the driver has to be done."""
+_STOP_MARGIN_SECONDS = 0.2
+"""The driver has to finish a stop this long before its deadline."""
 
 
 class SubprocessSource(Source):
-    """One driver, apart.
+    """One driver in a process of its own.
 
     :param driver: a class with :attr:`~watcher_sync.sources.base.Source.supports_subprocess`.
-    :param most: how many events may be in hand, asked at the start.
+    :param most: events that may be in flight.
     """
 
     def __init__(self, driver: type[Source], name: str, conf: cfg.ConfigOpts, *, most: int) -> None:
@@ -50,10 +49,10 @@ class SubprocessSource(Source):
         self._sending: protocol.Sending | None = None
         # Written by one thread each, read by any:
         self._status = SourceStatus(state=SourceState.STARTING)
-        self._trouble = ""
+        self._failure = ""
         self._waiting_since = time.monotonic()
-        self._told_to_stop = False
-        self._over = threading.Event()
+        self._is_stopping = False
+        self._ended = threading.Event()
 
     def start(self, emit: Emit) -> None:
         """Start the process; the driver connects when it gets there.
@@ -63,7 +62,7 @@ class SubprocessSource(Source):
         self._emit = emit
         setup = self._setup()
         commands, reports = os.pipe(), os.pipe()
-        # The name is for whoever looks at a list of processes.
+        # The name shows in a list of processes.
         arguments = [sys.executable, "-P", "-m", f"{__package__}", str(commands[0]), str(reports[1]), self.name]
         path = os.pathsep.join(entry for entry in sys.path if entry)
         try:
@@ -76,7 +75,7 @@ class SubprocessSource(Source):
         except OSError as exc:
             os.close(commands[1])
             os.close(reports[0])
-            raise SourceError(f"its process cannot be started: {exc}") from None
+            raise SourceError(f"the driver's process cannot be started: {exc}") from None
         finally:
             os.close(commands[0])
             os.close(reports[1])
@@ -87,35 +86,35 @@ class SubprocessSource(Source):
             threading.Thread(target=work, name=f"source-{self.name}-{name}", daemon=True).start()
 
     def ack(self, events: Sequence[Event]) -> None:
-        """The driver is told."""
+        """Send the acks to the driver."""
         if events:
             self._send(protocol.Settled(_runs(events), None))
 
     def nack(self, events: Sequence[Event], delay: float) -> None:
-        """The driver is told."""
+        """Send the nacks to the driver."""
         if events:
             self._send(protocol.Settled(_runs(events), delay))
 
     def stop(self, deadline: float) -> None:
-        """The driver stops; if it does not in time, its process is ended."""
-        self._told_to_stop = True
+        """Have the driver stop; kill its process at the deadline."""
+        self._is_stopping = True
         if self._process is None:
             return
         left = max(0.0, deadline - time.monotonic())
-        self._send(protocol.Stop(max(left - _FAREWELL, left / 2)))
-        if not self._over.wait(left) and not self._trouble:
-            LOG.warning("source %s: its process has not stopped in time and is killed", self.name)
+        self._send(protocol.Stop(max(left - _STOP_MARGIN_SECONDS, left / 2)))
+        if not self._ended.wait(left) and not self._failure:
+            LOG.warning("source %s: stop timed out; the driver's process is killed", self.name)
         self._end()
         self._status = msgspec.structs.replace(self._status, state=SourceState.STOPPED, detail="")
 
     def status(self) -> SourceStatus:
         """The driver's own figures, at most a second old."""
-        if self._trouble and not self._told_to_stop:
-            return msgspec.structs.replace(self._status, state=SourceState.FAILED, detail=self._trouble)
+        if self._failure and not self._is_stopping:
+            return msgspec.structs.replace(self._status, state=SourceState.FAILED, detail=self._failure)
         return self._status
 
     def probe(self) -> None:
-        """In this process: nothing is taken in."""
+        """In this process: no event is read."""
         self._driver(self.name, self.conf).probe()
 
     def _setup(self) -> protocol.Setup:
@@ -136,55 +135,55 @@ class SubprocessSource(Source):
 
     def _read(self, receiving: protocol.Receiving[protocol.Report]) -> None:
         try:
-            trouble = self._read_all(receiving)
+            failure = self._read_all(receiving)
         except msgspec.DecodeError as exc:
-            trouble = f"its process says what is not understood: {exc}"
+            failure = f"its process sent an unknown message: {exc}"
         receiving.close()
-        self._trouble = self._trouble or trouble
-        self._over.set()
+        self._failure = self._failure or failure
+        self._ended.set()
 
     def _read_all(self, receiving: protocol.Receiving[protocol.Report]) -> str:
-        """Take what the driver says, to its end; what went wrong, or nothing.
+        """Handle the driver's messages until it ends; why it failed, or nothing.
 
-        :raises msgspec.DecodeError: what it says is no message.
+        :raises msgspec.DecodeError: it sent an unknown message.
         """
         while True:
             self._waiting_since = time.monotonic()
             report = receiving.receive()
             self._waiting_since = float("inf")
             if isinstance(report, protocol.Emitted):
-                self._hand_over(report.events)
-            elif isinstance(report, protocol.Told):
+                self._forward(report.events)
+            elif isinstance(report, protocol.StatusChanged):
                 self._status = report.status
             elif isinstance(report, protocol.Logged):
                 logging.getLogger(report.logger).log(report.level, "%s", report.message)
             else:
-                return report.trouble if report is not None else self._how_it_died()
+                return report.failure if report is not None else self._describe_death()
 
-    def _how_it_died(self) -> str:
+    def _describe_death(self) -> str:
         assert self._process is not None
         try:
-            return f"its process died, exit status {self._process.wait(_FAREWELL)}"
+            return f"its process died, exit status {self._process.wait(_STOP_MARGIN_SECONDS)}"
         except subprocess.TimeoutExpired:
             return "its process closed its pipe"
 
-    def _hand_over(self, events: list[Event]) -> None:
+    def _forward(self, events: list[Event]) -> None:
         assert self._emit is not None
         try:
             self._emit(events)
         except IntakeClosed:
             self._send(protocol.Refused(_runs(events)))
         except Exception:
-            LOG.exception("source %s: a batch could not be handed to the engine; it is given back", self.name)
+            LOG.exception("source %s: a batch could not be emitted; it is nacked", self.name)
             self.nack(events, 1.0)
 
     # The watching thread
 
     def _watch(self) -> None:
-        while not self._over.wait(protocol.BEAT):
-            self._send(protocol.Alive())
-            if time.monotonic() - self._waiting_since > protocol.SILENCE:
-                self._give_up("its process is silent")
+        while not self._ended.wait(protocol.KEEPALIVE_SECONDS):
+            self._send(protocol.KeepAlive())
+            if time.monotonic() - self._waiting_since > protocol.SILENCE_SECONDS:
+                self._kill("its process is silent")
         self._end()
 
     # Any thread
@@ -194,25 +193,25 @@ class SubprocessSource(Source):
         try:
             self._sending.send(command)
         except protocol.PipeFull:
-            self._give_up("its process does not listen")
+            self._kill("its process does not read")
         except OSError:
-            return  # it is gone; whoever reads from it notices
+            return  # it is gone; the reading thread notices
 
-    def _give_up(self, why: str) -> None:
+    def _kill(self, why: str) -> None:
         assert self._process is not None
-        self._trouble = why
+        self._failure = why
         self._process.kill()
 
     def _end(self) -> None:
-        """Have the process end now, if it has not."""
+        """Kill the process, if it still runs."""
         process, sending = self._process, self._sending
         assert process is not None
         assert sending is not None
-        if not self._over.is_set():
+        if not self._ended.is_set():
             process.kill()
         sending.close()
         try:
-            process.wait(_FAREWELL)
+            process.wait(_STOP_MARGIN_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

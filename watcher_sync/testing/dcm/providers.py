@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DCM providers that run by themselves: legal histories of status events, and what is true after them.
+"""Simulated DCM providers: legal histories of status events, and the truth after them.
 
-Instances of service types are made through the API, some before their provider speaks of them, some after.
-Providers of every kind of program (:data:`~watcher_sync.testing.dcm.publisher.PUBLISHERS`) tell what becomes of
-them, environment agents tell how the providers are, and the simulator keeps its own account.
+The API creates instances of service types, some before the first event of their provider, some after. Providers of
+each program (:data:`~watcher_sync.testing.dcm.publisher.PUBLISHERS`) publish their state, environment agents publish
+the health of providers, and the simulator records the truth.
 
-Guaranteed: one seed and one set of arguments is one history, byte for byte. :meth:`ProviderSimulator.truth`
-speaks of exactly the steps that were taken so far, and of a stream that kept the order of publication:
-:attr:`Message.sequence` is the place in it. What is told of a row that is not made yet is true of it once it is.
+Guarantee: one seed and one set of arguments give one history, byte for byte.
 
-Not guaranteed: real durations, or what a provider can really do. No thread, no sleeping, no I/O: pacing and
-delivery are the caller's. Not safe for two threads at once.
+:meth:`ProviderSimulator.truth` covers
+exactly the steps so far, for a stream in the order of publication (:attr:`Message.sequence`). An event about a row
+that does not exist yet is true of that row later.
+
+Not simulated: real durations and the abilities of real providers. No thread, no I/O, not thread-safe.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ class ProviderSimulator:
         self._steps = self._run()
 
     def steps(self) -> Iterator[Step]:
-        """The steps from here on, for ever."""
+        """The steps from here on, without end."""
         return self._steps
 
     def history(self, messages: int) -> list[Step]:

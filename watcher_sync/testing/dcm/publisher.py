@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What DCM's providers and agents publish: one builder for every event, and every deviation of a publisher.
+"""Builders for the events of DCM's providers and agents, with all known deviations of publishers.
 
-:func:`status` builds the event as the contract has it, with nothing left out. A :class:`Publisher` is one program
-that publishes, with the habits that were seen in the field; :data:`PUBLISHERS` has all of them. Each
-habit that changes what can be known of the event says so, so that a simulator knows the truth.
+:func:`status` builds a complete event as the contract defines it. A :class:`Publisher` is one publishing program with
+the deviations that were observed in the field; :data:`PUBLISHERS` lists all. A deviation that hides facts declares
+it, so that a simulator can compute the truth.
 
-Guaranteed: every call makes a fresh document; the same arguments make the same document (no clock, no random
-numbers). No threads, no I/O.
+Guarantees: each call builds a new document, and the same arguments build the same document. No threads, no I/O.
 """
 
 from __future__ import annotations
@@ -152,7 +151,7 @@ class Publisher(NamedTuple):
     no_message: bool = False
     """``data`` has no message, so there is none."""
     no_time: bool = False
-    """Neither ``time`` nor ``data.timestamp``, so nobody knows when it was."""
+    """Neither ``time`` nor ``data.timestamp``, so the time is unknown."""
     whole_seconds: bool = False
     """Times have a resolution of one second."""
     only_timestamp: bool = False
@@ -160,7 +159,7 @@ class Publisher(NamedTuple):
     raw_phases: bool = False
     """Statuses of virtual machines are KubeVirt's phases."""
     wrong_case: bool = False
-    """Attribute names are written as nobody should: ``specVersion``, ``dataContentType``."""
+    """Attribute names violate the specification: ``specVersion``, ``dataContentType``."""
     lower_case: bool = False
     """Statuses are in lower case."""
     id_in_subject: bool = False
@@ -188,7 +187,7 @@ class Publisher(NamedTuple):
         message: str | None,
         output_spec: Document | None,
     ) -> Document:
-        """A status event as this program would publish it; ``told`` is used as it stands."""
+        """A status event as this program would publish it; ``told`` is used unchanged."""
         document = status(
             instance_id,
             told.lower() if self.lower_case else told,
@@ -269,7 +268,7 @@ def malformed() -> dict[str, tuple[bytes, str]]:
         "data is a list": (body_of({**good, "data": []}), "data"),
         "no status": (body_of({**good, "data": {"id": "i-bad"}}), "status"),
         "status is a number": (data(status=5), "status"),
-        "status that nobody knows": (data(status="LEVITATING"), "data.status"),
+        "unknown status": (data(status="LEVITATING"), "data.status"),
         "id is a number": (data(id=7), "id"),
         "message is a list": (data(message=["a"]), "message"),
         "timestamp is no time": (data(timestamp="noon"), "timestamp"),

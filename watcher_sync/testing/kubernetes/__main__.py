@@ -17,7 +17,7 @@ import threading
 from collections.abc import Sequence
 
 from watcher_sync.testing.kubernetes.population import populate
-from watcher_sync.testing.kubernetes.server import KubeServer
+from watcher_sync.testing.kubernetes.server import KubernetesServer
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
-    server = KubeServer(
+    server = KubernetesServer(
         host=arguments.host,
         port=arguments.port,
         seed=arguments.seed,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects as people write them, and pods as a cluster makes them. Plain dictionaries."""
+"""Builders of Kubernetes objects as people write them, and of pods as a cluster makes them. Plain dictionaries."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def daemon_set(name: str, *, namespace: str = "default", **spec: Any) -> Object:
 
 
 def job(name: str, *, namespace: str = "default") -> Object:
-    """A stranger: its pods are nobody's VDU."""
+    """A Job; its pods belong to no VDU."""
     return _workload("Job", name, namespace, {"completions": 1}, api_version="batch/v1")
 
 

@@ -1,24 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens behind the API: controllers and kubelets that act, and accidents.
+"""The controllers and kubelets behind the API, and the accidents that a test can cause.
 
-Nothing here happens by itself. A test takes steps (:meth:`Cluster.step`, :meth:`Cluster.settle`) and so
-sees every state on the way; the demo and kubectl let them go on in a thread (:meth:`Cluster.run`).
+Nothing happens without a call. A test takes steps (:meth:`Cluster.step`, :meth:`Cluster.settle`) and so can check
+each intermediate state. The demo and kubectl use a thread instead (:meth:`Cluster.run`).
 """
 
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from watcher_sync.testing.kubernetes.api import KubernetesApi
 from watcher_sync.testing.kubernetes.builders import node, pod_status
 from watcher_sync.testing.kubernetes.collector import Collector
 from watcher_sync.testing.kubernetes.kubelet import Kubelets
 from watcher_sync.testing.kubernetes.resources import PODS
 from watcher_sync.testing.kubernetes.store import Object
 from watcher_sync.testing.kubernetes.workloads import Workloads
-
-if TYPE_CHECKING:
-    from watcher_sync.testing.kubernetes.server import KubeServer
 
 
 class Unsettled(Exception):
@@ -28,12 +26,12 @@ class Unsettled(Exception):
 class Cluster:
     """The controllers of one server, and what tests do to its pods. Thread-safe."""
 
-    def __init__(self, server: KubeServer) -> None:
-        self._server = server
-        self._store = server.store
-        self.kubelets = Kubelets(server.store, server.writes)
-        self._workloads = Workloads(server.store, server.writes)
-        self._collector = Collector(server.store, server.writes)
+    def __init__(self, api: KubernetesApi) -> None:
+        self._api = api
+        self._store = api.store
+        self.kubelets = Kubelets(api.store, api.writes)
+        self._workloads = Workloads(api.store, api.writes)
+        self._collector = Collector(api.store, api.writes)
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -56,7 +54,7 @@ class Cluster:
     def run(self, interval: float = 0.1) -> None:
         """Step every so many seconds, in a thread, until :meth:`stop`."""
         self._stop.clear()
-        self._thread = threading.Thread(target=self._run, args=(interval,), name="kube-controllers", daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(interval,), name="kubernetes-controllers", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
@@ -76,25 +74,25 @@ class Cluster:
     def add_nodes(self, count: int) -> None:
         """More nodes, named on from those that are there."""
         with self._store.changed:
-            first = len(self._server.objects("Node"))
+            first = len(self._api.objects("Node"))
             for number in range(first, first + count):
-                self._server.create(node(f"node-{number}"))
+                self._api.create(node(f"node-{number}"))
 
     def scale(self, kind: str, name: str, replicas: int, *, namespace: str = "default") -> None:
         """Behind everybody's back."""
-        self._server.patch(kind, name, {"spec": {"replicas": replicas}}, namespace=namespace)
+        self._api.patch(kind, name, {"spec": {"replicas": replicas}}, namespace=namespace)
 
     def rollout(self, kind: str, name: str, image: str, *, namespace: str = "default") -> None:
         """Another image in the template of the workload."""
         with self._store.changed:
-            obj = self._server.get(kind, name, namespace=namespace)
+            obj = self._api.get(kind, name, namespace=namespace)
             for container in obj["spec"]["template"]["spec"]["containers"]:
                 container["image"] = image
-            self._server.update(obj)
+            self._api.update(obj)
 
     def kill(self, name: str, *, namespace: str = "default") -> None:
         """The pod is gone at once; its controller makes another."""
-        self._server.delete("Pod", name, namespace=namespace, gracePeriodSeconds=0)
+        self._api.delete("Pod", name, namespace=namespace, gracePeriodSeconds=0)
 
     def evict(self, name: str, *, namespace: str = "default") -> None:
         """By its node: Failed with the reason Evicted, and left lying about."""
@@ -115,11 +113,11 @@ class Cluster:
         self._set_status(name, namespace, self._status(name, namespace, phase, ready=False))
 
     def _status(self, name: str, namespace: str, phase: str, *, more_restarts: int = 0, **more: Any) -> Object:
-        obj = self._server.get("Pod", name, namespace=namespace)
+        obj = self._api.get("Pod", name, namespace=namespace)
         before = [each["restartCount"] for each in obj["status"].get("containerStatuses") or ()]
         status = pod_status(obj, phase, restarts=max(before, default=0) + more_restarts, **more)
         status["podIP"] = obj["status"].get("podIP", status.get("podIP"))
         return status
 
     def _set_status(self, name: str, namespace: str, status: Object) -> None:
-        self._server.writes.update(PODS, namespace, name, {"status": status}, subresource="status")
+        self._api.writes.update(PODS, namespace, name, {"status": status}, subresource="status")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The garbage collector: what becomes of objects whose owner goes.
+"""The garbage collector: deletes or releases the objects of a deleted owner.
 
-Background: they are deleted once the owner is gone. Foreground: they are deleted first, and the owner
-when none is left. Orphan: they lose the reference and stay. A namespace takes everything in it along.
+Background: objects are deleted after their owner. Foreground: they are deleted first, and the owner after the last of
+them. Orphan: they lose the reference and remain. A deleted namespace deletes all of its objects.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The open connections of a server, so that its end is the end of them."""
+"""The open connections of a server, so that stopping the server closes them."""
 
 from __future__ import annotations
 

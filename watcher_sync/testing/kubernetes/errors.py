@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the server refuses, as the Kubernetes API says it: a Status object with code, reason and message.
+"""The errors of the API: Status objects with code, reason and message.
 
-The reasons and the wording are those of apimachinery's ``pkg/api/errors``, because clients read them:
-a client tells "too large resource version" from other timeouts by the cause in the details.
+Reasons and messages are those of apimachinery's ``pkg/api/errors``, because clients parse them. For example, a client
+recognises "too large resource version" among timeouts by the cause in the details.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can go wrong between a client and its API server, to be ordered by a test.
+"""The faults between a client and its API server that a test can inject.
 
-A fault is an action and a scope: which requests (path prefix, verb, a predicate), how often, and for the
-actions within a stream, after how many more events. Actions on requests are :class:`Answer`,
-:class:`Delay`, :class:`Hang` and :class:`Cut`; those within watches are :class:`Break`,
-:class:`Silence`, :class:`ErrorEvent` and :class:`RawLine`, and reach the watches that are already open,
-too. The oldest fault that matches comes first.
+A fault has an action and a scope. The scope says which requests fail and how often. In a stream it also
+says how many events pass first.
+
+:class:`Answer`, :class:`Delay`, :class:`Hang` and :class:`Cut` act on requests.
+:class:`Break`, :class:`Silence`, :class:`ErrorEvent` and :class:`RawLine` act on watches, including
+open ones. The oldest matching fault acts first.
 """
 
 from __future__ import annotations
@@ -134,7 +135,7 @@ def version_too_large(retry_after: int = 1) -> Answer:
 def error_event(
     code: int = 410, reason: str = "Expired", message: str = "too old resource version: 1 (2)"
 ) -> ErrorEvent:
-    """An ERROR event; 410 Expired unless told otherwise."""
+    """An ERROR event; 410 Expired by default."""
     return ErrorEvent(ApiError(code, reason, message))
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HTTP/1.1: paths to operations, bodies, chunks, compression, and the faults on the way.
+"""HTTP/1.1: paths, bodies, chunks, compression, and the injected faults.
 
-One thread per connection, kept alive between requests. A watch keeps its thread until it ends, and
-notices within a second that its client has gone. What is open is kept in :mod:`.connections`, and
-ends at once when the server does.
+Each connection has one thread and remains open between requests. A watch occupies its thread until it ends. It
+notices within a second that its client has disconnected. :mod:`.connections` stores the open sockets, so that
+stopping the server ends them.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ import sys
 import zlib
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import msgspec
 
 from watcher_sync.testing.kubernetes import errors, patches
+from watcher_sync.testing.kubernetes.api import KubernetesApi
 from watcher_sync.testing.kubernetes.faults import (
     Answer,
     Break,
@@ -36,21 +37,15 @@ from watcher_sync.testing.kubernetes.routing import Target, delete_options, list
 from watcher_sync.testing.kubernetes.views import Table, view
 from watcher_sync.testing.kubernetes.watching import Watch, error_line
 
-if TYPE_CHECKING:
-    from watcher_sync.testing.kubernetes.server import KubeServer
-
-GZIP_FROM = 128 * 1024
-"""Bytes from which a body is compressed for those who accept it, as the API server does it."""
-
 
 class Closed(Exception):
     """The connection ends here."""
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """One connection; :attr:`kube` is set by the server that makes the class."""
+    """One connection; :attr:`api` is set by the server that makes the class."""
 
-    kube: KubeServer
+    api: KubernetesApi
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     wbufsize = -1
@@ -59,10 +54,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def setup(self) -> None:
         super().setup()
-        self.kube.connections.add(self.connection)
+        self.api.connections.add(self.connection)
 
     def finish(self) -> None:
-        self.kube.connections.discard(self.connection)
+        self.api.connections.discard(self.connection)
         try:
             super().finish()
         except (OSError, ValueError):
@@ -80,26 +75,26 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self._serve()
 
-    do_POST = do_PUT = do_PATCH = do_DELETE = do_GET  # noqa: N815 - the names that http.server looks for
+    do_POST = do_PUT = do_PATCH = do_DELETE = do_GET  # noqa: N815 - the names that http.server requires
 
     def _serve(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         split = urlsplit(self.path)
         query = dict(parse_qsl(split.query, keep_blank_values=True))
-        target = target_of(self.kube.registry, unquote(split.path))
+        target = target_of(self.api.registry, unquote(split.path))
         verb = verb_of(self.command, target, query)
         headers = {name.lower(): value for name, value in self.headers.items()}
         request = Request(verb, target.resource.plural if target else "", split.path, query, headers)
-        self.kube.requests.note(request)
+        self.api.requests.note(request)
         cut: float | None = None
         try:
-            self.kube.authenticate(request)
-            for action in self.kube.faults.on_request(request):
+            self.api.authenticate(request)
+            for action in self.api.faults.on_request(request):
                 match action:
                     case Answer(error):
                         raise error
                     case Delay(seconds):
-                        self.kube.stopping.wait(seconds)
+                        self.api.stopping.wait(seconds)
                     case Hang():
                         self._hang()
                     case Cut(at):
@@ -122,7 +117,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 return self._send(200, b"", content_type=kind)
             if path.strip("/") in ("healthz", "readyz", "livez"):
                 return self._send(200, b"ok", content_type="text/plain")
-            document = self.kube.registry.document(path)
+            document = self.api.registry.document(path)
             if document is not None:
                 return self._send(200, msgspec.json.encode(document))
         raise errors.no_such_path()
@@ -139,43 +134,43 @@ class Handler(http.server.BaseHTTPRequestHandler):
             raise errors.no_such_path()
         if target.subresource == "scale":
             return 200, self._scale(target, request, body)
-        kube, resource, name, inside = self.kube, target.resource, target.name, target.inside
+        api, resource, name, inside = self.api, target.resource, target.name, target.inside
         shown = view(request.headers.get("accept", ""))
         subresource = target.subresource or None
         match request.verb:
             case "get":
-                return 200, shown.one(kube.store.get(resource, inside, name))
+                return 200, shown.one(api.store.get(resource, inside, name))
             case "create" if target.subresource == "eviction" and resource == PODS:
-                kube.writes.delete(kube.store.get(resource, inside, name), _json(body).get("deleteOptions"))
+                api.writes.delete(api.store.get(resource, inside, name), _json(body).get("deleteOptions"))
                 return 201, _success()
             case "create" if not target.name:
-                return 201, shown.one(kube.writes.create(resource, inside, _json(body)))
+                return 201, shown.one(api.writes.create(resource, inside, _json(body)))
             case "update":
-                item = kube.writes.update(resource, inside, name, _json(body), subresource=subresource)
+                item = api.writes.update(resource, inside, name, _json(body), subresource=subresource)
                 return 200, shown.one(item)
             case "patch":
                 media_type = request.headers.get("content-type", "").partition(";")[0]
-                code = 200 if kube.store.find(resource, inside, name) else 201  # an apply creates
-                item = kube.writes.patch(resource, inside, name, media_type, _json(body), subresource=subresource)
+                code = 200 if api.store.find(resource, inside, name) else 201  # an apply creates
+                item = api.writes.patch(resource, inside, name, media_type, _json(body), subresource=subresource)
                 return code, shown.one(item)
             case "delete":
                 options = delete_options(request, _json(body) if body.strip() else None)
-                item, gone = kube.writes.delete(kube.store.get(resource, inside, name), options)
+                item, gone = api.writes.delete(api.store.get(resource, inside, name), options)
                 return 200, _success(item) if gone else shown.one(item)
             case "deletecollection":
-                page = kube.lists.page(resource, list_query(target, request))
-                items = kube.writes.delete_all(
+                page = api.lists.page(resource, list_query(target, request))
+                items = api.writes.delete_all(
                     page.items, delete_options(request, _json(body) if body.strip() else None)
                 )
                 return 200, shown.many(resource, items, page.metadata)
         raise errors.method_not_allowed()
 
     def _list(self, target: Target, request: Request) -> bytes:
-        page = self.kube.lists.page(target.resource, list_query(target, request))
+        page = self.api.lists.page(target.resource, list_query(target, request))
         return view(request.headers.get("accept", "")).many(target.resource, page.items, page.metadata)
 
     def _scale(self, target: Target, request: Request, body: bytes) -> bytes:
-        resource, inside, name, writes = target.resource, target.inside, target.name, self.kube.writes
+        resource, inside, name, writes = target.resource, target.inside, target.name, self.api.writes
         if not resource.scalable:
             raise errors.no_such_path()
         if request.verb == "get":
@@ -191,20 +186,20 @@ class Handler(http.server.BaseHTTPRequestHandler):
         raise errors.method_not_allowed()
 
     def _watch(self, target: Target, request: Request) -> None:
-        kube = self.kube
+        api = self.api
         query = watch_query(target, request)
         if query.initial_events is not None:
-            if kube.watch_list == "refused":
+            if api.watch_list == "refused":
                 raise errors.invalid(
                     "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch unless the WatchList "
                     "feature gate is enabled"
                 )
-            if kube.watch_list == "ignored":
+            if api.watch_list == "ignored":
                 query.initial_events, query.match = None, ""
-        query.timeout = query.timeout or kube.watch_timeout
+        query.timeout = query.timeout or api.watch_timeout
         shown = view(request.headers.get("accept", ""))
-        interval = kube.bookmark_interval
-        watch = Watch(kube.store, target.resource, query, shown, bookmark_interval=interval)
+        interval = api.bookmark_interval
+        watch = Watch(api.store, target.resource, query, shown, bookmark_interval=interval)
         self.send_response(200)
         self.send_header(
             "Content-Type", "application/json;stream=watch" if isinstance(shown, Table) else "application/json"
@@ -212,18 +207,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         self.wfile.flush()
-        with kube.requests.open_watch(request):
+        with api.requests.open_watch(request):
             self._stream(watch, request)
         self.wfile.write(b"0\r\n\r\n")
         self.wfile.flush()
 
     def _stream(self, watch: Watch, request: Request) -> None:
-        faults = self.kube.faults
+        faults = self.api.faults
         if not self._lines(list(watch.begin()), request):
             return
-        while not self.kube.stopping.is_set():
+        while not self.api.stopping.is_set():
             try:
-                lines = watch.wait(lambda: faults.due(request) or self.kube.stopping.is_set())
+                lines = watch.wait(lambda: faults.due(request) or self.api.stopping.is_set())
             except errors.ApiError as exc:
                 self._chunk(error_line(exc))
                 return
@@ -234,7 +229,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def _lines(self, lines: list[bytes], request: Request) -> bool:
         """Write them, with the faults that come between. :returns: whether the stream goes on."""
-        faults = self.kube.faults
+        faults = self.api.faults
         if not faults.pending(request):
             if lines:
                 self._chunk(b"".join(lines))
@@ -270,7 +265,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         cut: float | None = None,
     ) -> None:
         self.send_response(code, HTTPStatus(code).phrase)
-        if len(payload) >= self.kube.gzip_from and "gzip" in self.headers.get("Accept-Encoding", ""):
+        if len(payload) >= self.api.gzip_from and "gzip" in self.headers.get("Accept-Encoding", ""):
             compress = zlib.compressobj(1, wbits=31)
             payload = compress.compress(payload) + compress.flush()
             self.send_header("Content-Encoding", "gzip")
@@ -288,7 +283,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def _hang(self) -> None:
         """Until the server stops or the client has given up."""
-        while not self.kube.stopping.wait(0.2):
+        while not self.api.stopping.wait(0.2):
             if self._client_has_gone():
                 break
         raise Closed
@@ -322,9 +317,9 @@ def _success(item: Any = None) -> bytes:
     return msgspec.json.encode(status)
 
 
-def bind(kube: KubeServer, host: str, port: int) -> tuple[http.server.ThreadingHTTPServer, Callable[[], None]]:
+def bind(api: KubernetesApi, host: str, port: int) -> tuple[http.server.ThreadingHTTPServer, Callable[[], None]]:
     """A listening server for the store, and what serves it until it is shut down."""
-    handler = type("KubeHandler", (Handler,), {"kube": kube})
+    handler = type("BoundHandler", (Handler,), {"api": api})
     server = _Server((host, port), handler)
     return server, lambda: server.serve_forever(poll_interval=0.05)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scheduler and the kubelets: pods get a node, begin to run, and go when they are told to.
+"""The scheduler and the kubelets: they assign pods to nodes, run them and remove deleted ones.
 
-One turn takes every pod one step: no node -> a node -> Running and ready; deletionTimestamp -> gone. A pod
-that runs is left alone, whatever a test has made of it.
+One turn moves each pod one step: from no node to a node, then to Running and ready, or from a deletionTimestamp to
+removal. A turn does not change a running pod, whatever state a test gave it.
 """
 
 from __future__ import annotations

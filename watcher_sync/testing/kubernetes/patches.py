@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ways to say a change: JSON merge patch (RFC 7386), JSON patch (RFC 6902), strategic merge.
+"""The formats of a patch: JSON merge patch (RFC 7386), JSON patch (RFC 6902), strategic merge patch.
 
-A strategic merge is a merge patch here, with the one difference that matters for pod templates: lists
-whose elements all have a ``name`` are merged by it. Directives (keys that begin with ``$``) are ignored.
-Pure functions; what they are given may be part of what they return.
+Here a strategic merge patch is a merge patch with one difference, which pod templates need. If all elements of a
+list have a ``name``, they are merged by name. Directives (keys that begin with ``$``) are ignored.
+Pure functions; a result may share parts of the arguments.
 """
 
 from __future__ import annotations

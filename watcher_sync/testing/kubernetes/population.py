@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many pods at once, as the controllers would have made them: settled Deployments of so many each."""
+"""Creates many pods at once, as controllers leave them: settled Deployments of equal size."""
 
 from __future__ import annotations
 
 from watcher_sync.testing.kubernetes.builders import deployment, node, pod_status
-from watcher_sync.testing.kubernetes.server import KubeServer
+from watcher_sync.testing.kubernetes.server import KubernetesServer
 from watcher_sync.testing.kubernetes.workloads import HASH, pod_of, replica_set_of, template_hash
 
 
-def populate(server: KubeServer, pods: int, *, per_workload: int = 10, namespace: str = "default") -> None:
+def populate(server: KubernetesServer, pods: int, *, per_workload: int = 10, namespace: str = "default") -> None:
     """Create Deployments with their ReplicaSets and running pods; the controllers find nothing to do.
 
     :param pods: how many in all; the last Deployment has what is left.

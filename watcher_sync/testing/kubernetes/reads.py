@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lists: which version of a collection is answered, and one page of it.
+"""Lists: the version of a collection that the server answers, and one page of it.
 
-The meaning of ``resourceVersion`` follows the table in the API's documentation ("Resource versions",
-"the resourceVersion parameter"): unset is the newest; "0" is any, which is the newest here too; a version
-with a limit or with ``resourceVersionMatch=Exact`` is that one; otherwise it is "not older than". A
-continue token names its snapshot and the last key seen, and ends with the history, or when
-:meth:`Lists.expire` is called.
+``resourceVersion`` has the meaning of the table in the API's documentation ("Resource versions"). Unset and "0" mean
+the newest version. With a limit or ``resourceVersionMatch=Exact`` the given version is meant exactly; otherwise "not
+older than". A continue token names its snapshot and the last key. It expires with the history, or by
+:meth:`Lists.expire`.
 """
 
 from __future__ import annotations

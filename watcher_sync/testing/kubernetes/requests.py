@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What clients asked for, counted, so that a test can say how much talking something took."""
+"""Counts the requests of clients, so that a test can assert how many there were."""
 
 from __future__ import annotations
 

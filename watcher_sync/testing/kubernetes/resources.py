@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kinds of objects that the server knows, and how it tells clients about them (discovery).
+"""The resource types that the server serves, and their discovery documents.
 
-A type is a line in a table; nothing else in the package asks which type it handles, apart from the
-defaults, the printed columns and the controllers. So any further group, version and kind that is
-registered is served in full, as a custom resource would be.
+A type is a row in a table. Only defaults, printed columns and controllers depend on the type. So each further group,
+version and kind that a test registers is served completely, like a custom resource.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a request line means: the target that its path names, the verb, the parameters of its query."""
+"""Parses a request line: the target of the path, the verb, the parameters of the query."""
 
 from __future__ import annotations
 

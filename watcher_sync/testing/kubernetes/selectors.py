@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Label and field selectors, from the query of a request to a test of one item.
+"""Label and field selectors: parsed from a query to a predicate on items.
 
-The grammar is the API's: ``a=b``, ``a==b``, ``a!=b``, ``a in (b,c)``, ``a notin (b,c)``, ``a``, ``!a``,
-joined by commas which all must hold. Fields are those that the item keeps outside its bytes.
+The grammar is that of the API: ``a=b``, ``a==b``, ``a!=b``, ``a in (b,c)``, ``a notin (b,c)``, ``a``, ``!a``, joined by
+commas. All terms must match. Field selectors use the fields that an item stores outside its bytes.
 """
 
 from __future__ import annotations

@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The objects, and the history of their changes, under one resource version for all types.
+"""The objects and the history of their changes, with one resource version for all types.
 
-Every write takes the next version, as in etcd, and is an event in the log of its type. The log reaches
-back ``history_limit`` versions (of all types together): a watch or an exact list from before that is
-refused with 410. What a collection was at an earlier version is found by undoing the events since; so
-the pages of a list are of one snapshot, whatever happens between them.
+Each write gets the next version, as in etcd, and is an event in the log of its type. The log covers
+``history_limit`` versions of all types together. A watch or an exact list from before that is refused with 410. An
+earlier state of a collection is computed by undoing the later events, so all pages of a list are of one snapshot.
 
-An item is immutable and keeps its object as JSON bytes, without ``apiVersion`` and ``kind``, and beside
-them only what selectors and controllers look at. So a list of 100,000 pods is one join of bytes, and
-readers need no copies: what they were given stays as it is.
+An item is immutable: JSON bytes without ``apiVersion`` and ``kind``, and the fields that selectors and controllers
+need. So a list of 100,000 pods is one join of bytes.
 
-:attr:`Store.changed` guards everything here, and is notified after every write.
+:attr:`Store.changed` guards everything here, and is notified after each write.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ Object = dict[str, Any]
 """An object of the API, decoded."""
 
 SNAPSHOTS = 16
-"""How many snapshots are kept at hand; others are made again."""
+"""Number of cached snapshots; others are computed again."""
 
 
 class Item:
@@ -185,7 +183,7 @@ class Store:
                 self.put(resource, obj)
 
     def remove(self, item: Item) -> Item:
-        """Take it out; what watches are told is its last state, under the version of the removal."""
+        """Remove it; watches get its last state with the version of the removal."""
         with self.changed:
             current = self._collections[item.resource].items.pop(item.key)
             self.removals += 1

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a client wants to see objects: whole, their metadata alone, or as rows of a table.
+"""The representations of objects: complete, metadata only, or rows of a table.
 
-The Accept header says it (``application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1``); the first
-entry that the server knows is taken. kubectl asks for tables, a client that only follows owners for
-metadata.
+The Accept header chooses (``application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1``); the server uses the first
+entry that it supports. kubectl requests tables. A client that needs only owners requests metadata.
 """
 
 from __future__ import annotations

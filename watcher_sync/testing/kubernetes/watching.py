@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Watches: the lines of one stream, from a resource version on.
+"""Watches: the lines of one stream from a resource version on.
 
-A watch without a version, or with "0", begins with what is there, as synthetic ADDED events. With
-``sendInitialEvents`` (WatchList) it does so too and ends them with a bookmark that bears
-:data:`INITIAL_EVENTS_END`. With a selector, an object that begins to match is ADDED and one that ceases
-to is DELETED. Every event of the type after the version comes exactly once and in order, or the stream
-ends with an ERROR event (410) because the history no longer holds it.
+A watch without a version, or with "0", begins with synthetic ADDED events for the existing objects. With
+``sendInitialEvents`` (WatchList) a bookmark with :data:`INITIAL_EVENTS_END` follows them. With a selector, an object
+that begins to match is ADDED, and one that ceases to match is DELETED. Each event after the version arrives exactly
+once and in order. If the history no longer contains it, the stream ends with an ERROR event (410).
 
 One watch belongs to one thread.
 """
@@ -27,7 +26,7 @@ from watcher_sync.testing.kubernetes.views import View
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 POLL = 1.0
-"""Seconds after which an idle watch looks whether its client is still there."""
+"""Seconds after which an idle watch checks that its client is connected."""
 
 
 class WatchQuery(msgspec.Struct, kw_only=True):

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The controllers of workloads: what makes pods out of Deployments, ReplicaSets and the others.
+"""The workload controllers: they create and delete the pods of Deployments, ReplicaSets and the other kinds.
 
-Each function is one controller's turn over all objects of its type: it looks at what is there and takes
-the next step, as the real ones do. So a rollout is seen from outside as it is in a cluster: surge pods,
-an observedGeneration that lags, two ReplicaSets of one Deployment. A turn that finds everything as it
-should be writes nothing.
+Each function is one turn of one controller over all objects of its type. It takes the next step, as a real controller
+does. So a client sees a rollout as in a cluster: surge pods, a late observedGeneration, two ReplicaSets of one
+Deployment. A turn without work writes nothing.
 
-Left out: deadlines, back-off of pods that fail again and again, pausing, partitions of StatefulSets.
+Not simulated: deadlines, the back-off of crashing pods, pausing, partitions of StatefulSets.
 """
 
 from __future__ import annotations

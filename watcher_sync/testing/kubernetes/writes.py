@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a write means: names and uids, conflicts, generations, subresources, and the ways of deletion.
+"""Writes: names and uids, conflicts, generations, subresources and deletions.
 
-Guarantees, as the API gives them: an update with a ``resourceVersion`` other than the current one is a
-conflict, and so is a delete whose preconditions do not hold; an update that changes nothing writes
-nothing; ``generation`` counts changes of the spec; uids are never used again. A pod on a node dies in
-two steps: it gets a ``deletionTimestamp``, and goes when the kubelet (:mod:`.controllers`) says so. An
-object with finalizers goes when the last of them is taken off.
+Guarantees of the API: an update with an outdated ``resourceVersion`` is a conflict, and so is a delete whose
+preconditions fail. An update without a change writes nothing. ``generation`` counts changes of the spec. Uids are
+never used again. A pod on a node is deleted in two steps: it gets a ``deletionTimestamp``, and the kubelet
+(:mod:`.kubelet`) removes it. An object with finalizers is removed after the last of them.
 
-Runs in the thread that asks, under the store's lock.
+Runs in the thread of the request, under the store's lock.
 """
 
 from __future__ import annotations
@@ -219,7 +218,7 @@ def _grace(obj: Object) -> int:
 
 
 def _replaced(old: Object, obj: Object, subresource: str | None) -> Object:
-    """What becomes of the old object."""
+    """Return the object after the update."""
     if subresource == "status":
         new = {**old, "status": obj.get("status") or {}}
     else:

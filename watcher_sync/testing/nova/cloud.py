@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cloud that runs by itself: legal histories of Nova notifications, and what is true after them.
+"""A simulated cloud: legal histories of Nova notifications, and the truth after them.
 
-It answers the question that recorded samples cannot: is the model right? Operations on servers, hosts
-and aggregates run side by side, as they do in a real cloud, and publish what Nova would publish; the
-simulator keeps its own account of what became of everything (:mod:`watcher_sync.testing.ledger`).
+Recorded samples cannot show whether the model is right. Here operations on servers, hosts and aggregates overlap, as
+in a real cloud, and publish Nova's notifications. The simulator records the truth in a
+:mod:`~watcher_sync.testing.ledger`.
 
-Guaranteed: one seed (and one set of arguments) is one history, byte for byte. Envelope times grow
-strictly in the order of publication; ``updated_at`` has Nova's one second, so several events of one
-server share it. :meth:`CloudSimulator.truth` speaks of exactly the events that were taken so far.
+Guarantee: one seed and one set of arguments give one history, byte for byte.
 
-Not guaranteed: real durations, or Nova's quotas and scheduling. No thread of its own, no sleeping:
-time is simulated, and pacing is the caller's. Not safe for two threads at once.
+Envelope times grow strictly.
+``updated_at`` has Nova's resolution of one second, so several events of one server share it.
+:meth:`CloudSimulator.truth` covers exactly the events that the caller consumed.
+
+Not simulated: real durations, quotas and scheduling. Time is simulated; the caller paces. Not thread-safe.
 """
 
 from __future__ import annotations
@@ -25,12 +26,11 @@ from typing import TypeVar
 
 from watcher_sync.testing.disorder import dropped, duplicated, shuffled
 from watcher_sync.testing.ledger import Truth
-from watcher_sync.testing.nova import hosts as infrastructure
-from watcher_sync.testing.nova import notifications, servers
+from watcher_sync.testing.nova import host_operations, notifications, server_operations
 from watcher_sync.testing.nova.control_plane import ControlPlane, Host, Record, Server, Steps
+from watcher_sync.testing.nova.notification_types import OTHER
 from watcher_sync.testing.nova.notifications import Document
 from watcher_sync.testing.nova.recording import write_jsonl
-from watcher_sync.testing.nova.registry import OTHER
 
 __all__ = ("CloudSimulator", "Truth", "dropped", "duplicated", "pace", "shuffled", "write_jsonl")
 
@@ -65,7 +65,7 @@ class CloudSimulator:
     :param failures: fraction (0..1) of the boots and rebuilds that fail.
     :param undeclared: fraction of hosts whose service was created before the history begins.
     :param legacy: fraction of hosts of an older release, whose payloads have no ``locked``.
-    :param starts: whether the ``.start`` events are published, which nobody listens to.
+    :param starts: whether the ``.start`` events are published, which no handler uses.
     :param concurrency: operations that run side by side.
     :raises ValueError: for fewer than 3 hosts.
     """
@@ -97,7 +97,7 @@ class CloudSimulator:
         self._order = itertools.count()
         self._names = itertools.count(1)
         self._projects = [self._plane.new_id().replace("-", "") for _ in range(8)]
-        self._aggregates = infrastructure.Aggregates(self._plane, zones)
+        self._aggregates = host_operations.Aggregates(self._plane, zones)
         for i in range(hosts):
             self._plane.hosts.append(self._host(i, hosts, undeclared, legacy))
         self._stream = self._live()
@@ -110,7 +110,7 @@ class CloudSimulator:
                 yield event
 
     def events(self) -> Iterator[Document]:
-        """The events from here on, for ever (those of :meth:`populate` first)."""
+        """The events from here on, without end (those of :meth:`populate` first)."""
         for event in self._stream:
             if event is not None:
                 yield event
@@ -128,7 +128,7 @@ class CloudSimulator:
 
     def _live(self) -> Iterator[Document | None]:
         """The one stream that all take from; None where something is over without an event."""
-        yield from self._drive(infrastructure.found_services(self._plane))
+        yield from self._drive(host_operations.found_services(self._plane))
         yield from self._drive(self._aggregates.found())
         left = self._target
         while left or self._running:
@@ -172,7 +172,7 @@ class CloudSimulator:
                 yield step
 
     def _wanted(self, event: Document) -> bool:
-        """Whether the event comes out; only then its publisher has been heard."""
+        """Whether the event is published; only then it counts as a heartbeat."""
         if not self._starts and event["event_type"].endswith(".start"):
             return False
         self._plane.ledger.heard(event["publisher_id"], event["timestamp"])
@@ -183,7 +183,7 @@ class CloudSimulator:
         rng, plane = self._rng, self._plane
         chance = rng.random()
         if chance < 0.02:
-            return infrastructure.change_host(plane, rng.choice(plane.hosts), others=plane.hosts), None
+            return host_operations.change_host(plane, rng.choice(plane.hosts), others=plane.hosts), None
         if chance < 0.03:
             return self._aggregates.change(), None
         if chance < 0.04:
@@ -206,43 +206,45 @@ class CloudSimulator:
         surplus = len(plane.servers) >= self._target
         if server.host is not None and not server.host.works:
             if rng.random() < 0.15 or state in ("error", "soft-delete", "shelved"):
-                return servers.delete(plane, server)
-            return servers.evacuate(plane, server) if state in ("active", "stopped") else _nothing()
+                return server_operations.delete(plane, server)
+            return server_operations.evacuate(plane, server) if state in ("active", "stopped") else _nothing()
         if state == "error" or rng.random() < (0.08 if surplus else 0.03):
-            return servers.delete(plane, server)
+            return server_operations.delete(plane, server)
         if rng.random() < 0.15:
-            return servers.edit(plane, server)
+            return server_operations.edit(plane, server)
         return rng.choice(self._able(server))()
 
     def _able(self, server: Server) -> list[Callable[[], Steps]]:
         plane, state = self._plane, server.state
         able: list[Callable[[], Steps]] = [
-            functools.partial(servers.act, plane, server, what) for what in servers.ACTS if state in what.states
+            functools.partial(server_operations.act, plane, server, what)
+            for what in server_operations.ACTS
+            if state in what.states
         ]
         if state == "shelved_offloaded":
-            able.append(lambda: servers.unshelve(plane, server))
+            able.append(lambda: server_operations.unshelve(plane, server))
         if state == "shelved":
-            able.append(lambda: servers.unshelve(plane, server))
-            able.append(lambda: servers.shelve_offload(plane, server))
+            able.append(lambda: server_operations.unshelve(plane, server))
+            able.append(lambda: server_operations.shelve_offload(plane, server))
         if state in ("active", "stopped"):
             fails = self._rng.random() < self._failures
             offload = self._rng.random() < 0.7
-            able.append(lambda: servers.rebuild(plane, server, fails=fails))
-            able.append(lambda: servers.shelve(plane, server, offload=offload))
-            able.append(lambda: servers.attach(plane, server))
+            able.append(lambda: server_operations.rebuild(plane, server, fails=fails))
+            able.append(lambda: server_operations.shelve(plane, server, offload=offload))
+            able.append(lambda: server_operations.attach(plane, server))
         if state == "active":
-            able.append(lambda: servers.resize(plane, server, self._rng.choice(_FLAVORS)))
-            able.append(lambda: servers.live_migrate(plane, server))
-            able.append(lambda: servers.live_migrate(plane, server))
+            able.append(lambda: server_operations.resize(plane, server, self._rng.choice(_FLAVORS)))
+            able.append(lambda: server_operations.live_migrate(plane, server))
+            able.append(lambda: server_operations.live_migrate(plane, server))
         return able or [_nothing]
 
     def _boot(self) -> tuple[Steps, Server]:
         server = Server(self._record())
         self._plane.servers.append(server)
-        return servers.boot(self._plane, server, fails=self._rng.random() < self._failures), server
+        return server_operations.boot(self._plane, server, fails=self._rng.random() < self._failures), server
 
     def _record(self) -> Record:
-        """A server as the API makes it; times are filled in when it is told of first."""
+        """A server as the API makes it; times are filled in at its first notification."""
         rng, plane = self._rng, self._plane
         name = f"vm-{next(self._names)}"
         return {

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nova as the simulated cloud has it: clock, hosts, servers, and the bus that it publishes on.
+"""The simulated control plane: clock, hosts, servers, database writes and publications.
 
-What happens to a server or a host (:mod:`watcher_sync.testing.nova.servers`,
-:mod:`watcher_sync.testing.nova.hosts`) is told in terms of this module: ``save`` is Nova's database
-write, which sets ``updated_at`` with its resolution of one second; ``publish`` makes the notification
-and tells the ledger what it said. Whose sign of life it is, the simulator tells when it hands it out.
+``server_operations`` and ``host_operations`` use this module. ``save`` is Nova's database write and sets
+``updated_at`` with a resolution of one second. ``publish`` builds the notification and records it in the ledger. The
+simulator records the heartbeat when its caller consumes the notification.
 
-Guaranteed: two publications never have the same envelope time, and the later one has the later time.
-A server's record is replaced at every save and never changed, so what was published stays what it was.
+Guarantees: two publications never have the same envelope time, and the later one has the later time. Each save
+replaces the record of a server and never changes the old one, so published records remain unchanged.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from typing import Any
 
 from watcher_sync.testing.ledger import Ledger
 from watcher_sync.testing.nova import notifications
-from watcher_sync.testing.nova.registry import DELETES, ERRORS, UPSERTS
+from watcher_sync.testing.nova.notification_types import DELETES, ERRORS, UPSERTS
 
 Record = dict[str, Any]
 """A server as Nova's database has it: the payload's fields, with flavor, addresses and volumes unwrapped."""
@@ -50,7 +49,7 @@ class Host:
         self.disabled_reason: str | None = None
         self.forced_down = False
         self.spare = False
-        """Kept out of scheduling, so that it stays empty."""
+        """Excluded from scheduling, so that it remains empty."""
         self.legacy = False
         """Its release is old: no lock in its payloads."""
 

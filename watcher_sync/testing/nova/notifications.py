@@ -1,17 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nova's versioned notifications as they stand on the wire, one builder for every event type.
+"""Builders for Nova's versioned notifications, complete as on the wire, one for each event type.
 
-Tests and benchmarks need notifications that nobody has softened: the payload class and version that
-Nova puts on each event type, every field of that class, nested objects in their own envelope, and the
-size of the real thing. :mod:`watcher_sync.testing.nova.registry` lists the event types; :func:`event`
-builds whatever is in it.
+A notification has the payload class and version that Nova uses for its event type, and all fields of that class. It
+has nested objects in envelopes and the size of a real one. :func:`event` builds any type in
+:mod:`watcher_sync.testing.nova.notification_types`.
 
-Guaranteed: every call makes a fresh document that the caller may change; the same arguments make the
-same document (no clock, no random numbers); a field that Nova does not have is refused, so that a
-misspelt override cannot make a test pass. Not guaranteed: that the values of one event fit together
-as Nova would have them. That is the business of :mod:`watcher_sync.testing.nova.cloud`.
-
-No threads, no I/O, nothing to import but the standard library and the registry.
+Guarantees: each call builds a new document, and the same arguments build the same document (no clock, no random
+numbers). A field that Nova does not have is refused, so a misspelt override cannot make a test pass. The values of
+one event need not be consistent; :mod:`watcher_sync.testing.nova.cloud` makes consistent ones. No threads, no I/O.
 """
 
 from __future__ import annotations
@@ -21,7 +17,7 @@ import uuid as uuids
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from watcher_sync.testing.nova.registry import (
+from watcher_sync.testing.nova.notification_types import (
     ACTION,
     AGGREGATE,
     CREATE,

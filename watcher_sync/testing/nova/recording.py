@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Histories written to files, one notification a line, as a recording of the bus would have them.
+"""Writes histories to files, one notification a line, like a recording of the bus.
 
-The events are taken one by one and forgotten, so a history of any length needs no memory. JSON is
-written compactly; the white space that oslo.messaging puts between its items is left out.
+The writer consumes the events one by one, so its memory does not grow with the history. It writes compact JSON
+without the white space that oslo.messaging adds.
 """
 
 from __future__ import annotations

@@ -20,8 +20,9 @@ from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.model import Model
 from watcher_sync.model.transaction import Transaction
 from watcher_sync.sources.kubernetes import paging
-from watcher_sync.sources.kubernetes.connection import Broken
-from watcher_sync.sources.kubernetes.reflector import Reflector, Settings
+from watcher_sync.sources.kubernetes.connection import TransportError
+from watcher_sync.sources.kubernetes.options import ReflectorSettings
+from watcher_sync.sources.kubernetes.reflector import Reflector
 from watcher_sync.sources.kubernetes.resources import KNOWN, Resource
 from watcher_sync.storage.stored_events import columns_of
 from watcher_sync.testing.kubernetes import builders
@@ -36,14 +37,14 @@ class Cluster:
         self.model = Model(builtin_kinds())
         self._bodies = iter(bodies)
         self._numbers = itertools.count(1)
-        settings = Settings(source="edge", cluster="edge")
+        settings = ReflectorSettings(source="edge", cluster="edge")
         self.reflector = Reflector(resource, None, self, settings, self)  # type: ignore[arg-type]
-        self.reflector._list()
+        self.reflector.list_pages()
 
     def again(self, bodies: Iterable[bytes]) -> list[Event]:
         """List anew."""
         self._bodies, before = iter(bodies), len(self.events)
-        self.reflector._list()
+        self.reflector.list_pages()
         return self.events[before:]
 
     def read(self, path: str, query: Mapping[str, str], *, accept: str, read_timeout: float | None = None) -> bytes:
@@ -193,7 +194,7 @@ def test_of_a_list_that_is_known_for_the_most_part_no_page_is_held_for_a_few_new
     "body", [b"", b"[]", b"{", b'{"metadata":{}}', b'{"metadata":{"resourceVersion":"1"},"items":7}']
 )
 def test_what_is_no_list_is_said_to_be_none(body: bytes) -> None:
-    with pytest.raises(Broken, match="the answer is no list"):
+    with pytest.raises(TransportError, match="the answer is no list"):
         Cluster([body])
 
 

@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was delivered often is handed over alone, and what came beside it is delivered once."""
+"""A message that was delivered often is emitted alone, and its neighbours are delivered once."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 import time
-from typing import Any
 
 import msgspec
 import pytest
 
 from watcher_sync.events import Event
 from watcher_sync.sources.nats.client import Listen, Message
-from watcher_sync.sources.nats.consumer import EXPIRES, Pulling
-from watcher_sync.sources.nats.in_flight import ACK, InFlight
+from watcher_sync.sources.nats.consumer import EXPIRES_SECONDS, PullConsumer
+from watcher_sync.sources.nats.in_flight import InFlight
+from watcher_sync.sources.nats.isolation import RedeliveryIsolation
+from watcher_sync.sources.nats.messages import ACK
 
 BATCH = 10
 LIMIT = 5
@@ -50,39 +51,38 @@ class Line:
 
 
 class Pulled:
-    """A life on a line, and the engine at its end."""
+    """A consumer on a line, and the engine at its end.
 
-    def __init__(self, **options: Any) -> None:
+    :param slow_start: as after a start of the process, not after a mere loss of the connection.
+    """
+
+    def __init__(self, *, slow_start: bool = False) -> None:
         self.line = Line()
-        self.hands = InFlight(threading.Event())
-        self.pulling = Pulling(
+        self.in_flight = InFlight(threading.Event())
+        self.isolation = RedeliveryIsolation("dcm", limit=LIMIT, batch=BATCH, slow_start=slow_start)
+        self.consumer = PullConsumer(
             self.line,  # type: ignore[arg-type]
             "next",
+            self.in_flight,
+            self.isolation,
+            epoch=1,
             batch=BATCH,
-            deliver=lambda arrived: self.hands.deliver(1, arrived),
-            waiting=self.hands.waiting,
-            kick=lambda: None,
-            in_hand=lambda: len(self.hands),
-            suspect_after=LIMIT,
-            put_aside=lambda arrived: self.hands.put_aside(1, arrived),
-            aside=lambda: self.hands.aside,
-            emit_one_aside=self.hands.emit_one_aside,
-            **options,
+            wake=lambda: None,
         )
-        asyncio.run(self.pulling.begin())
+        asyncio.run(self.consumer.begin())
         self.ask()
 
     def ask(self) -> None:
-        asyncio.run(self.pulling.ask())
+        asyncio.run(self.consumer.request())
 
     def take(self) -> list[int]:
         """The sequences that are handed over."""
-        taken = self.hands.take(100, 0.0) if self.hands.waiting() else None
-        return [arrived.sequence for _, arrived in taken or ()]
+        taken = self.in_flight.take(100, 0.0) if self.in_flight.unemitted_count() else None
+        return [message.sequence for _, message in taken or ()]
 
     def settle(self, *sequences: int) -> None:
-        self.hands.settle([Event(id="e", type="t", source="dcm", sequence=(1, n)) for n in sequences], None)
-        assert [payload for _, payload in self.hands.settlements(1)] == [ACK] * len(sequences)
+        self.in_flight.settle([Event(id="e", type="t", source="dcm", sequence=(1, n)) for n in sequences], None)
+        assert [payload for _, payload in self.in_flight.settlements(1)] == [ACK] * len(sequences)
         self.ask()
 
 
@@ -91,7 +91,7 @@ def pulled() -> Pulled:
     return Pulled()
 
 
-def test_nothing_is_asked_for_while_a_suspect_waits_and_its_neighbours_are_handed_over_as_they_come(
+def test_nothing_is_requested_while_a_message_is_isolated_and_its_neighbours_are_emitted(
     pulled: Pulled,
 ) -> None:
     assert pulled.line.asked == [BATCH, BATCH]
@@ -114,7 +114,7 @@ def test_nothing_is_asked_for_while_a_suspect_waits_and_its_neighbours_are_hande
     assert pulled.line.asked == [BATCH, BATCH, 1, BATCH, BATCH]
 
 
-def test_a_suspect_is_handed_over_when_what_was_asked_for_beside_it_has_expired(pulled: Pulled) -> None:
+def test_an_isolated_message_is_emitted_when_the_requests_beside_it_have_expired(pulled: Pulled) -> None:
     pulled.line.bring((1, LIMIT + 1))
     pulled.line.expire(9)
     pulled.ask()
@@ -124,26 +124,26 @@ def test_a_suspect_is_handed_over_when_what_was_asked_for_beside_it_has_expired(
     assert pulled.take() == [1]
 
 
-def test_what_is_left_of_a_request_of_whose_end_nothing_was_told_is_not_counted(
+def test_what_is_left_of_a_request_that_ended_without_a_word_is_not_counted(
     pulled: Pulled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pulled.line.bring((1, 1))
     now = time.monotonic()
-    monkeypatch.setattr(time, "monotonic", lambda: now + EXPIRES / 2)
+    monkeypatch.setattr(time, "monotonic", lambda: now + EXPIRES_SECONDS / 2)
     pulled.line.bring(*((n, 1) for n in range(2, 12)))
     pulled.take()
     pulled.settle(*range(1, 12))
     assert pulled.line.asked == [BATCH] * 3, "nine and ten are asked for"
-    monkeypatch.setattr(time, "monotonic", lambda: now + EXPIRES + 2)
+    monkeypatch.setattr(time, "monotonic", lambda: now + EXPIRES_SECONDS + 2)
     pulled.ask()
-    assert pulled.line.asked == [BATCH] * 4, "nobody answers the nine any more"
-    monkeypatch.setattr(time, "monotonic", lambda: now + 2 * EXPIRES)
+    assert pulled.line.asked == [BATCH] * 4, "the nine are not counted any more"
+    monkeypatch.setattr(time, "monotonic", lambda: now + 2 * EXPIRES_SECONDS)
     pulled.ask()
     assert pulled.line.asked == [BATCH] * 5
 
 
 @pytest.mark.parametrize(("deliveries", "order"), [(LIMIT + 1, [9, 5, 1]), (LIMIT + 2, [1, 5, 9])])
-def test_several_suspects_are_handed_over_one_after_the_other_the_other_way_round_each_time(
+def test_several_isolated_messages_are_emitted_one_by_one_in_the_opposite_order_each_time(
     pulled: Pulled, deliveries: int, order: list[int]
 ) -> None:
     pulled.line.bring((5, deliveries), (1, deliveries), (9, deliveries))
@@ -158,26 +158,26 @@ def test_several_suspects_are_handed_over_one_after_the_other_the_other_way_roun
     assert pulled.line.asked == [BATCH, BATCH, 1]
 
 
-def test_a_suspect_that_is_delivered_again_while_it_waits_is_handed_over_once(pulled: Pulled) -> None:
+def test_an_isolated_message_that_is_delivered_again_is_emitted_once(pulled: Pulled) -> None:
     pulled.line.bring((1, LIMIT + 1), (1, LIMIT + 2))
-    assert pulled.hands.held(1) == [f"$JS.ACK.dcm-status.watcher-sync.{LIMIT + 2}.1.1.1.0"]
+    assert pulled.in_flight.replies(1) == [f"$JS.ACK.dcm-status.watcher-sync.{LIMIT + 2}.1.1.1.0"]
     pulled.line.expire(8)
     pulled.line.expire(10)
     pulled.ask()
     assert pulled.take() == [1]
     pulled.settle(1)
-    assert pulled.hands.empty
+    assert pulled.in_flight.empty
 
 
-def test_a_suspect_that_waits_at_the_stop_is_given_back(pulled: Pulled) -> None:
+def test_a_message_that_is_isolated_at_the_stop_is_nacked(pulled: Pulled) -> None:
     pulled.line.bring((1, 1), (2, LIMIT + 1))
-    assert len(pulled.hands.unemitted(1)) == 2
-    assert pulled.hands.empty
-    assert not pulled.hands.aside
+    assert len(pulled.in_flight.pop_unemitted(1, pulled.isolation.clear())) == 2
+    assert pulled.in_flight.empty
+    assert not pulled.isolation
 
 
-def test_a_careful_life_takes_suspects_alone_until_there_is_another() -> None:
-    pulled = Pulled(careful=True)
+def test_a_slow_start_takes_one_message_at_a_time_until_one_is_below_the_limit() -> None:
+    pulled = Pulled(slow_start=True)
     assert pulled.line.asked == [1]
     for number in (1, 2):
         pulled.line.bring((number, LIMIT + 1))
@@ -194,11 +194,11 @@ def test_a_careful_life_takes_suspects_alone_until_there_is_another() -> None:
 @pytest.mark.parametrize(
     "reply", ["$JS.ACK.stream.durable.1.7.9.1.4321", "$JS.ACK.domain.hash.stream.durable.1.7.9.1.4321.random"]
 )
-def test_every_message_tells_how_many_are_left_behind(reply: str) -> None:
+def test_every_message_says_how_many_are_pending(reply: str) -> None:
     pulled = Pulled()
-    assert pulled.pulling.left_behind() is None
+    assert pulled.consumer.pending() is None
     pulled.line.bring((1, 1))
     assert pulled.line._listen is not None
     pulled.line._listen(Message("dcm.vm", reply, b""))
-    assert pulled.pulling.left_behind() == 4321
-    assert pulled.pulling.left_behind() is None, "nothing came meanwhile"
+    assert pulled.consumer.pending() == 4321
+    assert pulled.consumer.pending() is None, "nothing came meanwhile"

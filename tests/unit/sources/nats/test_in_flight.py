@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is in hand is settled once, by its latest delivery, and in its own stream only."""
+"""What is in flight is settled once, by its latest delivery, and in its own stream only."""
 
 from __future__ import annotations
 
@@ -9,17 +9,22 @@ import pytest
 
 from watcher_sync.events import Event
 from watcher_sync.sources.nats.client import Message
-from watcher_sync.sources.nats.consumer import GIVE_BACK, Arrived
-from watcher_sync.sources.nats.in_flight import ACK, InFlight
+from watcher_sync.sources.nats.in_flight import InFlight
+from watcher_sync.sources.nats.messages import ACK, NAK, JetStreamMessage
 from watcher_sync.sources.nats.stream import NotReady, microseconds
 
 
-def arrived(sequence: int, reply: str, deliveries: int = 1) -> Arrived:
-    return Arrived(Message("dcm.vm", reply, b""), sequence, deliveries)
+def message(sequence: int, reply: str, deliveries: int = 1) -> JetStreamMessage:
+    return JetStreamMessage(Message("dcm.vm", reply, b""), sequence, deliveries)
 
 
 def event(epoch: int, sequence: int, deliveries: int = 1) -> Event:
     return Event(id="e", type="t", source="dcm", sequence=(epoch, sequence), deliveries=deliveries)
+
+
+def deliver(in_flight: InFlight, epoch: int, received: JetStreamMessage) -> None:
+    if in_flight.track(epoch, received):
+        in_flight.emit(epoch, received)
 
 
 @pytest.fixture
@@ -28,68 +33,68 @@ def stopping() -> threading.Event:
 
 
 @pytest.fixture
-def hands(stopping: threading.Event) -> InFlight:
+def in_flight(stopping: threading.Event) -> InFlight:
     return InFlight(stopping)
 
 
-def test_an_acked_message_is_acked_once(hands: InFlight) -> None:
-    hands.deliver(1, arrived(7, "first"))
-    hands.settle([event(1, 7)], None)
-    hands.settle([event(1, 7)], None)
-    assert list(hands.settlements(1)) == [("first", ACK)]
-    assert hands.empty
+def test_an_acked_message_is_acked_once(in_flight: InFlight) -> None:
+    deliver(in_flight, 1, message(7, "first"))
+    in_flight.settle([event(1, 7)], None)
+    in_flight.settle([event(1, 7)], None)
+    assert list(in_flight.settlements(1)) == [("first", ACK)]
+    assert in_flight.empty
 
 
 def test_a_message_that_is_delivered_again_while_in_hand_is_emitted_once_and_settled_by_its_latest_delivery(
-    hands: InFlight,
+    in_flight: InFlight,
 ) -> None:
-    hands.deliver(1, arrived(7, "first"))
-    hands.deliver(1, arrived(7, "second", 2))
-    taken = hands.take(10, 0.0)
+    deliver(in_flight, 1, message(7, "first"))
+    deliver(in_flight, 1, message(7, "second", 2))
+    taken = in_flight.take(10, 0.0)
     assert taken is not None
     assert [a.sequence for _, a in taken] == [7]
-    hands.settle([event(1, 7)], None)
-    assert list(hands.settlements(1)) == [("second", ACK)]
+    in_flight.settle([event(1, 7)], None)
+    assert list(in_flight.settlements(1)) == [("second", ACK)]
 
 
-def test_a_settlement_of_another_epoch_is_dropped(hands: InFlight) -> None:
-    hands.deliver(1, arrived(7, "old"))
-    hands.deliver(2, arrived(7, "new"))
-    hands.settle([event(1, 7)], None)
-    assert list(hands.settlements(2)) == []
-    assert not hands.empty
-    assert hands.rest(2) == ["new"]
-    assert hands.empty
+def test_a_settlement_of_another_epoch_is_dropped(in_flight: InFlight) -> None:
+    deliver(in_flight, 1, message(7, "old"))
+    deliver(in_flight, 2, message(7, "new"))
+    in_flight.settle([event(1, 7)], None)
+    assert list(in_flight.settlements(2)) == []
+    assert not in_flight.empty
+    assert in_flight.pop_all(2) == ["new"]
+    assert in_flight.empty
 
 
 @pytest.mark.parametrize(
     ("delay", "deliveries", "payload"),
     [
-        (0.0, 3, GIVE_BACK),
-        (1.0, 1, GIVE_BACK + b' {"delay":1000000000}'),
-        (1.0, 3, GIVE_BACK + b' {"delay":4000000000}'),
-        (1.0, 2**40, GIVE_BACK + b' {"delay":60000000000}'),
+        (0.0, 3, NAK),
+        (1.0, 1, NAK + b' {"delay":1000000000}'),
+        (1.0, 3, NAK + b' {"delay":4000000000}'),
+        (1.0, 2**40, NAK + b' {"delay":60000000000}'),
     ],
 )
-def test_a_release_waits_longer_each_time(hands: InFlight, delay: float, deliveries: int, payload: bytes) -> None:
-    hands.deliver(1, arrived(7, "reply", deliveries))
-    hands.settle([event(1, 7, deliveries)], delay)
-    assert list(hands.settlements(1)) == [("reply", payload)]
+def test_a_release_waits_longer_each_time(in_flight: InFlight, delay: float, deliveries: int, payload: bytes) -> None:
+    deliver(in_flight, 1, message(7, "reply", deliveries))
+    in_flight.settle([event(1, 7, deliveries)], delay)
+    assert list(in_flight.settlements(1)) == [("reply", payload)]
 
 
-def test_what_is_not_emitted_at_the_stop_is_given_back(hands: InFlight, stopping: threading.Event) -> None:
-    hands.deliver(1, arrived(7, "seven"))
-    hands.deliver(2, arrived(8, "eight"))
+def test_what_is_not_emitted_at_the_stop_is_given_back(in_flight: InFlight, stopping: threading.Event) -> None:
+    deliver(in_flight, 1, message(7, "seven"))
+    deliver(in_flight, 2, message(8, "eight"))
     stopping.set()
-    assert hands.take(10, 0.0) is None
-    assert hands.unemitted(2) == ["eight"]
-    assert hands.empty
+    assert in_flight.take(10, 0.0) is None
+    assert in_flight.pop_unemitted(2, []) == ["eight"]
+    assert in_flight.empty
 
 
-def test_the_rest_of_a_batch_waits_for_the_next_take(hands: InFlight) -> None:
+def test_the_rest_of_a_batch_waits_for_the_next_take(in_flight: InFlight) -> None:
     for n in range(5):
-        hands.deliver(1, arrived(n, str(n)))
-    lots = [[a.sequence for _, a in hands.take(2, 0.0) or ()] for _ in range(3)]
+        deliver(in_flight, 1, message(n, str(n)))
+    lots = [[a.sequence for _, a in in_flight.take(2, 0.0) or ()] for _ in range(3)]
     assert lots == [[0, 1], [2, 3], [4]]
 
 

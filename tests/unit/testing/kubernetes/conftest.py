@@ -13,7 +13,7 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 
-from watcher_sync.testing.kubernetes import KubeServer
+from watcher_sync.testing.kubernetes import KubernetesServer
 
 PODS = "/api/v1/namespaces/default/pods"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
@@ -54,7 +54,7 @@ class Stream:
 
 
 class Client:
-    def __init__(self, server: KubeServer, *, timeout: float = 10.0) -> None:
+    def __init__(self, server: KubernetesServer, *, timeout: float = 10.0) -> None:
         where = urlsplit(server.url)
         self.connection = http.client.HTTPConnection(str(where.hostname), where.port, timeout=timeout)
 
@@ -79,13 +79,13 @@ class Client:
 
 
 @pytest.fixture
-def server() -> Iterator[KubeServer]:
-    with KubeServer() as server:
+def server() -> Iterator[KubernetesServer]:
+    with KubernetesServer() as server:
         yield server
 
 
 @pytest.fixture
-def connect(server: KubeServer) -> Iterator[Callable[..., Client]]:
+def connect(server: KubernetesServer) -> Iterator[Callable[..., Client]]:
     """More connections, each a client."""
     with contextlib.ExitStack() as stack:
 

@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from watcher_sync.testing.kubernetes import KubeServer
+from watcher_sync.testing.kubernetes import KubernetesServer
 from watcher_sync.testing.kubernetes.builders import daemon_set, deployment, job, pod, replica_set, stateful_set
 from watcher_sync.testing.kubernetes.population import populate
 
 
 @pytest.fixture
-def server() -> KubeServer:
+def server() -> KubernetesServer:
     """No HTTP is needed here."""
-    return KubeServer()
+    return KubernetesServer()
 
 
-def names(server: KubeServer) -> list[str]:
+def names(server: KubernetesServer) -> list[str]:
     return [item["metadata"]["name"] for item in server.pods()]
 
 
@@ -27,7 +27,7 @@ def owner(obj: dict[str, Any]) -> str:
     return str(obj["metadata"]["ownerReferences"][0]["uid"])
 
 
-def test_a_deployment_has_pods_through_a_replica_set(server: KubeServer) -> None:
+def test_a_deployment_has_pods_through_a_replica_set(server: KubernetesServer) -> None:
     made = server.create(deployment("web", replicas=3))
     server.cluster.settle()
     (middle,) = server.objects("ReplicaSet")
@@ -41,7 +41,7 @@ def test_a_deployment_has_pods_through_a_replica_set(server: KubeServer) -> None
     assert (status["readyReplicas"], status["observedGeneration"]) == (3, 1)
 
 
-def test_a_settled_cluster_writes_nothing(server: KubeServer) -> None:
+def test_a_settled_cluster_writes_nothing(server: KubernetesServer) -> None:
     for obj in (deployment("a"), stateful_set("b", replicas=2), daemon_set("c"), job("d"), replica_set("e")):
         server.create(obj)
     server.cluster.settle()
@@ -50,7 +50,7 @@ def test_a_settled_cluster_writes_nothing(server: KubeServer) -> None:
     assert server.store.version == version
 
 
-def test_a_rollout_is_seen_on_the_way(server: KubeServer) -> None:
+def test_a_rollout_is_seen_on_the_way(server: KubernetesServer) -> None:
     server.create(deployment("web", replicas=4))
     server.cluster.settle()
     before = set(names(server))
@@ -69,7 +69,7 @@ def test_a_rollout_is_seen_on_the_way(server: KubeServer) -> None:
     assert sorted(item["spec"]["replicas"] for item in server.objects("ReplicaSet")) == [0, 4]
 
 
-def test_recreate_has_no_pod_of_the_new_kind_beside_one_of_the_old(server: KubeServer) -> None:
+def test_recreate_has_no_pod_of_the_new_kind_beside_one_of_the_old(server: KubernetesServer) -> None:
     server.create(deployment("web", replicas=2, strategy={"type": "Recreate"}))
     server.cluster.settle()
     server.cluster.rollout("deployment", "web", "registry.example/app:2")
@@ -78,7 +78,7 @@ def test_recreate_has_no_pod_of_the_new_kind_beside_one_of_the_old(server: KubeS
     assert len(server.pods()) == 2
 
 
-def test_a_stateful_set_keeps_names_and_changes_uids(server: KubeServer) -> None:
+def test_a_stateful_set_keeps_names_and_changes_uids(server: KubernetesServer) -> None:
     server.create(stateful_set("db", replicas=3))
     server.cluster.settle()
     assert names(server) == ["db-0", "db-1", "db-2"]
@@ -92,7 +92,7 @@ def test_a_stateful_set_keeps_names_and_changes_uids(server: KubeServer) -> None
     assert names(server) == ["db-0"]
 
 
-def test_a_stateful_set_rolls_from_the_highest_ordinal_down_one_at_a_time(server: KubeServer) -> None:
+def test_a_stateful_set_rolls_from_the_highest_ordinal_down_one_at_a_time(server: KubernetesServer) -> None:
     server.create(stateful_set("db", replicas=3))
     server.cluster.settle()
     uids = {item["metadata"]["name"]: item["metadata"]["uid"] for item in server.pods()}
@@ -106,7 +106,7 @@ def test_a_stateful_set_rolls_from_the_highest_ordinal_down_one_at_a_time(server
     assert order == ["db-2", "db-1", "db-0"]
 
 
-def test_a_daemon_set_has_one_pod_on_each_node(server: KubeServer) -> None:
+def test_a_daemon_set_has_one_pod_on_each_node(server: KubernetesServer) -> None:
     server.create(daemon_set("agent"))
     server.cluster.settle()
     server.cluster.add_nodes(2)
@@ -117,7 +117,7 @@ def test_a_daemon_set_has_one_pod_on_each_node(server: KubeServer) -> None:
     assert len(server.pods()) == 4
 
 
-def test_a_long_name_is_cut_as_the_api_cuts_it(server: KubeServer) -> None:
+def test_a_long_name_is_cut_as_the_api_cuts_it(server: KubernetesServer) -> None:
     server.create(deployment("n" * 60))
     server.cluster.settle()
     (name,) = names(server)
@@ -125,7 +125,7 @@ def test_a_long_name_is_cut_as_the_api_cuts_it(server: KubeServer) -> None:
     assert name.startswith("n" * 58)
 
 
-def test_an_evicted_pod_is_replaced_and_left_lying(server: KubeServer) -> None:
+def test_an_evicted_pod_is_replaced_and_left_lying(server: KubernetesServer) -> None:
     server.create(deployment("web"))
     server.cluster.settle()
     (name,) = names(server)
@@ -136,7 +136,7 @@ def test_an_evicted_pod_is_replaced_and_left_lying(server: KubeServer) -> None:
     assert sorted(item["status"]["phase"] for item in server.pods()) == ["Failed", "Running"]
 
 
-def test_restarts_and_crash_loops_count_in_the_container(server: KubeServer) -> None:
+def test_restarts_and_crash_loops_count_in_the_container(server: KubernetesServer) -> None:
     server.create(deployment("web"))
     server.cluster.settle()
     (name,) = names(server)
@@ -150,14 +150,14 @@ def test_restarts_and_crash_loops_count_in_the_container(server: KubeServer) -> 
     assert names(server) == [name]
 
 
-def test_without_kubelets_new_pods_stay_pending(server: KubeServer) -> None:
+def test_without_kubelets_new_pods_stay_pending(server: KubernetesServer) -> None:
     server.cluster.kubelets.working = False
     server.create(deployment("web", replicas=2))
     server.cluster.settle()
     assert {item["status"]["phase"] for item in server.pods()} == {"Pending"}
 
 
-def test_the_pod_of_a_job_is_the_jobs(server: KubeServer) -> None:
+def test_the_pod_of_a_job_is_the_jobs(server: KubernetesServer) -> None:
     made = server.create(job("once"))
     server.cluster.settle()
     (item,) = server.pods()
@@ -167,7 +167,7 @@ def test_the_pod_of_a_job_is_the_jobs(server: KubeServer) -> None:
     assert server.get("job", "once")["status"]["succeeded"] == 1
 
 
-def test_a_population_is_as_the_controllers_would_have_made_it(server: KubeServer) -> None:
+def test_a_population_is_as_the_controllers_would_have_made_it(server: KubernetesServer) -> None:
     populate(server, 25, per_workload=10)
     assert len(server.pods()) == 25
     assert len(server.objects("Deployment")) == 3
@@ -176,7 +176,7 @@ def test_a_population_is_as_the_controllers_would_have_made_it(server: KubeServe
     assert server.store.version == version
 
 
-def test_the_controllers_can_go_on_by_themselves(server: KubeServer) -> None:
+def test_the_controllers_can_go_on_by_themselves(server: KubernetesServer) -> None:
     server.create(deployment("web"))
     server.cluster.run(0.01)
     try:
@@ -191,7 +191,7 @@ def test_the_controllers_can_go_on_by_themselves(server: KubeServer) -> None:
 
 def test_one_seed_is_one_cluster() -> None:
     def built(seed: int) -> list[str]:
-        server = KubeServer(seed=seed)
+        server = KubernetesServer(seed=seed)
         server.create(deployment("web", replicas=3))
         server.create(pod("bare"))
         server.cluster.settle()
@@ -200,7 +200,7 @@ def test_one_seed_is_one_cluster() -> None:
     assert built(1) == built(1) != built(2)
 
 
-def test_time_is_not_lost_on_what_does_not_change(server: KubeServer) -> None:
+def test_time_is_not_lost_on_what_does_not_change(server: KubernetesServer) -> None:
     populate(server, 5_000)
     begin = time.perf_counter()
     assert not server.cluster.step()

@@ -6,11 +6,11 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.testing.kubernetes.conftest import DEPLOYMENTS, PODS, Client
-from watcher_sync.testing.kubernetes import KubeServer
+from watcher_sync.testing.kubernetes import KubernetesServer
 from watcher_sync.testing.kubernetes.builders import bare_pods, deployment, pod
 
 
-def test_a_pod_on_a_node_is_terminating_until_its_kubelet_is_done(server: KubeServer, api: Client) -> None:
+def test_a_pod_on_a_node_is_terminating_until_its_kubelet_is_done(server: KubernetesServer, api: Client) -> None:
     server.create(pod("a", node="n1", phase="Running"))
     dying = api("DELETE", f"{PODS}/a").json
     assert dying["metadata"]["deletionTimestamp"]
@@ -20,7 +20,7 @@ def test_a_pod_on_a_node_is_terminating_until_its_kubelet_is_done(server: KubeSe
     assert api("GET", f"{PODS}/a").status == 404
 
 
-def test_without_grace_or_a_node_a_pod_goes_at_once(server: KubeServer, api: Client) -> None:
+def test_without_grace_or_a_node_a_pod_goes_at_once(server: KubernetesServer, api: Client) -> None:
     server.create(pod("a", node="n1", phase="Running"))
     server.create(pod("b"))
     assert api("DELETE", f"{PODS}/a", {"gracePeriodSeconds": 0}).json["status"] == "Success"
@@ -30,20 +30,20 @@ def test_without_grace_or_a_node_a_pod_goes_at_once(server: KubeServer, api: Cli
 
 @pytest.mark.parametrize("precondition", [{"uid": "other"}, {"resourceVersion": "1"}])
 def test_a_delete_whose_precondition_does_not_hold_is_a_conflict(
-    server: KubeServer, api: Client, precondition: dict[str, str]
+    server: KubernetesServer, api: Client, precondition: dict[str, str]
 ) -> None:
     server.create(pod("a"))
     assert api("DELETE", f"{PODS}/a", {"preconditions": precondition}).status == 409
 
 
-def test_an_object_with_finalizers_goes_with_the_last_of_them(server: KubeServer, api: Client) -> None:
+def test_an_object_with_finalizers_goes_with_the_last_of_them(server: KubernetesServer, api: Client) -> None:
     server.create({**pod("a"), "metadata": {"name": "a", "finalizers": ["x/y"]}})
     assert api("DELETE", f"{PODS}/a").json["metadata"]["deletionTimestamp"]
     server.patch("pod", "a", {"metadata": {"finalizers": None}})
     assert api("GET", f"{PODS}/a").status == 404
 
 
-def test_a_collection_is_deleted_by_selector(server: KubeServer, api: Client) -> None:
+def test_a_collection_is_deleted_by_selector(server: KubernetesServer, api: Client) -> None:
     server.load(bare_pods(4))
     api("DELETE", PODS, {"gracePeriodSeconds": 0}, labelSelector="app in (app-0,app-2)")
     assert api("GET", PODS).names == ["pod-000001", "pod-000003"]
@@ -51,7 +51,7 @@ def test_a_collection_is_deleted_by_selector(server: KubeServer, api: Client) ->
 
 @pytest.mark.parametrize(("policy", "left"), [("Background", 0), ("Foreground", 0), ("Orphan", 2)])
 def test_what_is_owned_goes_or_stays_as_the_policy_says(
-    server: KubeServer, api: Client, policy: str, left: int
+    server: KubernetesServer, api: Client, policy: str, left: int
 ) -> None:
     server.create(deployment("x", replicas=2))
     server.cluster.settle()
@@ -64,7 +64,7 @@ def test_what_is_owned_goes_or_stays_as_the_policy_says(
     assert [item["metadata"].get("ownerReferences") for item in server.objects("ReplicaSet")] == [[]] * (left // 2)
 
 
-def test_a_namespace_takes_along_what_is_in_it(server: KubeServer, api: Client) -> None:
+def test_a_namespace_takes_along_what_is_in_it(server: KubernetesServer, api: Client) -> None:
     server.create(deployment("x", namespace="doomed"))
     server.cluster.settle()
     assert api("DELETE", "/api/v1/namespaces/doomed").json["status"]["phase"] == "Terminating"
@@ -73,7 +73,7 @@ def test_a_namespace_takes_along_what_is_in_it(server: KubeServer, api: Client) 
     assert server.objects("Deployment") == server.objects("ReplicaSet") == server.pods() == []
 
 
-def test_an_eviction_by_the_api_deletes_with_grace(server: KubeServer, api: Client) -> None:
+def test_an_eviction_by_the_api_deletes_with_grace(server: KubernetesServer, api: Client) -> None:
     server.create(pod("a", node="n1", phase="Running"))
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}}
     assert api("POST", f"{PODS}/a/eviction", eviction).status == 201

@@ -17,7 +17,7 @@ from watcher_sync.testing.kubernetes import (
     Cut,
     Delay,
     Hang,
-    KubeServer,
+    KubernetesServer,
     RawLine,
     Silence,
     error_event,
@@ -44,7 +44,7 @@ from watcher_sync.testing.kubernetes.builders import bare_pods, pod
     ],
 )
 def test_an_answer_is_given_once_and_then_no_more(
-    server: KubeServer, api: Client, action: Action, status: int, reason: str, retry_after: str | None
+    server: KubernetesServer, api: Client, action: Action, status: int, reason: str, retry_after: str | None
 ) -> None:
     fault = server.fail(action, path="/api/v1")
     answer = api("GET", PODS)
@@ -54,7 +54,7 @@ def test_an_answer_is_given_once_and_then_no_more(
     assert fault.hits == 1
 
 
-def test_a_fault_keeps_to_its_path_verb_condition_and_turn(server: KubeServer, api: Client) -> None:
+def test_a_fault_keeps_to_its_path_verb_condition_and_turn(server: KubernetesServer, api: Client) -> None:
     server.load(bare_pods(3))
     server.fail(internal_error(), path="/apis/apps", verb="list")
     server.fail(gone(), when=lambda request: "continue" in request.query)
@@ -67,28 +67,28 @@ def test_a_fault_keeps_to_its_path_verb_condition_and_turn(server: KubeServer, a
     assert [api("GET", "/version").status for _ in range(5)] == [200, 403, 200, 403, 200]
 
 
-def test_a_fault_for_ever_ends_when_told(server: KubeServer, api: Client) -> None:
+def test_a_fault_for_ever_ends_when_told(server: KubernetesServer, api: Client) -> None:
     fault = server.fail(internal_error(), count=None)
     assert {api("GET", PODS).status for _ in range(5)} == {500}
     fault.stop()
     assert api("GET", PODS).status == 200
 
 
-def test_a_delay_is_followed_by_the_answer(server: KubeServer, api: Client) -> None:
+def test_a_delay_is_followed_by_the_answer(server: KubernetesServer, api: Client) -> None:
     server.fail(Delay(0.2), count=None)
     begin = time.monotonic()
     assert api("GET", PODS).status == 200
     assert time.monotonic() - begin >= 0.2
 
 
-def test_a_request_that_hangs_is_never_answered(server: KubeServer, connect: Callable[..., Client]) -> None:
+def test_a_request_that_hangs_is_never_answered(server: KubernetesServer, connect: Callable[..., Client]) -> None:
     server.fail(Hang())
     with pytest.raises(TimeoutError):
         connect(timeout=0.3)("GET", PODS)
     assert connect()("GET", PODS).status == 200
 
 
-def test_a_list_is_cut_in_the_middle(server: KubeServer, api: Client) -> None:
+def test_a_list_is_cut_in_the_middle(server: KubernetesServer, api: Client) -> None:
     server.load(bare_pods(100))
     server.fail(Cut(0.5))
     with pytest.raises(http.client.IncompleteRead):
@@ -96,7 +96,7 @@ def test_a_list_is_cut_in_the_middle(server: KubeServer, api: Client) -> None:
 
 
 @pytest.mark.parametrize("half_line", [False, True])
-def test_a_watch_breaks_after_so_many_events(server: KubeServer, api: Client, half_line: bool) -> None:
+def test_a_watch_breaks_after_so_many_events(server: KubernetesServer, api: Client, half_line: bool) -> None:
     server.fail(Break(half_line=half_line), verb="watch", after=2)
     server.load(bare_pods(3))
     stream = api.watch()
@@ -109,7 +109,7 @@ def test_a_watch_breaks_after_so_many_events(server: KubeServer, api: Client, ha
         stream.response.read()
 
 
-def test_an_open_watch_that_is_idle_breaks_too(server: KubeServer, api: Client) -> None:
+def test_an_open_watch_that_is_idle_breaks_too(server: KubernetesServer, api: Client) -> None:
     stream = api.watch(resourceVersion=server.store.version)
     server.requests.wait_for_watches(1)
     server.fail(Break())
@@ -117,7 +117,7 @@ def test_an_open_watch_that_is_idle_breaks_too(server: KubeServer, api: Client) 
         stream.response.read()
 
 
-def test_a_silent_watch_stays_open_and_tells_nothing(server: KubeServer, connect: Callable[..., Client]) -> None:
+def test_a_silent_watch_stays_open_and_tells_nothing(server: KubernetesServer, connect: Callable[..., Client]) -> None:
     stream = connect(timeout=0.5).watch(resourceVersion=server.store.version, allowWatchBookmarks="true")
     server.requests.wait_for_watches(1)
     fault = server.fail(Silence())
@@ -128,7 +128,7 @@ def test_a_silent_watch_stays_open_and_tells_nothing(server: KubeServer, connect
     assert fault.hits == 1
 
 
-def test_an_error_event_ends_the_stream(server: KubeServer, api: Client) -> None:
+def test_an_error_event_ends_the_stream(server: KubernetesServer, api: Client) -> None:
     server.fail(error_event(), after=1)
     server.load(bare_pods(2))
     stream = api.watch()
@@ -138,7 +138,7 @@ def test_an_error_event_ends_the_stream(server: KubeServer, api: Client) -> None
     assert stream.line() == b""
 
 
-def test_a_malformed_line_is_followed_by_good_ones(server: KubeServer, api: Client) -> None:
+def test_a_malformed_line_is_followed_by_good_ones(server: KubernetesServer, api: Client) -> None:
     server.fail(RawLine(), verb="watch")
     server.create(pod("a"))
     stream = api.watch()
@@ -147,7 +147,7 @@ def test_a_malformed_line_is_followed_by_good_ones(server: KubeServer, api: Clie
     assert stream.seen() == ("ADDED", "a")
 
 
-def test_all_faults_can_be_cleared(server: KubeServer, api: Client) -> None:
+def test_all_faults_can_be_cleared(server: KubernetesServer, api: Client) -> None:
     server.fail(internal_error(), count=None)
     server.faults.clear()
     assert api("GET", PODS).status == 200

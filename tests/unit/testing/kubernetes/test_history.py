@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from watcher_sync.testing.kubernetes import KubeServer
+from watcher_sync.testing.kubernetes import KubernetesServer
 from watcher_sync.testing.kubernetes.builders import pod
 from watcher_sync.testing.kubernetes.resources import PODS
 from watcher_sync.testing.kubernetes.views import Whole
@@ -19,7 +19,7 @@ WRITES = st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 2)), max_siz
 """A name, and what its pod's label becomes; 0: it is deleted."""
 
 
-def write(server: KubeServer, name: str, label: int) -> None:
+def write(server: KubernetesServer, name: str, label: int) -> None:
     there = server.store.find(PODS, "default", name) is not None
     if not label:
         if there:
@@ -30,14 +30,14 @@ def write(server: KubeServer, name: str, label: int) -> None:
         server.create(pod(name, labels={"x": str(label)}))
 
 
-def truth(server: KubeServer) -> dict[str, Any]:
+def truth(server: KubernetesServer) -> dict[str, Any]:
     return {item["metadata"]["name"]: item for item in server.pods()}
 
 
 @given(WRITES)
 @settings(max_examples=50, deadline=None)
 def test_every_version_within_the_history_is_found_as_it_was(writes: list[tuple[str, int]]) -> None:
-    server = KubeServer()
+    server = KubernetesServer()
     recorded = {server.store.version: truth(server)}
     for name, label in writes:
         write(server, name, label)
@@ -52,7 +52,7 @@ def test_every_version_within_the_history_is_found_as_it_was(writes: list[tuple[
 def test_a_list_and_the_watch_from_its_version_are_the_truth(
     writes: list[tuple[str, int]], listed_after: int, labels: str
 ) -> None:
-    server = KubeServer()
+    server = KubernetesServer()
 
     def chosen() -> dict[str, Any]:
         items = truth(server).items()
@@ -81,7 +81,7 @@ def test_a_list_and_the_watch_from_its_version_are_the_truth(
 
 
 def test_the_log_is_cut_to_the_history_limit() -> None:
-    server = KubeServer(history_limit=10)
+    server = KubernetesServer(history_limit=10)
     server.create(pod("a"))
     for number in range(500):
         server.patch("pod", "a", {"metadata": {"labels": {"n": str(number)}}})

@@ -6,11 +6,13 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.testing.kubernetes.conftest import PODS, Client
-from watcher_sync.testing.kubernetes import KubeServer
+from watcher_sync.testing.kubernetes import KubernetesServer
 from watcher_sync.testing.kubernetes.builders import bare_pods, pod
 
 
-def test_a_list_bears_the_version_of_the_whole_store_and_a_kind_of_its_own(server: KubeServer, api: Client) -> None:
+def test_a_list_bears_the_version_of_the_whole_store_and_a_kind_of_its_own(
+    server: KubernetesServer, api: Client
+) -> None:
     server.create(pod("a"))
     listed = api("GET", PODS).json
     assert (listed["kind"], listed["apiVersion"]) == ("PodList", "v1")
@@ -18,7 +20,7 @@ def test_a_list_bears_the_version_of_the_whole_store_and_a_kind_of_its_own(serve
     assert "kind" not in listed["items"][0]
 
 
-def test_pages_are_of_one_snapshot_whatever_is_written_between_them(server: KubeServer, api: Client) -> None:
+def test_pages_are_of_one_snapshot_whatever_is_written_between_them(server: KubernetesServer, api: Client) -> None:
     server.load(bare_pods(5))
     first = api("GET", PODS, limit=2)
     server.delete("pod", "pod-000003", gracePeriodSeconds=0)
@@ -36,7 +38,7 @@ def test_pages_are_of_one_snapshot_whatever_is_written_between_them(server: Kube
 
 
 @pytest.mark.parametrize("how", ["expire_pages", "compact"])
-def test_a_page_that_has_expired_is_gone(server: KubeServer, api: Client, how: str) -> None:
+def test_a_page_that_has_expired_is_gone(server: KubernetesServer, api: Client, how: str) -> None:
     server.load(bare_pods(3))
     token = api("GET", PODS, limit=1).json["metadata"]["continue"]
     server.create(pod("other"))
@@ -49,7 +51,7 @@ def test_a_continue_token_of_somebody_else_is_refused(api: Client) -> None:
     assert api("GET", PODS, limit=1, continue_="nonsense").status == 400
 
 
-def test_an_exact_version_is_answered_from_the_history(server: KubeServer, api: Client) -> None:
+def test_an_exact_version_is_answered_from_the_history(server: KubernetesServer, api: Client) -> None:
     server.create(pod("a"))
     then = server.store.version
     server.create(pod("b"))
@@ -63,7 +65,7 @@ def test_an_exact_version_is_answered_from_the_history(server: KubeServer, api: 
     assert api("GET", PODS, **exact).status == 410
 
 
-def test_a_version_that_is_yet_to_come_is_too_large(server: KubeServer, api: Client) -> None:
+def test_a_version_that_is_yet_to_come_is_too_large(server: KubernetesServer, api: Client) -> None:
     answer = api("GET", PODS, resourceVersion=server.store.version + 1)
     assert (answer.status, answer.json["reason"], answer.headers["retry-after"]) == (504, "Timeout", "1")
     assert answer.json["details"]["retryAfterSeconds"] == 1
@@ -81,7 +83,7 @@ def test_a_version_that_is_yet_to_come_is_too_large(server: KubeServer, api: Cli
         ("", ["four", "one", "three", "two"]),
     ],
 )
-def test_label_selectors_choose(server: KubeServer, api: Client, labels: str, expected: list[str]) -> None:
+def test_label_selectors_choose(server: KubernetesServer, api: Client, labels: str, expected: list[str]) -> None:
     server.create(pod("one", labels={"app": "a", "tier": "db"}))
     server.create(pod("two", labels={"app": "a"}))
     server.create(pod("three", labels={"app": "b", "tier": "db"}))
@@ -98,7 +100,7 @@ def test_label_selectors_choose(server: KubeServer, api: Client, labels: str, ex
         ("status.phase=Pending", ["three", "two"]),
     ],
 )
-def test_field_selectors_choose(server: KubeServer, api: Client, fields: str, expected: list[str]) -> None:
+def test_field_selectors_choose(server: KubernetesServer, api: Client, fields: str, expected: list[str]) -> None:
     server.create(pod("one", node="n1", phase="Running"))
     server.create(pod("two", node="n1"))
     server.create(pod("three", namespace="other"))
@@ -110,7 +112,7 @@ def test_what_is_not_a_selector_or_a_number_is_a_bad_request(api: Client, query:
     assert api("GET", PODS, **query).status == 400
 
 
-def test_pages_of_a_selection_hold_as_many_as_asked_for(server: KubeServer, api: Client) -> None:
+def test_pages_of_a_selection_hold_as_many_as_asked_for(server: KubernetesServer, api: Client) -> None:
     server.load(bare_pods(400))
     first = api("GET", PODS, labelSelector="app=app-1", limit=3)
     second = api("GET", PODS, labelSelector="app=app-1", limit=3, continue_=first.json["metadata"]["continue"])
@@ -118,7 +120,7 @@ def test_pages_of_a_selection_hold_as_many_as_asked_for(server: KubeServer, api:
     assert "remainingItemCount" not in first.json["metadata"]
 
 
-def test_a_namespace_is_not_mistaken_for_one_that_begins_like_it(server: KubeServer, api: Client) -> None:
+def test_a_namespace_is_not_mistaken_for_one_that_begins_like_it(server: KubernetesServer, api: Client) -> None:
     for namespace in ("a", "a-b", "a0", "ab"):
         server.create(pod(namespace, namespace=namespace))
     assert api("GET", "/api/v1/namespaces/a/pods").names == ["a"]

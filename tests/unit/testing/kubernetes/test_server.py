@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.unit.testing.kubernetes.conftest import DEPLOYMENTS, PODS, Client
-from watcher_sync.testing.kubernetes import KubeServer
+from watcher_sync.testing.kubernetes import KubernetesServer
 from watcher_sync.testing.kubernetes.builders import bare_pods, deployment, pod
 
 
@@ -41,7 +41,7 @@ def test_a_method_without_a_meaning_is_not_allowed(api: Client) -> None:
     assert api("PUT", PODS, pod("a")).status == 405
 
 
-def test_any_further_type_is_served_in_full(server: KubeServer, api: Client) -> None:
+def test_any_further_type_is_served_in_full(server: KubernetesServer, api: Client) -> None:
     server.register("cats.example", "v1alpha1", "cats", "Cat")
     path = "/apis/cats.example/v1alpha1/namespaces/default/cats"
     cat = {"apiVersion": "cats.example/v1alpha1", "kind": "Cat", "metadata": {"name": "tom"}, "spec": {"legs": 4}}
@@ -53,7 +53,7 @@ def test_any_further_type_is_served_in_full(server: KubeServer, api: Client) -> 
     assert server.get("cat", "tom")["spec"] == {"legs": 4}
 
 
-def test_metadata_alone_is_sent_to_those_who_ask_for_it(server: KubeServer, api: Client) -> None:
+def test_metadata_alone_is_sent_to_those_who_ask_for_it(server: KubernetesServer, api: Client) -> None:
     server.create(deployment("x"))
     accept = {"Accept": "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"}
     listed = api("GET", DEPLOYMENTS, headers=accept).json
@@ -69,14 +69,14 @@ def test_metadata_alone_is_sent_to_those_who_ask_for_it(server: KubeServer, api:
     assert api.watch(DEPLOYMENTS, accept).event()[1] == listed["items"][0]
 
 
-def test_a_table_has_a_row_for_each_object(server: KubeServer, api: Client) -> None:
+def test_a_table_has_a_row_for_each_object(server: KubernetesServer, api: Client) -> None:
     server.create(pod("a", phase="Running", node="n"))
     table = api("GET", PODS, headers={"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"}).json
     assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Ready", "Status", "Restarts", "Age"]
     assert table["rows"][0]["cells"][:4] == ["a", "1/1", "Running", "0"]
 
 
-def test_large_bodies_are_compressed_for_those_who_accept_it(server: KubeServer, api: Client) -> None:
+def test_large_bodies_are_compressed_for_those_who_accept_it(server: KubernetesServer, api: Client) -> None:
     server.load(bare_pods(500))
     packed = api("GET", PODS, headers={"Accept-Encoding": "gzip"})
     plain = api("GET", PODS)
@@ -86,7 +86,7 @@ def test_large_bodies_are_compressed_for_those_who_accept_it(server: KubeServer,
     assert "content-encoding" not in api("GET", DEPLOYMENTS, headers={"Accept-Encoding": "gzip"}).headers
 
 
-def test_a_token_is_asked_for(server: KubeServer, api: Client, tmp_path: pathlib.Path) -> None:
+def test_a_token_is_asked_for(server: KubernetesServer, api: Client, tmp_path: pathlib.Path) -> None:
     server.token = "secret"  # noqa: S105
     assert api("GET", PODS).status == 401
     config = json.loads(pathlib.Path(server.kubeconfig(tmp_path / "kubeconfig")).read_text())
@@ -94,14 +94,14 @@ def test_a_token_is_asked_for(server: KubeServer, api: Client, tmp_path: pathlib
     assert api("GET", PODS, headers={"Authorization": f"Bearer {token}"}).status == 200
 
 
-def test_a_kubeconfig_leads_to_the_server(server: KubeServer, tmp_path: pathlib.Path) -> None:
+def test_a_kubeconfig_leads_to_the_server(server: KubernetesServer, tmp_path: pathlib.Path) -> None:
     config = json.loads(pathlib.Path(server.kubeconfig(tmp_path / "kubeconfig", context="edge")).read_text())
     assert config["current-context"] == "edge"
     assert config["clusters"] == [{"name": "edge", "cluster": {"server": server.url}}]
 
 
 def test_requests_are_counted_by_verb_and_resource(
-    server: KubeServer, api: Client, connect: Callable[..., Client]
+    server: KubernetesServer, api: Client, connect: Callable[..., Client]
 ) -> None:
     api("GET", PODS, limit=500)
     api("GET", f"{PODS}/a")
@@ -119,7 +119,7 @@ def test_requests_are_counted_by_verb_and_resource(
 
 
 def test_a_server_that_died_comes_back_on_its_port_with_its_objects(
-    server: KubeServer, connect: Callable[..., Client]
+    server: KubernetesServer, connect: Callable[..., Client]
 ) -> None:
     server.create(pod("a"))
     url, version = server.url, server.store.version
@@ -135,7 +135,7 @@ def test_a_server_that_died_comes_back_on_its_port_with_its_objects(
 
 
 def test_nothing_of_a_stopped_server_listens_or_holds_a_connection() -> None:
-    with KubeServer() as server:
+    with KubernetesServer() as server:
         where = urlsplit(server.url)
         Client(server)("GET", "/version")
     with pytest.raises(ConnectionRefusedError):
@@ -144,7 +144,7 @@ def test_nothing_of_a_stopped_server_listens_or_holds_a_connection() -> None:
 
 
 @pytest.mark.slow
-def test_a_page_of_many_pods_is_quick_and_so_is_all_of_them(server: KubeServer, api: Client) -> None:
+def test_a_page_of_many_pods_is_quick_and_so_is_all_of_them(server: KubernetesServer, api: Client) -> None:
     """A hundred thousand behave likewise; so many take the suite too long."""
     server.load(bare_pods(10_000))
     begin = time.perf_counter()

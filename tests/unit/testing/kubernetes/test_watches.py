@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.unit.testing.kubernetes.conftest import PODS, Client
-from watcher_sync.testing.kubernetes import KubeServer
+from watcher_sync.testing.kubernetes import KubernetesServer
 from watcher_sync.testing.kubernetes.builders import deployment, pod
 
 pytestmark = pytest.mark.slow
@@ -20,7 +20,7 @@ INITIAL = {
 }
 
 
-def test_a_watch_tells_what_happened_after_the_version(server: KubeServer, api: Client) -> None:
+def test_a_watch_tells_what_happened_after_the_version(server: KubernetesServer, api: Client) -> None:
     server.create(pod("before"))
     version = server.store.version
     server.create(pod("a"))
@@ -39,7 +39,7 @@ def test_a_watch_tells_what_happened_after_the_version(server: KubeServer, api: 
 
 @pytest.mark.parametrize("query", [{}, {"resourceVersion": "0"}])
 def test_a_watch_without_a_version_begins_with_what_is_there(
-    server: KubeServer, api: Client, query: dict[str, str]
+    server: KubernetesServer, api: Client, query: dict[str, str]
 ) -> None:
     server.create(pod("a"))
     stream = api.watch(**query)
@@ -48,7 +48,7 @@ def test_a_watch_without_a_version_begins_with_what_is_there(
 
 
 def test_a_watch_from_before_the_history_is_gone(api: Client) -> None:
-    with KubeServer(history_limit=2) as server:
+    with KubernetesServer(history_limit=2) as server:
         client = Client(server)
         version = server.store.version
         for name in "ab":
@@ -59,7 +59,7 @@ def test_a_watch_from_before_the_history_is_gone(api: Client) -> None:
         assert (answer.status, answer.json["reason"]) == (410, "Expired")
 
 
-def test_initial_events_end_with_a_bookmark_that_says_so(server: KubeServer, api: Client) -> None:
+def test_initial_events_end_with_a_bookmark_that_says_so(server: KubernetesServer, api: Client) -> None:
     server.create(pod("a"))
     version = server.store.version
     stream = api.watch(**INITIAL)
@@ -74,7 +74,7 @@ def test_initial_events_end_with_a_bookmark_that_says_so(server: KubeServer, api
     assert stream.seen() == ("ADDED", "b")
 
 
-def test_initial_events_are_refused_or_ignored_by_servers_without_them(server: KubeServer, api: Client) -> None:
+def test_initial_events_are_refused_or_ignored_by_servers_without_them(server: KubernetesServer, api: Client) -> None:
     server.create(pod("a"))
     server.watch_list = "refused"
     assert api("GET", PODS, watch=1, **INITIAL).status == 422
@@ -85,7 +85,9 @@ def test_initial_events_are_refused_or_ignored_by_servers_without_them(server: K
     assert (kind, "annotations" in bookmark["metadata"]) == ("BOOKMARK", False)
 
 
-def test_a_bookmark_comes_when_asked_for_and_names_a_version_without_events(server: KubeServer, api: Client) -> None:
+def test_a_bookmark_comes_when_asked_for_and_names_a_version_without_events(
+    server: KubernetesServer, api: Client
+) -> None:
     stream = api.watch(resourceVersion=server.store.version, allowWatchBookmarks="true")
     server.requests.wait_for_watches(1)
     server.create(deployment("none-of-ours"))
@@ -95,18 +97,18 @@ def test_a_bookmark_comes_when_asked_for_and_names_a_version_without_events(serv
     assert bookmark["metadata"]["resourceVersion"] == str(server.store.version)
 
 
-def test_bookmarks_come_by_themselves_to_those_who_allow_them(server: KubeServer, api: Client) -> None:
+def test_bookmarks_come_by_themselves_to_those_who_allow_them(server: KubernetesServer, api: Client) -> None:
     server.bookmark_interval = 0.01
     assert api.watch(resourceVersion=server.store.version, allowWatchBookmarks="true").event()[0] == "BOOKMARK"
 
 
-def test_timeout_seconds_end_a_stream_in_good_order(server: KubeServer, api: Client) -> None:
+def test_timeout_seconds_end_a_stream_in_good_order(server: KubernetesServer, api: Client) -> None:
     stream = api.watch(resourceVersion=server.store.version, timeoutSeconds=1)
     assert stream.line() == b""
     assert api("GET", "/version").status == 200  # on the same connection
 
 
-def test_a_selector_turns_changes_into_arrivals_and_departures(server: KubeServer, api: Client) -> None:
+def test_a_selector_turns_changes_into_arrivals_and_departures(server: KubernetesServer, api: Client) -> None:
     server.create(pod("a"))
     stream = api.watch(resourceVersion=server.store.version, labelSelector="x=y")
     for value in ("z", "y", "y", "z"):
@@ -115,7 +117,7 @@ def test_a_selector_turns_changes_into_arrivals_and_departures(server: KubeServe
     assert [stream.seen() for _ in range(3)] == [("ADDED", "a"), ("DELETED", "a"), ("ADDED", "b")]
 
 
-def test_a_watch_whose_client_has_gone_ends(server: KubeServer, connect: Callable[..., Client]) -> None:
+def test_a_watch_whose_client_has_gone_ends(server: KubernetesServer, connect: Callable[..., Client]) -> None:
     client = connect()
     stream = client.watch(resourceVersion=server.store.version)
     server.requests.wait_for_watches(1)
@@ -126,7 +128,7 @@ def test_a_watch_whose_client_has_gone_ends(server: KubeServer, connect: Callabl
 
 
 def test_an_open_watch_that_is_overtaken_by_the_end_of_the_history_gets_an_error_event(
-    server: KubeServer, api: Client
+    server: KubernetesServer, api: Client
 ) -> None:
     stream = api.watch(resourceVersion=server.store.version)
     server.requests.wait_for_watches(1)

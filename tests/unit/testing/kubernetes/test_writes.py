@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.testing.kubernetes.conftest import DEPLOYMENTS, MERGE, PODS, Client
-from watcher_sync.testing.kubernetes import KubeServer
+from watcher_sync.testing.kubernetes import KubernetesServer
 from watcher_sync.testing.kubernetes.builders import deployment, pod
 
 
@@ -31,14 +31,14 @@ def test_a_name_that_is_taken_and_a_namespace_that_is_not_there_are_refused(api:
     assert (nowhere.status, nowhere.json["message"]) == (404, 'namespaces "nowhere" not found')
 
 
-def test_a_recreated_object_has_another_uid(server: KubeServer) -> None:
+def test_a_recreated_object_has_another_uid(server: KubernetesServer) -> None:
     first = server.create(pod("a"))
     server.delete("pod", "a")
     assert server.create(pod("a"))["metadata"]["uid"] != first["metadata"]["uid"]
 
 
 def test_an_update_of_an_old_version_is_a_conflict_and_one_without_a_version_is_not(
-    server: KubeServer, api: Client
+    server: KubernetesServer, api: Client
 ) -> None:
     old = server.create(deployment("x"))
     server.cluster.scale("deployment", "x", 2)
@@ -50,14 +50,14 @@ def test_an_update_of_an_old_version_is_a_conflict_and_one_without_a_version_is_
     assert api("PATCH", f"{DEPLOYMENTS}/x", patch, MERGE).status == 409
 
 
-def test_an_update_that_changes_nothing_writes_nothing(server: KubeServer, api: Client) -> None:
+def test_an_update_that_changes_nothing_writes_nothing(server: KubernetesServer, api: Client) -> None:
     same = server.create(deployment("x"))
     version = server.store.version
     assert api("PUT", f"{DEPLOYMENTS}/x", same).json == same
     assert server.store.version == version
 
 
-def test_the_generation_counts_changes_of_the_spec_alone(server: KubeServer, api: Client) -> None:
+def test_the_generation_counts_changes_of_the_spec_alone(server: KubernetesServer, api: Client) -> None:
     server.create(deployment("x"))
     api("PATCH", f"{DEPLOYMENTS}/x", {"metadata": {"labels": {"a": "b"}}}, MERGE)
     assert server.get("deployment", "x")["metadata"]["generation"] == 1
@@ -65,7 +65,7 @@ def test_the_generation_counts_changes_of_the_spec_alone(server: KubeServer, api
     assert server.get("deployment", "x")["metadata"]["generation"] == 2
 
 
-def test_the_status_is_written_through_its_subresource_only(server: KubeServer, api: Client) -> None:
+def test_the_status_is_written_through_its_subresource_only(server: KubernetesServer, api: Client) -> None:
     server.create(deployment("x", replicas=2))
     both = {"spec": {"replicas": 3}, "status": {"readyReplicas": 1}}
     api("PATCH", f"{DEPLOYMENTS}/x", both, MERGE)
@@ -75,7 +75,7 @@ def test_the_status_is_written_through_its_subresource_only(server: KubeServer, 
     assert (obj["spec"]["replicas"], obj["status"]) == (3, {"readyReplicas": 1})
 
 
-def test_scale_is_read_and_written_with_its_version_checked(server: KubeServer, api: Client) -> None:
+def test_scale_is_read_and_written_with_its_version_checked(server: KubernetesServer, api: Client) -> None:
     server.create(deployment("x", replicas=2))
     scale = api("GET", f"{DEPLOYMENTS}/x/scale").json
     assert (scale["kind"], scale["spec"], scale["status"]["selector"]) == ("Scale", {"replicas": 2}, "app=x")
@@ -112,7 +112,7 @@ CONTAINERS = [{"name": "main", "image": "registry.example/app:1"}, {"name": "sid
     ],
 )
 def test_patches_do_what_their_kind_says(
-    server: KubeServer, api: Client, media_type: str, patch: Any, expected: dict[str, str]
+    server: KubernetesServer, api: Client, media_type: str, patch: Any, expected: dict[str, str]
 ) -> None:
     server.create({**pod("a"), "spec": {"containers": CONTAINERS}})
     kind = {"Content-Type": f"application/{media_type}+json"}
@@ -130,7 +130,7 @@ def test_patches_do_what_their_kind_says(
     ],
 )
 def test_patches_that_cannot_be_applied_change_nothing(
-    server: KubeServer, api: Client, media_type: str, patch: Any, status: int
+    server: KubernetesServer, api: Client, media_type: str, patch: Any, status: int
 ) -> None:
     server.create(pod("a"))
     version = server.store.version
@@ -138,7 +138,7 @@ def test_patches_that_cannot_be_applied_change_nothing(
     assert server.store.version == version
 
 
-def test_an_apply_creates_what_is_not_there_and_changes_what_is(server: KubeServer, api: Client) -> None:
+def test_an_apply_creates_what_is_not_there_and_changes_what_is(server: KubernetesServer, api: Client) -> None:
     kind = {"Content-Type": "application/apply-patch+yaml"}
     assert api("PATCH", f"{DEPLOYMENTS}/x", deployment("x"), kind).status == 201
     assert api("PATCH", f"{DEPLOYMENTS}/x", deployment("x", replicas=3), kind).status == 200

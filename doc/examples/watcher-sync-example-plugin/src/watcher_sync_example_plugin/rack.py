@@ -12,6 +12,6 @@ from watcher_sync.model.kinds import Count, Doc, Entity, In, Text, kind
 class Rack(Entity, frozen=True, kw_only=True, gc=False):
     """A rack of machines. Id: the name on its door, which may be given to another rack later."""
 
-    room: Annotated[Text | None, In("power"), Doc("Where it stands.")] = None
+    room: Annotated[Text | None, In("power"), Doc("The room that it is in.")] = None
     power: Annotated[Literal["on", "off"] | None, In("power"), Doc("Whether it has power.")] = None
     watts: Annotated[Count | None, In("power"), Doc("What it draws, W.")] = None

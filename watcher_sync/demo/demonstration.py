@@ -1,19 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``watcher-sync demo``: everything at work in one process, and the proof that the model is right.
+"""One run of the demo: everything in one process, and the proof that the model is right.
 
-A simulated cloud publishes what Nova would, on a bus in memory, simulated DCM providers publish status events
-(:mod:`watcher_sync.demo.dcm`), and a simulated cluster is watched (:mod:`watcher_sync.demo.kubernetes`). The
-engine, the real one, listens to all of them and commits to SQLite. Some of the messages come late, twice or broken.
-At the end the tables are loaded back and compared with what cloud, providers and cluster know of themselves, entity
-by entity and field by field; the exit status is 0 only if there is no difference.
+A simulated cloud publishes Nova's notifications on an in-memory bus, simulated providers publish status events
+(:mod:`watcher_sync.demo.dcm`), and a fake cluster is watched (:mod:`watcher_sync.demo.kubernetes`). Some messages are
+late, duplicated or broken. The real engine commits to SQLite.
 
-How it ends, step by step: cloud and providers begin nothing more and publish what they have in hand, and the cluster
-comes to rest; what is on the way is committed; the engine drains and stops; the tables are loaded; they are compared.
+Stop sequence:
 
-Meanwhile the API and its page are served (:mod:`watcher_sync.demo.api`).
+1. Cloud and providers publish what they have begun; the cluster comes to rest.
+2. The engine commits everything that was published, drains and stops.
+3. The tables are loaded and compared with the truth, field by field. The exit status is 0 only if they are equal.
 
-Threads: the cloud's, the providers', the cluster's, the API's, the engine's and those of its sources; this one only
-looks, draws and waits.
+This thread draws and waits. Cloud, providers, cluster, API, engine and sources have their own.
 """
 
 from __future__ import annotations
@@ -87,7 +85,7 @@ _STOP_TIMEOUT: Final = 10.0
 _MOST_AHEAD: Final = 2000
 """Events that the cloud may be ahead of the commits before it waits."""
 _SETTLE_TIMEOUT: Final = 10.0
-"""Seconds in which the model has to hear of all pods and workloads. If it does not, the comparison says of which."""
+"""Seconds until the model must have all pods and workloads. After that the comparison lists those that it lacks."""
 _UNTOLD: Final = demo_dcm.UNTOLD | demo_kubernetes.UNTOLD
 _DIFFERENCES: Final = 10
 """How many differences are printed."""
@@ -178,7 +176,7 @@ class _Demo:
             self._dcm.start()
             self._kubernetes.start(self._api.url)
             while not interrupted.wait(_FRAME) and not self._is_over():
-                show("the cloud boots" if not self._cloud.booted else "the cloud lives")
+                show("the cloud boots" if not self._cloud.booted else "the cloud runs")
                 self._look_after()
             self._cloud.stop(_STOP_TIMEOUT)
             self._dcm.stop(_STOP_TIMEOUT)
@@ -210,7 +208,7 @@ class _Demo:
         snapshot = self._reader.load().snapshot()
         differences = list(compare(truth, snapshot, ignored=_UNTOLD)) + self._kubernetes.differences(snapshot)
         entities = {kind: snapshot.count(kind) for kind in snapshot.kinds if snapshot.count(kind)}
-        outcomes = self._engine.tally.as_dict()
+        outcomes = self._engine.stats.as_dict()
         quarantined = Quarantine(self._reader).count()
         published = self._cloud.published + self._dcm.published
         repeated, poisoned = self._cloud.repeated + self._dcm.repeated, self._cloud.poisoned + self._dcm.poisoned
@@ -229,7 +227,7 @@ class _Demo:
             say(f"[bold green]Equal[/]      {sum(entities.values()):,} entities, {_values(truth):,} values: "
                 "the tables, loaded back, hold exactly what the simulated systems are")  # fmt: skip
         if self._kept or differences:
-            self._console.print(f"Kept       {self._folder}; look with {self._manage()} --help", soft_wrap=True)
+            self._console.print(f"Stored     {self._folder}; inspect with {self._manage()} --help", soft_wrap=True)
         return 1 if differences else 0
 
     # Watching
@@ -266,7 +264,7 @@ class _Demo:
             elapsed=time.monotonic() - self._began,
             length=self._length,
             phase=phase,
-            # What a watch is told is not counted where it happens, so it never lags behind itself.
+            # The cluster does not count its events, so those of the watch have no lag.
             published=self._cloud.published + self._dcm.published + self._watch.committed(CLUSTER),
             vnfs=self._kubernetes.vnfs,
             operations=self._kubernetes.operations(),
@@ -350,8 +348,8 @@ def _configure(folder: pathlib.Path, file: pathlib.Path, parts: Sequence[str], p
 
 def _make_engine(conf: cfg.ConfigOpts, dcm: Dcm) -> Engine:
     store = open_store(conf, checked=False)
-    schema.upgrade(store.engine, store.tables)
-    store.engine.dispose()
+    schema.upgrade(store.database, store.tables)
+    store.database.dispose()
     return assemble(conf, dcm.sources)
 
 
@@ -366,7 +364,7 @@ def _folder(options: argparse.Namespace) -> Iterator[tuple[pathlib.Path, threadi
         except OSError as exc:
             raise ConfigError(f"--state-path {options.state_path}: {exc.strerror}") from None
         if (folder / "watcher-sync.sqlite").exists():
-            raise ConfigError(f"--state-path {options.state_path}: there is a database already; the demo begins anew")
+            raise ConfigError(f"--state-path {options.state_path}: there is a database already")
         yield folder, keep
         return
     folder = pathlib.Path(tempfile.mkdtemp(prefix="ws-demo-"))

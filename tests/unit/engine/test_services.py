@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What works beside the batches starts and stops with the lead, and its figures are the engine's."""
+"""Background services run while their engine leads, and their metrics are the engine's."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Beside:
         self.story = []
 
     def _write(self, what):
-        self.story.append((what, self.engine.lease.look().holder == self.engine.lease.holder))
+        self.story.append((what, self.engine.lease.read().holder == self.engine.lease.holder))
 
     def start(self):
         self._write("start")
@@ -42,10 +42,10 @@ class Beside:
         return [GaugeMetricFamily("beside", "How often it was told something.", value=len(self.story))]
 
 
-def test_a_companion_starts_with_the_lead_and_has_ended_before_the_lease_is_given_back(run):
-    running = run(Spoken(), companions=[Beside])
+def test_a_service_starts_with_the_lead_and_has_ended_before_the_lease_is_given_back(run):
+    running = run(Spoken(), services=[Beside])
     assert until(lambda: running.engine.leading)
-    (beside,) = running.engine.companions
+    (beside,) = running.engine.services
     assert beside.story == [("start", True)]
     assert running.stop()
     assert beside.story == [("start", True), ("begin_stop", True), ("join", True)]
@@ -62,27 +62,27 @@ def test_what_the_sources_still_say_is_committed_between_the_two(run, store):
         def join(self, timeout):
             self.story.append(store.load().snapshot().ids("instance"))
 
-    running = run(Late(), companions=[Looking])
+    running = run(Late(), services=[Looking])
     assert until(lambda: running.engine.leading)
     assert running.stop()
-    assert running.engine.companions[0].story[1:] == [("begin_stop", True), ["late"]]
+    assert running.engine.services[0].story[1:] == [("begin_stop", True), ["late"]]
 
 
 @pytest.mark.slow
-def test_a_companion_rests_while_another_engine_leads_and_starts_again_after_that(run, conf, store):
+def test_a_service_rests_while_another_engine_leads_and_starts_again_after_that(run, conf, store):
     conf.set_override("standby", True, group="engine")
-    running = run(Spoken(), companions=[Beside])
+    running = run(Spoken(), services=[Beside])
     assert until(lambda: running.engine.leading)
-    with store.engine.begin() as connection:
+    with store.database.begin() as connection:
         connection.execute(sa.update(store.tables.leases).values(token=99, holder="other/1"))
-    (beside,) = running.engine.companions
+    (beside,) = running.engine.services
     assert until(lambda: [what for what, _ in beside.story] == ["start", "begin_stop", "join"])
     assert until(lambda: [what for what, _ in beside.story][3:] == ["start"])
     assert running.engine.leading
 
 
-def test_the_figures_of_companions_are_the_engines(run):
-    running = run(Spoken(), companions=[Beside])
+def test_the_figures_of_services_are_the_engines(run):
+    running = run(Spoken(), services=[Beside])
     assert until(lambda: running.engine.leading)
     application = make_application(running.engine)
     assert figures(ask(application, "/metrics")[1])["beside"] == {(): 1.0}

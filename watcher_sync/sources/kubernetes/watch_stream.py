@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A watch's stream, cut into lines, and what a line says.
+"""Splits the stream of a watch into lines, and decodes as much of each line as the reflector needs.
 
-A line is decoded once, and only as far as the reflector needs it; the object stays the JSON text that it was.
-A line that was cut off by the end of the connection is not an event: the next watch brings it again.
-Belongs to one reflector's thread.
+A line is decoded once; its object remains JSON text. A line that the end of the connection cuts off is not an event:
+the next watch delivers it again. The functions have no state; one stream belongs to one thread.
 """
 
 from __future__ import annotations
@@ -15,17 +14,17 @@ from typing import Final
 import msgspec
 import urllib3
 
-from watcher_sync.sources.kubernetes.connection import Broken, reading
+from watcher_sync.sources.kubernetes.connection import TransportError, transport_errors
 
-_BLOCK: Final = 1 << 16
-_LONGEST: Final = 32 << 20
-"""Bytes; an object of Kubernetes has 1.5 MiB at most."""
+_CHUNK_BYTES: Final = 1 << 16
+_MAX_LINE_BYTES: Final = 32 << 20
+"""An object of Kubernetes has 1.5 MiB at most."""
 
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
 
 class Metadata(msgspec.Struct, gc=False):
-    """What tells one version of one object from all others."""
+    """Identifies one version of one object."""
 
     uid: str = ""
     name: str = ""
@@ -33,7 +32,7 @@ class Metadata(msgspec.Struct, gc=False):
 
 
 class Head(msgspec.Struct, gc=False):
-    """As much of an object as the reflector needs."""
+    """The part of an object that the reflector decodes."""
 
     metadata: Metadata
 
@@ -51,13 +50,13 @@ class _Annotated(msgspec.Struct):
 
 
 class Bookmark(msgspec.Struct):
-    """Everything up to its version has been sent."""
+    """The server has sent everything up to the version of the bookmark."""
 
     metadata: _Annotated
 
     @property
     def ends_initial_events(self) -> bool:
-        """Whether everything that existed at the beginning has been sent."""
+        """Whether the server has sent all objects that existed when the watch began."""
         return (self.metadata.annotations or {}).get(INITIAL_EVENTS_END) == "true"
 
 
@@ -67,7 +66,7 @@ _BEGINNING: Final = re.compile(
     rb'\{(?:"kind":%(any)s,"apiVersion":%(any)s,)?"metadata":\{"name":%(text)s,(?:"generateName":%(any)s,)?'
     rb'(?:"namespace":%(any)s,)?"uid":%(text)s,"resourceVersion":%(text)s,' % {b"any": _ANY, b"text": _TEXT}
 )
-"""How an object begins as API servers write it: its fields have an order, which is that of their declaration."""
+"""The beginning of an object as API servers write it: fields are in the order of their declaration."""
 
 decode_line = msgspec.json.Decoder(Line).decode
 _decode_head = msgspec.json.Decoder(Head).decode
@@ -75,31 +74,31 @@ decode_bookmark = msgspec.json.Decoder(Bookmark).decode
 
 
 def metadata_of(item: bytes) -> Metadata:
-    """What tells the version of an object from all others.
+    """Read the metadata of an object.
 
-    An object that begins as API servers write it is read as far as that, since reading on, to its end, costs as much
-    as decoding it. Any other is decoded.
+    If the object begins as API servers write it, a regular expression reads only that beginning.
+    A scan to the end costs as much as a decode. Any other object is decoded.
 
-    :param item: an object that is known to be JSON.
-    :raises msgspec.DecodeError: it has no metadata, or none that can be read.
+    :param item: a valid JSON object.
+    :raises msgspec.DecodeError: the metadata is missing or malformed.
     """
-    begins = _BEGINNING.match(item)
-    if begins is None:
+    match = _BEGINNING.match(item)
+    if match is None:
         return _decode_head(item).metadata
-    name, uid, version = begins.groups()
+    name, uid, version = match.groups()
     return Metadata(uid.decode(), name.decode(), version.decode())
 
 
-def lines(response: urllib3.BaseHTTPResponse) -> Iterator[list[bytes]]:
-    """The lines as they come, those that come together in one list, until the server ends the stream.
+def batches(response: urllib3.BaseHTTPResponse) -> Iterator[list[bytes]]:
+    """Give the lines in lists as they arrive, until the server ends the stream.
 
-    :raises Broken: when the connection ends, or nothing comes in time (TimedOut).
+    :raises TransportError: the connection ended, or the read timed out (TimedOut).
     """
     rest: list[bytes] = []
     size = 0
-    chunks = response.stream(_BLOCK, decode_content=True)
+    chunks = response.stream(_CHUNK_BYTES, decode_content=True)
     while True:
-        with reading():
+        with transport_errors():
             chunk = next(chunks, None)
         if chunk is None:
             return
@@ -107,10 +106,10 @@ def lines(response: urllib3.BaseHTTPResponse) -> Iterator[list[bytes]]:
         if not newline:
             rest.append(chunk)
             size += len(chunk)
-            if size > _LONGEST:
-                raise Broken(f"an event of more than {_LONGEST} bytes")
+            if size > _MAX_LINE_BYTES:
+                raise TransportError(f"an event of more than {_MAX_LINE_BYTES} bytes")
             continue
         rest.append(head)
-        whole = b"".join(rest).split(b"\n")
+        lines = b"".join(rest).split(b"\n")
         rest, size = [tail], len(tail)
-        yield [line for line in whole if line]
+        yield [line for line in lines if line]

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The registry of Nova's versioned notifications: event type -> payload class, version, state after it.
+"""A table of Nova's versioned notifications: event type -> payload class, version, state after the event.
 
-The builders of :mod:`watcher_sync.testing.nova.notifications` and the simulated cloud follow it, and tests walk through
-it, so that an event type which is added here is built and tested everywhere. The names and versions are
-those of Nova's notification objects; tests hold them against Nova's own samples.
-
-Only tables; nothing happens here.
+The builders in :mod:`watcher_sync.testing.nova.notifications` and the simulated cloud follow the table, and tests
+iterate over it. So a new event type is built and tested everywhere. Names and versions are those of Nova's
+notification objects; tests compare them with Nova's own samples. Tables only.
 """
 
 from __future__ import annotations

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Puts notifications onto a real RabbitMQ as Nova's oslo.messaging driver would, but as fast as AMQP goes.
+"""Publishes notifications to a real RabbitMQ as Nova's oslo.messaging driver does, at the speed of AMQP.
 
-Same exchange type and durability, routing key, envelope, content type and delivery mode; only the pace
-is not Nova's. So a listener that is measured or tested with it cannot tell the difference.
+Exchange type, durability, routing key, envelope, content type and delivery mode are those of the driver. So a
+listener cannot distinguish the two, except by the rate.
 
-Guaranteed: what :meth:`Publisher.publish` took is with the broker when it returns. Never more than a
-few hundred messages are on the way unconfirmed: after each such lot the broker is asked something on
-the same channel, and it answers in order. Not guaranteed: that anybody keeps the messages; a topic
-exchange drops what no queue is bound for, unless ``declare_queues`` makes the default queues first.
+Guarantee: when :meth:`Publisher.publish` returns, the broker has received the messages. After each lot of a few
+hundred the publisher sends a synchronous request on the same channel, and the broker answers in order. A topic
+exchange drops messages without a bound queue, unless ``declare_queues`` made the default queues first.
 
-For one thread. Needs py-amqp, which oslo.messaging brings along.
+For one thread. Needs py-amqp, a dependency of oslo.messaging.
 """
 
 from __future__ import annotations

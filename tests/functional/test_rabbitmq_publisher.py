@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from tests.rabbitmq_publisher import Publisher
 from watcher_sync.testing.nova import notifications
 from watcher_sync.testing.nova.cloud import CloudSimulator
-from watcher_sync.testing.nova.publish import Publisher
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from tests.functional.storage.conftest import opened
 def test_a_pool_option_that_a_database_has_no_use_for_does_no_harm(any_database_url, option):
     store = opened(any_database_url, **{option: 5})
     try:
-        with store.engine.connect() as connection:
+        with store.database.connect() as connection:
             assert connection.execute(sa.text("SELECT 1")).scalar_one() == 1
     finally:
-        store.engine.dispose()
+        store.database.dispose()

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What operators do to hosts and aggregates, each as Nova publishes it.
+"""Operations on hosts and aggregates, with the notifications that Nova publishes.
 
-Operations are generators, as those of :mod:`watcher_sync.testing.nova.servers`.
+Operations are generators, as in :mod:`watcher_sync.testing.nova.server_operations`.
 
-Some hosts are never declared: their services were created before anyone listened, so the bus tells of
-them only through their servers. Some are spare: they carry nothing, so that a service can be deleted
-from an empty host as well as from a full one.
+Undeclared hosts have services that were created before the history begins, so only their servers' notifications name
+them. Spare hosts have no servers, so that a service can be deleted from an empty host, too.
 """
 
 from __future__ import annotations
@@ -128,7 +127,7 @@ def change_host(plane: ControlPlane, host: Host, *, others: Sequence[Host]) -> S
         host.forced_down = False
         yield plane.publish_service("service.delete", host)
         return
-    host.registered = host.declared = True  # whoever was not declared is so now
+    host.registered = host.declared = True  # an undeclared host is declared now
     yield plane.publish_service("service.update", host)
 
 

@@ -46,7 +46,7 @@ def test_a_nul_in_a_name_is_kept_or_quarantined_and_never_stops_the_engine(store
     events = [told(1, Upsert("instance", "good", "1", {"state": {"name": "x"}}))]
     events.append(told(2, Upsert("instance", "nul", "1", {"state": {"name": "a\0b"}})))
     cycle.run(Batch(events=events))
-    refuses = store.engine.dialect.name == "postgresql"
+    refuses = store.database.dialect.name == "postgresql"
     assert [row.event_id for row in rows(store, "quarantine")] == (["event-2"] if refuses else [])
     assert whole(store.load()) == whole(cycle.model)
     assert cycle.model.get("instance", "good").name == "x"
@@ -60,7 +60,7 @@ def test_what_only_the_journal_would_hold_and_a_database_refuses_costs_its_own_e
     events[4] = msgspec.structs.replace(events[4], id=bad)
     cycle.run(Batch(events=events))
     kept = [row.reason for row in rows(store, "quarantine")]
-    left = [4] if store.engine.dialect.name in refused else []
+    left = [4] if store.database.dialect.name in refused else []
     assert len(kept) == len(left)
     assert all(reason.startswith("the database refuses it: ") for reason in kept)
     assert {row.id for row in rows(store, "meters")} == {f"m{i}" for i in range(9) if i not in left}

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can happen to a server, each operation as Nova goes through it and publishes it.
+"""Operations on servers, with the database writes and notifications that Nova makes.
 
-An operation is a generator: it yields a notification at the moment it publishes it and a number where
-it waits for that many seconds, while other operations go on. The order of saves and publications
-within one operation is Nova's, with the traps that come of it: the migration's source that publishes
-the old host after the destination has published the new one, the resize that the source confirms, the
-event that is still under way when the instance is gone.
+An operation is a generator. It yields a notification when it publishes it, and a number of seconds when it waits
+while other operations continue. The order of writes and publications within one operation is Nova's, including its
+traps. For example, the source of a migration publishes the old host after the destination has published the new
+one. An event may also follow the deletion of its instance.
 """
 
 from __future__ import annotations
@@ -163,7 +162,7 @@ def live_migrate(plane: ControlPlane, server: Server) -> Steps:
 
 
 def shelve(plane: ControlPlane, server: Server, *, offload: bool) -> Steps:
-    """Off, its image kept; offloaded, it is on no host."""
+    """Off, with its image; offloaded, it is on no host."""
     yield from _begin(plane, server, "shelving")
     yield plane.publish("instance.shelve.start", server)
     yield plane.rng.uniform(0.1, 2.0)

@@ -31,7 +31,7 @@ def test_tables_and_journal_both_give_back_the_model_after_any_batches(store, se
     assert without_heard(whole(store.load())) == expected
     assert without_heard(whole(followed(store))) == expected
     assert seqs(store) == list(range(1, cycle.model.generation + 1))
-    store.persist_last_seen({"compute_node": cycle.model.last_heard("compute_node")})
+    store.persist_last_seen({"compute_node": cycle.model.last_seen("compute_node")})
     assert {k: v for k, v in shown(store.load().snapshot()).items() if k in truth} == truth
 
 
@@ -179,7 +179,7 @@ def test_signs_of_life_are_kept_newest_first_and_move_no_seq(store):
         store.persist_last_seen({"compute_node": {"h": time, "unknown": time}})
         cycle.run(Batch(events=[told(2, Upsert("compute_node", "h", f"{time}", {"service": {"status": "disabled"}}))]))
     assert store.read_last_seen() == {"compute_node": {"h": latest}}
-    assert store.load().last_heard("compute_node") == {"h": latest}
+    assert store.load().last_seen("compute_node") == {"h": latest}
 
 
 NAMES = [

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The thread that purges old rows and counts stored events and drifts.
+
+Old journal rows, tombstones, quarantined events and ended operations are purged as ``[retention]`` says. Parked events
+whose entity never came are dropped, with one warning per purge. A purge may take long, so it has a thread of its own.
+"""
+
+from __future__ import annotations
+
+import datetime
+import threading
+import time
+from collections.abc import Callable
+
+import msgspec
+from futurist import periodics
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from watcher_sync.commit.stats import CommitStats
+from watcher_sync.exceptions import DatabaseUnavailable, StorageError
+from watcher_sync.storage.drifts import count_drifts
+from watcher_sync.storage.parking import ParkedEvents, expire_parked
+from watcher_sync.storage.quarantine import Quarantine
+from watcher_sync.storage.retention import Retention, purge
+from watcher_sync.storage.store import Store
+
+LOG = logging.getLogger(__name__)
+
+_COUNT_INTERVAL_SECONDS = 15.0
+"""A count reads up to millions of rows, which is too much for every scrape."""
+_CHECK_INTERVAL_SECONDS = 1.0
+
+
+class StoredCounts(msgspec.Struct, frozen=True):
+    """How many events and drifts the database stores beside the model."""
+
+    quarantined: int
+    parked: int
+    drifts: dict[str, int]
+    """kind -> number of drifts."""
+
+
+class RetentionWorker:
+    """Purges every ``[retention] interval`` seconds and counts stored rows, in a thread."""
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        store: Store,
+        stats: CommitStats,
+        *,
+        is_unavailable: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """:param is_unavailable: whether the database is known to be unavailable; nothing is counted then."""
+        self._is_unavailable = is_unavailable
+        self._conf = conf
+        self._store = store
+        self._stats = stats
+        self._parked = ParkedEvents(store)
+        self._quarantine = Quarantine(store)
+        self.stored_counts: StoredCounts | None = None
+        """The result of the last count; None before the first one."""
+        self._next_purge = time.monotonic() + conf.retention.interval
+
+        # The decorator marks what it is given, and a bound method cannot be marked.
+        @periodics.periodic(spacing=_CHECK_INTERVAL_SECONDS, run_immediately=False)
+        def purge_if_due() -> None:
+            self._purge_if_due()
+
+        @periodics.periodic(spacing=_COUNT_INTERVAL_SECONDS, run_immediately=True)
+        def count() -> None:
+            self.count()
+
+        self._worker = periodics.PeriodicWorker([(purge_if_due, (), {}), (count, (), {})])
+        self._thread = threading.Thread(target=self._worker.start, name="retention", daemon=True)
+
+    def start(self) -> None:
+        """Begin to purge and count."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread after the purge in progress, or after 5 seconds."""
+        self._worker.stop()
+        self._thread.join(5)
+
+    def purge_now(self) -> None:
+        """Purge once, in the caller's thread.
+
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        now = datetime.datetime.now(datetime.UTC)
+        purged = purge(self._store.database, self._store.tables, Retention.from_conf(self._conf.retention), now)
+        if any(purged.values()):
+            LOG.info("Purged %s", ", ".join(f"{n} of {table}" for table, n in purged.items() if n))
+        expired = expire_parked(self._store.database, self._store.tables, now)
+        if expired:
+            self._stats.expired += len(expired)
+            kind, entity_id, event_type = expired[0]
+            LOG.warning(
+                "%d parked events expired because their entity never came, such as %s for %s %s",
+                len(expired),
+                event_type,
+                kind,
+                entity_id,
+            )
+
+    def count(self) -> None:
+        """Count stored events and drifts. While the database is unavailable the last result remains."""
+        if self._is_unavailable():
+            return
+        try:
+            parked = sum(self._parked.awaited().values())
+            self.stored_counts = StoredCounts(self._quarantine.count(), parked, count_drifts(self._store.database))
+        except StorageError as exc:
+            LOG.debug("Stored events and drifts cannot be counted: %s", exc)
+
+    def _purge_if_due(self) -> None:
+        if time.monotonic() < self._next_purge:
+            return
+        try:
+            self.purge_now()
+        except DatabaseUnavailable as exc:
+            LOG.warning("Old rows cannot be purged, retrying in %d s: %s", self._conf.retention.interval, exc)
+        self._next_purge = time.monotonic() + self._conf.retention.interval

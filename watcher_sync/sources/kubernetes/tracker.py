@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Turns the objects of lists and watches into events, and remembers which version of each object was seen.
+
+Attributes of the tracker: uid -> resourceVersion of every object that was seen and is not deleted. An object whose
+version is already known makes no event.
+
+* Resource versions are opaque; only equality is tested.
+* A complete listing makes a synthetic deletion for each known object that it lacks, and a ``listed`` event with the
+  uids of all existing objects. After a restart nothing is known, so the handler uses ``listed`` to find deletions.
+* A listing with an unreadable object makes neither, because that object may be any of the known ones.
+
+Belongs to one reflector's thread; ``count`` is for any thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import msgspec
+
+from watcher_sync.events import Event, PartialPayload
+from watcher_sync.sources.kubernetes import watch_stream
+from watcher_sync.sources.kubernetes.lister_watcher import ListerWatcher
+from watcher_sync.sources.kubernetes.paging import Page
+
+_UNREADABLE_UID: Final = ""
+"""Represents, in a set of uids, an object whose uid cannot be read."""
+_EVENTS: Final = ("added", "modified", "deleted", "listed", "undecodable")
+
+
+class ObjectTracker:
+    """The versions that one reflector has seen, and the events that follow from new ones."""
+
+    def __init__(
+        self, lister_watcher: ListerWatcher, *, source: str, cluster: str, sequence: Callable[[], tuple[int, int]]
+    ) -> None:
+        """:param lister_watcher: knows the resource and the namespace of the objects.
+
+        :param source, cluster: source and origin of the events.
+        :param sequence: returns the next place in the order of the source.
+        """
+        self._api = lister_watcher
+        self._source = source
+        self._cluster = cluster
+        self._sequence = sequence
+        self._types = {what: lister_watcher.resource.event_type(what) for what in _EVENTS}
+        self._versions: dict[str, str] = {}
+
+    @property
+    def count(self) -> int:
+        """Number of objects that exist, as far as seen."""
+        return len(self._versions)
+
+    def on_page(self, page: Page, seen: set[str]) -> list[Event]:
+        """Return the events for the new and changed objects of a page.
+
+        :param seen: uids of the listing under way; those of the page are added.
+        """
+        if page.objects is None:
+            return [e for text in page.texts() if (e := self.on_text(text, seen)) is not None]
+        events, text_of = [], page.text
+        for place, found in enumerate(page.objects):
+            metadata = found.metadata
+            name, version = metadata.name, metadata.resource_version
+            if name and version:
+                seen.add(metadata.uid)
+                event = self._on_version(PartialPayload(found, text_of, place), metadata.uid, version, name)
+            else:
+                event = self.on_text(text_of(place), seen)
+            if event is not None:
+                events.append(event)
+        return events
+
+    def on_text(self, item: bytes, seen: set[str]) -> Event | None:
+        """Return the event for one object of a listing, if it is new or changed, or cannot be decoded.
+
+        :param seen: uids of the listing under way; that of the object is added.
+        """
+        try:
+            metadata = watch_stream.metadata_of(item)
+            if not metadata.uid:
+                raise msgspec.DecodeError("metadata has no uid")
+        except (msgspec.DecodeError, UnicodeError) as exc:
+            seen.add(_UNREADABLE_UID)
+            return self.undecodable(item, str(exc))
+        seen.add(metadata.uid)
+        return self._on_version(item, metadata.uid, metadata.version, metadata.name)
+
+    def on_change(self, what: str, item: bytes, seen: set[str] | None) -> tuple[str, Event | None]:
+        """Process the object of one watch event; return its version, and its event if it is news.
+
+        :param what: added, modified or deleted.
+        :param seen: uids of the initial events under way, which this one changes; None after them.
+        :raises msgspec.DecodeError, UnicodeError: the metadata cannot be read.
+        """
+        metadata = watch_stream.metadata_of(item)
+        uid, version = metadata.uid, metadata.version
+        if not uid or not version:
+            raise msgspec.DecodeError("metadata has no uid or no resourceVersion")
+        if what != "deleted":
+            if seen is not None:
+                seen.add(uid)
+            return version, self._on_version(item, uid, version, metadata.name)
+        if seen is not None:
+            seen.discard(uid)
+        self._versions.pop(uid, None)
+        return version, self._event("deleted", uid, version, item, version, metadata.name)
+
+    def on_complete(self, version: str, seen: set[str]) -> tuple[list[Event], list[str]] | None:
+        """Return the events at the end of a listing, and the uids that are gone; the caller forgets these later.
+
+        :param version: of the listing.
+        :param seen: uids of all that exists.
+        :returns: None when an object of the listing is unreadable.
+        """
+        if _UNREADABLE_UID in seen:
+            return None
+        gone = [uid for uid in self._versions if uid not in seen]
+        events = [self._event("deleted", uid, "deleted", _only_uid(uid), version) for uid in gone]
+        data = {
+            "kind": self._api.resource.kind,
+            "namespace": self._api.namespace,
+            "uids": sorted(seen),
+        }
+        return [*events, self._event("listed", "", version, msgspec.json.encode(data), version)], gone
+
+    def forget(self, uids: Iterable[str]) -> None:
+        """Remove the versions of deleted objects."""
+        for uid in uids:
+            del self._versions[uid]
+
+    def undecodable(self, body: bytes, reason: str) -> Event:
+        """Return the event for something that cannot be decoded."""
+        event = self._event("undecodable", "", "", body, "")
+        return msgspec.structs.replace(event, undecodable=f"{self._api.name}: {reason}")
+
+    def _on_version(self, data: bytes | PartialPayload, uid: str, version: str, name: str) -> Event | None:
+        """Return the event of an existing object; None if this version of it is known."""
+        known = self._versions.get(uid)
+        if known == version:
+            return None
+        self._versions[uid] = version
+        return self._event("added" if known is None else "modified", uid, version, data, version, name)
+
+    def _event(self, what: str, uid: str, about: str, data: Any, position: str, name: str = "") -> Event:
+        sequence = self._sequence()
+        if uid:
+            event_id = f"{uid}/{about}"
+        else:
+            event_id = f"{self._api.resource.kind}/{self._api.namespace or ''}/{sequence[0]}.{sequence[1]}"
+        return Event(
+            id=event_id,
+            type=self._types[what],
+            source=self._source,
+            origin=self._cluster,
+            subject=name,
+            data=data,
+            sequence=sequence,
+            position=position,
+        )
+
+
+def _only_uid(uid: str) -> bytes:
+    """The data of a synthetic deletion."""
+    return msgspec.json.encode({"metadata": {"uid": uid}})

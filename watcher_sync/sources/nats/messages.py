@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""JetStream messages: what their reply subject says, and the payloads that acknowledge them.
+
+Source: NATS ADR-15, "JetStream subscribe workflow": the reply subject ``$JS.ACK...`` has 9 tokens, or 11 and more
+with the domain and the account hash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from watcher_sync.sources.nats.client import Message
+
+ACK: Final = b"+ACK"
+"""The message is done."""
+
+NAK: Final = b"-NAK"
+"""The server shall deliver the message again."""
+
+IN_PROGRESS: Final = b"+WPI"
+"""The server shall restart the message's ack_wait."""
+
+MAX_DELAY_SECONDS: Final = 60.0
+"""After a nack the server delivers the message again within this time."""
+
+_SHORT_TOKENS: Final = 9
+_PENDING: Final = 4
+
+
+class JetStreamMessage(msgspec.Struct, frozen=True, gc=False):
+    """A message with the numbers of its reply subject."""
+
+    message: Message
+    sequence: int
+    """Its sequence in the stream."""
+    deliveries: int
+    """How often the server delivered it, this time included."""
+
+
+def read(message: Message) -> JetStreamMessage:
+    """:param message: one with a reply subject, hence no status message."""
+    tokens = message.reply.split(".")
+    first = _first_number(tokens)
+    return JetStreamMessage(message, int(tokens[first + 1]), int(tokens[first]))
+
+
+def pending_of(reply: str) -> int:
+    """How many messages the consumer had left when the server sent the message with this reply subject."""
+    tokens = reply.split(".")
+    return int(tokens[_first_number(tokens) + _PENDING])
+
+
+def nak(delay: float, deliveries: int) -> bytes:
+    """The payload that has a message delivered again after ``delay`` seconds, doubled for each earlier delivery."""
+    seconds = min(MAX_DELAY_SECONDS, delay * 2.0 ** min(deliveries - 1, 30))
+    if seconds <= 0:
+        return NAK
+    return NAK + b" " + msgspec.json.encode({"delay": int(seconds * 1e9)})
+
+
+def _first_number(tokens: Sequence[str]) -> int:
+    """The index of the first of: deliveries, stream sequence, consumer sequence, time, pending."""
+    return 4 if len(tokens) == _SHORT_TOKENS else 6
