@@ -16,7 +16,7 @@ from watcher_sync.testing.ledger import Truth
 
 
 def model_of(truth: Truth, *, observed: bool = True) -> Model:
-    """A model that holds exactly this and, unless told otherwise, what follows from it for the VNF instances."""
+    """A model of exactly this and, unless ``observed`` is false, of what follows from it for the VNF instances."""
     kinds = builtin_kinds()
     model = Model(kinds)
     model.write(

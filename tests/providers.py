@@ -61,7 +61,7 @@ class Player:
     def row(
         self, entity_id: str = "i-1", service_type: str = "vm", provider_name: str | None = "kubevirt-1", **more: Any
     ) -> None:
-        """Make or replace the row, as the API does, and take up what waits for it."""
+        """Create or replace the row, as the API does, and apply the events that wait for it."""
         spec = {"service_type": service_type, "instance_name": None, "spec": None, **more}
         facets = {"spec": spec, "provider": {"provider_name": provider_name}}
         change = Upsert(KIND, entity_id, f"{WRITTEN_HERE}{next(self._writes):020d}", facets)
@@ -69,7 +69,7 @@ class Player:
         self._unpark_ready(KIND, entity_id)
 
     def play(self, *events: Event) -> list[Outcome]:
-        """What becomes of each."""
+        """The outcome of each event."""
         return [self._one(event) for event in events]
 
     def steps(self, steps: Iterable[Step], *, sequenced: bool = True) -> None:

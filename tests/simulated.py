@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Events of a simulated cloud, and what runs them through the model without any database.
 
-What the tests of the model, of the storage and of the engine have in common: one legal history is asked
-of the simulator once, and every test plays it in its own way.
+The tests of the model, the storage and the engine share it. The simulator makes one legal history once, and each test
+plays it in its own way.
 """
 
 from __future__ import annotations

@@ -1,1 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
+"""One live, ordered, persisted model of a cloud, updated by notifications.
+
+``api``          The REST API and the page
+``assembly``     Builds the parts of a process from its configuration
+``client``       The Python client of the REST API, and the commands
+``cmd``          The executables
+``commit``       The commit cycle: a batch of events becomes one database transaction
+``conf``         The options
+``demo``         The whole system against simulated control planes, in one process
+``deprecation``  Old names of the plugin interface, which work for one release and warn
+``dispatch``     The table from event types to handler methods
+``engine``       Reads events from the sources, commits them in batches, and acknowledges them
+``events``       The type of events
+``exceptions``   The exceptions that cross a package boundary
+``handlers``     The dialects: an event and a view become changes
+``model``        The entity kinds, the replica in memory, and the ordering guard
+``operations``   Operation leases: one life-cycle operation or sync per entity at a time
+``reconcile``    Lists the live systems, reports drifts, and repairs the model
+``sources``      The drivers of the transports
+``storage``      The tables, the transactions, and reading without a replica
+``testing``      Simulated systems for the tests of plugins
+``wire``         Codecs of what other systems send
+``wsgi``         Entry points for WSGI servers
+"""

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """From JetStream to a committed model: simulated DCM providers, through a real server, into SQLite and PostgreSQL.
 
-The rows exist and the stream is filled before anybody reads, once for all. Each measurement has a durable consumer
-and a database of its own, and whatever the engine ends with is compared with what the simulator knows: a figure
-of a wrong model is none.
+The rows exist and the stream is filled once, before the first measurement. Each measurement has a durable consumer
+and a database of its own. At its end the model is compared with the state of the simulator: a wrong model has no
+figure.
 
 The reference is the loop that one would write first: ``fetch(1)``, the CloudEvents SDK, an ORM session and a
-commit per event, then the ack. It knows nothing of order, aliases or publishers that deviate: what it does not
-understand it skips, which makes it faster.
+commit per event, then the ack. It ignores order, aliases and deviating publishers. It skips what it cannot read,
+which makes it faster.
 """
 
 from __future__ import annotations

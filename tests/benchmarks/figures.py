@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a benchmark finds out, and how it is shown: one table for people, one JSON document for machines.
+"""The results of the benchmarks, and their presentation: one table for people, one JSON document for machines.
 
-A :class:`Figure` is a number held against a budget. Whether a larger or a smaller number is better is the
-budget's concern, and nobody else's. Pure; any thread.
+A :class:`Figure` is a number that is compared with a budget. Only the budget knows whether a larger or a smaller
+number is better. Pure; any thread.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     note: str = ""
 
     def met(self) -> bool | None:
-        """Whether the budget is kept; None where there is none."""
+        """Whether the budget is met; None if there is none."""
         if self.budget is None:
             return None
         value = self.ratio if self.of_ratio else self.measured

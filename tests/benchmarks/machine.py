@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The machine that all of this runs on, against the one that the budgets were written for.
+"""The machine of this run, against the one that the budgets were written for.
 
-The absolute budgets, events a second, go with orientation figures: what the bare parts made on the machine that
-the author of the budgets had. The same parts are measured here; ratios well below 1 mean that a budget of so many
-events a second asks for more than it was meant to. Nothing of ours is measured, so there is no budget. One thread,
-the clock's time, medians.
+The absolute budgets, in events a second, were set together with the rates of bare parts on their author's machine. This
+module measures the same parts. A ratio well below 1 means that this machine is slower, so that an absolute budget is
+harder to meet than intended. No part of the project is measured, so there is no budget. One thread, the clock's time,
+medians.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def memory(bench: Bench) -> list[Figure]:
     events = read_events([str(bench.history())], "nova")
     while chunk := list(itertools.islice(events, place.conf.engine.batch_size)):
         cycle.run(Batch(events=chunk))
-    figures = _weigh(cycle.model, "model memory, kept live")
+    figures = _weigh(cycle.model, "model memory, live")
     loaded = place.store.load()
     figures += _weigh(loaded, "model memory, loaded from the tables")
     figures.append(_snapshot_time(cycle.model, f"{len(_instances(cycle.model)):,} instances"))

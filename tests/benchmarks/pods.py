@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kubernetes: pods from the bytes of a list to the model, against the official client's typed objects.
 
-The same bytes for both, in pages as an API server sends them, with pods of the size that real ones have. Ours is
-the whole way: the reflector's listing, handler, ordering guard and model, without network and database; theirs
-is the deserialisation of the same pages, and nothing is done with the objects. Theirs gets the first pages only,
-because it takes long; rates and bytes are per pod. Either is the work of one thread that waits for nothing, so the
-processor's time is taken and not the clock's: what else runs on the machine does not count. Memory is what stays
-allocated, in runs of their own.
+Both get the same bytes, in pages as an API server sends them, with pods of realistic size. Ours is the whole way: the
+reflector's listing, handler, ordering guard and model, without network and database. Theirs only deserialises the first
+pages, because it takes long. Rates and bytes are per pod.
 
-The large cluster is made of the pages of the small one, with other names and uids; to make them is not counted.
+One thread works without waiting. So the processor's time counts, not the clock's, and other load on the machine does
+not matter. Memory is what remains allocated, in separate runs.
+
+The large cluster consists of the pages of the small one, with other names and uids. Their creation does not count.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ def _weight(make: Callable[[Iterable[bytes]], Any], pages: Iterable[bytes], coun
     :param pages: of so many pods.
     """
     make([next(iter(pages)).replace(b'"continue":"more"', b'"continue":""    ', 1)])
-    # What is imported, compiled and kept once is not a pod's.
+    # What is imported, compiled and cached once does not belong to a pod.
     gc.collect()
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reconciliation: a cluster of a thousand VNF instances with ten pods each, without drift and with some.
 
-The cluster is the fake API server in a process of its own, over HTTP on loopback; its pods have the size of real ones.
-The model is an engine's replica over SQLite. Without drift nothing is to be written, and the number of
-requests is to be the same for one instance as for a thousand. With drift one instance in ten has lost a pod and got
-another, of which no event told.
+The cluster is the fake API server in a process of its own, over HTTP on loopback; its pods have the size of real
+ones. The model is an engine's replica over SQLite. Without drift nothing may be written, and the number of requests
+must be the same for one instance as for a thousand. With drift one instance in ten has lost a pod and got another,
+without an event.
 """
 
 from __future__ import annotations

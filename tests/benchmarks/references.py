@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the replay is held against: the database alone, and the program that one would write first.
+"""The references of the replay: the database alone, and the program that one would write first.
 
-:func:`bare_upsert` is the ceiling: the standard library's ``sqlite3`` and nothing else, the rows ready made.
-:func:`naive_pipeline` is the floor: ``json.loads``, a dictionary of functions, an ORM session, and a commit
+:func:`bare_upsert` is the ceiling. It writes rows that are ready, with the standard library's ``sqlite3``.
+:func:`naive_pipeline` is the floor. It uses ``json.loads``, a dictionary of functions, an ORM session, and a commit
 per event. Both use the pragmas that our own engine sets. One thread.
 """
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real engine at work, and how fast it gets on.
+"""A real engine at work, and its pace.
 
-The engine runs in a thread of this process. Pace is taken from the end of the first batch to the end of the last,
-so that neither publishing nor connecting is counted. Beside the clock's time stands the time that the processor
-gave to this process and to the drivers that live apart: on a machine that others use too it is the steadier of the two.
+The engine runs in a thread of this process. The measurement lasts from the end of the first batch to the end of the
+last, so neither publishing nor connecting counts. It has the clock's time, and the processor time of this process and
+of drivers in their own processes. On a machine with other load the processor time varies less.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def pace_of(count: Callable[[], int], wanted: int) -> Pace:
     """
     until(lambda: count() > 0)
     first, began, worked = count(), time.perf_counter(), _processor()
-    until(lambda: count() >= wanted, pause=0.005)  # looking costs processor time too
+    until(lambda: count() >= wanted, pause=0.005)  # each check costs processor time too
     seconds, worked = time.perf_counter() - began, _processor() - worked
     return Pace((wanted - first) / seconds, worked * 1e6 / (wanted - first))
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What functional tests run against: real databases and brokers, each test with a place of its own.
+"""The real databases and brokers of the functional tests, with separate data for each test.
 
-Databases are made for one test and dropped after it. On the broker a test uses names of its own in the
-default virtual host, handed out by ``broker.name``, and what it made under these names is deleted after
-it. A service that is missing fails the test and says so; it never skips it.
+A database is created for one test and dropped after it. On the broker a test uses the default virtual host and names
+from ``broker.name``. After the test, everything with these names is deleted. A missing service fails the test with a
+message; it never skips it.
 
-What a test measures it hands to ``figure``, and the run shows it at its end.
+A test passes what it measured to ``figure``, and the run shows it at its end.
 
 Tests that break servers take ``own_postgresql`` or ``own_rabbitmq``: real processes of their own, to be
 stopped, killed and started again (see tests/services/servers.py).
@@ -115,7 +115,7 @@ def any_database_url(request: pytest.FixtureRequest) -> str:
 
 
 class Broker:
-    """The RabbitMQ of the test run, and names on it that nobody else uses."""
+    """The RabbitMQ of the test run, and names on it that no other test uses."""
 
     def __init__(self, url: str) -> None:
         self.url = url

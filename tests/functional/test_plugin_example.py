@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The example plugin works as its README says, installed beside the package, with no change to it.
 
-The project and the plugin are built into wheels and installed into an environment of their own, so this
-also proves that the wheel is whole: entry points, migrations and all.
+The tests build the project and the plugin as wheels and install them into a separate environment. So they also prove
+that the wheel is complete, with its entry points and migrations.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``watcher-sync-status upgrade check`` says what stands in the way, and its exit status how much."""
+"""``watcher-sync-status upgrade check`` names the problems, and its exit status their severity."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def checked(site: Installation, *arguments: str) -> tuple[int, dict[str, tuple[i
 
 
 def played(site: Installation, tmp_path: Path, keep: Callable[[Any], bool]) -> None:
-    """Replay those of a cloud's notifications that are to be kept, as the source nova's."""
+    """Replay the notifications of a cloud for which ``keep`` is true, as those of the source nova."""
     recording = tmp_path / "recorded.jsonl"
     write_jsonl(recording, [d for d in CloudSimulator(seed=5, hosts=3, instances=9).history(300) if keep(d)])
     site.manage("replay", "--source", "nova", recording)

@@ -3,15 +3,18 @@
 
     python -m tests.services.ensure -- pytest tests/functional
 
-For each of RabbitMQ, PostgreSQL, MariaDB and NATS, in this order: an address given in the environment
-must work, or the run ends here; a server on the usual loopback port is taken when it lets us log in;
-otherwise a private one is started on a free port and stopped when the command has ended. Programs that
-tests run themselves (:data:`TOOLS`, and Chromium for the page) come from the environment or from PATH. A
-program that is missing is installed from the distribution's packages, when we are root and there is
-apt-get. What cannot be had is said in one line, and the exit status is 1: nothing is ever skipped silently.
+For each of RabbitMQ, PostgreSQL, MariaDB and NATS it uses the first of these:
 
-The addresses reach the command in the environment, under the names of :data:`VARIABLES`. Standard
-library only, so that it runs before anything is installed. With no command it only says what it found.
+* an address in the environment, which must work;
+* a server on the usual loopback port that accepts the login;
+* a private server on a free port, which it stops after the command.
+
+Programs that tests run (:data:`TOOLS`, and Chromium) come from the environment or PATH. As root with apt-get it
+installs missing programs from the distribution. If something remains missing, it prints one line and exits
+with 1.
+
+The command gets the addresses in the variables :data:`VARIABLES`. Without a command it prints what it found. It runs
+before the installation, with the standard library only.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a server really answers: each probe logs in as a test would and nothing more.
+"""Whether a server is usable: each probe logs in as a test would, and does nothing more.
 
-An open port is not enough. On many machines a PostgreSQL or MariaDB listens that lets nobody in without
-a password, and tests that run into it fail with errors that say nothing about the reason. The probes
-speak just enough of each protocol to learn whether the login is accepted, with the standard library
-alone, so that they run before anything is installed.
+An open port is not enough. On many machines a PostgreSQL or MariaDB requires a password, and tests against it fail with
+errors that do not name the reason. The probes implement just enough of each protocol for a login. They use the standard
+library only, because they run before the installation.
 
-Every probe returns None when the server is usable and else one line that says why it is not.
+Each probe returns None if the server is usable, and else one line with the reason.
 """
 
 from __future__ import annotations

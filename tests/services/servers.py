@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Private server processes on free ports: for the whole test run, or for one test to kill.
 
-Each server has a data directory of its own below the system's temporary directory, listens on loopback
-only, and goes when its context ends, with everything it started. The data survives :meth:`Server.stop`
-and :meth:`Server.kill`, so that a test can do to it what happens to servers::
+Each server has its own data directory below the system's temporary directory, and listens on loopback only. When its
+context ends, the server and all its processes end. The data survives :meth:`Server.stop` and :meth:`Server.kill`, so a
+test can simulate a crash::
 
     with private_postgresql() as server:
         connect(server.url)
@@ -49,7 +49,7 @@ class ServiceBroken(Exception):
 
 
 def free_port() -> int:
-    """A port that nobody listens on now."""
+    """A port that no process listens on now."""
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return int(s.getsockname()[1])
