@@ -38,6 +38,7 @@ BENCHMARKS: dict[str, Callable[[Bench], list[Figure]]] = {
     "latency": broker.latency,
     "jetstream-pull": jetstream.pulling,
     "jetstream": committed.jetstream,
+    "jetstream-process": committed.driver_process,
     "pods": pods.pods,
     "reconcile": reconciling.reconcile,
     "snapshots": memory.snapshots,

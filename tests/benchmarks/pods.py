@@ -67,7 +67,7 @@ def pods(bench: Bench) -> list[Figure]:
                 what=f"Kubernetes: {cluster.pods:,} pods decoded and applied",
                 unit="pods/s",
                 reference_unit="pods/s",
-                budget=Budget(">=", 20.0) if cluster is small else None,
+                budget=Budget(">=", 24.0) if cluster is small else None,
                 note=f"processor time; against V1PodList of the official client, which gets {_THEIRS * _PAGE:,} of "
                 f"them; {len(bodies[0]) / _PAGE:,.0f} bytes of JSON a pod",
             )

@@ -35,7 +35,7 @@ def replay(bench: Bench) -> list[Figure]:
             what="replay of Nova notifications into SQLite",
             measured=statistics.median(rates),
             unit="events/s",
-            budget=Budget(">=", 15_000, "events/s"),
+            budget=Budget(">=", 22_000, "events/s"),
             samples=rates,
             note=size,
         ),
@@ -45,7 +45,7 @@ def replay(bench: Bench) -> list[Figure]:
             what="... against a bare sqlite3 upsert of the same rows",
             unit="events/s",
             reference_unit="rows/s",
-            budget=Budget(">=", 0.15),
+            budget=Budget(">=", 0.35),
         ),
         against(
             naive,
@@ -53,7 +53,7 @@ def replay(bench: Bench) -> list[Figure]:
             what="... against the naive pipeline",
             unit="events/s",
             reference_unit="events/s",
-            budget=Budget(">=", 20),
+            budget=Budget(">=", 12),
             note=f"json.loads, ORM session, commit per event; {bench.scale.naive:,} events",
         ),
     ]
