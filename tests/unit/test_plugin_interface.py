@@ -17,6 +17,7 @@ INTERNAL = {
     "watcher_sync.events": {"PartialPayload"},
     "watcher_sync.exceptions": {
         "DatabaseUnavailable",
+        "EntitiesLeased",
         "HeadMoved",
         "JournalPurged",
         "LeaseHeld",

@@ -18,8 +18,6 @@ from __future__ import annotations
 
 import datetime
 import operator
-import types
-import typing
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -28,22 +26,17 @@ import msgspec
 from watcher_sync.deprecation import renamed_names, warn_renamed
 from watcher_sync.exceptions import InvalidEvent, PluginConflict
 from watcher_sync.model.changes import NEVER, Version
+from watcher_sync.model.declarations import DependsOn as DependsOn
+from watcher_sync.model.declarations import Derived as Derived
+from watcher_sync.model.declarations import Doc as Doc
+from watcher_sync.model.declarations import Field as Field
+from watcher_sync.model.declarations import In as In
+from watcher_sync.model.declarations import Reference as Reference
+from watcher_sync.model.declarations import fields_of, may_be_converted
 from watcher_sync.wire.limits import Count as Count
 from watcher_sync.wire.limits import Id as Id
 from watcher_sync.wire.limits import LongText as LongText
 from watcher_sync.wire.limits import Text as Text
-
-
-class In(msgspec.Struct, frozen=True):
-    """Annotation: the facet that a field belongs to."""
-
-    facet: str
-
-
-class Doc(msgspec.Struct, frozen=True):
-    """Annotation: what a field means, for the API schema and the documentation."""
-
-    text: str
 
 
 class Entity(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -61,65 +54,6 @@ class Placeholder(Entity, frozen=True, kw_only=True, gc=False):
 
     discovered: Annotated[bool, Doc("Known only because something refers to it.")] = False
     gone: Annotated[bool, Doc("Deleted where it was declared, while something still refers to it.")] = False
-
-
-class Reference(msgspec.Struct, frozen=True):
-    """A field whose value is the id (or a list of ids) of entities of another kind.
-
-    :ivar field: an indexed field of the kind that declares the reference.
-    :ivar kind: the kind that is referred to.
-    :ivar implies: the referred entity exists as long as an entity refers to it (its kind is a Placeholder).
-        Otherwise a change of the field only has the other's derived fields computed again.
-    """
-
-    field: str
-    kind: str
-    implies: bool = False
-
-
-class DependsOn(msgspec.Struct, frozen=True):
-    """Which entities of another kind a derived field is computed from.
-
-    :ivar kind: their kind.
-    :ivar field: the field of theirs, indexed or not, ...
-    :ivar index: ... whose value the entity's own indexed field has.
-    """
-
-    kind: str
-    field: str
-    index: str
-
-
-class Derived(msgspec.Struct, frozen=True):
-    """A field that follows from other entities: a pure function of the view and the entity itself.
-
-    The model computes it again when the entity changes, when a referring entity changes, or when one that it
-    depends on does. It needs no version: the entities that it follows from have theirs.
-    """
-
-    field: str
-    compute: Callable[[Any, Any], Any]
-    follows: tuple[DependsOn, ...] = ()
-    alone: bool = False
-    """It follows from the entity alone; ``compute`` does not read the view."""
-    reads: tuple[str, ...] = ()
-    """The entity's own fields that it follows from: it is computed again when one of them changes. Empty: any
-    of them."""
-
-
-class Field(msgspec.Struct, frozen=True):
-    """One declared field of a kind."""
-
-    name: str
-    facet: str | None
-    """None for derived fields and for those that the model itself keeps."""
-    type: Any
-    """The annotation without In and Doc; what msgspec validates against."""
-    python: type
-    """str, int, float, bool, datetime, list or dict."""
-    nullable: bool
-    max_length: int | None
-    doc: str
 
 
 _RENAMED_ATTRIBUTES = {
@@ -160,7 +94,7 @@ class Kind:
         self.derived = derived
         self.last_seen_field = last_seen_field
         self.is_placeholder = issubclass(cls, Placeholder)
-        self.fields: dict[str, Field] = {field.name: field for field in _fields_of(cls)}
+        self.fields: dict[str, Field] = {field.name: field for field in fields_of(cls)}
         self.public = ("id", *self.fields)
         facets = dict.fromkeys([anchor, *(f.facet for f in self.fields.values() if f.facet)])
         self.facets: tuple[str, ...] = tuple(facet for facet in facets if facet)
@@ -181,7 +115,7 @@ class Kind:
             f.name: f.default for f in msgspec.structs.fields(cls) if f.name in self.fields
         }
         self._times = [f.name for f in self.fields.values() if f.python is datetime.datetime]
-        self._converted = [f.name for f in self.fields.values() if _may_be_converted(f)]
+        self._converted = [f.name for f in self.fields.values() if may_be_converted(f)]
         self._facet_names = {facet: frozenset(names) for facet, names in self.facet_fields.items()}
         self._patch = msgspec.defstruct(
             f"{cls.__name__}Patch",
@@ -197,20 +131,7 @@ class Kind:
         renamed = any(f.encode_name != f.name for f in msgspec.structs.fields(cls))
         self.is_standalone = not (self.is_placeholder or references or self.derived_from_others or renamed)
         """Whether it refers to no other entity and no field follows from one: :meth:`make` makes it whole."""
-        follows = [follow for d in derived for follow in d.follows]
-        read = (field for d in derived for field in d.reads)
-        for field in (*indexes, *(r.field for r in references), *(d.field for d in derived), *read):
-            if field not in self.fields:
-                raise TypeError(f"kind {name}: {field} is not a field")
-        for field in low_cardinality:
-            if field not in indexes:
-                raise TypeError(f"kind {name}: {field} has a low cardinality, but no index")
-        for reference in references:
-            if reference.field not in indexes:
-                raise TypeError(f"kind {name}: the reference {reference.field} needs an index")
-        for follow in follows:
-            if follow.index not in indexes:
-                raise TypeError(f"kind {name}: {follow.index}, by which it follows {follow.kind}, needs an index")
+        self._check()
 
     def __repr__(self) -> str:
         return f"<Kind {self.name}>"
@@ -223,6 +144,23 @@ class Kind:
             new = _RENAMED_ATTRIBUTES[name]
             warn_renamed(f"Kind.{name}", f"Kind.{new}")
             return getattr(self, new)
+
+    def _check(self) -> None:
+        """:raises TypeError: the declaration contradicts itself."""
+        follows = [follow for d in self.derived for follow in d.follows]
+        read = (field for d in self.derived for field in d.reads)
+        for field in (*self.indexes, *(r.field for r in self.references), *(d.field for d in self.derived), *read):
+            if field not in self.fields:
+                raise TypeError(f"kind {self.name}: {field} is not a field")
+        for field in self.low_cardinality:
+            if field not in self.indexes:
+                raise TypeError(f"kind {self.name}: {field} has a low cardinality, but no index")
+        for reference in self.references:
+            if reference.field not in self.indexes:
+                raise TypeError(f"kind {self.name}: the reference {reference.field} needs an index")
+        for follow in follows:
+            if follow.index not in self.indexes:
+                raise TypeError(f"kind {self.name}: {follow.index}, by which it follows {follow.kind}, needs an index")
 
     def check_facet(self, facet: str, values: Mapping[str, Any]) -> int:
         """Hold the names of one facet's fields against the declaration.
@@ -398,63 +336,6 @@ def _getter(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
 
 def _qualified(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
-
-
-def _may_be_converted(field: Field) -> bool:
-    """Whether msgspec may make another object of a value that it accepts: a copy, a time of a text, 1.0 of 1."""
-    hints = (field.type, *typing.get_args(field.type))
-    return field.python not in (str, bool) or any(typing.get_origin(hint) is typing.Literal for hint in hints)
-
-
-def _fields_of(cls: type[Entity]) -> Iterator[Field]:
-    hints = typing.get_type_hints(cls, include_extras=True)
-    for name, hint in hints.items():
-        if name in ("id", "seq", "versions"):
-            continue
-        facet: str | None = None
-        doc = ""
-        bare = hint
-        if typing.get_origin(hint) is Annotated:
-            bare, *marks = typing.get_args(hint)
-            others = []
-            for mark in marks:
-                if isinstance(mark, In):
-                    facet = mark.facet
-                elif isinstance(mark, Doc):
-                    doc = mark.text
-                else:
-                    others.append(mark)
-            if others:
-                bare = Annotated[(bare, *others)]
-        python, nullable, max_length = _shape(bare)
-        yield Field(name, facet, bare, python, nullable, max_length, doc)
-
-
-def _shape(hint: Any) -> tuple[type, bool, int | None]:
-    """The Python type behind an annotation, whether None is allowed, and the maximum length."""
-    origin = typing.get_origin(hint)
-    if origin is Annotated:
-        base, *marks = typing.get_args(hint)
-        python, nullable, length = _shape(base)
-        lengths = [m.max_length for m in marks if isinstance(m, msgspec.Meta) and m.max_length is not None]
-        return python, nullable, lengths[0] if lengths else length
-    if origin in (typing.Union, types.UnionType):
-        parts = [a for a in typing.get_args(hint) if a is not type(None)]
-        shapes = {_shape(part) for part in parts}
-        if len(shapes) != 1:
-            raise TypeError(f"{hint}: one type, or one type and None")
-        python, nullable, length = shapes.pop()
-        return python, nullable or len(parts) < len(typing.get_args(hint)), length
-    if origin is typing.Literal:
-        values = typing.get_args(hint)
-        return str, False, max(32, *(len(value) for value in values))
-    if origin in (list, tuple):
-        return list, False, None
-    if origin is dict:
-        return dict, False, None
-    if hint in (str, int, float, bool, list, dict, datetime.datetime):
-        return hint, False, None
-    raise TypeError(f"{hint} cannot be a field of an entity")
 
 
 if not TYPE_CHECKING:

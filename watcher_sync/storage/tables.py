@@ -45,141 +45,17 @@ class Tables:
         self.kinds = kinds
         self.metadata = metadata = sa.MetaData()
         self.entities = {name: self._entity(declared) for name, declared in kinds.items()}
-        self.tombstones = sa.Table(
-            "tombstones",
-            metadata,
-            sa.Column("kind", sa.String(64), primary_key=True),
-            sa.Column("id", sa.String(255), primary_key=True),
-            sa.Column("versions", Document(), nullable=False),
-            sa.Column("deleted_at", UtcDateTime(), nullable=False, index=True),
-            sa.Column("seq", sa.BigInteger, nullable=False),
-            **_OPTIONS,
-        )
-        self.journal_head = sa.Table(
-            "journal_head",
-            metadata,
-            sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
-            sa.Column("seq", sa.BigInteger, nullable=False),
-            **_OPTIONS,
-        )
-        self.journal = sa.Table(
-            "journal",
-            metadata,
-            sa.Column("seq", _AUTO, primary_key=True, autoincrement=False),
-            sa.Column("time", UtcDateTime(), nullable=False),
-            sa.Column("kind", sa.String(64), nullable=False),
-            sa.Column("entity_id", sa.String(255), nullable=False),
-            sa.Column("change", sa.String(16), nullable=False),
-            sa.Column("delta", Document(), nullable=False),
-            sa.Column("versions", Document(), nullable=False),
-            sa.Column("event_id", sa.String(255), nullable=False),
-            sa.Column("event_type", sa.String(255), nullable=False),
-            sa.Column("source", sa.String(255), nullable=False),
-            sa.Column("merged", sa.Integer, nullable=False),
-            sa.Index("ix_journal_entity", "entity_id", "seq"),
-            **_OPTIONS,
-        )
-        self.source_cursors = sa.Table(
-            "source_cursors",
-            metadata,
-            sa.Column("source", sa.String(255), primary_key=True),
-            sa.Column("position", text_type(None), nullable=False),
-            sa.Column("updated_at", UtcDateTime(), nullable=False),
-            **_OPTIONS,
-        )
-        self.quarantine = sa.Table(
-            "quarantine",
-            metadata,
-            *_event_columns(),
-            sa.Column("received_at", UtcDateTime(), nullable=False, index=True),
-            sa.Column("reason", text_type(None), nullable=False),
-            sa.Column("detail", text_type(None), nullable=False),
-            **_OPTIONS,
-        )
-        self.parked = sa.Table(
-            "parked",
-            metadata,
-            *_event_columns(),
-            sa.Column("kind", sa.String(64), nullable=False),
-            sa.Column("entity_id", sa.String(255), nullable=False),
-            sa.Column("parked_at", UtcDateTime(), nullable=False),
-            sa.Column("expires_at", UtcDateTime(), nullable=False, index=True),
-            sa.Index("ix_parked_entity", "kind", "entity_id"),
-            **_OPTIONS,
-        )
-        self.leases = sa.Table(
-            "leases",
-            metadata,
-            sa.Column("name", sa.String(255), primary_key=True),
-            sa.Column("holder", sa.String(255), nullable=False),
-            sa.Column("token", sa.BigInteger, nullable=False),
-            sa.Column("beat", sa.BigInteger, nullable=False),
-            sa.Column("since", UtcDateTime(), nullable=False),
-            sa.Column("heartbeat_at", UtcDateTime(), nullable=False),
-            **_OPTIONS,
-        )
-        self.operation_leases = sa.Table(
-            "operation_leases",
-            metadata,
-            sa.Column("kind", sa.String(64), primary_key=True),
-            sa.Column("entity_id", sa.String(255), primary_key=True),
-            sa.Column("id", sa.String(36), nullable=False),
-            sa.Column("holder", sa.String(255), nullable=False),
-            sa.Column("operation", sa.String(64), nullable=False),
-            sa.Column("token", sa.BigInteger, nullable=False),
-            sa.Column("since", UtcDateTime(), nullable=False),
-            sa.Column("expires_at", UtcDateTime(), nullable=False),
-            sa.Column("heartbeat_at", UtcDateTime(), nullable=False),
-            **_OPTIONS,
-        )
-        self.operations = sa.Table(
-            "operations",
-            metadata,
-            sa.Column("id", sa.String(36), primary_key=True),
-            sa.Column("kind", sa.String(64), nullable=False),
-            sa.Column("entity_id", sa.String(255), nullable=False),
-            sa.Column("token", sa.BigInteger, nullable=False),
-            sa.Column("holder", sa.String(255), nullable=False),
-            sa.Column("operation", sa.String(64), nullable=False),
-            sa.Column("state", sa.String(16), nullable=False),
-            sa.Column("since", UtcDateTime(), nullable=False),
-            sa.Column("ended_at", UtcDateTime(), index=True),
-            sa.Index("ix_operations_entity", "kind", "entity_id", "token", unique=True),
-            **_OPTIONS,
-        )
-        self.source_status = sa.Table(
-            "source_status",
-            metadata,
-            sa.Column("source", sa.String(255), primary_key=True),
-            sa.Column("engine_group", sa.String(255), nullable=False),
-            sa.Column("host", sa.String(255), nullable=False),
-            sa.Column("pid", sa.BigInteger, nullable=False),
-            sa.Column("state", sa.String(16), nullable=False),
-            sa.Column("detail", text_type(None), nullable=False),
-            sa.Column("since", UtcDateTime(), nullable=False),
-            sa.Column("lag", sa.BigInteger),
-            sa.Column("last_event_at", UtcDateTime()),
-            sa.Column("last_full_sync_at", UtcDateTime()),
-            sa.Column("reconnects", sa.BigInteger, nullable=False),
-            sa.Column("restarts", sa.BigInteger, nullable=False),
-            sa.Column("updated_at", UtcDateTime(), nullable=False),
-            **_OPTIONS,
-        )
-        self.drifts = sa.Table(
-            "drifts",
-            metadata,
-            sa.Column("id", _AUTO, primary_key=True, autoincrement=True),
-            sa.Column("source", sa.String(255), nullable=False),
-            sa.Column("kind", sa.String(64), nullable=False),
-            sa.Column("entity_id", sa.String(255), nullable=False),
-            sa.Column("field", sa.String(64), nullable=False),
-            sa.Column("model_value", Document()),
-            sa.Column("live_value", Document()),
-            sa.Column("since", UtcDateTime(), nullable=False),
-            sa.Column("policy", sa.String(16), nullable=False),
-            sa.Index("ix_drifts_entity", "source", "kind", "entity_id", "field", unique=True),
-            **_OPTIONS,
-        )
+        self.tombstones = _tombstones(metadata)
+        self.journal_head = _journal_head(metadata)
+        self.journal = _journal(metadata)
+        self.source_cursors = _source_cursors(metadata)
+        self.quarantine = _quarantine(metadata)
+        self.parked = _parked(metadata)
+        self.leases = _leases(metadata)
+        self.operation_leases = _operation_leases(metadata)
+        self.operations = _operations(metadata)
+        self.source_status = _source_status(metadata)
+        self.drifts = _drifts(metadata)
 
     def _entity(self, declared: Kind) -> sa.Table:
         fields = declared.fields.values()
@@ -197,3 +73,171 @@ class Tables:
             ),
             **_OPTIONS,
         )
+
+
+def _tombstones(metadata: sa.MetaData) -> sa.Table:
+    return sa.Table(
+        "tombstones",
+        metadata,
+        sa.Column("kind", sa.String(64), primary_key=True),
+        sa.Column("id", sa.String(255), primary_key=True),
+        sa.Column("versions", Document(), nullable=False),
+        sa.Column("deleted_at", UtcDateTime(), nullable=False, index=True),
+        sa.Column("seq", sa.BigInteger, nullable=False),
+        **_OPTIONS,
+    )
+
+
+def _journal_head(metadata: sa.MetaData) -> sa.Table:
+    return sa.Table(
+        "journal_head",
+        metadata,
+        sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
+        sa.Column("seq", sa.BigInteger, nullable=False),
+        **_OPTIONS,
+    )
+
+
+def _journal(metadata: sa.MetaData) -> sa.Table:
+    return sa.Table(
+        "journal",
+        metadata,
+        sa.Column("seq", _AUTO, primary_key=True, autoincrement=False),
+        sa.Column("time", UtcDateTime(), nullable=False),
+        sa.Column("kind", sa.String(64), nullable=False),
+        sa.Column("entity_id", sa.String(255), nullable=False),
+        sa.Column("change", sa.String(16), nullable=False),
+        sa.Column("delta", Document(), nullable=False),
+        sa.Column("versions", Document(), nullable=False),
+        sa.Column("event_id", sa.String(255), nullable=False),
+        sa.Column("event_type", sa.String(255), nullable=False),
+        sa.Column("source", sa.String(255), nullable=False),
+        sa.Column("merged", sa.Integer, nullable=False),
+        sa.Index("ix_journal_entity", "entity_id", "seq"),
+        **_OPTIONS,
+    )
+
+
+def _source_cursors(metadata: sa.MetaData) -> sa.Table:
+    return sa.Table(
+        "source_cursors",
+        metadata,
+        sa.Column("source", sa.String(255), primary_key=True),
+        sa.Column("position", text_type(None), nullable=False),
+        sa.Column("updated_at", UtcDateTime(), nullable=False),
+        **_OPTIONS,
+    )
+
+
+def _quarantine(metadata: sa.MetaData) -> sa.Table:
+    return sa.Table(
+        "quarantine",
+        metadata,
+        *_event_columns(),
+        sa.Column("received_at", UtcDateTime(), nullable=False, index=True),
+        sa.Column("reason", text_type(None), nullable=False),
+        sa.Column("detail", text_type(None), nullable=False),
+        **_OPTIONS,
+    )
+
+
+def _parked(metadata: sa.MetaData) -> sa.Table:
+    return sa.Table(
+        "parked",
+        metadata,
+        *_event_columns(),
+        sa.Column("kind", sa.String(64), nullable=False),
+        sa.Column("entity_id", sa.String(255), nullable=False),
+        sa.Column("parked_at", UtcDateTime(), nullable=False),
+        sa.Column("expires_at", UtcDateTime(), nullable=False, index=True),
+        sa.Index("ix_parked_entity", "kind", "entity_id"),
+        **_OPTIONS,
+    )
+
+
+def _leases(metadata: sa.MetaData) -> sa.Table:
+    return sa.Table(
+        "leases",
+        metadata,
+        sa.Column("name", sa.String(255), primary_key=True),
+        sa.Column("holder", sa.String(255), nullable=False),
+        sa.Column("token", sa.BigInteger, nullable=False),
+        sa.Column("beat", sa.BigInteger, nullable=False),
+        sa.Column("since", UtcDateTime(), nullable=False),
+        sa.Column("heartbeat_at", UtcDateTime(), nullable=False),
+        **_OPTIONS,
+    )
+
+
+def _operation_leases(metadata: sa.MetaData) -> sa.Table:
+    return sa.Table(
+        "operation_leases",
+        metadata,
+        sa.Column("kind", sa.String(64), primary_key=True),
+        sa.Column("entity_id", sa.String(255), primary_key=True),
+        sa.Column("id", sa.String(36), nullable=False),
+        sa.Column("holder", sa.String(255), nullable=False),
+        sa.Column("operation", sa.String(64), nullable=False),
+        sa.Column("token", sa.BigInteger, nullable=False),
+        sa.Column("since", UtcDateTime(), nullable=False),
+        sa.Column("expires_at", UtcDateTime(), nullable=False),
+        sa.Column("heartbeat_at", UtcDateTime(), nullable=False),
+        **_OPTIONS,
+    )
+
+
+def _operations(metadata: sa.MetaData) -> sa.Table:
+    return sa.Table(
+        "operations",
+        metadata,
+        sa.Column("id", sa.String(36), primary_key=True),
+        sa.Column("kind", sa.String(64), nullable=False),
+        sa.Column("entity_id", sa.String(255), nullable=False),
+        sa.Column("token", sa.BigInteger, nullable=False),
+        sa.Column("holder", sa.String(255), nullable=False),
+        sa.Column("operation", sa.String(64), nullable=False),
+        sa.Column("state", sa.String(16), nullable=False),
+        sa.Column("since", UtcDateTime(), nullable=False),
+        sa.Column("ended_at", UtcDateTime(), index=True),
+        sa.Index("ix_operations_entity", "kind", "entity_id", "token", unique=True),
+        **_OPTIONS,
+    )
+
+
+def _source_status(metadata: sa.MetaData) -> sa.Table:
+    return sa.Table(
+        "source_status",
+        metadata,
+        sa.Column("source", sa.String(255), primary_key=True),
+        sa.Column("engine_group", sa.String(255), nullable=False),
+        sa.Column("host", sa.String(255), nullable=False),
+        sa.Column("pid", sa.BigInteger, nullable=False),
+        sa.Column("state", sa.String(16), nullable=False),
+        sa.Column("detail", text_type(None), nullable=False),
+        sa.Column("since", UtcDateTime(), nullable=False),
+        sa.Column("lag", sa.BigInteger),
+        sa.Column("last_event_at", UtcDateTime()),
+        sa.Column("last_full_sync_at", UtcDateTime()),
+        sa.Column("reconnects", sa.BigInteger, nullable=False),
+        sa.Column("restarts", sa.BigInteger, nullable=False),
+        sa.Column("updated_at", UtcDateTime(), nullable=False),
+        **_OPTIONS,
+    )
+
+
+def _drifts(metadata: sa.MetaData) -> sa.Table:
+    return sa.Table(
+        "drifts",
+        metadata,
+        sa.Column("id", _AUTO, primary_key=True, autoincrement=True),
+        sa.Column("source", sa.String(255), nullable=False),
+        sa.Column("kind", sa.String(64), nullable=False),
+        sa.Column("entity_id", sa.String(255), nullable=False),
+        sa.Column("field", sa.String(64), nullable=False),
+        sa.Column("model_value", Document()),
+        sa.Column("live_value", Document()),
+        sa.Column("since", UtcDateTime(), nullable=False),
+        sa.Column("policy", sa.String(16), nullable=False),
+        sa.Index("ix_drifts_entity", "source", "kind", "entity_id", "field", unique=True),
+        **_OPTIONS,
+    )

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a declaration of a kind is written with, and the fields that are read from it.
+
+:mod:`watcher_sync.model.kinds` makes a kind of a declaration; plugins import these names from there.
+"""
+
+from __future__ import annotations
+
+import datetime
+import types
+import typing
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any
+
+import msgspec
+
+
+class In(msgspec.Struct, frozen=True):
+    """Annotation: the facet that a field belongs to."""
+
+    facet: str
+
+
+class Doc(msgspec.Struct, frozen=True):
+    """Annotation: what a field means, for the API schema and the documentation."""
+
+    text: str
+
+
+class Reference(msgspec.Struct, frozen=True):
+    """A field whose value is the id (or a list of ids) of entities of another kind.
+
+    :ivar field: an indexed field of the kind that declares the reference.
+    :ivar kind: the kind that is referred to.
+    :ivar implies: the referred entity exists as long as an entity refers to it (its kind is a Placeholder).
+        Otherwise a change of the field only has the other's derived fields computed again.
+    """
+
+    field: str
+    kind: str
+    implies: bool = False
+
+
+class DependsOn(msgspec.Struct, frozen=True):
+    """Which entities of another kind a derived field is computed from.
+
+    :ivar kind: their kind.
+    :ivar field: the field of theirs, indexed or not, ...
+    :ivar index: ... whose value the entity's own indexed field has.
+    """
+
+    kind: str
+    field: str
+    index: str
+
+
+class Derived(msgspec.Struct, frozen=True):
+    """A field that follows from other entities: a pure function of the view and the entity itself.
+
+    The model computes it again when the entity changes, when a referring entity changes, or when one that it
+    depends on does. It needs no version: the entities that it follows from have theirs.
+    """
+
+    field: str
+    compute: Callable[[Any, Any], Any]
+    follows: tuple[DependsOn, ...] = ()
+    alone: bool = False
+    """It follows from the entity alone; ``compute`` does not read the view."""
+    reads: tuple[str, ...] = ()
+    """The entity's own fields that it follows from: it is computed again when one of them changes. Empty: any
+    of them."""
+
+
+class Field(msgspec.Struct, frozen=True):
+    """One declared field of a kind."""
+
+    name: str
+    facet: str | None
+    """None for derived fields and for those that the model itself keeps."""
+    type: Any
+    """The annotation without In and Doc; what msgspec validates against."""
+    python: type
+    """str, int, float, bool, datetime, list or dict."""
+    nullable: bool
+    max_length: int | None
+    doc: str
+
+
+def may_be_converted(field: Field) -> bool:
+    """Whether msgspec may make another object of a value that it accepts: a copy, a time of a text, 1.0 of 1."""
+    hints = (field.type, *typing.get_args(field.type))
+    return field.python not in (str, bool) or any(typing.get_origin(hint) is typing.Literal for hint in hints)
+
+
+def fields_of(cls: type) -> Iterator[Field]:
+    """Read the declared fields of an entity class, without the bookkeeping.
+
+    :raises TypeError: an annotation cannot be a field.
+    """
+    hints = typing.get_type_hints(cls, include_extras=True)
+    for name, hint in hints.items():
+        if name in ("id", "seq", "versions"):
+            continue
+        facet: str | None = None
+        doc = ""
+        bare = hint
+        if typing.get_origin(hint) is Annotated:
+            bare, *marks = typing.get_args(hint)
+            others = []
+            for mark in marks:
+                if isinstance(mark, In):
+                    facet = mark.facet
+                elif isinstance(mark, Doc):
+                    doc = mark.text
+                else:
+                    others.append(mark)
+            if others:
+                bare = Annotated[(bare, *others)]
+        python, nullable, max_length = _shape(bare)
+        yield Field(name, facet, bare, python, nullable, max_length, doc)
+
+
+def _shape(hint: Any) -> tuple[type, bool, int | None]:
+    """The Python type behind an annotation, whether None is allowed, and the maximum length."""
+    origin = typing.get_origin(hint)
+    if origin is Annotated:
+        base, *marks = typing.get_args(hint)
+        python, nullable, length = _shape(base)
+        lengths = [m.max_length for m in marks if isinstance(m, msgspec.Meta) and m.max_length is not None]
+        return python, nullable, lengths[0] if lengths else length
+    if origin in (typing.Union, types.UnionType):
+        parts = [a for a in typing.get_args(hint) if a is not type(None)]
+        shapes = {_shape(part) for part in parts}
+        if len(shapes) != 1:
+            raise TypeError(f"{hint}: one type, or one type and None")
+        python, nullable, length = shapes.pop()
+        return python, nullable or len(parts) < len(typing.get_args(hint)), length
+    if origin is typing.Literal:
+        values = typing.get_args(hint)
+        return str, False, max(32, *(len(value) for value in values))
+    if origin in (list, tuple):
+        return list, False, None
+    if origin is dict:
+        return dict, False, None
+    if hint in (str, int, float, bool, list, dict, datetime.datetime):
+        return hint, False, None
+    raise TypeError(f"{hint} cannot be a field of an entity")
