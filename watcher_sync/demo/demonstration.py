@@ -44,7 +44,7 @@ from watcher_sync.demo.api import ServedApi
 from watcher_sync.demo.dcm import Dcm
 from watcher_sync.demo.kubernetes import SOURCE as CLUSTER
 from watcher_sync.demo.kubernetes import Kubernetes
-from watcher_sync.demo.screen import Figures, Screen, plain_line
+from watcher_sync.demo.screen import Screen, ScreenFigures, plain_line
 from watcher_sync.demo.watch import Watch
 from watcher_sync.engine.engine import Engine
 from watcher_sync.exceptions import ConfigError, WatcherSyncError
@@ -177,11 +177,11 @@ class _Demo:
             self._kubernetes.start(self._api.url)
             while not interrupted.wait(_FRAME) and not self._is_over():
                 show("the cloud boots" if not self._cloud.booted else "the cloud runs")
-                self._look_after()
+                self._supervise()
             self._cloud.stop(_STOP_TIMEOUT)
             self._dcm.stop(_STOP_TIMEOUT)
             self._kubernetes.stop(_STOP_TIMEOUT)
-            self._look_after()
+            self._supervise()
             self._wait(
                 lambda: self._watch.committed("nova") >= self._cloud.published and self._dcm.settled(),
                 show,
@@ -236,7 +236,7 @@ class _Demo:
     def _shown(self) -> Iterator[Callable[..., None]]:
         """The function that shows the figures in a phase, as often as it is worth it."""
         if not self._plain:
-            screen = Screen(look=self._look(), page=self._api.url)
+            screen = Screen(commands=self._suggested_commands(), page=self._api.url)
             with Live(screen, console=Console(highlight=False), auto_refresh=False, screen=True) as picture:
 
                 def draw(phase: str, *, last: bool = False) -> None:
@@ -246,7 +246,7 @@ class _Demo:
                 yield draw
             return
         self._console.print(f"Look at it in a browser: {self._api.url}/", soft_wrap=True)
-        for command in self._look():
+        for command in self._suggested_commands():
             self._console.print(f"Look at it with: {command}", soft_wrap=True)
         due = 0.0
 
@@ -259,7 +259,7 @@ class _Demo:
 
         yield tell
 
-    def _figures(self, phase: str) -> Figures:
+    def _figures(self, phase: str) -> ScreenFigures:
         return self._watch.figures(
             elapsed=time.monotonic() - self._began,
             length=self._length,
@@ -275,13 +275,13 @@ class _Demo:
     ) -> None:
         deadline = time.monotonic() + timeout
         while not condition():
-            self._look_after()
+            self._supervise()
             if time.monotonic() > deadline:
                 raise DemoFailed(f"{trouble} within {timeout:.0f} s; see {self._folder / 'demo.log'}")
             show(phase)
             time.sleep(0.05)
 
-    def _look_after(self) -> None:
+    def _supervise(self) -> None:
         """:raises DemoFailed: when the engine or the cloud has come to an end by itself."""
         if self._engine_failure is not None or not self._thread.is_alive():
             raise DemoFailed(f"the engine has ended: {self._engine_failure or 'without an error'}")
@@ -299,8 +299,8 @@ class _Demo:
     def _is_over(self) -> bool:
         return self._length is not None and time.monotonic() - self._began >= self._length
 
-    def _look(self) -> list[str]:
-        """The commands to look with."""
+    def _suggested_commands(self) -> list[str]:
+        """Commands that show the model in another shell."""
         client = f"{_typed('watcher-sync')} --endpoint {self._api.url}"
         return [f"{client} top", f"{client} entity list instance", f"{client} events tail --follow"]
 
@@ -312,7 +312,7 @@ class _Demo:
     def _run_engine(self) -> None:
         try:
             self._engine.run()
-        except Exception as exc:  # noqa: BLE001 - the edge of its thread: _look_after reports it
+        except Exception as exc:  # noqa: BLE001 - the edge of its thread: _supervise reports it
             self._engine_failure = exc
 
     def _stop_engine(self) -> None:

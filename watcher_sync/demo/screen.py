@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Draws the figures of the demo on a terminal, or prints a line where the output is no terminal.
 
-It draws :class:`Figures` without knowing their origin. The picture fits 80 columns and 24 lines; a larger terminal
+It draws :class:`ScreenFigures` without knowing their origin. The picture fits 80 columns and 24 lines; a
+larger terminal
 shows more changes, more of the quarantine and every kind of the model.
 """
 
@@ -56,7 +57,7 @@ class VnfRow(msgspec.Struct, frozen=True, kw_only=True):
     """The holder of the lease and its operation; empty: no lease."""
 
 
-class Figures(msgspec.Struct, frozen=True, kw_only=True):
+class ScreenFigures(msgspec.Struct, frozen=True, kw_only=True):
     """The demo at one moment."""
 
     elapsed: float
@@ -91,13 +92,13 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 class Screen:
     """The live picture; draws the figures that it was given last."""
 
-    def __init__(self, *, look: Sequence[str], page: str) -> None:
-        """:param look: commands that look into the demo.
+    def __init__(self, *, commands: Sequence[str], page: str) -> None:
+        """:param commands: commands that show the model.
 
         :param page: where the page is.
         """
-        self.figures: Figures | None = None
-        self._commands = look
+        self.figures: ScreenFigures | None = None
+        self._commands = commands
         self._page = page
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -106,21 +107,21 @@ class Screen:
             yield Text("Starting ...")
             return
         wide = options.max_width >= _WIDE
-        look = self._look()
+        hints = self._hints()
         height = options.height or console.height
         kinds = [kind for kind, count in figures.counts.items() if count and kind not in _FIRST]
         overview = max(_OVERVIEW, len(_FIRST) + len(kinds)) if height >= _TALL else _OVERVIEW
-        room = max(4, height - _FIXED_LINES - overview - len(look))
+        room = max(4, height - _FIXED_LINES - overview - len(hints))
         bad = max(2, room // 3, len(figures.vnfs))
         yield Group(
             _head(figures),
             _overview(figures, overview),
             _panel("Recent changes, from the journal", _changes(figures.changes, room - bad, wide=wide)),
             _bottom(figures, bad, wide=wide),
-            *look,
+            *hints,
         )
 
-    def _look(self) -> list[Text]:
+    def _hints(self) -> list[Text]:
         lines = [Text.assemble(("look yourself: ", "dim"), f"{self._page}/", (" or, from another shell:", "dim"))]
         lines += [Text(f"  {command}") for command in self._commands]
         for line in lines:
@@ -129,7 +130,7 @@ class Screen:
         return lines
 
 
-def plain_line(figures: Figures) -> str:
+def plain_line(figures: ScreenFigures) -> str:
     """The figures on one line."""
     counts = ", ".join(f"{kind} {count:,}" for kind, count in figures.counts.items())
     operations = f"; {figures.operations}" if figures.operations else ""
@@ -139,7 +140,7 @@ def plain_line(figures: Figures) -> str:
     )
 
 
-def _head(figures: Figures) -> RenderableType:
+def _head(figures: ScreenFigures) -> RenderableType:
     of = f" of {figures.length:.0f}" if figures.length is not None else ""
     head = Table.grid(expand=True)
     head.add_column(no_wrap=True)
@@ -151,7 +152,7 @@ def _head(figures: Figures) -> RenderableType:
     return head
 
 
-def _overview(figures: Figures, lines: int) -> RenderableType:
+def _overview(figures: ScreenFigures, lines: int) -> RenderableType:
     flow = _grid()
     flow.add_row("events/s", f"[bold]{figures.rate:,.0f}[/]", "applied", f"{figures.outcomes[Outcome.APPLIED]:,}")
     flow.add_row("published", f"{figures.published:,}", "stale", f"{figures.outcomes[Outcome.STALE]:,}")
@@ -182,7 +183,7 @@ def _overview(figures: Figures, lines: int) -> RenderableType:
     return row
 
 
-def _bottom(figures: Figures, lines: int, *, wide: bool) -> RenderableType:
+def _bottom(figures: ScreenFigures, lines: int, *, wide: bool) -> RenderableType:
     """The quarantine, and beside it the VNF instances where there are any."""
     quarantine = _panel(f"Quarantine: {figures.quarantined}", _quarantine(figures.quarantine, lines))
     if not figures.vnfs:

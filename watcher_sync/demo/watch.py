@@ -12,7 +12,7 @@ import collections
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from watcher_sync.demo.screen import Figures, VnfRow
+from watcher_sync.demo.screen import ScreenFigures, VnfRow
 from watcher_sync.engine.engine import Engine
 from watcher_sync.model.model import Snapshot
 from watcher_sync.storage import journal
@@ -53,7 +53,7 @@ class Watch:
         published: int,
         vnfs: Callable[[Snapshot], Sequence[VnfRow]],
         operations: str,
-    ) -> Figures:
+    ) -> ScreenFigures:
         """All that is to be seen now.
 
         :param vnfs: the VNF instances of a snapshot.
@@ -64,7 +64,7 @@ class Watch:
             self._samples.popleft()
         (then, before), (now, _) = self._samples[0], self._samples[-1]
         snapshot = self._engine.model.snapshot()
-        return Figures(
+        return ScreenFigures(
             elapsed=elapsed,
             length=length,
             phase=phase,
@@ -76,7 +76,7 @@ class Watch:
             seq=snapshot.generation,
             sources=self._engine.source_status(),
             changes=self._changes(),
-            quarantined=self._look_into_quarantine(),
+            quarantined=self._count_quarantined(),
             quarantine=list(self._quarantined),
             vnfs=vnfs(snapshot),
             operations=operations,
@@ -87,7 +87,7 @@ class Watch:
             head = journal.read_head(connection, self._reader.tables)
             return journal.read_since(connection, self._reader.tables, max(0, head - _SHOWN), _SHOWN)
 
-    def _look_into_quarantine(self) -> int:
+    def _count_quarantined(self) -> int:
         while page := self._quarantine.page(after=self._last_quarantined):
             self._last_quarantined = page[-1]["id"]
             self._quarantined.extend(page)

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from watcher_sync.demo.screen import Figures, Screen, VnfRow, plain_line
+from watcher_sync.demo.screen import Screen, ScreenFigures, VnfRow, plain_line
 from watcher_sync.model.changes import Outcome
 from watcher_sync.sources.base import SourceState, SourceStatus
 from watcher_sync.storage.journal import JournalRow
@@ -37,7 +37,7 @@ def row(seq: int, **values: Any) -> JournalRow:
     return JournalRow(seq=seq, **known | values)
 
 
-FIGURES = Figures(
+FIGURES = ScreenFigures(
     elapsed=12.3,
     length=20.0,
     phase="the cloud runs",
@@ -81,8 +81,8 @@ LOOK = [
 ]
 
 
-def drawn(figures: Figures, width: int, height: int) -> list[str]:
-    screen = Screen(look=LOOK, page="http://127.0.0.1:8775")
+def drawn(figures: ScreenFigures, width: int, height: int) -> list[str]:
+    screen = Screen(commands=LOOK, page="http://127.0.0.1:8775")
     screen.figures = figures
     console = Console(file=io.StringIO(), width=width, height=height, force_terminal=True, color_system=None)
     with console.capture() as capture:

@@ -160,11 +160,11 @@ class ProviderSimulator:
                     self._waiting.append((self._rng.randint(1, 20), instance))
                 else:
                     yield self._make(instance)
-                yield self._tell(instance)
+                yield self._status_event(instance)
             elif self._rng.random() < self._health:
                 yield self._warn()
             else:
-                yield self._tell(self._rng.choice(self._instances))
+                yield self._status_event(self._rng.choice(self._instances))
 
     def _provider(self, number: int) -> tuple[str, str, Publisher]:
         publisher = dcm.PUBLISHERS[number % len(dcm.PUBLISHERS)]
@@ -189,7 +189,7 @@ class ProviderSimulator:
         instance.made = True
         return Row(dict(instance.row))
 
-    def _tell(self, instance: _Instance) -> Message:
+    def _status_event(self, instance: _Instance) -> Message:
         row, publisher = instance.row, instance.publisher
         service_type = row["service_type"]
         if publisher.raw_phases and service_type == "vm":

@@ -26,7 +26,7 @@ class Aggregates:
     def found(self) -> Steps:
         """The first aggregates, and the hosts join theirs; every seventh host is in no zone."""
         for record in (*self.zones, self.special):
-            yield from self._tell("create", record)
+            yield from self._publish_record("create", record)
         for i, host in enumerate(self.plane.hosts):
             if self.zones and i % 7 != 6:
                 yield from self._join(self.zones[i % len(self.zones)], host)
@@ -42,26 +42,26 @@ class Aggregates:
             yield from self._move(rng.choice(self.plane.hosts))
         elif what < 0.65:
             record["name"] = f"{record['name'].partition('+')[0]}+{rng.randrange(100)}"
-            yield from self._tell("update_prop", record)
+            yield from self._publish_record("update_prop", record)
         elif what < 0.8:
             record["metadata"]["contact"] = f"team-{rng.randrange(100)}"
-            yield from self._tell("update_metadata", record)
+            yield from self._publish_record("update_metadata", record)
         elif what < 0.9 and self.zones:
             zone = rng.choice(self.zones)
             zone["metadata"]["availability_zone"] = f"{zone['metadata']['availability_zone'].partition('+')[0]}+"
             for host in self.plane.hosts:
                 if host.name in zone["hosts"]:
                     host.zone = zone["metadata"]["availability_zone"]
-            yield from self._tell("update_metadata", zone)
+            yield from self._publish_record("update_metadata", zone)
         else:
             passing = self._record(f"passing-{self._count}", {})
             self._count += 1
-            yield from self._tell("create", passing)
+            yield from self._publish_record("create", passing)
             host = rng.choice(self.plane.hosts)
             yield from self._join(passing, host)
             yield rng.uniform(1.0, 30.0)
             yield from self._leave(passing, host)  # Nova refuses to delete one that has hosts
-            yield from self._tell("delete", passing)
+            yield from self._publish_record("delete", passing)
 
     def _move(self, host: Host) -> Steps:
         """Out of its zone, and into another one or none."""
@@ -77,15 +77,15 @@ class Aggregates:
         zone = record["metadata"].get("availability_zone")
         record["hosts"] = [*record["hosts"], host.name]
         host.zone = zone or host.zone
-        yield from self._tell("add_host", record)
+        yield from self._publish_record("add_host", record)
 
     def _leave(self, record: Record, host: Host) -> Steps:
         record["hosts"] = [name for name in record["hosts"] if name != host.name]
         if "availability_zone" in record["metadata"]:
             host.zone = None
-        yield from self._tell("remove_host", record)
+        yield from self._publish_record("remove_host", record)
 
-    def _tell(self, action: str, record: Record) -> Steps:
+    def _publish_record(self, action: str, record: Record) -> Steps:
         yield self.plane.publish_aggregate(f"aggregate.{action}.start", record)
         yield self.plane.publish_aggregate(f"aggregate.{action}.end", record)
 
