@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A history of many providers on its way through a stream, and what has to be true when it is worked off.
+"""A history of many providers that flows through a stream, and the conditions that hold when it is consumed.
 
-A :class:`Flow` is one legal history of status events with the rows that they speak of. Most rows are there
-before the first event, made in one commit; those that come late are for the test to post while the stream flows,
-through the API as everybody else. Messages are published in their order over one connection, each under an id
-by which the server drops what it has already, so a lot may be published again after a fault of the server's.
+A :class:`Flow` is one legal history of status events with the rows that they refer to. One commit makes most rows
+before the first event. The test posts the late rows through the API while the stream flows.
+
+One connection publishes the messages in their order. Each message has an id, by which the server drops duplicates.
+So the publisher may repeat a lot after a fault of the server.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class Flow:
         site.store.commit(Commit(generation=model.generation, staged=transaction.staged()))
 
     def check(self, site: Installation) -> None:
-        """No row is wrong, none missing; the journal tells each one's story once; nothing is kept back."""
+        """The rows are the truth, the journal leads to them, and the quarantine is empty."""
         kept = [json.loads(line) for line in site.manage("quarantine", "list").splitlines()]
         assert not kept, f"{len(kept)} events are in quarantine, such as {kept[0]['reason']!r}"
         differences = [str(d) for d in compare(self.truth, site.store.load().snapshot(), ignored=UNTOLD)]
@@ -74,9 +75,9 @@ class Flow:
 
 
 def post(rows: Sequence[Document], to: Callable[[Document], int]) -> None:
-    """Make rows as everybody does.
+    """Make rows through the API.
 
-    :param to: posts one; its status.
+    :param to: posts one row and returns the HTTP status.
     """
     for row in rows:
         assert to(row) == 201

@@ -134,7 +134,7 @@ def test_what_is_given_back_at_random_and_acks_that_get_lost_leave_no_row_wrong(
 
 
 @pytest.mark.timeout(120)
-def test_an_engine_that_is_told_to_end_under_load_is_gone_in_five_seconds_and_has_acked_all_that_it_committed(
+def test_an_engine_terminated_under_load_ends_in_five_seconds_and_has_acked_what_it_committed(
     postgresql_url: str, site: Site, dcm: Dcm, figure: Callable[[str], None]
 ) -> None:
     # One message a row: whatever comes again, and in whatever order, none is stale, and each is counted once.

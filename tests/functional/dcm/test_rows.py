@@ -49,7 +49,7 @@ def test_an_event_five_seconds_before_its_row_is_applied_when_the_row_is_made(
     made.check_journal()
 
 
-def test_an_event_whose_row_is_made_by_another_process_while_it_is_parked_there_is_not_forgotten(
+def test_a_parked_event_whose_row_another_process_makes_meanwhile_is_applied(
     sqlite_url: str, site: Site, dcm: Dcm, serve: Callable[..., httpx.Client]
 ) -> None:
     """Rows and events race: whichever process is last takes the event up."""

@@ -23,7 +23,7 @@ OUTAGE = float(os.environ.get("WATCHER_SYNC_TEST_OUTAGE", "30"))
 
 
 @pytest.mark.timeout(180)
-def test_a_database_outage_loses_nothing_has_nothing_delivered_again_and_is_asked_less_than_once_a_second(
+def test_a_database_outage_loses_and_redelivers_nothing_and_sees_under_one_attempt_a_second(
     own_postgresql: Server, site: Site, dcm: Dcm, figure: Callable[[str], None]
 ) -> None:
     """The outage is three times as long as the server waits for an ack: what is in hand is prolonged."""
@@ -68,7 +68,7 @@ def test_a_database_outage_loses_nothing_has_nothing_delivered_again_and_is_aske
 
 
 @pytest.mark.timeout(120)
-def test_after_a_kill_of_the_nats_server_under_load_there_is_a_commit_within_two_seconds_of_its_return(
+def test_a_commit_follows_within_two_seconds_of_the_return_of_a_nats_server_killed_under_load(
     sqlite_url: str, site: Site, own_nats: Server, dcm: Dcm, figure: Callable[[str], None]
 ) -> None:
     flow = Flow(seed=31, rows=500, messages=5_000)

@@ -20,7 +20,7 @@ Site = Callable[..., Installation]
 
 
 def malformed() -> Iterator[tuple[str, bytes, str]]:
-    """(label, body, needle), for ever, no two bodies alike."""
+    """Yields (label, body, needle) without limit; no two bodies are equal."""
     for number in itertools.count():
         for label, (body, needle) in published.malformed().items():
             yield label, body.replace(b"i-bad", f"i-{number}".encode()) + b" " * number, needle
@@ -89,7 +89,7 @@ def test_the_same_history_without_a_stream_posted_and_replayed_ends_in_the_same_
     """Half of it over HTTP, all of it from a file: times decide, and every event has one."""
     simulator = ProviderSimulator(seed=6, instances=20)
     steps = simulator.history(400)
-    timed = {"no time", "kubevirt", "acm"}  # whose events of one second nobody can put in order
+    timed = {"no time", "kubevirt", "acm"}  # their events of one second have no order
     made = install(sqlite_url)
     made.upgrade()
     client = serve(made.store, workers=1, threads=2)

@@ -18,8 +18,8 @@ from tests.functional.engine.driving import Installation, Line
 def install(tmp_path: Path) -> Iterator[Callable[..., Installation]]:
     """Make an installation on a database; its engines are killed when the test ends.
 
-    Each has a folder of its own: with one for all, the second's first engine would go on in the log of the
-    first's, and who waits for a line of it would find that of the engine before.
+    Each installation has its own folder. In a shared folder, two installations would write to the same log file.
+    A test that waits for a line would then find the line of another engine.
     """
     numbers = itertools.count(1)
     with ExitStack() as stack:

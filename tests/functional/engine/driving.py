@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real engines as processes, a cloud that publishes to them, and the questions that every fault ends with.
+"""Real engines as processes, a cloud that publishes to them, and the checks that follow every fault.
 
-An :class:`Installation` is one database, one configuration and the executables beside the interpreter
-that runs the tests. An :class:`EngineProcess` is one ``watcher-sync-engine`` with its worker, in a session
-of its own, so that a signal to its group stays with it. :class:`Line` is one queue of the broker and what
-publishes to it: the queue is there before the engine is, so what is published while no engine runs waits.
+An :class:`Installation` is one database with the project's executables. An :class:`EngineProcess` is one
+``watcher-sync-engine`` with its worker, in its own session. A :class:`Line` is one queue of the broker and its
+publisher. It declares the queue before an engine starts, so messages wait there.
 
-Whatever was done to the engine, :meth:`Installation.check` says what has to be true in the end: the tables
-hold what the simulated cloud says, the journal is gapless, tells each entity's story without a break, and
-leads a replica that starts from nothing to the very same model.
+After any fault, :meth:`Installation.check` asserts:
 
-``last_heard`` is left out of the comparison: it is kept in memory and written once a minute, by design.
-The amount of work is scaled by ``WATCHER_SYNC_TEST_SCALE`` (1 is what the sentences say).
+* The tables hold what the simulated cloud says.
+* The journal is gapless, and each entity's changes follow one another.
+* A replica that reads the whole journal has the same model.
+
+The comparison leaves ``last_heard`` out, because the engine writes it once a minute only.
+The variable ``WATCHER_SYNC_TEST_SCALE`` scales the amount of work (default 1).
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ class EngineProcess:
                 os.kill(pid, number)
 
     def kill(self) -> None:
-        """SIGKILL to all its processes: nothing is flushed, nobody is told."""
+        """Sends SIGKILL to all its processes, so that none of them can flush data or close a connection."""
         if self.running:
             # Stopped first, so that the master cannot replace a dead worker meanwhile.
             os.kill(self._process.pid, signal.SIGSTOP)
@@ -203,7 +204,7 @@ class Line:
             raise failures[0]
 
     def waiting(self) -> int:
-        """Messages in the queue that are in nobody's hands."""
+        """The number of messages in the queue that no consumer holds."""
         with self._channel() as channel:
             return int(channel.queue_declare(self.name, passive=True).message_count)
 
@@ -323,7 +324,7 @@ class Installation:
             return journal.read_head(connection, self.store.tables)
 
     def rows(self, since: int = 0) -> list[JournalRow]:
-        """The journal after ``since``, as it stands."""
+        """The rows of the journal after the seq ``since``."""
         found: list[JournalRow] = []
         with self.store.database.connect() as connection:
             while rows := journal.read_since(connection, self.store.tables, since, 5000):
@@ -332,10 +333,10 @@ class Installation:
         return found
 
     def drain(self, config: Path, *lines: Line, engine: EngineProcess | None = None, seconds: float = 90) -> None:
-        """Have an engine work off the lines, and stop it in good order.
+        """Has an engine consume all messages of the lines, and stops it gracefully.
 
-        Messages in its hands do not show in the queue; they are back in it once the engine has ended, and
-        then it has to begin again. So when this returns, the broker knows every message to be acked.
+        The queue's count leaves out the messages that the engine holds. The broker requeues those when the engine
+        ends, and another engine is started for them. So every message is acked when this returns.
         """
         deadline = time.monotonic() + seconds
         while True:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A way to a server that counts how often it is taken, also while there is nobody at its end."""
+"""A TCP proxy that counts the connections to a server, also while the server is down."""
 
 from __future__ import annotations
 

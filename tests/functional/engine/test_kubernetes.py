@@ -31,7 +31,7 @@ def server() -> Iterator[KubernetesServer]:
 def site(
     install: Callable[..., Installation], sqlite_url: str, server: KubernetesServer, tmp_path: Path
 ) -> Iterator[Installation]:
-    """An installation with one cluster that lives and one that does not, where eventlet cannot be imported."""
+    """An installation with one cluster that runs and one that is down, where eventlet cannot be imported."""
     site = install(sqlite_url, engine__enabled_sources="edge, dead")
     with KubernetesServer() as dead:
         dead.kubeconfig(tmp_path / "dead")

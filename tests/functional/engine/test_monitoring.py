@@ -27,7 +27,7 @@ Watched = tuple[Installation, EngineProcess, int]
 
 
 def ask(port: int, path: str) -> tuple[int, str]:
-    """Status and body; 0 while nobody answers."""
+    """Returns the HTTP status and the body; the status is 0 while the server does not answer."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
     try:
         connection.request("GET", path)

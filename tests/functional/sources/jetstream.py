@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A NATS server's other clients: what makes streams and publishes, and a source between them and an engine.
+"""A NATS client that makes streams and publishes to them, and a source between the server and an engine.
 
-Everything is synchronous: :class:`Dcm` has a loop of its own in a thread, and a connection that waits for the
-server, as a control plane's has.
+All functions are synchronous. The client, :class:`Dcm`, runs its event loop in a thread. Its connection waits for the
+server, as a control plane's connection does.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Dcm:
         return self.do(self.js.stream_info(STREAM))
 
     def settled(self) -> bool:
-        """Whether every message of the stream is acknowledged; nobody's is before there is a consumer."""
+        """Whether every message of the stream is acknowledged; False before there is a consumer."""
         try:
             info = self.consumer()
         except NotFoundError:

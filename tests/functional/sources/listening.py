@@ -48,7 +48,7 @@ def wrap(document: Any) -> bytes:
 
 
 class Publisher:
-    """Publishes what it is told to the exchange of this name, and reads the queue's depth."""
+    """Publishes messages to the exchange of this name, and reads the queue's depth."""
 
     def __init__(self, name: str, url: str) -> None:
         self.name = name
@@ -67,7 +67,7 @@ class Publisher:
         )
 
     def waiting(self) -> int:
-        """Messages that are in the queue and in nobody's hands."""
+        """The number of messages in the queue that no consumer holds."""
         return int(self.channel.queue_declare(queue=self.name, passive=True).message_count)
 
     def close(self) -> None:
@@ -78,7 +78,7 @@ class Publisher:
 
 
 class Engine:
-    """Keeps what is emitted; acks at once if told so."""
+    """Stores the events that the source emits, and acks them at once if ``acks`` is set."""
 
     def __init__(self, *, acks: bool) -> None:
         self.acks = acks

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A broker that goes away and comes back: the source is told so, goes on within seconds, and loses nothing."""
+"""A broker goes away and returns: the source reports it, reconnects within seconds, and loses nothing."""
 
 from __future__ import annotations
 
@@ -106,5 +106,5 @@ def test_a_stop_while_the_broker_is_away_ends_in_time(proxy: Proxy) -> None:
             proxy.cut()
             wait_until(lambda: source.status().state is SourceState.DISCONNECTED)
             begin = time.monotonic()
-        assert time.monotonic() - begin < 6  # it was told to end within five
+        assert time.monotonic() - begin < 6  # the source had five seconds to stop
         proxy.restore()

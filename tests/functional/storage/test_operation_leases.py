@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Of all who want to change one instance exactly one may, on every database, whoever crashes."""
+"""Exactly one of several takers may change an instance, on every database, even when a holder crashes."""
 
 from __future__ import annotations
 

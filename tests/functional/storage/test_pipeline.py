@@ -119,7 +119,7 @@ class Looking(Naming):
         yield meter(event.read())
 
 
-def test_what_was_dispatched_on_a_batch_that_sets_parked_events_free_is_dispatched_again_after_them(store):
+def test_a_batch_after_one_that_unparks_events_is_dispatched_again_after_those_events(store):
     looking = Looking()
     cycle = cycle_on(store, Dispatcher([("looking", looking)]))
     found = [rename(1), make(2), event(3, "look", data="m"), event(4, "look", data="n")]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is old is purged, the journal from its start only, and a reader that is too far behind is told."""
+"""Old rows are purged, the journal only from its start, and a reader that is too far behind gets an exception."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events that are kept: parked until their entity is there, or in quarantine until somebody looks."""
+"""Stored events: parked until their entity exists, or in quarantine until an operator replays or drops them."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_parked_events_are_taken_up_by_the_process_that_is_started_next(new_stor
 
 @pytest.mark.parametrize("any_database_url", ["sqlite"], indirect=True)
 def test_an_event_that_is_parked_again_is_still_waited_for(new_store):
-    """Its entity was there when it was taken up, and another writer had it deleted before the commit."""
+    """Its entity existed when it was unparked, and another writer deleted the entity before the commit."""
     store, other = new_store(), cycle_on(new_store(), telling())
     cycle = cycle_on(store, naming())
     commit(cycle, rename(1, version="8"))
@@ -197,7 +197,7 @@ def test_a_parked_event_keeps_its_channel_and_its_place_in_the_stream(store):
     ]
 
 
-def test_an_undecodable_event_that_is_decoded_anew_keeps_its_channel_and_its_place_in_the_stream():
+def test_an_undecodable_event_that_is_decoded_again_keeps_its_channel_and_its_sequence():
     event = Event(
         id="e",
         type="undecodable",

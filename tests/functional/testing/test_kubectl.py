@@ -82,7 +82,7 @@ def test_get_prints_a_table_and_json(kubectl: Kubectl) -> None:
     name = rows[0].split()[0]
     one = kubectl.json("get", "pod", name)
     assert (one["kind"], one["metadata"]["name"]) == ("Pod", name)
-    assert 'pods "nobody" not found' in kubectl("get", "pod", "nobody", status=1)
+    assert 'pods "absent" not found' in kubectl("get", "pod", "absent", status=1)
 
 
 def test_create_scale_and_delete_go_all_the_way_to_the_pods(kubectl: Kubectl, tmp_path: Path) -> None:

@@ -86,9 +86,9 @@ def test_a_file_that_is_not_there_is_status_2(capsys):
 
 def test_work_that_failed_is_status_1_and_one_line_without_a_traceback(run):
     def work():
-        raise DatabaseUnavailable("nobody answers")
+        raise DatabaseUnavailable("connection refused")
 
-    assert run("", work=work)[:2] == (1, "error: nobody answers\n")
+    assert run("", work=work)[:2] == (1, "error: connection refused\n")
 
 
 def test_the_works_own_status_is_the_exit_status(run):

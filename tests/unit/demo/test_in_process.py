@@ -14,7 +14,7 @@ from watcher_sync.sources.base import IntakeClosed, SourceState
 
 
 class Engine:
-    """Takes events, and closes when it is told to."""
+    """Stores the events of the source, and refuses them once ``closed`` is set."""
 
     def __init__(self):
         self.events = []

@@ -131,7 +131,7 @@ def test_the_account_knows_levels_and_what_is_between_and_beyond_them(
     assert (truth.state, truth.nearest) == (state, nearest)
 
 
-def test_a_function_whose_workload_is_gone_is_unresolved_and_one_beside_it_out_of_its_initial_number_drifted() -> None:
+def test_a_function_without_its_workload_is_unresolved_and_one_off_its_initial_number_drifted() -> None:
     cluster = make()
     cluster.server.delete("Deployment", "upf", namespace="core")
     cluster.server.cluster.add_nodes(1)

@@ -61,7 +61,7 @@ class InFlight:
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    """Until it is so, looked at again and again."""
+    """Waits until the condition is true, for 10 seconds at most."""
     waiting = threading.Event()
     for _ in range(1000):
         if condition():

@@ -107,7 +107,7 @@ class Running:
     def _run(self):
         try:
             self.engine.run()
-        except BaseException as exc:  # noqa: BLE001 - looked at by the test
+        except BaseException as exc:  # noqa: BLE001 - the test checks it
             self.error = exc
 
     def stop(self, timeout=5.0):

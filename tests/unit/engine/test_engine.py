@@ -37,6 +37,7 @@ def test_a_bug_of_a_handler_and_an_event_too_early_are_acked_because_they_are_ke
     with store.database.connect() as connection:
         (kept,) = connection.execute(sa.select(store.tables.quarantine)).all()
         (parked,) = connection.execute(sa.select(store.tables.parked)).all()
+    # prose: "told" is the name of the test's handler
     assert kept.reason == "the handler told.told failed: ZeroDivisionError: a bug"
     assert "Traceback" in kept.detail
     assert (parked.event_id, parked.entity_id) == ("event-2", "a")

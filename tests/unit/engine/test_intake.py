@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The intake keeps each source's order, holds back only the source that is ahead, and delays nobody alone."""
+"""The intake keeps each source's order, holds back only the source that is ahead, and delays no lone event."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def test_a_source_without_connection_is_named_once_its_time_is_over(run, clock):
     source.state = SourceState.DISCONNECTED
     assert until(lambda: running.engine.source_rows()[0].state == "disconnected")
     assert ask(application, "/readyz")[0] == 200
-    # The engine's rows are made anew with every look, so only their "since" lies back.
+    # The engine builds its rows again for each request, so the test moves its clock and not their "since".
     source.status = lambda: SourceStatus(state=SourceState.DISCONNECTED, detail="no route")
     running.engine._reporter._now = clock
     clock.ahead = datetime.timedelta(seconds=61)

@@ -39,7 +39,7 @@ class Beside:
         return {"told": len(self.story)}
 
     def collect(self):
-        return [GaugeMetricFamily("beside", "How often it was told something.", value=len(self.story))]
+        return [GaugeMetricFamily("beside", "How often the engine called the service.", value=len(self.story))]
 
 
 def test_a_service_starts_with_the_lead_and_has_ended_before_the_lease_is_given_back(run):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A leading engine writes what its sources are doing, survives what stands in the way, and says when it ends."""
+"""A leading engine writes the states of its sources, survives a failed write, and records the stop when it ends."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A source that fails is stopped and made anew, for ever; the others know nothing of it."""
+"""The supervisor stops a source that fails and builds another one, as often as necessary."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class NovaEvents:
         without: Iterable[str] = (),
         **fields: Any,
     ) -> Event:
-        """:param at: updated_at; ``sent`` is half a second later where it is not told.
+        """:param at: updated_at; ``sent`` is half a second later by default.
 
         :param without: fields that this Nova does not send.
         """
@@ -220,13 +220,13 @@ def replaced(event: Event, data: Any) -> Event:
 
 
 class Blind:
-    """A view that nobody may look through: Nova's handler needs none."""
+    """A view that fails on every access, because Nova's handler must not read the model."""
 
     def get(self, kind: str, entity_id: str) -> Any:
-        raise AssertionError("the handler looked at the model")
+        raise AssertionError("the handler read the model")
 
     def by(self, kind: str, index: str, value: Any) -> Any:
-        raise AssertionError("the handler looked at the model")
+        raise AssertionError("the handler read the model")
 
 
 DISPATCHER = Dispatcher([("nova", NovaHandler())])
@@ -239,7 +239,7 @@ def changes_of(event: Event) -> list[Change]:
 
 
 class Player:
-    """Runs events through dispatch, handler and model, and keeps what became of each."""
+    """Runs events through dispatch, handler and model, and stores the outcome of each."""
 
     def __init__(self) -> None:
         self.model = Model(builtin_kinds())

@@ -197,7 +197,7 @@ def test_an_event_about_an_unknown_instance_is_ignored_where_the_policy_says_so(
     assert player.play(event(sequence=2)) == [Outcome.APPLIED]
 
 
-def test_an_event_about_an_unknown_instance_makes_it_where_the_policy_says_so_and_the_api_wins_later():
+def test_an_event_about_an_unknown_instance_makes_it_if_policy_says_so_and_the_api_wins_later():
     player = Player(unknown_instance="create", source_policy="enforce")
     assert player.play(event(sequence=1)) == [Outcome.APPLIED]
     row = player.get()

@@ -340,7 +340,7 @@ def test_a_history_leaves_each_pod_traced_by_what_is_there_in_the_end(events: li
 @settings(max_examples=100, deadline=None)
 @given(events=histories(), data=st.data())
 def test_a_listing_in_its_place_makes_the_model_what_the_server_has(events: list[Event], data: Any) -> None:
-    """What was never told, deletions above all, a listing makes good."""
+    """Some deletions are never delivered; the listing removes their pods."""
     exists = {e.read()["metadata"]["uid"] for e in events if e.type.startswith("kubernetes.pod.")}
     exists -= {e.read()["metadata"]["uid"] for e in events if e.type == "kubernetes.pod.deleted"}
     heard = [e for e in events if e.type != "kubernetes.pod.deleted" or data.draw(st.booleans())]

@@ -31,7 +31,7 @@ def closed_port() -> int:
 
 @pytest.fixture
 def chatterer() -> Iterator[int]:
-    """A port on which somebody answers who is no broker and no database."""
+    """A port of a server that speaks HTTP only, so it is neither a broker nor a database."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def answer() -> None:
@@ -119,7 +119,7 @@ class Absent(Nats):
         return [program("watcher-sync-no-such-program")]
 
 
-def test_a_program_that_cannot_be_installed_is_named_with_its_package_and_nothing_is_left_behind(
+def test_a_program_that_cannot_be_installed_is_named_with_its_package_and_leaves_nothing(
     monkeypatch: pytest.MonkeyPatch, closed_port: int, tmp_path: Path
 ) -> None:
     monkeypatch.delenv(services.VARIABLES["nats"], raising=False)

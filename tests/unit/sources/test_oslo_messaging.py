@@ -98,7 +98,7 @@ def closed_port() -> Iterator[int]:
         yield taken.getsockname()[1]
 
 
-def test_with_the_broker_down_start_returns_at_once_and_the_status_says_why_without_the_password(
+def test_with_the_broker_down_start_returns_at_once_and_the_status_says_why_but_no_password(
     closed_port: int,
 ) -> None:
     source = make_source(transport_url=f"rabbit://someone:hush-hush@127.0.0.1:{closed_port}/")

@@ -48,8 +48,9 @@ class KubernetesServer(KubernetesApi):
         :param port: 0 takes any that is free.
         :param seed: of uids and generated names.
         :param history_limit: how many writes back a watch may begin.
-        :param watch_list: ``on``: sendInitialEvents is understood; ``refused``: answered with 422, as by a
-            server that has it switched off; ``ignored``: as by one that is older than it.
+        :param watch_list: how the server treats sendInitialEvents. With ``on``, it sends them. With ``refused``, it
+            answers 422, as a server does whose feature is disabled. With ``ignored``, it ignores the parameter, as an
+            older server does.
         :param bookmark_interval: seconds between bookmarks.
         :param watch_timeout: seconds after which a watch ends that named no timeoutSeconds.
         :param gzip_from: bytes from which bodies are compressed.

@@ -7,9 +7,8 @@ in a real cloud, and publish Nova's notifications. The simulator records the tru
 
 Guarantee: one seed and one set of arguments give one history, byte for byte.
 
-Envelope times grow strictly.
-``updated_at`` has Nova's resolution of one second, so several events of one server share it.
-:meth:`CloudSimulator.truth` covers exactly the events that the caller consumed.
+Envelope times grow strictly. The field ``updated_at`` has Nova's resolution of one second, so several events of one
+server share it. The method :meth:`CloudSimulator.truth` covers exactly the events that the caller consumed.
 
 Not simulated: real durations, quotas and scheduling. Time is simulated; the caller paces. Not thread-safe.
 """

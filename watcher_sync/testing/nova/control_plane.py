@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The simulated control plane: clock, hosts, servers, database writes and publications.
 
-``server_operations`` and ``host_operations`` use this module. ``save`` is Nova's database write and sets
-``updated_at`` with a resolution of one second. ``publish`` builds the notification and records it in the ledger. The
-simulator records the heartbeat when its caller consumes the notification.
+The modules ``server_operations`` and ``host_operations`` use this one. The method ``save`` is Nova's database write and
+sets ``updated_at`` with a resolution of one second. The method ``publish`` builds the notification and records it in
+the ledger. The simulator records the heartbeat when its caller consumes the notification.
 
 Guarantees: two publications never have the same envelope time, and the later one has the later time. Each save
 replaces the record of a server and never changes the old one, so published records remain unchanged.

@@ -112,8 +112,9 @@ def instance(
     :param drop: names of fields to leave out, as older payload versions do; ``flavor.x`` for the flavor's.
     :param extra: fields that Nova does not have (yet).
     :param envelope: overrides for message_id, publisher_id, priority, timestamp; None drops the field.
-    :param fields: overrides. ``flavor`` may be a mapping of the fields that differ, ``ip_addresses`` a
-        list of texts, ``block_devices`` a list of volume ids and ``fault`` a pair (exception class, message).
+    :param fields: overrides. The field ``flavor`` may be a mapping of the fields that differ, and ``fault`` a pair
+        (exception class, message). The field ``ip_addresses`` may be a list of texts, and ``block_devices`` a list of
+        volume ids.
     :raises KeyError: for an unknown event type.
     :raises TypeError: for a field that this payload class does not have.
     """

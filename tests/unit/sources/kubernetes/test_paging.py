@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A page is decoded in one go, and tells what it told when each object was decoded for itself."""
+"""A page that is decoded at once yields the same events as a page whose objects are decoded one by one."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Cluster:
         self.reflector.list_pages()
 
     def again(self, bodies: Iterable[bytes]) -> list[Event]:
-        """List anew."""
+        """List again, and return the new events."""
         self._bodies, before = iter(bodies), len(self.events)
         self.reflector.list_pages()
         return self.events[before:]
@@ -84,7 +84,7 @@ def pod(number: int, **metadata: Any) -> dict[str, Any]:
 
 
 def page(*items: Any, token: str = "") -> bytes:
-    """A page; an item that is bytes stands as it is."""
+    """Builds a page; an item of type bytes is inserted unchanged."""
     texts = [item if isinstance(item, bytes) else json.dumps(item).encode() for item in items]
     head = json.dumps({"resourceVersion": "4711", "continue": token}).encode()
     return b'{"kind":"PodList","metadata":%b,"items":[%b]}' % (head, b",".join(texts))

@@ -45,7 +45,7 @@ def test_an_acked_message_is_acked_once(in_flight: InFlight) -> None:
     assert in_flight.empty
 
 
-def test_a_message_that_is_delivered_again_while_in_hand_is_emitted_once_and_settled_by_its_latest_delivery(
+def test_a_message_redelivered_while_in_hand_is_emitted_once_and_its_last_delivery_is_settled(
     in_flight: InFlight,
 ) -> None:
     deliver(in_flight, 1, message(7, "first"))

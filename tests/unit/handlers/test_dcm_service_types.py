@@ -103,7 +103,7 @@ def test_an_installed_package_adds_a_service_type(installed):
     assert "gpu" in handler._services
 
 
-def test_two_installed_packages_that_declare_the_same_are_refused_at_the_start_and_both_are_named(installed):
+def test_two_packages_that_declare_the_same_service_type_are_refused_at_the_start_and_named(installed):
     installed("acme-gpu", {"gpu": "ServiceType(name='gpu')"})
     installed("umbrella-gpu", {"gpu2": "ServiceType(name='gpu')"})
     with pytest.raises(PluginConflict, match=r"gpu \(acme_gpu\).*gpu2 \(umbrella_gpu\).*service type 'gpu'"):

@@ -57,7 +57,7 @@ def test_the_greatest_epoch_and_sequence_sort_as_numbers_do():
 
 
 def test_within_one_source_the_time_decides_and_not_the_sequence():
-    """A publisher that is not sure that it was heard publishes again."""
+    """A publisher that received no acknowledgement publishes the event again."""
     first = event(told="PROVISIONING", event_id="a", time=seconds(1), sequence=1)
     then = event(told="RUNNING", event_id="b", time=seconds(2), sequence=2)
     again = event(told="PROVISIONING", event_id="a", time=seconds(1), sequence=3)
@@ -83,7 +83,7 @@ def test_an_event_without_a_time_is_compared_by_its_sequence():
 
 
 def test_an_output_keeps_its_own_order(player):
-    """The status moves on without an output; the output is still compared with what told the last output."""
+    """A newer status without an output does not make an older event's output stale."""
     player.play(
         event(publisher.status(told="RUNNING", time=seconds(1), output_spec={"n": 1}), sequence=1),
         event(publisher.status(told="STOPPED", time=seconds(3)), sequence=3),
@@ -119,7 +119,7 @@ def test_without_a_sequence_two_of_the_same_second_are_in_the_order_of_their_ids
 
 
 def test_times_of_two_providers_are_never_compared():
-    """Whoever wins between them wins whatever the times are."""
+    """The same provider wins when the two times are swapped."""
 
     def told(provider, status, at):
         return event(publisher.status(told=status, provider=provider, event_id=provider, time=seconds(at)))
@@ -157,7 +157,7 @@ def history(seed, messages=60):
 
 
 def timed(messages):
-    """Those whose time tells them from the next: of others nobody can tell that they are old."""
+    """The messages whose time is finer than a second: only those are recognised as old when they are repeated."""
     return [message for message in messages if (time := message.event().time) is not None and time.microsecond]
 
 
@@ -202,7 +202,7 @@ def test_the_law_holds_with_and_without_sequences_in_one_history(seed, rng, with
 @settings(max_examples=30, deadline=None)
 @given(SEEDS, st.randoms(use_true_random=False))
 def test_the_law_holds_for_rows_that_events_make_and_for_providers_that_quarrel(seed, rng):
-    """Every event tells of one of three rows, whoever it is from."""
+    """Each event is about one of three rows, and any of three providers may send it."""
     documents = [
         publisher.status(f"i-{rng.randrange(3)}", rng.choice(["DELETED", "FAILED"]), provider=f"p-{rng.randrange(3)}",
                    service_type=rng.choice(["vm", "storage", "database"]), event_id=f"e-{seed}-{i}",
