@@ -119,7 +119,7 @@ def _replay(conf: cfg.ConfigOpts) -> None:
     store = open_store(conf)
     events = read_ahead(lambda: read_events(paths, source))
     settings = conf.engine
-    result = replay(store, load_handlers(conf), events, batch_size=settings.batch_size, parked_time=settings.parked_ttl)
+    result = replay(store, load_handlers(conf), events, batch_size=settings.batch_size, parked_ttl=settings.parked_ttl)
     _print_result(conf, result)
 
 
@@ -165,7 +165,7 @@ def _quarantine(conf: cfg.ConfigOpts) -> None:
         events = quarantine.events(None if conf.command.all else ids)
         settings = conf.engine
         result = replay_quarantined(
-            store, load_handlers(conf), events, batch_size=settings.batch_size, parked_time=settings.parked_ttl
+            store, load_handlers(conf), events, batch_size=settings.batch_size, parked_ttl=settings.parked_ttl
         )
         _print_result(conf, result)
     else:

@@ -93,8 +93,8 @@ def test_the_next_batch_is_dispatched_before_the_last_one_has_landed_and_handed_
     assert log[3:] == [("two", True)]
     assert cycle.model.snapshot().ids("instance") == ["a", "b"]
     assert store.load().snapshot().ids("instance") == ["a", "b"]
-    assert (cycle.tally.commits, cycle.tally.changes, cycle.tally.batch_events.sum) == (2, 2, 2)
-    assert cycle.tally.commit_seconds.sum == 0.5
+    assert (cycle.stats.commits, cycle.stats.changes, cycle.stats.batch_events.sum) == (2, 2, 2)
+    assert cycle.stats.commit_seconds.sum == 0.5
 
 
 @pytest.mark.parametrize("reached", [False, True])
