@@ -46,7 +46,7 @@ class CountingHandler(VnfHandler):
 
 
 class Followed:
-    """The commit cycle of an engine that leads, and a cluster whose changes are told when the test says so."""
+    """The commit cycle of an engine that leads, and a cluster whose changes arrive when the test passes them on."""
 
     def __init__(self, site: Installation, server: KubernetesServer) -> None:
         self.site = site
