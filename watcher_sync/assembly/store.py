@@ -48,8 +48,8 @@ def open_store(conf: cfg.ConfigOpts, kinds: Kinds | None = None, *, checked: boo
     :raises SchemaMissing: ``db_sync`` has not been run (only if checked).
     :raises DatabaseUnavailable: the database is unavailable (only if checked).
     """
-    engine = open_database(conf)
-    store = Store(engine, kinds if kinds is not None else load_kinds())
+    database = open_database(conf)
+    store = Store(database, kinds if kinds is not None else load_kinds())
     if checked:
-        schema.check(engine, store.tables)
+        schema.check(database, store.tables)
     return store

@@ -96,10 +96,10 @@ class BatchCommitter(abc.ABC):
         model: CommittedModel,
         dispatcher: Dispatcher,
         *,
-        tally: CommitStats | None = None,
+        stats: CommitStats | None = None,
         evaluation: Evaluator | None = None,
         fence: Callable[[], Fence | None] = lambda: None,
-        parked_time: Callable[[], float] = lambda: 3600.0,
+        parked_ttl: Callable[[], float] = lambda: 3600.0,
         now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -107,15 +107,15 @@ class BatchCommitter(abc.ABC):
 
         :param fence: returns the lease to write under; called at every commit.
 
-        :param parked_time: returns the seconds that an event waits for its entity; called when one is parked.
+        :param parked_ttl: returns the seconds that an event waits for its entity; called when one is parked.
         """
         self.store: CommitStore = store
         self.model: CommittedModel = model
         self.dispatcher = dispatcher
-        self.tally = tally or CommitStats()
+        self.stats = stats or CommitStats()
         self.evaluation: Evaluator = evaluation or NoEvaluation()
         self._fence = fence
-        self._parked_time = parked_time
+        self._parked_ttl = parked_ttl
         self._now = now
         self._monotonic = monotonic
         self._parked = ParkedEvents(store)
@@ -178,7 +178,7 @@ class BatchCommitter(abc.ABC):
             try:
                 self._commit(part, self._dispatch)
             except RowRefused as exc:
-                self.tally.refused += 1
+                self.stats.refused += 1
                 if len(part.events) > 1:
                     middle = len(part.events) // 2
                     # Cursors and rows to remove go with the last part: before it, the batch is not done.
@@ -198,7 +198,7 @@ class BatchCommitter(abc.ABC):
                 try:
                     self.store.commit(pending.commit)
                 except HeadMoved:
-                    self.tally.conflicts += 1
+                    self.stats.conflicts += 1
                     self.follow()
                     continue
                 except EntitiesLeased as exc:
@@ -254,13 +254,13 @@ class BatchCommitter(abc.ABC):
         """
         work = pending.work
         if seconds is not None:
-            self.tally.commit_seconds.observe(seconds)
-            self.tally.commits += 1
-            self.tally.changes += len(pending.commit.staged)
+            self.stats.commit_seconds.observe(seconds)
+            self.stats.commits += 1
+            self.stats.changes += len(pending.commit.staged)
             LOG.debug("Committed %d events as %d changes", len(pending.batch.events), len(pending.commit.staged))
         self.model.publish(work.transaction)
         self.evaluation.published(pending.evaluated)
-        self.tally.count(pending.batch.events, work.outcomes)
+        self.stats.count(pending.batch.events, work.outcomes)
         for parked in work.parked:
             self._awaited[parked.kind, parked.entity_id] += 1
         self._mark_appeared(work.transaction.written())
@@ -270,8 +270,8 @@ class BatchCommitter(abc.ABC):
 
         :param began: when its dispatch began, by the cycle's monotonic clock.
         """
-        self.tally.batch_events.observe(len(batch.events))
-        self.tally.batch_seconds.observe(self._monotonic() - began)
+        self.stats.batch_events.observe(len(batch.events))
+        self.stats.batch_seconds.observe(self._monotonic() - began)
 
     @property
     def has_ready(self) -> bool:
@@ -303,7 +303,7 @@ class BatchCommitter(abc.ABC):
                 work.quarantined.append(Quarantined(event, str(exc)))
                 outcome = Outcome.QUARANTINED
             except NotYet as exc:
-                expires = self._now() + datetime.timedelta(seconds=self._parked_time())
+                expires = self._now() + datetime.timedelta(seconds=self._parked_ttl())
                 work.parked.append(Parked(event, exc.kind, exc.entity_id, expires))
                 outcome = Outcome.PARKED
             except Exception as exc:  # noqa: BLE001 - a plugin's bug quarantines its own event only

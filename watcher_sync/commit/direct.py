@@ -50,12 +50,12 @@ class DirectCommitCycle(BatchCommitter):
     model: TableModel
 
     def __init__(
-        self, store: LockedStore, model: TableModel, dispatcher: Dispatcher, parked_time: Callable[[], float]
+        self, store: LockedStore, model: TableModel, dispatcher: Dispatcher, parked_ttl: Callable[[], float]
     ) -> None:
         self.recorded = RecordingStats()
         self.view: View = model
         """The tables, including what was written so far."""
-        super().__init__(store, model, dispatcher, tally=self.recorded, parked_time=parked_time)
+        super().__init__(store, model, dispatcher, stats=self.recorded, parked_ttl=parked_ttl)
 
     @property
     def generation(self) -> int:
@@ -123,11 +123,11 @@ class DirectCommitCycle(BatchCommitter):
 class DirectWriter:
     """Writes for an API worker. For any thread; writes to one database wait for each other."""
 
-    def __init__(self, store: Store, dispatcher: Dispatcher, parked_time: Callable[[], float]) -> None:
-        """:param parked_time: seconds that an event waits for its entity."""
+    def __init__(self, store: Store, dispatcher: Dispatcher, parked_ttl: Callable[[], float]) -> None:
+        """:param parked_ttl: seconds that an event waits for its entity."""
         self._store = store
         self._dispatcher = dispatcher
-        self._parked_time = parked_time
+        self._parked_ttl = parked_ttl
 
     @contextlib.contextmanager
     def begin(self) -> Iterator[DirectCommitCycle]:
@@ -136,7 +136,7 @@ class DirectWriter:
         :raises DatabaseUnavailable: the database is unavailable.
         """
         with lock_head(self._store) as (store, model):
-            cycle = DirectCommitCycle(store, model, self._dispatcher, self._parked_time)
+            cycle = DirectCommitCycle(store, model, self._dispatcher, self._parked_ttl)
             yield cycle
             if model.last_seen:
                 store.persist_last_seen(model.last_seen)

@@ -114,7 +114,7 @@ class Pipeline(Generic[T]):
         try:
             seconds = step.future.result() if step.future is not None else None
         except HeadMoved:
-            self._cycle.tally.conflicts += 1
+            self._cycle.stats.conflicts += 1
             raise
         except EntitiesLeased as exc:
             self._cycle.evaluation.held(exc.leases)

@@ -26,20 +26,20 @@ T = TypeVar("T")
 
 
 def replay(
-    store: Store, dispatcher: Dispatcher, events: Iterable[Event], *, batch_size: int, parked_time: float = 3600.0
+    store: Store, dispatcher: Dispatcher, events: Iterable[Event], *, batch_size: int, parked_ttl: float = 3600.0
 ) -> dict[str, float]:
     """Commit the events in order, in batches.
 
-    :param parked_time: seconds that an event waits for its entity.
+    :param parked_ttl: seconds that an event waits for its entity.
     :returns: ``read``, each outcome, and ``seconds``.
     :raises DatabaseUnavailable: the database is unavailable. Run it again: committed events are recognised.
     """
     began = time.monotonic()
-    tally = CommitStats()
-    cycle = CommitCycle(store, store.load(), dispatcher, tally=tally, parked_time=lambda: parked_time)
+    stats = CommitStats()
+    cycle = CommitCycle(store, store.load(), dispatcher, stats=stats, parked_ttl=lambda: parked_ttl)
     for chunk in _chunks(events, batch_size):
         cycle.run(Batch(events=chunk))
-    return _finish(store, cycle, tally, began)
+    return _finish(store, cycle, stats, began)
 
 
 def replay_quarantined(
@@ -48,24 +48,24 @@ def replay_quarantined(
     events: Iterable[tuple[int, Event]],
     *,
     batch_size: int,
-    parked_time: float = 3600.0,
+    parked_ttl: float = 3600.0,
 ) -> dict[str, float]:
     """Dispatch quarantined events again; those that are refused again are stored under a new id.
 
     A body that could not be decoded is decoded again.
 
     :param events: (row id, event), as :meth:`Quarantine.events` gives them.
-    :param parked_time: seconds that an event waits for its entity.
+    :param parked_ttl: seconds that an event waits for its entity.
     :returns: ``read``, each outcome, and ``seconds``.
     :raises DatabaseUnavailable: the database is unavailable. Run it again: committed events are recognised.
     """
     began = time.monotonic()
-    tally = CommitStats()
-    cycle = CommitCycle(store, store.load(), dispatcher, tally=tally, parked_time=lambda: parked_time)
+    stats = CommitStats()
+    cycle = CommitCycle(store, store.load(), dispatcher, stats=stats, parked_ttl=lambda: parked_ttl)
     for chunk in _chunks(events, batch_size):
         released = [row_id for row_id, _ in chunk]
         cycle.run(Batch(events=[decoded_again(row_id, event) for row_id, event in chunk], released=released))
-    return _finish(store, cycle, tally, began)
+    return _finish(store, cycle, stats, began)
 
 
 def decoded_again(row_id: int, event: Event) -> Event:
@@ -78,10 +78,10 @@ def decoded_again(row_id: int, event: Event) -> Event:
     return msgspec.structs.replace(decoded, channel=event.channel, sequence=event.sequence)
 
 
-def _finish(store: Store, cycle: CommitCycle, tally: CommitStats, began: float) -> dict[str, float]:
+def _finish(store: Store, cycle: CommitCycle, stats: CommitStats, began: float) -> dict[str, float]:
     LastSeenWriter(store, cycle.model, lambda: 0.0).persist()
     store.close()
-    return {**tally.as_dict(), "seconds": round(time.monotonic() - began, 3)}
+    return {**stats.as_dict(), "seconds": round(time.monotonic() - began, 3)}
 
 
 def _chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:

@@ -11,7 +11,7 @@ Guaranteed:
 * An instance whose lease an operation holds is not written, and retried every second.
 * An instance that fails costs the others nothing.
 
-Threads: the cycle's. Only :meth:`collect` and :meth:`report` may be called from others.
+Threads: the cycle's; :meth:`collect` and :meth:`report` for any.
 """
 
 from __future__ import annotations

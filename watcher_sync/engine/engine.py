@@ -189,10 +189,10 @@ class Engine:
                     self.store,
                     self.model,
                     self._dispatcher,
-                    tally=self.stats,
+                    stats=self.stats,
                     evaluation=self._evaluation,
                     fence=lambda: self.lease.fence,
-                    parked_time=lambda: float(self.conf.engine.parked_ttl),
+                    parked_ttl=lambda: float(self.conf.engine.parked_ttl),
                 )
             except DatabaseUnavailable as exc:
                 self._database_health.mark_unavailable(exc)

@@ -1,29 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """The database: tables, the commit's transaction, leases, and reading without a replica.
 
-``background``       Runs a function in a daemon thread
-``clock``            The database's own clock, inside a statement
-``commit_store``     The protocol that a commit cycle writes through
-``commits``          Makes the statements of one commit
-``counting``         Counts entities by owner and state in the database
-``database``         Connects to the database, and classifies its errors
-``drifts``           Differences between model and live system, with the time of discovery
-``entity_rows``      Writes the entities of one kind into their table
-``journal``          The append-only log of applied changes with a gapless, commit-ordered ``seq``
-``last_seen``        Reads and writes the times when entities were last seen
-``leases``           The lease of an engine group: one engine leads, the others are standbys
-``loading``          Loads the model from the tables at start
-``locked``           A short write under the locked head, for a process without a replica
-``operation_leases`` The rows of operation leases and of operations
-``parking``          Parked events, which wait for an entity
-``quarantine``       Lists, shows, drops and returns quarantined events
-``reading``          Reads entities and their history from the tables
-``retention``        Deletes old rows of the journal and of other tables
-``schema``           The schema and its revisions (alembic)
-``source_status``    The state of each source, as its engine reports it
-``statements``       The statements of a commit, in the dialect of the database
-``store``            Writes one commit in one database transaction
-``stored_events``    Converts events to and from rows of quarantined and parked events
-``tables``           The tables: one per entity kind, derived from its declaration
-``types``            Column types with one meaning on SQLite, PostgreSQL and MariaDB
+``background``        Runs a function in a daemon thread
+``clock``             The database's own clock, inside a statement
+``commit_store``      The protocol that a commit cycle writes through
+``commits``           Makes the statements of one commit
+``counting``          Counts entities by owner and state in the database
+``database``          Connects to the database, and classifies its errors
+``drifts``            Differences between model and live system, with the time of discovery
+``entity_rows``       Writes the entities of one kind into their table
+``journal``           The append-only log of applied changes with a gapless, commit-ordered ``seq``
+``last_seen``         Reads and writes the times when entities were last seen
+``leases``            The lease of an engine group: one engine leads, the others are standbys
+``loading``           Loads the model from the tables at start
+``locked``            A short write under the locked head, for a process without a replica
+``operation_leases``  The rows of operation leases and of operations
+``parking``           Parked events, which wait for an entity
+``quarantine``        Lists, shows, drops and returns quarantined events
+``reading``           Reads entities and their history from the tables
+``retention``         Deletes old rows of the journal and of other tables
+``schema``            The schema and its revisions (alembic)
+``source_status``     The state of each source, as its engine reports it
+``statements``        The statements of a commit, in the dialect of the database
+``store``             Writes one commit in one database transaction
+``stored_events``     Converts events to and from rows of quarantined and parked events
+``tables``            The tables: one per entity kind, derived from its declaration
+``types``             Column types with one meaning on SQLite, PostgreSQL and MariaDB
 """

@@ -72,7 +72,7 @@ def open_database(conf: cfg.ConfigOpts) -> sa.Engine:
         raise ConfigError(f"[database] connection: {exc}") from None
     url = url.update_query_dict({k: v for k, v in _URL_DEFAULTS.get(dialect, {}).items() if k not in url.query})
     stdlib_logging.getLogger("oslo_db.sqlalchemy.exc_filters").setLevel(stdlib_logging.CRITICAL)
-    engine = engines.create_engine(
+    database = engines.create_engine(
         url,
         sqlite_synchronous=True,
         mysql_sql_mode=conf.database.mysql_sql_mode,
@@ -85,8 +85,8 @@ def open_database(conf: cfg.ConfigOpts) -> sa.Engine:
         max_retries=0,
     )
     if dialect == "sqlite":
-        sa_event.listen(engine, "connect", _set_up_sqlite)
-    return engine  # type: ignore[no-any-return]
+        sa_event.listen(database, "connect", _set_up_sqlite)
+    return database  # type: ignore[no-any-return]
 
 
 def register_opts(conf: cfg.ConfigOpts) -> None:

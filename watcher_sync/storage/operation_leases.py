@@ -281,7 +281,7 @@ class OperationLeases:
 def lock_leases(
     connection: sa.Connection, tables: Tables, kind: str, entity_ids: Collection[str]
 ) -> dict[str, LeaseRow]:
-    """The running leases of these entities; nobody takes a free one until the connection's transaction ends.
+    """Return the running leases of these entities. No process takes a free one until the connection's transaction ends.
 
     A lease row is read with a shared lock, and SQLite locks the whole database anyway. On PostgreSQL an entity that
     never had a lease has no row to lock: its first lease may begin while this transaction ends.

@@ -79,7 +79,7 @@ def test_another_writer_in_between_costs_nothing_and_both_end_equal(new_store, s
     assert piped(cycle, found, forestall) == [(number, True) for number in range(len(found))]
     cycle.catch_up()
     other.catch_up()
-    assert cycle.tally.conflicts > 3
+    assert cycle.stats.conflicts > 3
     assert without_heard(whole(cycle.model)) == without_heard(whole(other.model))
     assert without_heard(whole(cycle.store.load())) == without_heard(whole(cycle.model))
     assert without_heard(whole(followed(other.store))) == without_heard(whole(cycle.model))
@@ -87,7 +87,7 @@ def test_another_writer_in_between_costs_nothing_and_both_end_equal(new_store, s
     assert {kind: shown(cycle.model.snapshot())[kind] for kind in ("instance", "aggregate")} == {
         kind: truth[kind] for kind in ("instance", "aggregate")
     }
-    assert cycle.tally.as_dict()["read"] == len(delivered)
+    assert cycle.stats.as_dict()["read"] == len(delivered)
 
 
 def test_what_the_database_refuses_costs_its_own_event_wherever_it_is(store):
@@ -103,7 +103,7 @@ def test_what_the_database_refuses_costs_its_own_event_wherever_it_is(store):
     assert whole(store.load()) == whole(cycle.model)
     assert seqs(store) == list(range(1, head(store) + 1))
     assert store.cursors() == {"test": "event-199"}
-    assert cycle.tally.total(Outcome.QUARANTINED) == len(bad)
+    assert cycle.stats.total(Outcome.QUARANTINED) == len(bad)
 
 
 class Looking(Naming):

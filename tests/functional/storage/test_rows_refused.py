@@ -26,8 +26,8 @@ def test_the_culprits_are_quarantined_alone_and_in_order_and_the_rest_is_applied
     assert whole(store.load()) == whole(cycle.model)
     assert seqs(store) == list(range(1, head(store) + 1))
     assert store.cursors() == {"test": "13"}
-    assert cycle.tally.total(Outcome.QUARANTINED) == len(bad)
-    assert cycle.tally.total(Outcome.APPLIED) == 13 - len(bad)
+    assert cycle.stats.total(Outcome.QUARANTINED) == len(bad)
+    assert cycle.stats.total(Outcome.APPLIED) == 13 - len(bad)
 
 
 def test_two_events_of_one_entity_are_applied_in_order_around_the_culprit(store):

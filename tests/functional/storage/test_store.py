@@ -45,7 +45,7 @@ def test_two_writers_in_turn_each_read_what_the_other_wrote_and_end_equal(new_st
         writer.catch_up()
     one, other = (without_heard(whole(w.model)) for w in writers)
     assert one == other
-    assert sum(w.tally.conflicts for w in writers) > 3
+    assert sum(w.stats.conflicts for w in writers) > 3
     store = writers[0].store
     assert without_heard(whole(store.load())) == one
     assert seqs(store) == list(range(1, head(store) + 1))

@@ -36,7 +36,7 @@ def test_an_event_that_is_delivered_again_is_parked_once(store):
         ("event-1", "meter", "a", 3),
         ("event-2", "meter", "a", 1),
     ]
-    assert cycle.tally.total(Outcome.PARKED) == 4
+    assert cycle.stats.total(Outcome.PARKED) == 4
 
 
 def test_parked_events_are_taken_up_in_order_as_soon_as_their_entity_is_there(store):
@@ -99,17 +99,17 @@ def test_parked_events_whose_time_is_over_expire_once_with_one_warning(store, ca
     conf = cfg.ConfigOpts()
     retention_conf.register_opts(conf)
     conf([], default_config_files=[], default_config_dirs=[])
-    tally = CommitStats()
-    cycle = cycle_on(store, naming(), parked_time=lambda: -1.0)
+    stats = CommitStats()
+    cycle = cycle_on(store, naming(), parked_ttl=lambda: -1.0)
     commit(cycle, rename(1), rename(2, "b"))
-    commit(cycle_on(store, naming(), parked_time=lambda: 3600.0), rename(3, "c"))
-    worker = RetentionWorker(conf, store, tally)
+    commit(cycle_on(store, naming(), parked_ttl=lambda: 3600.0), rename(3, "c"))
+    worker = RetentionWorker(conf, store, stats)
     with caplog.at_level(logging.WARNING):
         worker.purge_now()
         worker.purge_now()
     warnings = [r.getMessage() for r in caplog.records if "expired" in r.getMessage()]
     assert warnings == ["2 parked events expired because their entity never came, such as rename for meter a"]
-    assert tally.expired == 2
+    assert stats.expired == 2
     assert [r.entity_id for r in rows(store, "parked")] == ["c"]
     assert ParkedEvents(store).awaited() == {("meter", "c"): 1}
 

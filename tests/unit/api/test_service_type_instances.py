@@ -56,7 +56,7 @@ def test_what_is_made_can_be_read_by_everybody_who_follows_the_journal(client, s
 def test_an_engine_whose_replica_is_behind_commits_on_top(client, store, provider):
     made = client.simulate_put(f"{PATH}/a", json=VM)
     provider.run(Batch(events=[status("a", "RUNNING")]))
-    assert provider.tally.conflicts == 1
+    assert provider.stats.conflicts == 1
     shown = client.simulate_get(f"{PATH}/a").json
     assert shown["status"] == "RUNNING"
     assert shown["seq"] > made.json["seq"]

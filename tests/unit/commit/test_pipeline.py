@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is under way is seen by nobody, is settled in its order, and takes down nothing but what lies on it."""
+"""A batch under way is invisible, ends in its order, and fails only the batches that depend on it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def instance(entity_id, version="1"):
 
 
 class Slow:
-    """A store's ``begin`` that hands over when it is told to, and what happened in which order."""
+    """A store's ``begin`` that commits when the test releases it. It logs the order of events."""
 
     def __init__(self, store, log):
         self._plain, self._log = store.begin, log
@@ -93,8 +93,8 @@ def test_the_next_batch_is_dispatched_before_the_last_one_has_landed_and_handed_
     assert log[3:] == [("two", True)]
     assert cycle.model.snapshot().ids("instance") == ["a", "b"]
     assert store.load().snapshot().ids("instance") == ["a", "b"]
-    assert (cycle.tally.commits, cycle.tally.changes, cycle.tally.batch_events.sum) == (2, 2, 2)
-    assert cycle.tally.commit_seconds.sum == 0.5
+    assert (cycle.stats.commits, cycle.stats.changes, cycle.stats.batch_events.sum) == (2, 2, 2)
+    assert cycle.stats.commit_seconds.sum == 0.5
 
 
 @pytest.mark.parametrize("reached", [False, True])

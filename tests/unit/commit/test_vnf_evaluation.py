@@ -46,7 +46,7 @@ class CountingHandler(VnfHandler):
 
 
 class Followed:
-    """The commit cycle of an engine that leads, and a cluster whose changes are told when the test says so."""
+    """The commit cycle of an engine that leads, and a cluster whose changes arrive when the test passes them on."""
 
     def __init__(self, site: Installation, server: KubernetesServer) -> None:
         self.site = site
@@ -438,9 +438,9 @@ def test_a_batch_that_another_writer_forestalls_is_evaluated_again_on_top(synced
     synced.settle(vdu1=3)
     second = synced.news()
     synced.site.told(*first)
-    conflicts = synced.cycle.tally.conflicts
+    conflicts = synced.cycle.stats.conflicts
     synced.cycle.run(Batch(events=second))
-    assert synced.cycle.tally.conflicts == conflicts + 1
+    assert synced.cycle.stats.conflicts == conflicts + 1
     assert synced.level() == 2
     seqs = synced.site.store.load().generation
     synced.look()
@@ -538,7 +538,7 @@ def test_an_instance_that_the_database_refuses_costs_neither_events_nor_others(
     world.synced()
     world.look()
     assert world.site.vnf("v2").state == world.site.vnf("v3").state == "SYNCED"
-    assert world.cycle.tally.total(Outcome.QUARANTINED) == 0
+    assert world.cycle.stats.total(Outcome.QUARANTINED) == 0
     for _ in range(500):
         world.look()
     assert 6 <= len(refused) <= 9

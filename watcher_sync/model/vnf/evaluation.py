@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is observed of one VNF instance: from what was seen of each VDU to the values of its facet ``observed``.
+"""Compares one VNF instance with the pods of its VDUs, and returns the facet ``observed``.
 
-A VDU's trouble is its own. One whose listing failed keeps what was known of it: a listing that failed is
-never "no pods". One that is in the middle of a rollout has its pods shown and its level deferred. The level of
-an aspect is written when, and only when, all its VDUs together match a level exactly; else it stays, and
-the nearest lower level is told beside it. So a level is never below 0 and never above the last one.
+Each VDU is evaluated separately. If a listing of a VDU failed, the VDU keeps its last values: a failed listing never
+means "no pods". During a rollout, the evaluation shows the pods of a VDU and defers its level.
 
-The same sights give the same values: a sync that finds no difference has nothing to write.
+The evaluation writes the level of an aspect only if all its VDUs together match one level exactly. Otherwise the level
+stays, and ``nearest_level`` has the nearest lower one. So a level is never below 0 and never above the last one.
+
+The same input gives the same values: a sync that finds no difference writes nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from watcher_sync.model.vnf.matching import VduInput, is_settling, read_vdu
 
 
 class Result(enum.StrEnum):
-    """What a sync made of one VDU."""
+    """The result of a sync for one VDU."""
 
     SYNCED = "SYNCED"
     NO_DIFF = "NO_DIFF"
@@ -36,7 +37,7 @@ class Result(enum.StrEnum):
     OUT_OF_RANGE = "OUT_OF_RANGE"
     UNRESOLVED = "UNRESOLVED"
     SKIPPED_LCM = "SKIPPED_LCM"
-    """An operation holds the instance; said by whoever asked for the lease."""
+    """An operation holds the instance; the caller that failed to take the lease sets it."""
     UNKNOWN = "UNKNOWN"
     """A listing failed or was cut."""
 
@@ -51,7 +52,7 @@ _WORST_FIRST = (
 )
 
 _UNDECIDED = (Result.UNKNOWN, Result.UNRESOLVED, Result.SETTLING)
-"""With one of these among its VDUs, an aspect's level waits."""
+"""If one of its VDUs has such a result, the level of an aspect stays."""
 
 
 REQUIRED_KINDS: Final = {
@@ -70,16 +71,16 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     values: Mapping[str, Any]
     """Fields of the facet ``observed``, but for ``observed_at``."""
     changes: Mapping[str, Any]
-    """Those of them that differ from what the instance has."""
+    """The values that differ from the stored ones."""
     changed: bool
     """Whether there are any."""
     results: Mapping[str, Result]
     pods: tuple[vnfcs.PodChange, ...]
-    """Which entries got another pod, came or went."""
+    """The vnfcResourceInfo entries that appeared, disappeared or got another pod."""
 
 
 class _Vdu(msgspec.Struct, kw_only=True):
-    """The work on one VDU."""
+    """The evaluation of one VDU."""
 
     result: Result
     old: list[vnfcs.Vnfc]
@@ -126,7 +127,7 @@ def evaluate_inputs(
     levels, nearest = _levels(vnf, vdus)
     _check_fixed_size(vnf, vdus)
     resources = [v for vdu in vdus.values() for v in vdu.new]
-    results = {name: _said(vnf, name, vdu, levels) for name, vdu in vdus.items()}
+    results = {name: _result_of(vnf, name, vdu, levels) for name, vdu in vdus.items()}
     waiting = [v["info"] for v in vnf.vacant or [] if "info" in v]
     worst = min([vdu.result for vdu in vdus.values()], key=_WORST_FIRST.index, default=Result.UNKNOWN)
     values = {
@@ -192,7 +193,7 @@ def _vdu(vnf: VnfInstance, name: str, vdu_input: VduInput | None, new_id: Callab
 
 
 def _levels(vnf: VnfInstance, vdus: Mapping[str, _Vdu]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The level of each aspect, and the nearest lower one of those that match none."""
+    """Return the level of each aspect, and the nearest lower level of the aspects that match none."""
     levels = dict(vnf.scale_level or {})
     nearest: dict[str, Any] = {}
     table: Mapping[str, Any] = vnf.levels or {}
@@ -224,19 +225,19 @@ def _check_fixed_size(vnf: VnfInstance, vdus: Mapping[str, _Vdu]) -> None:
             vdu.report["detail"] = f"{wanted} are wanted, and no aspect scales it"
 
 
-def _said(vnf: VnfInstance, name: str, vdu: _Vdu, levels: Mapping[str, Any]) -> Result:
-    """SYNCED, where something had to be written for it; else NO_DIFF. The rest is what it is."""
+def _result_of(vnf: VnfInstance, name: str, vdu: _Vdu, levels: Mapping[str, Any]) -> Result:
+    """Return NO_DIFF if a synced VDU needs no write; else its result."""
     if vdu.result is not Result.SYNCED or vdu.old != vdu.new:
         return vdu.result
     before = vnf.scale_level or {}
     own = [aspect for aspect, rows in (vnf.levels or {}).items() if name in rows[0]]
     moved = any(before.get(aspect) != levels.get(aspect) for aspect in own)
-    stood = ((vnf.vdu_results or {}).get(name) or {}).get("result") == Result.SYNCED.value
-    return Result.NO_DIFF if stood and not moved else Result.SYNCED
+    was_synced = ((vnf.vdu_results or {}).get(name) or {}).get("result") == Result.SYNCED.value
+    return Result.NO_DIFF if was_synced and not moved else Result.SYNCED
 
 
 def _known(vnf: VnfInstance, vdus: Mapping[str, _Vdu]) -> dict[str, Any]:
-    """VDU -> pods that count; of one that could not be listed, what was known before."""
+    """Return VDU -> pods that count; the stored number if the VDU could not be listed."""
     before = vnf.observed or {}
     numbers = {name: vdu.number if vdu.number is not None else before.get(name) for name, vdu in vdus.items()}
     return {name: number for name, number in numbers.items() if number is not None}
@@ -252,7 +253,7 @@ def _out_of_range(number: int, registered: Mapping[str, Any]) -> str | None:
 
 
 def _report(vdu_input: VduInput, counted: Collection[Pod]) -> dict[str, Any]:
-    """What is shown of the pods that do not count, and which of those that do are flagged."""
+    """Return the reasons of the pods that do not count, and the names of those in a crash loop."""
     shown = collections.Counter([_why(pod) for pod in vdu_input.pods if pod not in counted])
     flagged = sorted([pod.name or "" for pod in counted if pod.crash_looping])
     report: dict[str, Any] = {}
@@ -264,7 +265,7 @@ def _report(vdu_input: VduInput, counted: Collection[Pod]) -> dict[str, Any]:
 
 
 def _why(pod: Pod) -> str:
-    """Why a pod does not count."""
+    """Return why a pod does not count."""
     if pod.phase == "Failed" and pod.reason == "Evicted":
         return "Evicted"
     if pod.phase in ("Running", "Pending") and pod.deleted_at is not None:

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The levels of scaling aspects: a table made once, at registration, and looked up from then on.
+"""The levels of scaling aspects: a table that the registration makes once.
 
-``initial`` is a VDU's number of pods at level 0. A delta is what one step adds: one number for every step, or one
-per step. So level n of an aspect is, for each of its VDUs, the initial number and the first n deltas. A
-level is recognised by *all* its VDUs at once, which does not depend on any order. No VDU is scaled by two
-aspects: their levels could not be told apart.
+``initial`` is a VDU's number of pods at level 0. A delta is the number of pods that one step adds: one number for every
+step, or one per step. So level n of an aspect is, for each of its VDUs, the initial number and the first n deltas.
+
+A level matches if *all* its VDUs have its numbers, so the order of the VDUs does not matter. Two aspects may not scale
+the same VDU, because their levels would be ambiguous.
 """
 
 from __future__ import annotations

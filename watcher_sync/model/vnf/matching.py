@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which pods are a VDU's: those whose controller is the registered workload, by uid and never by name.
+"""Which pods belong to a VDU: those whose controller is the registered workload, by uid and never by name.
 
-Pod -> ReplicaSet -> Deployment; pod -> StatefulSet; pod -> DaemonSet. A pod of a Job, of another Deployment
-whose name begins alike, or of nobody, has another uid above it and does not come in question.
+The chains are pod -> ReplicaSet -> Deployment, pod -> StatefulSet and pod -> DaemonSet. A pod of a Job, of a Deployment
+with a similar name, or without a controller has another uid above it. It does not match.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from watcher_sync.model.kubernetes import Pod, Workload, full_name
 from watcher_sync.model.view import View
 
 KINDS = ("Pod", "Deployment", "ReplicaSet", "DaemonSet", "StatefulSet")
-"""What a VDU can be made of."""
+"""Kinds of workload that a VDU can have."""
 
 _NO_TIME = datetime.datetime.min.replace(tzinfo=datetime.UTC)
 
@@ -29,7 +29,7 @@ class VduInput(msgspec.Struct, frozen=True, kw_only=True):
     """Kind of the workload."""
     name: str
     resolved: bool
-    """Whether the workload exists; a pod that does not is none of its VDU's pods, and no more is to be said."""
+    """Whether the workload exists; always true for a VDU that is a single pod."""
     pods: tuple[Pod, ...] = ()
     """All its pods, counted or not, in the order of their creation."""
     wanted: int | None = None
@@ -40,21 +40,21 @@ class VduInput(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the workload's controller has not seen its newest specification yet."""
 
     def counted(self) -> tuple[Pod, ...]:
-        """Those that count."""
-        # As counts() says, without a call a pod.
+        """Return the pods that count."""
+        # The same rule as counts(), without a call per pod.
         return tuple([pod for pod in self.pods if pod.phase == "Running" and pod.deleted_at is None])
 
 
 def counts(pod: Pod) -> bool:
-    """Whether a pod counts: it runs, and nobody asked for its deletion. One that crashes again and again does."""
+    """Whether a pod counts: it runs, and its deletion was not requested. A pod in a crash loop counts."""
     return pod.phase == "Running" and pod.deleted_at is None
 
 
 def is_settling(vdu: VduInput) -> bool:
     """Whether a rollout or a scaling is on its way, so that the number of pods says nothing about the level.
 
-    Surge pods are more than are wanted; in a rolling update that replaces in place some are missing. One that waits
-    for an operator (OnDelete, a partition) with all its pods there is not on its way.
+    Surge pods exceed the wanted number. A rolling update in place lacks some pods. A rollout that waits for an operator
+    (OnDelete, a partition) and has all its pods is not on its way.
     """
     if vdu.behind:
         return True
@@ -77,7 +77,7 @@ def read_vdu(view: View, *, cluster: str, namespace: str, workload: Mapping[str,
     found = [w for w in view.by("workload", "full_name", path) if isinstance(w, Workload)]
     if not found:
         return VduInput(kind=kind, name=name, resolved=False)
-    # Made anew under its name while the deletion of the old one is still to be heard of.
+    # The workload was created again under its name, and the event of the old one's deletion is still to come.
     newest = found[0] if len(found) == 1 else max(found, key=lambda w: (w.created_at or _NO_TIME, w.id))
     return VduInput(
         kind=kind,
@@ -110,13 +110,13 @@ def top_of(view: View, owner_uid: str | None) -> Workload | None:
         found = view.get("workload", owner_uid)
         if not isinstance(found, Workload):
             break
-        # What owns a Deployment is somebody's operator and no workload.
+        # The owner of a Deployment is a custom resource of an operator, not a workload.
         top, owner_uid = found, found.owner_uid if found.kind == "ReplicaSet" else None
     return None if owner_uid is not None else top
 
 
 def _in_order(pods: list[Pod]) -> tuple[Pod, ...]:
-    """By creation. Kubernetes tells it in seconds, so the name decides between equals, and at last the uid."""
+    """Sort by creation. Kubernetes gives it in seconds, so the name and then the uid decide between equals."""
     if len(pods) < 2:
         return tuple(pods)
     keyed = sorted([(pod.created_at or _NO_TIME, pod.name or "", pod.id, pod) for pod in pods])

@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""vnfcResourceInfo (ETSI GS NFV-SOL 003, VnfcResourceInfo) whose ids stay while pods come and go.
+"""vnfcResourceInfo (ETSI GS NFV-SOL 003, VnfcResourceInfo) with ids that outlast the pods.
 
-An entry stands for a *place* in the function, not for a pod. Its pod is replaced: the entry stays, with its id,
-metadata, connection points and storage, and has another resourceId. Whose place a new pod takes is told by
-the StatefulSet's ordinal, by the DaemonSet's node, else by the order of creation.
+An entry represents a *place* in the function, not a pod. If its pod is replaced, only its resourceId changes; the id,
+metadata, connection points and storage stay. A new pod takes its place by the StatefulSet's
+ordinal, by the DaemonSet's node, or else by the order of creation.
 
-Only pods that count are shown. The place of one that does not any more is *vacant*, and kept aside, for as long as the
-workload wants more pods than there are: between the end of a pod and the start of the next one, and while the
-workload itself cannot be found, no id is lost.
+Entries are shown for pods that count. A place without one is *vacant*. It is stored apart while the workload wants
+more pods, or cannot be found. So no id is lost between two pods.
 
-Beside SOL003's fields an entry has ``pod``: uid, place, time of creation and flags. By the uid a pod that was made
-again under the same name is noticed.
+Beside SOL003's fields an entry has ``pod``: uid, place, time of creation and flags. The uid identifies the pod.
 """
 
 from __future__ import annotations
@@ -28,13 +26,13 @@ Vnfc = dict[str, Any]
 """One entry of vnfcResourceInfo."""
 
 Place = Callable[[Pod], str | None]
-"""What a pod is recognised by when it is replaced."""
+"""Maps a pod to its place, by which its replacement is recognised."""
 
 _TIME_FORMAT: Final = "%Y-%m-%dT%H:%M:%S.%fZ"
 
 
 class PodChange(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one entry; for the log."""
+    """The change of one entry; for the log."""
 
     vdu: str
     vnfc: str
@@ -50,12 +48,12 @@ class PodChange(msgspec.Struct, frozen=True, kw_only=True):
 def pair(
     old: Sequence[Vnfc], pods: Sequence[Pod], *, place: Place | None, limit: int | None = None
 ) -> list[tuple[Vnfc | None, Pod]]:
-    """Which entry each pod stands behind; entries that get none are gone.
+    """Pair each pod with its entry; entries without a pod are left out.
 
     :param pods: those that count, in the order of their creation.
-    :param place: what a pod is recognised by when it is replaced; None: by nothing.
-    :param limit: how many entries there may be through new ones: while surge pods run, they wait for the place of
-        one that goes, and the ids outlast the rollout.
+    :param place: how a replaced pod is recognised; None: by the order of creation.
+    :param limit: number of entries up to which new ones are made. Surge pods beyond it wait for the place of a pod
+        that goes, so the ids outlast the rollout.
     """
     by_uid = {pod.id: pod for pod in pods}
     behind = {(v.get("pod") or {}).get("uid"): v for v in old}
@@ -80,7 +78,7 @@ def pair(
 def vacated(
     old: Sequence[Vnfc], new: Sequence[Vnfc], wanted: int | None, old_info: Sequence[Mapping[str, Any]]
 ) -> list[Vnfc]:
-    """The places that wait for a pod.
+    """Return the vacant places.
 
     :param old: all entries before, shown and vacant.
     :param wanted: pods that the workload asks for; None: not known, and all wait.
@@ -95,7 +93,7 @@ def vacated(
 
 
 def place_of(vdu_input: VduInput) -> Place | None:
-    """What pods of a workload are recognised by when they are replaced; None: by nothing."""
+    """Return how a replaced pod of a workload is recognised; None: not at all."""
     if vdu_input.kind == "StatefulSet":
         prefix = f"{vdu_input.name}-"
         return lambda pod: (pod.name or "").removeprefix(prefix)
@@ -114,7 +112,7 @@ def entry(
     place: Place | None,
     new_id: Callable[[], str],
 ) -> Vnfc:
-    """The entry with this pod behind it; what is not the pod's stays.
+    """Return the entry with this pod; fields that do not describe the pod stay.
 
     :param kind: of the VDU's workload.
     """
@@ -127,15 +125,15 @@ def entry(
             "vnfcCpInfo": [],
             "metadata": {},
         }
-    kept, created = vnfc.get("computeResource") or {}, pod.created_at
+    resource, created = vnfc.get("computeResource") or {}, pod.created_at
     return {
         **{name: value for name, value in vnfc.items() if name != "info"},
         "vduId": vdu,
         "vnfdId": vnfd_id,
         "computeResource": {
-            **kept,
-            "vimConnectionId": kept.get("vimConnectionId") or pod.cluster,
-            "resourceProviderId": kept.get("resourceProviderId") or pod.cluster,
+            **resource,
+            "vimConnectionId": resource.get("vimConnectionId") or pod.cluster,
+            "resourceProviderId": resource.get("resourceProviderId") or pod.cluster,
             "resourceId": pod.name,
             "vimLevelResourceType": kind,
         },
@@ -150,7 +148,7 @@ def entry(
 
 
 def changes(vdu: str, old: Sequence[Vnfc], vacant: Sequence[Vnfc], new: Sequence[Vnfc]) -> list[PodChange]:
-    """What became of the entries of one VDU: replaced, gone or vacant, new.
+    """Return the changes of the entries of one VDU: replaced, gone or vacant, new.
 
     :param old: shown before.
     :param vacant: vacant before.
@@ -171,7 +169,7 @@ def changes(vdu: str, old: Sequence[Vnfc], vacant: Sequence[Vnfc], new: Sequence
 
 
 def information(vnfcs: Sequence[Vnfc], old: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """vnfcInfo (SOL003, VnfcInfo) of these entries; their configurable properties are kept."""
+    """vnfcInfo (SOL003, VnfcInfo) of these entries; their configurable properties stay."""
     before = {info.get("vnfcResourceInfoId"): info for info in old}
     blank: dict[str, Any] = {"vnfcConfigurableProperties": {}}
     return [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose a pod is, is told by the uid of its controller."""
+"""The uid of its controller decides which VDU a pod belongs to."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ class Sync:
         inputs = {**self.world.inputs(self.vnf), **failed}
         observation = evaluate_inputs(self.vnf, inputs, new_id=lambda: f"vnfc-{next(self._ids)}")
         values = json.loads(json.dumps(dict(observation.values)))
-        assert values == dict(observation.values), "it is JSON as it stands"
+        assert values == dict(observation.values), "the values are plain JSON"
         self.vnf = msgspec.structs.replace(self.vnf, **values)
         return observation
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first schema: the compute kinds, the journal, and what is kept beside it.
+"""Create the first schema: the compute kinds, the journal and the tables beside them.
 
 Revision: 0001, the first.
 """

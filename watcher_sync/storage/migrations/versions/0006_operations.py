@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clusters, workloads, pods and VNF instances; operation leases and what became of operations.
+"""Add clusters, workloads, pods, VNF instances, operation leases and the results of operations.
 
 Revision: 0006, after 0005.
 """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No index over what takes a few values and changes often, nor over the journal's times.
+"""Drop the indexes over states and over the journal's times.
 
-They were written with every change, and no query needs them.
+Every change wrote to them, and no query used them.
 
 Revision: 0007, after 0006.
 """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kept events remember where their transport carried them: the channel, and their place in its order.
+"""Add the channel and the position in its stream to quarantined and parked events.
 
-Events that are kept already came from transports that have neither.
+Rows that exist before came from transports that have neither, so the new columns are null there.
 
 Revision: 0004, after 0003.
 """
