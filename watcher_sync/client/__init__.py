@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Python client of the REST API, and the commands that are made of it.
+"""The Python client of the REST API, and the command line that uses it.
 
 ::
 
@@ -9,11 +9,29 @@
     for instance in client.entities("instance", filters={"host": "compute-1"}, fields=("id", "name")):
         print(instance["id"], instance["name"])
 
-It speaks HTTP to the API and shares no code with it: nothing here imports the engine, the model or the storage, so
-it works wherever keystoneauth1 and msgspec are.
+The client imports nothing of the engine, the model or the storage. It needs keystoneauth1 and msgspec only.
+
+``changes``        ``Client.events``: an endless iterator that reads the journal by long polls and retries
+``client``         ``Client``: every operation of the API as a method, and ``connect``
+``commands``       The commands of ``watcher-sync`` and of the OpenStackClient plugin
+``deprecated``     Old names of classes, for one release
+``errors``         ``ClientError`` and its subclasses, one for each HTTP status
+``formatting``     Changes as text for people, without control characters
+``models``         The documents of the API as typed structs
+``operations``     ``Operation``: an operation lease as a ``with`` block, with a heartbeat thread
+``osc``            The plugin of OpenStackClient
+``screen``         What ``top`` draws, for every size of the terminal
+``shell``          The application ``watcher-sync``: the server, the credentials, the exit status
+``stats``          ``ModelStats``: entities of each kind, the event rate, the latest changes
+``transport``      One HTTP request and its answer, or one of the errors
+``vnf_instances``  The part of ``Client`` that writes VNF instances and their operations
 """
 
+from typing import TYPE_CHECKING
+
+from watcher_sync.client.changes import ChangeStream
 from watcher_sync.client.client import Client, connect
+from watcher_sync.client.deprecated import renamed
 from watcher_sync.client.errors import (
     BadRequest,
     ClientError,
@@ -52,10 +70,14 @@ from watcher_sync.client.models import (
 )
 from watcher_sync.client.operations import Lease, Operation
 
+if not TYPE_CHECKING:  # a type checker reports the old names
+    __getattr__ = renamed(__name__, {"UnaskableId": "InvalidId", "BadAnswer": "UnexpectedResponse"})
+
 __all__ = [
     "Client",
     "connect",
     "Change",
+    "ChangeStream",
     "Drift",
     "Entity",
     "EntityPage",

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The changes as they come: a long poll that goes on where it was, whatever happens to the API in between.
+"""An endless iterator of changes: it reads the journal by long polls, and retries while the API is unavailable.
 
-The position is the ``next_since`` of the last page that arrived whole, so an answer that was lost is asked for again
-and nothing is given twice. The first thing is to pin the position: "now" is asked for once, and not again after
-a connection that broke.
+Guarantees: every change once, in order, without a gap. The position is the ``next_since`` of the last complete page.
+After a lost answer the iterator requests the same page again. It asks for the journal's end ("now") only once, before
+all other requests.
 
-What it waits out: no connection, a time that ran out, 502, 503 and 504. The pauses grow from half a second to
-ten, are jittered, and heed Retry-After. What it does not: every other refusal, such as 410, which says that
-the position is lost.
+It retries after a connection error, a timeout, and the statuses 502, 503 and 504. The pause grows from 0.5 to 10
+seconds, with jitter. It is longer if the API sends ``Retry-After``. Every other error ends the iteration, such as 410:
+the journal does not reach back to the position.
 """
 
 from __future__ import annotations
@@ -20,18 +20,19 @@ from collections.abc import Callable, Iterator
 from watcher_sync.client.errors import Unavailable, Unreachable
 from watcher_sync.client.models import Change, EventPage
 
-LONGEST_WAIT = 20.0
-"""Seconds that one request waits for news unless told otherwise."""
+DEFAULT_WAIT_SECONDS = 20.0
+"""How long one request waits for a change, unless the caller chooses another time."""
 
-_FIRST_PAUSE = 0.5
-_LONGEST_PAUSE = 10.0
+_MIN_PAUSE_SECONDS = 0.5
+_MAX_PAUSE_SECONDS = 10.0
+_MAX_RETRY_AFTER_SECONDS = 60.0
 
 
-class Following(Iterator[Change]):
-    """An endless iterator of changes. One thread.
+class ChangeStream(Iterator[Change]):
+    """An endless iterator of changes. Used by one thread.
 
-    :ivar position: the ``since`` with which another one would go on: everything up to it was given. None until
-        "now" was asked for.
+    :ivar position: the seq of the last change that the iterator returned, or a later one without further changes.
+        Another stream continues with it as ``since``. None before the first request.
     """
 
     def __init__(
@@ -40,13 +41,14 @@ class Following(Iterator[Change]):
         since: int | None,
         *,
         patience: float | None = None,
-        wait: float = LONGEST_WAIT,
+        wait: float = DEFAULT_WAIT_SECONDS,
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """:param page: (since, seconds to wait) -> a page.
+        """:param page: (since, seconds to wait) -> a page of the journal.
 
-        :param patience: seconds for which failures are waited out; None: for ever.
+        :param patience: seconds for which the stream retries after an error; None: without limit.
+        :param wait: seconds that one request waits for a change.
         """
         self.position = since
         self._page = page
@@ -55,10 +57,10 @@ class Following(Iterator[Change]):
         self._monotonic = monotonic
         self._sleep = sleep
         self._fetched = since
-        """Up to where pages were fetched; what of them was not given yet is in ``_ready``."""
+        """The position after the last page. The changes that the iterator has not returned yet are in ``_ready``."""
         self._ready: collections.deque[Change] = collections.deque()
 
-    def __iter__(self) -> Following:
+    def __iter__(self) -> ChangeStream:
         return self
 
     def __next__(self) -> Change:
@@ -70,16 +72,16 @@ class Following(Iterator[Change]):
 
     def _fetch(self) -> None:
         if self._fetched is None:
-            self._fetched = self.position = self._patiently(None, 0.0).next_since
-        page = self._patiently(self._fetched, self._wait)
+            self._fetched = self.position = self._page_with_retries(None, 0.0).next_since
+        page = self._page_with_retries(self._fetched, self._wait)
         self._ready.extend(page.events)
         self._fetched = page.next_since
         if not self._ready:
             self.position = self._fetched
 
-    def _patiently(self, since: int | None, wait: float) -> EventPage:
-        """A page, asked for until it comes."""
-        pause = _FIRST_PAUSE
+    def _page_with_retries(self, since: int | None, wait: float) -> EventPage:
+        """Requests a page until it succeeds, or until the patience ends."""
+        pause = _MIN_PAUSE_SECONDS
         deadline = None if self._patience is None else self._monotonic() + wait + self._patience
         while True:
             try:
@@ -88,7 +90,7 @@ class Following(Iterator[Change]):
                 now = self._monotonic()
                 if deadline is not None and now >= deadline:
                     raise
-                told = exc.retry_after if isinstance(exc, Unavailable) else None
-                delay = max(pause * random.uniform(0.5, 1.0), min(told or 0.0, 60.0))
+                asked = exc.retry_after if isinstance(exc, Unavailable) else None
+                delay = max(pause * random.uniform(0.5, 1.0), min(asked or 0.0, _MAX_RETRY_AFTER_SECONDS))
                 self._sleep(delay if deadline is None else min(delay, max(deadline - now, 0.0)))
-                pause = min(pause * 2, _LONGEST_PAUSE)
+                pause = min(pause * 2, _MAX_PAUSE_SECONDS)

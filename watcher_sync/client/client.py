@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every operation of the API as a method, with typed answers.
 
-Lists are iterators that fetch page after page while they are read. Sorted by id, as they are unless asked otherwise,
-they show every entity that exists throughout exactly once, whatever changes meanwhile.
+A list is an iterator that requests one page after the other. A list is sorted by id, unless the caller chooses another
+field. Sorted by id, it contains exactly once every entity that exists during the whole listing.
 
-A client is used by one thread at a time. Every method raises :class:`~watcher_sync.client.errors.ClientError`
-and nothing else that has to do with the network.
+A client is used by one thread at a time. The methods raise every error of the network as a
+:class:`~watcher_sync.client.errors.ClientError`.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ import msgspec
 from keystoneauth1 import adapter, noauth, session
 
 from watcher_sync.client import models
-from watcher_sync.client.changes import LONGEST_WAIT, Following
+from watcher_sync.client.changes import DEFAULT_WAIT_SECONDS, ChangeStream
 from watcher_sync.client.errors import BadRequest, UnexpectedResponse, UnknownKind
 from watcher_sync.client.models import Change, Entity
 from watcher_sync.client.transport import Transport, segment
 from watcher_sync.client.vnf_instances import VNF_INSTANCES, VnfCalls
 
-PAGE = 1000
-"""Entries that are asked for at once; a server that gives fewer is asked for what it gives by itself."""
+PAGE_SIZE = 1000
+"""Entries that the client requests at once. If the server refuses the number, the client uses the server's default."""
 
-WRITABLE = "/v1/service_type_instances"
+SERVICE_TYPE_INSTANCES = "/v1/service_type_instances"
 
 D = TypeVar("D")
 
 
 def connect(endpoint: str, *, timeout: float = 30.0) -> Client:
-    """A client of an API that asks for no token (``[api] auth_strategy = noauth``).
+    """Makes a client of an API without authentication (``[api] auth_strategy = noauth``).
 
     :param endpoint: root of the service, such as ``http://127.0.0.1:8775``.
     :param timeout: seconds that an answer may take.
@@ -43,20 +43,20 @@ def connect(endpoint: str, *, timeout: float = 30.0) -> Client:
 
 
 class Client(VnfCalls):
-    """One API."""
+    """The client of one API. Used by one thread at a time."""
 
     def __init__(self, adapter: adapter.Adapter, *, timeout: float = 30.0) -> None:
-        """:param adapter: keystoneauth's: session, credentials, and how the endpoint is found.
+        """:param adapter: an adapter of keystoneauth with the session, the credentials and the endpoint.
 
         :param timeout: seconds that an answer may take.
         """
         self._transport = Transport(adapter, timeout=timeout)
         self._paths: dict[str, str] = {}
-        self._page_size: int | None = PAGE
-        """Entries to ask for at once; None: what the server gives by itself, because this is more than it gives."""
+        self._page_size: int | None = PAGE_SIZE
+        """Entries to request at once; None: the server's default, because the server refused ``PAGE_SIZE``."""
 
     def kinds(self) -> dict[str, str]:
-        """Kind -> path of its list; asked once."""
+        """Kind -> path of its list. The client requests it once."""
         if not self._paths:
             version = self._get("/v1", dict[str, Any]).get("version")
             kinds = version.get("kinds") if isinstance(version, dict) else None
@@ -66,9 +66,9 @@ class Client(VnfCalls):
         return dict(self._paths)
 
     def kind(self, name: str) -> str:
-        """A kind by its name or its plural, written with ``_`` or ``-``.
+        """The name of a kind, from its name or its plural, written with ``_`` or ``-``.
 
-        :raises UnknownKind: naming the kinds that there are.
+        :raises UnknownKind: when the server has no such kind; the message names its kinds.
         """
         wanted = name.replace("-", "_")
         for kind, path in self.kinds().items():
@@ -88,7 +88,7 @@ class Client(VnfCalls):
     ) -> models.EntityPage:
         """One page of a list; see :meth:`entities`.
 
-        :param limit: the most entries of the page.
+        :param limit: the maximum number of entries on the page.
         """
         path = self._path(kind)
         query = {**(filters or {}), "sort": sort, "fields": fields, "limit": limit, "marker": marker}
@@ -109,9 +109,9 @@ class Client(VnfCalls):
 
         :param kind: its name or its plural.
         :param filters: indexed field -> value.
-        :param sort: the field to sort by, with a ``-`` in front downwards; ``id`` unless given.
-        :param fields: the wanted fields; all unless given.
-        :param limit: the most entities of all pages together.
+        :param sort: the field to sort by, ``id`` by default; a leading ``-`` reverses the order.
+        :param fields: the fields of the result; all by default.
+        :param limit: the maximum number of entities of all pages together.
         :param marker: where to begin: ``next_marker`` of a page.
         """
         pages = self.entity_pages(kind, filters=filters, sort=sort, fields=fields, limit=limit, marker=marker)
@@ -127,7 +127,7 @@ class Client(VnfCalls):
         limit: int | None = None,
         marker: str | None = None,
     ) -> Iterator[models.EntityPage]:
-        """The same page by page. The events after the ``seq`` of the first page are what the list may lack."""
+        """The same page by page. The events after the ``seq`` of the first page complete the list."""
 
         def page(size: int | None, marker: str | None) -> tuple[models.EntityPage, str | None]:
             got = self.entity_page(kind, filters=filters, sort=sort, fields=fields, limit=size, marker=marker)
@@ -145,12 +145,13 @@ class Client(VnfCalls):
     def entity(self, kind: str, entity_id: str, *, fields: Sequence[str] | None = None) -> Entity:
         """One entity.
 
+        :param fields: the fields of the result; all by default.
         :raises NotFound: when there is none with this id.
         """
         return self._get(f"{self._path(kind)}/{segment(entity_id)}", Entity, {"fields": fields})
 
     def stored(self, kind: str, entity_id: str) -> models.Stored:
-        """One entity with its ETag, to be written back.
+        """One entity with its ETag, for a conditional write.
 
         :raises NotFound: when there is none with this id.
         """
@@ -160,10 +161,10 @@ class Client(VnfCalls):
     def history(
         self, kind: str, entity_id: str, *, limit: int | None = None, marker: str | None = None
     ) -> Iterator[Change]:
-        """What happened to one entity, oldest first, as far back as the journal is kept.
+        """The changes of one entity in the journal, oldest first.
 
         :param marker: the seq after which to begin.
-        :raises NotFound: when there is and was none with this id.
+        :raises NotFound: when the API knows no entity with this id, existing or deleted.
         """
         return self._list(f"{self._path(kind)}/{segment(entity_id)}/history", "history", Change, {}, limit, marker)
 
@@ -178,8 +179,8 @@ class Client(VnfCalls):
     ) -> models.EventPage:
         """One page of the journal.
 
-        :param since: the seq after which to begin; without it the last changes.
-        :param wait: seconds to wait for a change where there is none yet.
+        :param since: the seq after which to begin; None: the page has the last changes.
+        :param wait: seconds that the API waits for a change if there is none after ``since``.
         :raises Gone: when the journal does not reach back to ``since``, or is another one.
         """
         known = self.kind(kind) if kind is not None else None
@@ -193,17 +194,17 @@ class Client(VnfCalls):
         kind: str | None = None,
         entity_id: str | None = None,
         patience: float | None = None,
-        wait: float = LONGEST_WAIT,
-    ) -> Following:
-        """Every change after ``since``, in order, without a gap and without repetition, for as long as it is read.
+        wait: float = DEFAULT_WAIT_SECONDS,
+    ) -> ChangeStream:
+        """Every change after ``since``, in order, without a gap and without repetition. The iterator has no end.
 
-        It survives a restart of the API and a broken network: it asks again, with growing pauses, and goes on where
-        it was. To go on in another process, keep the ``position`` of what this returns.
+        While the API is unavailable, the iterator retries, with growing pauses. To continue in another process, store
+        the iterator's ``position``.
 
-        :param since: the seq after which to begin; now unless given.
-        :param patience: seconds for which the API may be away before :class:`Unreachable` or
-            :class:`Unavailable` is raised; None: for ever.
-        :param wait: seconds that one request waits for news, at most 60.
+        :param since: the seq after which to begin; None: the present end of the journal.
+        :param patience: seconds of retries after which :class:`Unreachable` or :class:`Unavailable` is raised; None:
+            retry without limit.
+        :param wait: seconds that one request waits for a change, at most 60.
         :raises Gone: when the journal does not reach back to ``since``, or is another one.
         """
 
@@ -212,7 +213,7 @@ class Client(VnfCalls):
                 lambda size: self.events_page(since, limit=size, wait=wait, kind=kind, entity_id=entity_id)
             )
 
-        return Following(page, since, patience=patience, wait=wait)
+        return ChangeStream(page, since, patience=patience, wait=wait)
 
     def sources(self) -> list[models.Source]:
         """All sources of all engines."""
@@ -233,7 +234,7 @@ class Client(VnfCalls):
         limit: int | None = None,
         marker: str | None = None,
     ) -> Iterator[models.Drift]:
-        """What reconciliation found to differ."""
+        """The differences that reconciliation found between the model and the live systems."""
         query = {"kind": self.kind(kind) if kind is not None else None, "source": source}
         return self._list("/v1/drifts", "drifts", models.Drift, query, limit, marker)
 
@@ -242,57 +243,58 @@ class Client(VnfCalls):
         return self._list("/v1/quarantine", "quarantine", models.Quarantined, {}, limit, marker)
 
     def quarantined(self, number: int) -> models.QuarantinedWhole:
-        """One of them whole.
+        """One quarantined event with its body.
 
         :raises NotFound: when there is none with this id.
         """
         return self._get(f"/v1/quarantine/{number}", models.QuarantinedWhole)
 
     def replay(self, number: int) -> models.Replayed:
-        """Try a quarantined event again. One that is refused again stays, under a new id.
+        """Applies a quarantined event again. If it is refused again, it stays in quarantine under a new id.
 
         :raises NotFound: when there is none with this id.
         """
         return self._transport.request("POST", f"/v1/quarantine/{number}/replay").read(models.Replayed)
 
     def drop(self, number: int) -> None:
-        """Throw a quarantined event away for good.
+        """Deletes a quarantined event.
 
         :raises NotFound: when there is none with this id.
         """
         self._transport.request("DELETE", f"/v1/quarantine/{number}")
 
     def create_service_type_instance(self, values: Mapping[str, Any]) -> models.Stored:
-        """Make one.
+        """Creates an instance of a service type.
 
-        :param values: ``service_type``, and as wanted ``id``, ``instance_name``, ``spec``, ``provider_name``.
-        :raises Conflict: when the id is or was taken.
+        :param values: ``service_type``, and optionally ``id``, ``instance_name``, ``spec``, ``provider_name``.
+        :raises Conflict: when the id belongs or belonged to another instance.
         """
-        answer = self._transport.request("POST", WRITABLE, body=values)
+        answer = self._transport.request("POST", SERVICE_TYPE_INSTANCES, body=values)
         return models.Stored(entity=answer.read(Entity), etag=answer.etag)
 
     def replace_service_type_instance(
         self, entity_id: str, values: Mapping[str, Any], *, if_match: str | None = None
     ) -> models.Stored:
-        """Make or replace one; what is left out of ``values`` has no value afterwards.
+        """Creates or replaces an instance of a service type. A field that ``values`` lacks becomes null.
 
-        :param if_match: the ETag that it must still have.
-        :raises PreconditionFailed: when it has another one.
-        :raises Conflict: when the id belonged to one that was deleted.
+        :param if_match: the expected ETag; None: any.
+        :raises PreconditionFailed: when the instance has another ETag.
+        :raises Conflict: when the id belonged to a deleted instance.
         """
         headers = {"If-Match": if_match} if if_match is not None else None
-        answer = self._transport.request("PUT", f"{WRITABLE}/{segment(entity_id)}", body=values, headers=headers)
+        path = f"{SERVICE_TYPE_INSTANCES}/{segment(entity_id)}"
+        answer = self._transport.request("PUT", path, body=values, headers=headers)
         return models.Stored(entity=answer.read(Entity), etag=answer.etag)
 
     def delete_service_type_instance(self, entity_id: str, *, if_match: str | None = None) -> None:
-        """Delete one.
+        """Deletes an instance of a service type.
 
-        :param if_match: the ETag that it must still have.
+        :param if_match: the expected ETag; None: any.
         :raises NotFound: when there is none with this id.
-        :raises PreconditionFailed: when it has another ETag.
+        :raises PreconditionFailed: when the instance has another ETag.
         """
         headers = {"If-Match": if_match} if if_match is not None else None
-        self._transport.request("DELETE", f"{WRITABLE}/{segment(entity_id)}", headers=headers)
+        self._transport.request("DELETE", f"{SERVICE_TYPE_INSTANCES}/{segment(entity_id)}", headers=headers)
 
     def operations(
         self, vnf_id: str, *, limit: int | None = None, marker: str | None = None
@@ -324,9 +326,9 @@ class Client(VnfCalls):
     def _pages(
         self, fetch: Callable[[int | None, str | None], tuple[D, str | None]], limit: int | None, marker: str | None
     ) -> Iterator[D]:
-        """Page after page.
+        """Requests one page after the other.
 
-        :param fetch: (size, marker) -> a page, and the marker of the next one.
+        :param fetch: (size, marker) -> a page, and the marker of the next one; None: no next page.
         """
         while True:
             at = marker
@@ -336,7 +338,7 @@ class Client(VnfCalls):
                 return
 
     def _sized(self, fetch: Callable[[int | None], D], limit: int | None = None) -> D:
-        """A page that is as large as is wanted and as the server gives."""
+        """Requests a page of at most ``limit`` entries; without a size, if the server refuses it."""
         if self._page_size is not None:
             try:
                 return fetch(self._page_size if limit is None else min(self._page_size, limit))
@@ -351,4 +353,4 @@ def _converted(value: Any, into: type[D]) -> D:
     try:
         return msgspec.convert(value, into)
     except msgspec.ValidationError as exc:
-        raise UnexpectedResponse(f"the API answers what this client does not understand: {exc}") from None
+        raise UnexpectedResponse(f"this client does not understand the answer of the API: {exc}") from None

@@ -1,48 +1,50 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can go wrong between a client and the API, a sentence each.
+"""The errors of the client. All of them derive from :class:`ClientError`.
 
-Everything derives from :class:`ClientError`. What the API itself answered is a :class:`ProblemError` with the
-members of its problem details (RFC 9457); :func:`problem_error` picks the class by the status.
+An error that the API answered is a :class:`ProblemError` with the members of the problem details (RFC 9457).
+:func:`problem_error` chooses the class by the HTTP status.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from watcher_sync.client.deprecated import renamed
+
 
 class ClientError(Exception):
-    """The root of the client's errors; its message is one sentence, fit to be shown to a person."""
+    """The base of the client's errors. Its message is one sentence for the user."""
 
 
 class NotConfigured(ClientError):
-    """Nothing says where the server is, or what says it cannot be used."""
+    """The configuration names no server, or the credentials cannot be used."""
 
 
 class UnknownKind(ClientError):
-    """The server knows no such kind of entity; the message names those that it knows."""
+    """The server has no such kind of entity. The message names the kinds that it has."""
 
 
 class InvalidId(ClientError):
-    """The id cannot stand in a path, so the API cannot be asked for it; lists have what it names."""
+    """The id cannot be part of a path, so no request can name the entity. Lists contain it."""
 
 
 class Unreachable(ClientError):
-    """No answer came: no connection, a connection that broke, or a time that ran out. It may be tried again."""
+    """The client got no answer: no connection, a broken connection, or a timeout. A retry may succeed."""
 
 
 class UnexpectedResponse(ClientError):
-    """What answered is not this API, or one that this client does not understand."""
+    """The answer is not one of this API, or of a version that this client does not understand."""
 
 
 class OperationLost(ClientError):
-    """The lease of an operation is not held any more, or nobody knows: nothing more may be done on its behalf."""
+    """The lease of an operation has expired, or its state is unknown. The holder must stop the operation."""
 
 
 class FieldError(msgspec.Struct, frozen=True):
-    """One field of a request that the API found wrong."""
+    """One wrong field of a request."""
 
     where: str = msgspec.field(name="in", default="")
     """query, body, header or path."""
@@ -55,9 +57,9 @@ class ProblemError(ClientError):
     """The API refused the request.
 
     :ivar status: the HTTP status.
-    :ivar detail: what the API said, one sentence.
-    :ivar errors: which fields of the request are wrong.
-    :ivar retry_after: seconds after which to try again, where the API said so.
+    :ivar detail: the reason, one sentence of the API.
+    :ivar errors: the wrong fields of the request.
+    :ivar retry_after: seconds until the next attempt makes sense; None if the API gave no time.
     :ivar document: all members of the problem.
     """
 
@@ -79,44 +81,47 @@ class ProblemError(ClientError):
 
 
 class BadRequest(ProblemError):
-    """400: the request is wrong; ``errors`` names each field that is."""
+    """400: the request is wrong; ``errors`` names each wrong field."""
 
 
 class Unauthorized(ProblemError):
-    """401: the API wants a token and got none that is valid."""
+    """401: the request has no valid token."""
 
 
 class Forbidden(ProblemError):
-    """403: the policy does not allow it to this caller."""
+    """403: the policy does not allow the request."""
 
 
 class NotFound(ProblemError):
-    """404: the thing does not exist, or this caller may not know that it does."""
+    """404: the entity does not exist, or the caller may not see it."""
 
 
 class Conflict(ProblemError):
-    """409: something else stands in the way, such as an id that is taken or an operation that holds the lease."""
+    """409: the request conflicts with the present state, such as an id in use or an operation that holds the lease."""
 
 
 class Gone(ProblemError):
-    """410: the journal does not reach back that far, or is another one: read the lists again."""
+    """410: the journal does not reach back that far, or is another one. The caller must read the lists again."""
 
 
 class PreconditionFailed(ProblemError):
-    """412: somebody else wrote it since it was read."""
+    """412: another writer changed the entity since it was read."""
 
 
 class Unprocessable(ProblemError):
-    """422: the request is well formed and cannot be done."""
+    """422: the request is well formed, but the server cannot do it."""
 
 
 class ServerFailed(ProblemError):
-    """500 and above: the server failed; its log says why."""
+    """500 and above: the server failed; its log has the reason."""
 
 
 class Unavailable(ServerFailed):
-    """502, 503 or 504: the server cannot do it now and may later; see ``retry_after``."""
+    """502, 503 or 504: the server is unavailable now; see ``retry_after``."""
 
+
+if not TYPE_CHECKING:  # a type checker reports the old names
+    __getattr__ = renamed(__name__, {"UnaskableId": "InvalidId", "BadAnswer": "UnexpectedResponse"})
 
 _BY_STATUS: Mapping[int, type[ProblemError]] = {
     400: BadRequest,
@@ -136,6 +141,6 @@ _BY_STATUS: Mapping[int, type[ProblemError]] = {
 def problem_error(
     status: int, detail: str, *, errors: Sequence[FieldError], retry_after: float | None, document: Mapping[str, Any]
 ) -> ProblemError:
-    """The error of a status."""
+    """Makes the error of an HTTP status."""
     cls = _BY_STATUS.get(status, ServerFailed if status >= 500 else ProblemError)
     return cls(status, detail, errors=errors, retry_after=retry_after, document=document)

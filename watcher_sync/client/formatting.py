@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes in words for people. What a cloud's users name things must not move the reader's cursor."""
+"""Changes as text for people. Names that the users of a cloud chose must not control the reader's terminal."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 
 def delta_text(delta: Mapping[str, Sequence[Any]]) -> str:
-    """``field: old -> new`` of every field."""
+    """``field: old -> new`` for every field, separated by commas."""
     return ", ".join(f"{field}: {_brief(old)} -> {_brief(new)}" for field, (old, new) in delta.items())
 
 
 def plain(text: str) -> str:
-    """The text without control characters: a name with an escape sequence stays a name."""
+    """Replaces each character that is not printable by U+FFFD, so that a name has no escape sequence."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 

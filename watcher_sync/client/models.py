@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the API answers, typed.
+"""The documents of the API as typed structs.
 
-Members that a later API adds are ignored; what an entity has depends on its kind, so it is a mapping of field to JSON
-value. Times are aware.
+The client ignores members that a later API adds. The fields of an entity depend on its kind, so an entity is a mapping.
+Times are aware.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Entity = dict[str, Any]
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):
-    """Base of all."""
+    """The base of the structs."""
 
 
 class EntityPage(Document, frozen=True):
@@ -27,11 +27,11 @@ class EntityPage(Document, frozen=True):
     next_marker: str | None
     """The marker of the next page; None on the last."""
     seq: int
-    """The journal's seq that the page belongs to."""
+    """The journal's seq at which the page was read."""
 
 
 class Stored(Document, frozen=True):
-    """One entity and the version that it has."""
+    """One entity and its version."""
 
     entity: Entity
     etag: str
@@ -52,7 +52,7 @@ class Change(Document, frozen=True):
     event_type: str
     source: str
     merged: int = 1
-    """How many events this change sums up."""
+    """How many events were merged into this change."""
 
 
 class EventPage(Document, frozen=True):
@@ -60,33 +60,33 @@ class EventPage(Document, frozen=True):
 
     events: list[Change]
     next_since: int
-    """Ask on with this ``since``."""
+    """The ``since`` of the next request."""
     head: int
-    """The seq of the last change of all."""
+    """The seq of the last change in the journal."""
 
 
 class Source(Document, frozen=True):
-    """One source, as its engine last told."""
+    """The state of one source, as its engine last reported it."""
 
     source: str
     state: str
     """starting, connected, disconnected, stopped or failed."""
     fresh: bool
-    """Whether it can be relied on."""
+    """Whether the data of the source is up to date."""
     updated_at: datetime.datetime
-    """When its engine told this."""
+    """When its engine reported this."""
     trouble: str = ""
-    """Why it cannot be relied on."""
+    """Why the source is not fresh; empty if it is."""
     detail: str = ""
-    """Why it is not connected."""
+    """Why the source is not connected."""
     lag: int | None = None
-    """Events that wait in the transport; None where it cannot be told."""
+    """Events that wait in the transport; None if the transport does not report it."""
     last_event_age: float | None = None
     """Seconds since the last event."""
     last_event_at: datetime.datetime | None = None
     last_full_sync_at: datetime.datetime | None = None
     since: datetime.datetime | None = None
-    """When it came into this state."""
+    """When the present state began."""
     reconnects: int = 0
     restarts: int = 0
     engine_group: str = ""
@@ -102,7 +102,7 @@ class Drift(Document, frozen=True):
     kind: str
     entity_id: str
     field: str
-    """Empty where the entity as a whole is missing on one side."""
+    """Empty if the whole entity is missing on one side."""
     model_value: Any
     live_value: Any
     policy: str
@@ -127,33 +127,33 @@ class Quarantined(Document, frozen=True):
 
 
 class QuarantinedWhole(Quarantined, frozen=True):
-    """The same with its body, in one of three forms."""
+    """A quarantined event with its body, in one of three forms."""
 
     detail: str
-    """The traceback, where a handler failed."""
+    """The traceback, if a handler failed."""
     data: Any = None
-    """The body, where it could be decoded."""
+    """The body, if it is JSON."""
     text: str | None = None
-    """The body, where it is only text."""
+    """The body, if it is text but not JSON."""
     base64: str | None = None
-    """The body, where it is not even that."""
+    """The body, if it is neither."""
 
 
 class Replayed(Document, frozen=True):
-    """What became of a quarantined event that was tried again."""
+    """The outcome of a quarantined event that was applied again."""
 
     outcome: str
     """applied, stale, duplicate, ignored, parked or quarantined."""
     seq: int
-    """The journal's seq afterwards."""
+    """The journal's seq after the commit."""
 
 
 class VnfOperation(Document, frozen=True):
-    """An operation on a VNF instance, whatever became of it."""
+    """An operation on a VNF instance, running or ended."""
 
     id: str
     operation: str
-    """What is done, such as SCALE."""
+    """The kind of work, such as SCALE."""
     holder: str
     token: int
     """The fencing token."""
@@ -161,12 +161,12 @@ class VnfOperation(Document, frozen=True):
     """RUNNING, COMPLETED, FAILED or EXPIRED."""
     since: datetime.datetime
     expires_at: datetime.datetime | None = None
-    """When another may take over unless a heartbeat comes; None when it runs no more."""
+    """When the lease expires unless a heartbeat extends it; None after the end of the operation."""
     ended_at: datetime.datetime | None = None
 
 
 class SyncDifference(Document, frozen=True):
-    """One field of a VNF instance that is not what the cluster shows."""
+    """One field of a VNF instance whose value differs between the model and the cluster."""
 
     field: str
     model_value: Any
@@ -174,14 +174,14 @@ class SyncDifference(Document, frozen=True):
 
 
 class SyncedPod(Document, frozen=True):
-    """One entry of vnfcResourceInfo that got another pod, is new, or is gone."""
+    """One entry of ``vnfcResourceInfo`` that got another pod, is new, or was removed."""
 
     vdu: str
     vnfc_id: str
     old: str | None
-    """Name of the pod before; None: the entry is new."""
+    """Name of the pod before the sync; None: the entry is new."""
     new: str | None
-    """Name of the pod now; None: the entry is gone."""
+    """Name of the pod after the sync; None: the entry was removed."""
 
 
 class SyncReport(Document, frozen=True):
@@ -191,10 +191,10 @@ class SyncReport(Document, frozen=True):
     dry_run: bool
     """Whether nothing was written."""
     state: str
-    """Of the instance as a whole: SYNCED, DRIFTED, SETTLING, OUT_OF_RANGE, UNRESOLVED or UNKNOWN."""
+    """State of the whole instance: SYNCED, DRIFTED, SETTLING, OUT_OF_RANGE, UNRESOLVED or UNKNOWN."""
     changed: bool
-    """Whether there was something to write; in a dry run, whether there would have been."""
+    """Whether the sync wrote a change; for a dry run, whether it would have written one."""
     vdu_results: dict[str, dict[str, Any]]
-    """VDU -> ``result`` and what else was seen of it."""
+    """VDU -> ``result`` and further observations."""
     differences: list[SyncDifference]
     pods: list[SyncedPod]

@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A life-cycle operation as a ``with`` block: the instance is taken, kept, and given back however the block ends.
+"""A life-cycle operation as a ``with`` block, which holds the operation lease of a VNF instance.
 
 ::
 
     with client.operation(vnf_id, "SCALE", holder="lcm-1") as operation:
         ...
-        operation.demand_held()     # before each step that must not be done twice
+        operation.require_held()    # before each step that must not be done twice
         ...
 
-While the block runs, a thread of its own says every third of the lease's time that the holder lives, over a
-connection of its own. It ends COMPLETED, or FAILED where the block raises. What is promised: nobody else's operation
-runs on the instance at the same time, as long as the holder looks at :meth:`Operation.demand_held`. What is not: that
-the lease lasts. A process that was stopped, or cut off for longer than the lease's time, may have lost it.
+A thread with a connection of its own sends a heartbeat three times per lease time. The operation ends COMPLETED, or
+FAILED if the block raises.
+
+Guarantee: no other operation runs on the instance at the same time, if the holder calls
+:meth:`Operation.require_held` before each step. The lease itself may expire: a process that was stopped or
+disconnected for longer than the lease time loses it.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ import socket
 import threading
 import time
 import types
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -31,12 +34,15 @@ import msgspec
 from watcher_sync.client.errors import ClientError, Conflict, NotFound, OperationLost, PreconditionFailed
 from watcher_sync.client.transport import Transport
 
-_REFUSED = (Conflict, NotFound, PreconditionFailed)
-"""Answers that say that the lease is not ours; every other failure may pass."""
+_LEASE_LOST = (Conflict, NotFound, PreconditionFailed)
+"""Answers after which the operation no longer holds the lease. After every other error a retry may succeed."""
+
+_HEARTBEATS_PER_LEASE = 3
+_RETRIES_PER_LEASE = 10
 
 
 class Lease(msgspec.Struct, frozen=True):
-    """What the API says about an operation."""
+    """The lease of an operation, as the API returned it."""
 
     id: str
     token: int
@@ -58,10 +64,10 @@ class Operation:
         *,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """:param path: of the instance's operations.
+        """:param path: path of the instance's operations.
 
-        :param operation: what is done, such as SCALE.
-        :param holder: who does it, shown to whoever comes second; this process unless given.
+        :param operation: the kind of work, such as SCALE.
+        :param holder: name of the holder; the API shows it to others. Host and process id by default.
         """
         self._transport = transport
         self._path = path
@@ -70,13 +76,13 @@ class Operation:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._lease: Lease | None = None
-        # Written by the thread, read by all; each is replaced whole.
-        self._heard_at = 0.0
+        # Written by the heartbeat thread, read by all threads; each write replaces the whole value.
+        self._extended_at = 0.0
         self._refusal: ClientError | None = None
 
     @property
     def lease(self) -> Lease:
-        """What was taken.
+        """The lease as the API granted it.
 
         :raises RuntimeError: before the block was entered.
         """
@@ -86,27 +92,35 @@ class Operation:
 
     @property
     def token(self) -> int:
-        """The fencing token: for whatever is written on behalf of the operation."""
+        """The fencing token, for every write that belongs to the operation."""
         return self.lease.token
 
     @property
     def held(self) -> bool:
-        """Whether the lease is certainly still this operation's."""
-        return self._refusal is None and self._monotonic() - self._heard_at < self._seconds
+        """Whether this operation certainly holds the lease."""
+        return self._refusal is None and self._monotonic() - self._extended_at < self._lease_seconds
+
+    def require_held(self) -> None:
+        """:raises OperationLost: when another operation may hold the lease now."""
+        if not self.held:
+            reason = self._refusal or "no heartbeat succeeded within the lease time"
+            raise OperationLost(f"the lease of {self._body['operation']} is lost: {reason}")
 
     def demand_held(self) -> None:
-        """:raises OperationLost: when another may have the instance now."""
-        if not self.held:
-            raise OperationLost(
-                f"the lease of {self._body['operation']} is lost: {self._refusal or 'not heard for long'}"
-            )
+        """The old name of :meth:`require_held`, for one release.
+
+        :raises OperationLost: when another operation may hold the lease now.
+        """
+        text = "Operation.demand_held is deprecated and will be removed in the next release; use require_held"
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        self.require_held()
 
     def __enter__(self) -> Operation:
-        """:raises Conflict: another holds the instance; ``document`` says who, ``retry_after`` when to ask again."""
+        """:raises Conflict: another operation holds the lease; ``document`` names its holder, see ``retry_after``."""
         begun = self._monotonic()
         self._lease = self._transport.request("POST", self._path, body=self._body).read(Lease)
-        self._heard_at = begun
-        self._thread = threading.Thread(target=self._beat, name="operation-heartbeat", daemon=True)
+        self._extended_at = begun
+        self._thread = threading.Thread(target=self._send_heartbeats, name="operation-heartbeat", daemon=True)
         self._thread.start()
         return self
 
@@ -116,37 +130,37 @@ class Operation:
         exc: BaseException | None,
         traceback: types.TracebackType | None,
     ) -> None:
-        """:raises OperationLost: when the block came to its end and the lease had been lost."""
+        """:raises OperationLost: when the block ended without an exception, but the lease had been lost."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
-        # The block's own exception is what the caller has to see; an operation that cannot be ended expires.
+        # The caller must see the block's own exception. An operation that cannot be ended expires.
         with contextlib.suppress(ClientError) if exc is not None else contextlib.nullcontext():
             self._end("COMPLETED" if exc is None else "FAILED")
 
     @property
-    def _seconds(self) -> float:
+    def _lease_seconds(self) -> float:
         return (self.lease.expires_at - self.lease.since).total_seconds()
 
     def _end(self, state: str) -> None:
         query: dict[str, Any] = {"state": state, "token": self.token}
         try:
             self._transport.request("DELETE", f"{self._path}/{self.lease.id}", query=query)
-        except _REFUSED as refusal:
+        except _LEASE_LOST as refusal:
             raise OperationLost(f"the lease of {self._body['operation']} was lost: {refusal}") from refusal
 
-    def _beat(self) -> None:
-        """The thread: until the block ends, or somebody else has the instance."""
-        transport, body = self._transport.apart(), {"token": self.token}
-        pause = self._seconds / 3
+    def _send_heartbeats(self) -> None:
+        """Runs in the heartbeat thread until the block ends, or the API refuses a heartbeat."""
+        transport, body = self._transport.for_thread(), {"token": self.token}
+        pause = self._lease_seconds / _HEARTBEATS_PER_LEASE
         while not self._stop.wait(pause):
-            asked = self._monotonic()
+            sent_at = self._monotonic()
             try:
                 transport.request("PUT", f"{self._path}/{self.lease.id}", body=body)
-            except _REFUSED as refusal:
+            except _LEASE_LOST as refusal:
                 self._refusal = refusal
                 return
             except ClientError:
-                pause = self._seconds / 10  # it may pass: asked again soon
+                pause = self._lease_seconds / _RETRIES_PER_LEASE
             else:
-                self._heard_at, pause = asked, self._seconds / 3
+                self._extended_at, pause = sent_at, self._lease_seconds / _HEARTBEATS_PER_LEASE

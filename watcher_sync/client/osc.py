@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The plugin of OpenStackClient: ``openstack watcher-sync entity list instance``.
 
-OpenStackClient finds it through the entry point group ``openstack.cli.extension``, loads the commands of
-``openstack.watcher_sync.v1``, and hands them a client that this module makes of its session. What a plugin
-module has to have is told in the plugin guide of python-openstackclient; no import of it is needed here.
+OpenStackClient finds this module through the entry point group ``openstack.cli.extension``. It loads the commands of
+``openstack.watcher_sync.v1``, and calls :func:`make_client` for their client.
+
+The plugin guide of python-openstackclient describes the names that this module must have. The module imports nothing of
+OpenStackClient.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ DEFAULT_API_VERSION = "1"
 
 
 def build_option_parser(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    """Add our options to those of ``openstack``."""
+    """Adds the options of this plugin to those of ``openstack``."""
     parser.add_argument(
         "--os-watcher-sync-api-version",
         metavar="VERSION",
@@ -35,15 +37,15 @@ def build_option_parser(parser: argparse.ArgumentParser) -> argparse.ArgumentPar
         "--os-watcher-sync-endpoint",
         metavar="URL",
         default=os.environ.get("WATCHER_SYNC_ENDPOINT"),
-        help="root of the watcher_sync API, instead of what the service catalog says (WATCHER_SYNC_ENDPOINT)",
+        help="root of the watcher_sync API, instead of the service catalog's endpoint (WATCHER_SYNC_ENDPOINT)",
     )
     return parser
 
 
 def make_client(instance: Any) -> Client:
-    """The client, when the first command asks for it.
+    """Makes the client. OpenStackClient calls this when the first command needs it.
 
-    :param instance: osc_lib's ClientManager, with its session set up.
+    :param instance: the ClientManager of osc_lib, with its session.
     """
     config = instance.get_configuration()
     return Client(

@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The application behind ``watcher-sync``: which server, with what credentials, and errors in one line.
+"""The application ``watcher-sync``: it chooses the server and the credentials, and prints an error in one line.
 
-``--endpoint`` (``WATCHER_SYNC_ENDPOINT``) names the server. Credentials are those of every OpenStack client, read by
-openstacksdk: ``--os-cloud`` and clouds.yaml, or ``--os-auth-type`` with the options of that type, or the same
-as ``OS_*`` in the environment. With credentials and no endpoint, the service catalog says where the server
-is; with an endpoint and no credentials, no token is sent. Nothing is asked of any server before a command needs it.
+``--endpoint`` (``WATCHER_SYNC_ENDPOINT``) names the server. openstacksdk reads the credentials, as for every OpenStack
+client:
+
+* ``--os-cloud`` and clouds.yaml,
+* ``--os-auth-type`` with the options of that type,
+* the same as ``OS_*`` in the environment.
+
+With credentials and without an endpoint, the service catalog names the server. Without credentials the client sends no
+token. The application sends no request before a command needs it.
 """
 
 from __future__ import annotations
@@ -28,11 +33,11 @@ from watcher_sync.client.transport import SERVICE_TYPE
 
 COMMANDS = "watcher_sync.cli"
 
-_TIMEOUT = 30.0
+_TIMEOUT_SECONDS = 30.0
 
 
-class Clients:
-    """What the commands get their client from, here as under OpenStackClient: by the attribute's name."""
+class ClientManager:
+    """Holds the client of the commands. OpenStackClient has a class with the same attribute."""
 
     def __init__(self, options: argparse.Namespace, cloud: Cloud | None) -> None:
         self._options = options
@@ -41,9 +46,9 @@ class Clients:
 
     @property
     def watcher_sync(self) -> Client:
-        """The client, made once.
+        """The client, made at the first access.
 
-        :raises NotConfigured: when nothing says where the server is.
+        :raises NotConfigured: when neither the options nor the environment name a server.
         """
         if self._client is None:
             options = self._options
@@ -57,15 +62,15 @@ class Clients:
                     "no server: name it by --endpoint or WATCHER_SYNC_ENDPOINT, "
                     "or give credentials by --os-cloud, --os-auth-type or OS_*"
                 )
-            self._client = Client(found, timeout=float(options.timeout or _TIMEOUT))
+            self._client = Client(found, timeout=float(options.timeout or _TIMEOUT_SECONDS))
         return self._client
 
 
 class Cloud:
-    """Credentials, where there are any: from the command line, the environment or clouds.yaml."""
+    """The credentials from the command line, the environment or clouds.yaml."""
 
     def __init__(self) -> None:
-        # Imported here: it takes longer than all the rest, and without credentials nobody needs it.
+        # Imported here: the import takes longer than all others, and a command without credentials does not need it.
         from openstack import exceptions
         from openstack.config import OpenStackConfig
 
@@ -76,7 +81,7 @@ class Cloud:
             raise NotConfigured(" ".join(str(exc).split())) from None
 
     def register(self, parser: argparse.ArgumentParser, argv: list[str]) -> None:
-        """Add the options of the authentication type that ``argv`` or the environment names.
+        """Adds the options of the authentication type that ``argv`` or the environment names.
 
         :raises NotConfigured: when there is no such type or no such cloud.
         """
@@ -86,7 +91,10 @@ class Cloud:
             raise NotConfigured(" ".join(str(exc).split())) from None
 
     def adapter(self, options: argparse.Namespace) -> adapter.Adapter:
-        """:raises NotConfigured: when something is missing that the authentication needs."""
+        """Makes the adapter of the chosen cloud.
+
+        :raises NotConfigured: when the authentication lacks an option.
+        """
         try:
             region = self._config.get_one(argparse=options)
             return adapter.Adapter(
@@ -100,8 +108,8 @@ class Cloud:
             raise NotConfigured(" ".join(str(exc).split())) from None
 
 
-def _speaks_of_a_cloud(argv: list[str]) -> bool:
-    """Whether the command line or the environment gives credentials, or asks which options there are."""
+def _needs_cloud(argv: list[str]) -> bool:
+    """Whether the command line or the environment gives credentials, or the user asks for help."""
     given = any(word.startswith("--os") or word in ("help", "-h", "--help") for word in argv)
     return given or any(os.environ.get(name) for name in ("OS_CLOUD", "OS_AUTH_TYPE", "OS_AUTH_URL"))
 
@@ -111,13 +119,13 @@ class Shell(App):
 
     NAME = "watcher-sync"
     DEFAULT_VERBOSE_LEVEL = 0
-    """What libraries tell about themselves is no output of a command; -v and -vv show it."""
+    """Log lines of libraries are no output of a command; -v and -vv show them."""
 
     def __init__(self, argv: list[str]) -> None:
-        """:param argv: the command line without the program; which options there are depends on it."""
+        """:param argv: the command line without the program. The set of options depends on it."""
         self._argv = argv
-        self._cloud = Cloud() if _speaks_of_a_cloud(argv) else None
-        self.client_manager: Clients | None = None
+        self._cloud = Cloud() if _needs_cloud(argv) else None
+        self.client_manager: ClientManager | None = None
         super().__init__(
             description="watcher_sync: one live, ordered, persisted model of a cloud",
             version=importlib.metadata.version("watcher-sync"),
@@ -128,8 +136,8 @@ class Shell(App):
     def build_option_parser(
         self, description: str | None, version: str | None, argparse_kwargs: dict[str, Any] | None = None
     ) -> argparse.ArgumentParser:
-        """Options that stand before the command."""
-        # Without abbreviations: a command's option must not be taken for the beginning of one of these.
+        """Makes the parser of the options that precede the command."""
+        # Without abbreviations: else argparse reads an option of a command as the abbreviation of one of these.
         parser = super().build_option_parser(description, version, {"allow_abbrev": False, **(argparse_kwargs or {})})
         one_line_errors(parser)
         parser.add_argument(
@@ -146,34 +154,34 @@ class Shell(App):
         return parser
 
     def initialize_app(self, argv: list[str]) -> None:
-        """Before a command."""
+        """Runs before a command."""
         if not self.options.verbose_level and not self.options.debug:
-            # What it warns of is in the error as well, which is one line.
+            # The command's error contains the text of these warnings.
             logging.getLogger("keystoneauth").setLevel(logging.ERROR)
-        self.client_manager = Clients(self.options, self._cloud)
+        self.client_manager = ClientManager(self.options, self._cloud)
 
     def run_subcommand(self, argv: list[str]) -> int:
-        """Run one command; an unknown one is a wrong usage, told in one line."""
+        """Runs one command. An unknown command is a usage error, which is printed in one line."""
         try:
             self.command_manager.find_command(argv)
         except ValueError:
             given = " ".join(argv[:3])
             like = ", ".join(self.get_fuzzy_matches(argv[0])[:8]) if not argv[0].startswith("-") else ""
-            print(f"error: no command {given!r}; {f'like it: {like}' if like else 'see --help'}", file=sys.stderr)
+            print(f"error: no command {given!r}; {f'similar: {like}' if like else 'see --help'}", file=sys.stderr)
             return 2
         return super().run_subcommand(argv)
 
     def interact(self) -> None:
-        """There is no interactive mode."""
+        """Refuses the interactive mode, which this application does not have."""
         print("error: no command given; see watcher-sync --help", file=sys.stderr)
         sys.exit(2)
 
 
 def run(argv: list[str]) -> int:
-    """Run one command line.
+    """Runs one command line.
 
-    :param argv: without the program.
-    :returns: the exit status: 0 done, 1 failed, 2 wrong usage.
+    :param argv: the command line without the program.
+    :returns: the exit status: 0 done, 1 failed, 2 usage error.
     """
     try:
         shell = Shell(argv)

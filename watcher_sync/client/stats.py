@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is going on, followed from outside: how many entities of each kind, how fast, and the latest changes.
+"""Statistics of one model, read over the API: entities of each kind, the event rate, the latest changes.
 
-The API counts nothing, so this lists the ids once and follows the journal from there: from the seq of the very first
-page, so that nothing that happened during the listing is missed; what is told twice changes nothing, because
-ids are kept and not numbers. If the journal is lost (410), it lists again.
+The API has no counters. So :class:`ModelStats` lists the ids of all entities once, and then reads the journal.
 
-It asks only when it is told to, in the caller's thread.
+It reads the journal from the seq of the very first page. So it misses no change that was committed during the listing.
+A change that it reads twice has no effect, because it stores ids and not numbers.
+If the API answers 410, the journal no longer reaches back that far, and :class:`ModelStats` lists again.
+
+All requests are made by the caller's thread, in :meth:`ModelStats.refresh` and :meth:`ModelStats.read`.
 """
 
 from __future__ import annotations
@@ -21,18 +23,18 @@ from watcher_sync.client.client import Client
 from watcher_sync.client.errors import Gone, Unavailable, Unreachable
 from watcher_sync.client.models import Change, Source
 
-WINDOW = 10.0
-"""Seconds over which the rate is taken."""
+RATE_WINDOW_SECONDS = 10.0
+"""The rate is the mean of this time."""
 
-_KEPT = 200
-"""The latest changes that are kept."""
+_RECENT_CHANGES = 200
+"""How many of the latest changes are stored."""
 
-_PAGES = 50
-"""Pages of the journal that one look reads at most, so that the picture stays alive while it catches up."""
+_MAX_PAGES_PER_READ = 50
+"""Pages of the journal that one call reads at most. So the picture is drawn while a long backlog is read."""
 
 
-class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    """One look."""
+class StatsSnapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """The statistics at one moment."""
 
     counts: dict[str, int]
     """Kind -> entities."""
@@ -40,63 +42,63 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     changes: list[Change]
     """The latest, oldest first."""
     seq: int
-    """The journal's seq up to which this goes."""
+    """The journal's seq up to which the changes were read."""
     rate: float
-    """Events a second that changed something."""
+    """Events a second that changed the model."""
     behind: int = 0
-    """Changes that are committed and not in here yet."""
+    """Changes that are committed and not yet read."""
     trouble: str = ""
-    """Why there is nothing newer; empty where there is."""
+    """Why the snapshot has nothing newer; empty if the last read succeeded."""
 
 
-class Census:
-    """The state of one model as its API tells it."""
+class ModelStats:
+    """Reads the statistics of one model from its API. Used by one thread."""
 
     def __init__(self, client: Client, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._client = client
         self._monotonic = monotonic
         self._ids: dict[str, set[str]] = {}
-        self._changes: collections.deque[Change] = collections.deque(maxlen=_KEPT)
-        self._arrived: collections.deque[tuple[float, int]] = collections.deque()
-        """(when, events) of what came within the window."""
+        self._changes: collections.deque[Change] = collections.deque(maxlen=_RECENT_CHANGES)
+        self._arrivals: collections.deque[tuple[float, int]] = collections.deque()
+        """(time, events) of the changes within the window."""
         self._sources: list[Source] = []
         self._since: int | None = None
         self._head = 0
 
-    def look(self) -> Figures:
-        """The present state.
+    def refresh(self) -> StatsSnapshot:
+        """Reads what is new, and returns the statistics.
 
-        An API that is away is no error: the figures stay and say so.
+        If the API is unavailable, the statistics stay as they are, and ``trouble`` has the reason.
 
-        :raises ClientError: when the API answers and refuses.
+        :raises ClientError: when the API refuses a request.
         """
         trouble = ""
         try:
             self._read()
         except (Unreachable, Unavailable) as exc:
             trouble = str(exc)
-        return self._figures(trouble)
+        return self._snapshot(trouble)
 
-    def first(self) -> Figures:
-        """The same, for those who look once.
+    def read(self) -> StatsSnapshot:
+        """Reads what is new, and returns the statistics.
 
-        :raises ClientError: also when the API is away.
+        :raises ClientError: when the API refuses a request, or is unavailable.
         """
         self._read()
-        return self._figures("")
+        return self._snapshot("")
 
     def _read(self) -> None:
         if self._since is None:
-            self._begin()
+            self._list()
         self._sources = self._client.sources()
         try:
-            self._follow()
+            self._read_journal()
         except Gone:
             self._since = None
-            self._begin()
+            self._list()
 
-    def _begin(self) -> None:
-        """List the ids, and take the changes that were last."""
+    def _list(self) -> None:
+        """Lists the ids of all kinds, and reads the last page of the journal."""
         self._ids.clear()
         since: int | None = None
         for kind in self._client.kinds():
@@ -108,43 +110,43 @@ class Census:
         last = self._client.events_page()
         now, today = self._monotonic(), datetime.datetime.now(datetime.UTC)
         self._changes.clear()
-        self._arrived.clear()
+        self._arrivals.clear()
         for change in last.events:
             self._changes.append(change)
-            if since is None or change.seq <= since:  # the others come once more, and are counted then
-                self._arrived.append((now - max((today - change.time).total_seconds(), 0.0), change.merged))
+            if since is None or change.seq <= since:  # the journal is read from since: later changes count then
+                self._arrivals.append((now - max((today - change.time).total_seconds(), 0.0), change.merged))
         self._since = last.next_since if since is None else since
         self._head = last.head
 
-    def _follow(self) -> None:
-        """Read what the journal has gained."""
+    def _read_journal(self) -> None:
+        """Reads the changes since the last call, at most :data:`_MAX_PAGES_PER_READ` pages."""
         assert self._since is not None
         known = self._changes[-1].seq if self._changes else 0
-        for _ in range(_PAGES):
+        for _ in range(_MAX_PAGES_PER_READ):
             page = self._client.events_page(self._since)
             now = self._monotonic()
             for change in page.events:
                 ids = self._ids.setdefault(change.kind, set())
                 (ids.discard if change.change == "deleted" else ids.add)(change.id)
-                self._arrived.append((now, change.merged))
+                self._arrivals.append((now, change.merged))
                 if change.seq > known:
                     self._changes.append(change)
-            reached = page.next_since == self._since or page.next_since >= page.head
+            at_head = page.next_since == self._since or page.next_since >= page.head
             self._since, self._head = page.next_since, page.head
-            if reached:
+            if at_head:
                 return
 
-    def _figures(self, trouble: str) -> Figures:
-        begin = self._monotonic() - WINDOW
-        while self._arrived and self._arrived[0][0] < begin:
-            self._arrived.popleft()
+    def _snapshot(self, trouble: str) -> StatsSnapshot:
+        begin = self._monotonic() - RATE_WINDOW_SECONDS
+        while self._arrivals and self._arrivals[0][0] < begin:
+            self._arrivals.popleft()
         since = self._since or 0
-        return Figures(
+        return StatsSnapshot(
             counts={kind: len(ids) for kind, ids in sorted(self._ids.items())},
             sources=self._sources,
             changes=list(self._changes),
             seq=since,
-            rate=sum(merged for _, merged in self._arrived) / WINDOW,
+            rate=sum(merged for _, merged in self._arrivals) / RATE_WINDOW_SECONDS,
             behind=max(self._head - since, 0),
             trouble=trouble,
         )

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One request and its answer, or one of the client's errors; nothing else gets out.
+"""One HTTP request and its answer, or one of the client's errors.
 
-The session is keystoneauth's: it adds the token, renews it when it is refused, and knows the certificates. Nothing is
-repeated here. Who may repeat is up to the caller: a read may be asked again, of a write nobody knows whether
-it was done.
+The session is keystoneauth's: it adds the token, renews a token that the API refuses, and checks the certificates.
+
+This module never retries. The caller decides: it can repeat a read, but after a lost answer it does not know whether
+the API has executed a write.
 """
 
 from __future__ import annotations
@@ -29,16 +30,16 @@ from watcher_sync.client.errors import (
 )
 
 SERVICE_TYPE = "watcher-sync"
-"""Of the service catalog."""
+"""The type of the service in Keystone's catalog."""
 
-CONNECT_TIMEOUT = 10.0
-"""Seconds until a connection has to stand."""
+CONNECT_TIMEOUT_SECONDS = 10.0
+"""How long opening a connection may take."""
 
 T = TypeVar("T")
 
 
-class Answer:
-    """A successful answer."""
+class SuccessResponse:
+    """An answer with a status below 400."""
 
     def __init__(self, response: requests.Response) -> None:
         self._response = response
@@ -46,24 +47,24 @@ class Answer:
         self.etag: str = response.headers.get("ETag", "")
 
     def read(self, into: type[T]) -> T:
-        """The body.
+        """Decodes the body.
 
-        :raises UnexpectedResponse: when it is not what was to be expected.
+        :param into: the expected type.
+        :raises UnexpectedResponse: when the body is not of this type.
         """
         try:
             return msgspec.json.decode(self._response.content, type=into)
         except (msgspec.DecodeError, ValueError) as exc:
-            raise UnexpectedResponse(f"{self._response.url} does not answer as this API does: {exc}") from None
+            raise UnexpectedResponse(f"the answer of {self._response.url} is not one of this API: {exc}") from None
 
 
 class Transport:
     """Requests to one API. Used by one thread at a time."""
 
     def __init__(self, adapter: adapter.Adapter, *, timeout: float = 30.0) -> None:
-        """:param adapter: knows the session and the endpoint, which is the root of the service (with or without
-            ``/v1``).
+        """:param adapter: has the session and the endpoint: the root of the service, with or without ``/v1``.
 
-        :param timeout: seconds that an answer may take, beyond the time that it was asked to wait.
+        :param timeout: seconds that an answer may take, in addition to the time that the request asks the API to wait.
         """
         self._adapter = adapter
         self._timeout = timeout
@@ -78,13 +79,13 @@ class Transport:
         body: Any = None,
         headers: Mapping[str, str] | None = None,
         wait: float = 0.0,
-    ) -> Answer:
-        """Ask.
+    ) -> SuccessResponse:
+        """Sends one request.
 
-        :param query: parameters; those that are None are left out, sequences are joined by commas.
-        :param body: anything that JSON can say.
-        :param wait: seconds that the server was asked to wait.
-        :raises ClientError: whatever goes wrong.
+        :param query: parameters; None is left out, a sequence is joined by commas.
+        :param body: a value that JSON can represent.
+        :param wait: seconds that the request asks the API to wait.
+        :raises ClientError: when the request fails for any reason.
         """
         sent = {"Accept": "application/json", **(headers or {})}
         more: dict[str, Any] = {}
@@ -100,7 +101,7 @@ class Transport:
                 raise_exc=False,
                 headers=sent,
                 params={name: _text(value) for name, value in (query or {}).items() if value is not None},
-                timeout=(min(CONNECT_TIMEOUT, self._timeout), self._timeout + wait),
+                timeout=(min(CONNECT_TIMEOUT_SECONDS, self._timeout), self._timeout + wait),
                 user_agent="watcher-sync-client",
                 **more,
             )
@@ -108,10 +109,10 @@ class Transport:
             raise _failure(exc) from exc
         if response.status_code >= 400:
             raise _refusal(response)
-        return Answer(response)
+        return SuccessResponse(response)
 
-    def apart(self) -> Transport:
-        """One for another thread: the same credentials and endpoint over connections of its own."""
+    def for_thread(self) -> Transport:
+        """Makes a transport for another thread: the same credentials and endpoint, but its own connections."""
         old = self._adapter.session
         own = session.Session(auth=old.auth, verify=old.verify, cert=old.cert, timeout=old.timeout)
         made = Transport(adapter.Adapter(own, auth=self._adapter.auth), timeout=self._timeout)
@@ -119,25 +120,25 @@ class Transport:
         return made
 
     def _endpoint(self) -> str:
-        """The root of the service, looked up once."""
+        """The root of the service, read from the catalog once."""
         if not self._root:
             found = self._adapter.get_endpoint()
             if not found:
                 raise NotConfigured(
                     f"no endpoint: the service catalog has no service of the type {SERVICE_TYPE}; "
-                    "name the endpoint yourself"
+                    "set the endpoint explicitly"
                 )
             self._root = found.rstrip("/").removesuffix("/v1")
         return self._root
 
 
 def segment(text: str) -> str:
-    """A text as one segment of a path.
+    """Encodes a text as one segment of a path.
 
-    :raises InvalidId: when it would be another path: HTTP libraries take dots for folders, even encoded ones.
+    :raises InvalidId: when the text would change the path. HTTP libraries resolve dots, even encoded ones.
     """
     if text in ("", ".", "..") or "/" in text:
-        raise InvalidId(f"what has the id {text!r} cannot be asked for by path")
+        raise InvalidId(f"the id {text!r} cannot be part of a path; a list contains the entity")
     return urllib.parse.quote(text, safe="")
 
 
@@ -150,7 +151,7 @@ def _text(value: Any) -> str:
 
 
 def _failure(exc: Exception) -> ClientError:
-    """The sentence for what keystoneauth or requests raised."""
+    """The client's error for an exception of keystoneauth or requests."""
     text = " ".join(str(exc).split()) or type(exc).__name__
     if isinstance(exc, keystone.SSLError):
         return NotConfigured(text)
@@ -166,7 +167,7 @@ def _failure(exc: Exception) -> ClientError:
 
 
 def _cause(exc: BaseException) -> str:
-    """What the system said, below the wrappings of three libraries."""
+    """The message of the operating system, from the innermost exception; empty if there is none."""
     found = ""
     inner: BaseException | None = exc
     while inner is not None:
@@ -177,7 +178,7 @@ def _cause(exc: BaseException) -> str:
 
 
 def _refusal(response: requests.Response) -> ClientError:
-    """The error of an answer; one that is no problem document is told by its status alone."""
+    """The client's error for an answer. If the body is no problem document, the message has status and URL."""
     try:
         document = msgspec.json.decode(response.content)
         errors = msgspec.convert(document.get("errors", []), list[FieldError])

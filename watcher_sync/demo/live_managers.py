@@ -131,7 +131,7 @@ class LiveManagers:
                 with self._lock:
                     self._held[function.id] = f"{name} {what}"
                 try:
-                    operation.demand_held()
+                    operation.require_held()
                     self._do(what, function, rng)
                     self._stopping.wait(rng.uniform(*self._work))
                 finally:

@@ -146,8 +146,8 @@ def test_a_registration_is_replaced_only_where_it_exists_and_is_what_was_seen(
     new = json.loads(made(vnf(site, "update", vnf_id, "--file", str(file), "--if-match", tag, "-f", "json")))
     assert (new["name"], new["etag"] != tag) == ("new", True)
     assert "If-Match" in failed(vnf(site, "update", vnf_id, *OPTIONS, "--if-match", tag), 1)
-    assert "vnf_instance nobody does not exist" in failed(vnf(site, "update", "nobody", *OPTIONS), 1)
-    assert "ID: nobody is not the id in the file" in failed(vnf(site, "update", "nobody", "--file", str(file)), 2)
+    assert "vnf_instance missing does not exist" in failed(vnf(site, "update", "missing", *OPTIONS), 1)
+    assert "ID: missing is not the id in the file" in failed(vnf(site, "update", "missing", "--file", str(file)), 2)
     assert client.stored("vnf_instance", vnf_id).entity["name"] == "new"
     assert "If-Match" in failed(vnf(site, "delete", vnf_id, "--if-match", tag), 1)
     assert made(vnf(site, "delete", vnf_id, "--if-match", new["etag"].strip('"'))) == ""
@@ -199,7 +199,7 @@ def test_a_sync_tells_what_was_found(site: Site, client: Client, vnf_id: str, sy
 
 def test_a_sync_of_a_server_that_has_no_such_cluster_fails_in_one_line(site: Site, vnf_id: str) -> None:
     failed(vnf(site, "sync", vnf_id), 1)
-    assert "vnf_instance nobody does not exist" in failed(vnf(site, "sync", "nobody"), 1)
+    assert "vnf_instance missing does not exist" in failed(vnf(site, "sync", "missing"), 1)
 
 
 WRONG = (

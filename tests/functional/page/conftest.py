@@ -64,7 +64,7 @@ def api_client(cloud: Cloud, serve: Callable[..., httpx.Client]) -> httpx.Client
 
 @pytest.fixture
 def browser(tmp_path: Path) -> Iterator[WebDriver]:
-    """Headless Chromium with an empty profile; everything that it logs is kept."""
+    """Headless Chromium with an empty profile; the driver stores everything that it logs."""
     try:
         found = chromium.find()
     except ServiceMissing as exc:

@@ -34,7 +34,7 @@ class Page:
         self.url = url.rstrip("/")
 
     def open(self, fragment: str = "") -> None:
-        """Load it anew."""
+        """Loads the page again."""
         self.browser.get("about:blank")
         self.browser.get(f"{self.url}/{fragment}")
 
@@ -98,7 +98,7 @@ class Page:
         self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)  # type: ignore[attr-defined]
 
     def screenshot(self, name: str, folder: Path) -> Path:
-        """A picture of what is in the window, kept where the environment says."""
+        """Stores a picture of the window, in the folder that the environment names or else in ``folder``."""
         place = Path(os.environ.get(SCREENSHOTS) or folder)
         place.mkdir(parents=True, exist_ok=True)
         file = place / f"{name}.png"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of the page, to be looked at; what a program can see of them is asserted."""
+"""Takes pictures of the page for a human review, and asserts what a program can check."""
 
 from __future__ import annotations
 

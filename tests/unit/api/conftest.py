@@ -61,7 +61,7 @@ class Client(falcon.testing.TestClient):
     """On this machine."""
 
     def __init__(self, application):
-        # Falcon's client looks at the signature of what it calls, and a middleware may have none.
+        # Falcon's client inspects the signature of the application, and a middleware may have none.
         super().__init__(lambda environ, start_response: application(environ, start_response))
 
     def simulate_request(self, *args, **kwargs):

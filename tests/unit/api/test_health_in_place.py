@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The health check stands before authentication, at its one path."""
+"""The health check answers before authentication, at its one path."""
 
 from __future__ import annotations
 

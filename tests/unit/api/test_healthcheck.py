@@ -22,7 +22,7 @@ JSON = {"HTTP_ACCEPT": "application/json", "REMOTE_ADDR": "192.0.2.7"}
 
 
 def api(environ, start_response):
-    """What stands for the API: it says which path it was asked for."""
+    """A stand-in for the API: it answers with the path of the request."""
     start_response("200 OK", [("Content-Type", "text/plain")])
     return [b"the API was asked for " + environ["PATH_INFO"].encode()]
 

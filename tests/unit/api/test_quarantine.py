@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The quarantine: looked at, tried again, thrown away."""
+"""The quarantine over REST: list, show, replay, drop."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from watcher_sync.events import Event
 
 
 @pytest.fixture
-def kept(cycle):
-    """Three events that nobody can apply."""
+def quarantined(cycle):
+    """Three events that no handler can apply."""
     cycle.run(
         Batch(
             events=[
@@ -23,7 +23,7 @@ def kept(cycle):
     )
 
 
-def test_the_list_has_pages(client, kept):
+def test_the_list_has_pages(client, quarantined):
     first = client.simulate_get("/v1/quarantine", params={"limit": 2}).json
     assert [e["event_id"] for e in first["quarantine"]] == ["1", "2"]
     rest = client.simulate_get("/v1/quarantine", params={"limit": 2, "marker": first["next_marker"]}).json
@@ -31,13 +31,13 @@ def test_the_list_has_pages(client, kept):
     assert rest["next"] is None
 
 
-def test_an_event_is_shown_whole(client, kept):
+def test_an_event_is_shown_whole(client, quarantined):
     rows = client.simulate_get("/v1/quarantine").json["quarantine"]
     shown = [client.simulate_get(f"/v1/quarantine/{row['id']}").json for row in rows]
     assert [shown[0]["data"], shown[1]["text"], shown[2]["base64"]] == [{"nonsense": 1}, "{", "/w=="]
 
 
-def test_what_is_refused_again_stays(client, kept):
+def test_what_is_refused_again_stays(client, quarantined):
     rows = client.simulate_get("/v1/quarantine").json["quarantine"]
     result = client.simulate_post(f"/v1/quarantine/{rows[0]['id']}/replay")
     assert result.json["outcome"] == "quarantined"
@@ -60,7 +60,7 @@ def test_what_a_handler_learned_to_read_is_applied_and_gone(client, cycle, conf,
     assert client.simulate_get("/v1/aggregates/a").json["name"] == "x"
 
 
-def test_what_is_dropped_is_gone(client, kept, problem):
+def test_what_is_dropped_is_gone(client, quarantined, problem):
     row = client.simulate_get("/v1/quarantine").json["quarantine"][0]
     assert client.simulate_delete(f"/v1/quarantine/{row['id']}").status_code == 204
     problem(client.simulate_get(f"/v1/quarantine/{row['id']}"), 404)

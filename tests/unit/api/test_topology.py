@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts and clusters with what stands on them: counted, problems first, and no more than can be drawn."""
+"""Hosts and clusters with the number of their members, problems first, and no more than can be drawn."""
 
 from __future__ import annotations
 

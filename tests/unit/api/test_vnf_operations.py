@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Life-cycle operations over REST: who is first has the instance, and the others are told who it is."""
+"""Life-cycle operations over REST: the first caller gets the lease, and the others get its holder."""
 
 from __future__ import annotations
 

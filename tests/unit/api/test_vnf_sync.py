@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sync on demand over REST: what is answered, and what is told when it cannot be done."""
+"""A sync on demand over REST: the report, and the problem when the sync is not possible."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ REPORT = SyncReport(
 
 
 class Syncing:
-    """Stands in for what reads clusters: it reports what it is told to, and holds to the operation leases."""
+    """A stand-in for the sync of clusters: it returns the given report, and respects the operation leases."""
 
     def __init__(self, store):
         self.asked = []

@@ -56,7 +56,7 @@ def client(url):
 
 
 class Answering:
-    """A WSGI application that answers what it is told to, in this order, and keeps what it was asked."""
+    """A WSGI application that sends the given answers in their order, and stores the requests."""
 
     def __init__(self):
         self.answers = []
@@ -79,6 +79,6 @@ def answering():
 
 @pytest.fixture
 def answered_client(answering):
-    """A client of an API that answers as it is told."""
+    """A client of an API that sends the given answers."""
     with served(answering) as url:
         yield connect(url, timeout=5)

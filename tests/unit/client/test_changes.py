@@ -11,7 +11,7 @@ import pytest
 from tests.simulated import cloud
 from tests.unit.client.conftest import served
 from watcher_sync.client import Change, EventPage, Gone, ServerFailed, Unavailable, Unreachable, connect
-from watcher_sync.client.changes import Following
+from watcher_sync.client.changes import ChangeStream
 from watcher_sync.commit.cycle import Batch
 
 
@@ -43,7 +43,7 @@ class Script:
         self.now += seconds
 
     def following(self, since, **options):
-        return Following(self.page, since, monotonic=lambda: self.now, sleep=self.sleep, **options)
+        return ChangeStream(self.page, since, monotonic=lambda: self.now, sleep=self.sleep, **options)
 
 
 def test_now_is_asked_for_once_and_kept_through_failures():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the server is and what it is told of the caller."""
+"""The server and the credentials that the options and the environment choose."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def until(condition):
 def test_the_instance_is_taken_in_the_block_and_given_back_after_it(client, vnf, url):
     with client.operation(vnf, "SCALE", holder="lcm-1") as operation:
         assert operation.held
-        operation.demand_held()
+        operation.require_held()
         with pytest.raises(Conflict) as taken, connect(url).operation(vnf, "HEAL"):
             pytest.fail("two have it")
         assert taken.value.document["holder"] == "lcm-1"
@@ -68,9 +68,9 @@ def test_who_lost_the_lease_is_told_so_in_the_block_and_at_its_end(client, vnf, 
         connect(url)._transport.request("DELETE", path, query={"state": "FAILED"})
         until(lambda: not operation.held)
         with pytest.raises(OperationLost):
-            operation.demand_held()
+            operation.require_held()
 
 
 def test_what_does_not_exist_cannot_be_taken(client):
-    with pytest.raises(NotFound), client.operation("nobody", "SCALE"):
+    with pytest.raises(NotFound), client.operation("missing", "SCALE"):
         pytest.fail("taken")

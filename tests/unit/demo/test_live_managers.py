@@ -39,7 +39,7 @@ class Leases:
             with self.lock:
                 del self.held[vnf_id]
 
-    def demand_held(self) -> None:
+    def require_held(self) -> None:
         """It is."""
 
 

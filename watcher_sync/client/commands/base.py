@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all commands share: the client, errors in one line, and how values look.
+"""What all commands share: the client, errors in one line, the format of values.
 
-Exit status: 0 done, 1 failed, 2 for what was asked wrongly, be it the command line or a request that the API
-refuses as wrong (400), such as a filter that there is not. ``--debug`` shows the traceback instead.
+Exit status: 0 done, 1 failed, 2 usage error, 130 interrupted by Ctrl-C. A usage error is a wrong command line, or a
+request that the API refuses as wrong (400), such as an unknown filter. ``--debug`` shows the traceback instead.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ import functools
 import json
 import sys
 from collections.abc import Iterable
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 from cliff import columns, command, lister, show
 
 from watcher_sync.client.client import Client
+from watcher_sync.client.deprecated import renamed
 from watcher_sync.client.errors import BadRequest, ClientError, NotConfigured, UnknownKind
 from watcher_sync.client.formatting import delta_text
 
@@ -28,20 +29,20 @@ INTERRUPTED = 130
 
 
 class WrongUsage(ClientError):
-    """The command line is wrong in a way that only the command can tell."""
+    """The command line is wrong in a way that argparse does not notice."""
 
 
 class PartialFailure(ClientError):
-    """Some of what was asked for could not be done; the rest was."""
+    """The command did a part of its work; the rest failed."""
 
 
-class Asking(command.Command):
-    """A command that asks the API."""
+class Command(command.Command):
+    """A command that sends requests to the API."""
 
     auth_required = True
-    """For OpenStackClient."""
+    """OpenStackClient authenticates before it runs the command."""
     app_dist_name = "watcher-sync"
-    """No help text has to say that this distribution provides it."""
+    """If this is the application's distribution, cliff omits it from the help text."""
 
     @property
     def client(self) -> Client:
@@ -50,13 +51,13 @@ class Asking(command.Command):
         return client
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """The options."""
+        """Makes the parser of the options."""
         parser = super().get_parser(prog_name)
         one_line_errors(parser)
         return parser
 
     def run(self, parsed_args: argparse.Namespace) -> int:
-        """Run it; the exit status."""
+        """Runs the command, and returns the exit status."""
         try:
             return super().run(parsed_args)
         except ClientError as exc:
@@ -68,39 +69,43 @@ class Asking(command.Command):
             return INTERRUPTED
 
 
-class Listing(Asking, lister.Lister):
+class ListCommand(Command, lister.Lister):
     """A command that prints rows."""
 
 
-class Showing(Asking, show.ShowOne):
-    """A command that prints one thing."""
+class ShowCommand(Command, show.ShowOne):
+    """A command that prints the names and values of one document."""
+
+
+if not TYPE_CHECKING:  # a type checker reports the old names
+    __getattr__ = renamed(__name__, {"Asking": "Command", "NotAll": "PartialFailure"})
 
 
 class Json(columns.FormattableColumn[Any]):
-    """A list or an object: itself to machines, one line of JSON to people."""
+    """A list or an object: machine formats get the value, people get one line of JSON."""
 
     def human_readable(self) -> str:
-        """One line."""
+        """Returns one line."""
         return json.dumps(self._value, ensure_ascii=False)
 
 
 class Delta(columns.FormattableColumn[Any]):
-    """What a change changed: itself to machines, ``field: old -> new`` to people."""
+    """The delta of a change: machine formats get the value, people get ``field: old -> new``."""
 
     def human_readable(self) -> str:
-        """One line."""
+        """Returns one line."""
         return delta_text(self._value)
 
 
 def cell(value: Any) -> Any:
-    """A value as cliff's formatters take it."""
+    """Converts a value for the formatters of cliff."""
     if isinstance(value, (list, dict, tuple)):
         return Json(value)
     return value.isoformat() if isinstance(value, datetime.datetime) else value
 
 
 def row(document: msgspec.Struct | dict[str, Any], names: Iterable[str]) -> tuple[Any, ...]:
-    """The values of these members."""
+    """Returns the values of these members for the formatters of cliff."""
     if isinstance(document, dict):
         return tuple(cell(document.get(name)) for name in names)
     return tuple(
@@ -110,25 +115,25 @@ def row(document: msgspec.Struct | dict[str, Any], names: Iterable[str]) -> tupl
     )
 
 
-def add_paging(parser: argparse.ArgumentParser, *, marker: str = "where to begin: the id after which") -> None:
-    """``--limit`` and ``--marker``."""
-    parser.add_argument("--limit", type=at_least_1, metavar="N", help="the most entries; all unless given")
+def add_paging(parser: argparse.ArgumentParser, *, marker: str = "where to begin: after this id") -> None:
+    """Adds ``--limit`` and ``--marker``."""
+    parser.add_argument("--limit", type=at_least_1, metavar="N", help="the maximum number of entries (default: all)")
     parser.add_argument("--marker", metavar="MARKER", help=marker)
 
 
 def at_least_1(text: str) -> int:
-    """An option's type."""
+    """The type of an option: a number of at least 1."""
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError("must be at least 1")
     return value
 
 
-at_least_1.__name__ = "number"  # what argparse calls it where it is none
+at_least_1.__name__ = "number"  # argparse uses the name in "invalid number value"
 
 
 def seq(text: str) -> int:
-    """An option's type."""
+    """The type of an option: a number of at least 0."""
     value = int(text)
     if value < 0:
         raise argparse.ArgumentTypeError("must not be negative")
@@ -136,7 +141,7 @@ def seq(text: str) -> int:
 
 
 def one_line_errors(parser: argparse.ArgumentParser) -> None:
-    """Have a parser say what is wrong in one line, without the usage."""
+    """Makes a parser print an error in one line, without the usage."""
     parser.error = functools.partial(_refuse, parser)  # type: ignore[method-assign]
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``events tail``: the journal, and with ``--follow`` as it grows.
+"""``events tail``: the journal; with ``--follow`` it waits for further changes.
 
-Every change is written as soon as it comes: a line of JSON, a YAML document, a CSV record, or a line for people. So
-it can be piped, and cut off at any point; ``--since`` with the last seq that was read goes on from there.
+The command prints each change as soon as it reads it: a line of JSON, a YAML document, a CSV record, or a line for
+people. A pipe gets it at once. After an interruption, ``--since`` with the last seq continues the output.
 """
 
 from __future__ import annotations
@@ -17,35 +17,36 @@ from typing import Any
 import msgspec
 import yaml
 
-from watcher_sync.client.commands.base import Asking, at_least_1, seq
+from watcher_sync.client.commands.base import Command, at_least_1, seq
 from watcher_sync.client.formatting import delta_text, plain
 from watcher_sync.client.models import Change
 
-_LAST = 10
-"""Changes that are shown where nothing says how many."""
+_DEFAULT_CHANGES = 10
+"""How many changes the command shows without ``--since``, ``--limit`` and ``--follow``."""
 
 _COLUMNS = ("seq", "time", "kind", "id", "change", "delta", "event_id", "event_type", "source", "merged")
 
 Writer = Callable[[Change], None]
 
 
-class EventsTail(Asking):
-    """Show the last changes of the model, or those after a seq; with --follow as they come."""
+class EventsTail(Command):
+    """Show the last changes of the model, or those after a seq; with --follow wait for further changes."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """The options."""
+        """Makes the parser of the options."""
         parser = super().get_parser(prog_name)
         add = parser.add_argument
-        add("--since", type=seq, metavar="SEQ", help="begin after this seq; without it with the last changes")
-        add("--limit", type=at_least_1, metavar="N", help=f"end after so many; without --since and --follow {_LAST}")
-        add("--follow", "-F", action="store_true", help="wait for more, until Ctrl-C; survives a restart of the API")
+        add("--since", type=seq, metavar="SEQ", help="begin after this seq (default: the last changes)")
+        limited = f"end after N changes (default: {_DEFAULT_CHANGES} without --since and --follow, else no limit)"
+        add("--limit", type=at_least_1, metavar="N", help=limited)
+        add("--follow", "-F", action="store_true", help="wait for further changes until Ctrl-C; reconnects to the API")
         add("--kind", metavar="KIND", help="changes of this kind only")
         add("--id", dest="entity_id", metavar="ID", help="changes of the entity with this id only")
-        add("-f", "--format", choices=sorted(_WRITERS), default="table", help="how to write them (default: table)")
+        add("-f", "--format", choices=sorted(_WRITERS), default="table", help="output format (default: table)")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Write them."""
+        """Prints the changes."""
         write = _WRITERS[parsed_args.format]()
         for change in itertools.islice(self._changes(parsed_args), parsed_args.limit):
             write(change)
@@ -55,7 +56,7 @@ class EventsTail(Asking):
         wanted = {"kind": parsed_args.kind, "entity_id": parsed_args.entity_id}
         since: int | None = parsed_args.since
         if since is None:
-            page = self.client.events_page(None, limit=parsed_args.limit or _LAST, **wanted)
+            page = self.client.events_page(None, limit=parsed_args.limit or _DEFAULT_CHANGES, **wanted)
             yield from page.events
             since = page.next_since
             if not parsed_args.follow:

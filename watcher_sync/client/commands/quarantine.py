@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """``quarantine list``, ``show``, ``replay``, ``drop``: events that could not be decoded or applied.
 
-Several are done one after the other, and all are tried: what became of each is printed, and the exit status
-is 1 if one of them failed.
+``replay`` and ``drop`` process all given events, one after the other, even if one of them fails. ``replay`` prints the
+outcome of each. The exit status is 1 if one of them failed.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ import argparse
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from watcher_sync.client.commands.base import Asking, Listing, PartialFailure, Showing, add_paging, row, seq
+from watcher_sync.client.commands.base import Command, ListCommand, PartialFailure, ShowCommand, add_paging, row, seq
 from watcher_sync.client.errors import NotFound
 
 
-class QuarantineList(Listing):
+class QuarantineList(ListCommand):
     """List quarantined events, without their bodies."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """The options."""
+        """Makes the parser of the options."""
         parser = super().get_parser(prog_name)
         add_paging(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[tuple[Any, ...]]]:
-        """Columns and rows."""
+        """Returns the columns and the rows."""
         names: tuple[str, ...] = ("id", "received_at", "source", "event_type", "event_id", "subject", "reason")
         if parsed_args.formatter != "table":
             names = (*names, "origin", "time", "deliveries")
@@ -33,17 +33,17 @@ class QuarantineList(Listing):
         return names, [row(event, names) for event in events]
 
 
-class QuarantineShow(Showing):
-    """Show a quarantined event whole."""
+class QuarantineShow(ShowCommand):
+    """Show a quarantined event with its body."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """The options."""
+        """Makes the parser of the options."""
         parser = super().get_parser(prog_name)
         parser.add_argument("id", type=seq, metavar="ID", help="its id in the list")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], tuple[Any, ...]]:
-        """Names and values."""
+        """Returns the names and the values."""
         event = self.client.quarantined(parsed_args.id)
         forms = [name for name in ("text", "base64") if getattr(event, name) is not None] or ["data"]
         head = ("id", "received_at", "source", "event_type", "event_id", "origin", "subject", "time", "deliveries")
@@ -51,23 +51,23 @@ class QuarantineShow(Showing):
         return names, row(event, names)
 
 
-class QuarantineReplay(Listing):
-    """Try quarantined events again. One that is refused again stays, under a new id."""
+class QuarantineReplay(ListCommand):
+    """Apply quarantined events again. An event that is refused again stays in quarantine, under a new id."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """The options."""
+        """Makes the parser of the options."""
         parser = super().get_parser(prog_name)
         _add_ids(parser)
         return parser
 
     def run(self, parsed_args: argparse.Namespace) -> int:
-        """Print what became of each; the exit status."""
-        self._refused = 0
+        """Prints the outcome of each event, and returns the exit status."""
+        self._failures = 0
         status = super().run(parsed_args)
-        return 1 if status == 0 and self._refused else status
+        return 1 if status == 0 and self._failures else status
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[tuple[Any, ...]]]:
-        """Columns and rows."""
+        """Returns the columns and the rows."""
         rows: list[tuple[Any, ...]] = []
         for number in _chosen(self, parsed_args):
             try:
@@ -75,21 +75,21 @@ class QuarantineReplay(Listing):
                 rows.append((number, replayed.outcome, replayed.seq))
             except NotFound:
                 rows.append((number, "not found", None))
-            self._refused += rows[-1][1] in ("quarantined", "not found")
+            self._failures += rows[-1][1] in ("quarantined", "not found")
         return ("id", "outcome", "seq"), rows
 
 
-class QuarantineDrop(Asking):
-    """Throw quarantined events away for good."""
+class QuarantineDrop(Command):
+    """Delete quarantined events."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """The options."""
+        """Makes the parser of the options."""
         parser = super().get_parser(prog_name)
         _add_ids(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Drop them."""
+        """Deletes the events."""
         missing = []
         for number in _chosen(self, parsed_args):
             try:
@@ -103,11 +103,11 @@ class QuarantineDrop(Asking):
 def _add_ids(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("ids", nargs="*", type=seq, default=[], metavar="ID", help="ids in the list")
-    which.add_argument("--all", action="store_true", help="all that are in quarantine now")
+    which.add_argument("--all", action="store_true", help="all events that are in quarantine now")
 
 
-def _chosen(command: Asking, parsed_args: argparse.Namespace) -> list[int]:
-    """The ids; all are listed before the first is touched, because a replay may give new ones."""
+def _chosen(command: Command, parsed_args: argparse.Namespace) -> list[int]:
+    """The ids to process. With ``--all`` they are listed first, because a replay may add events under new ids."""
     if parsed_args.all:
         return [event.id for event in command.client.quarantine()]
     return list(dict.fromkeys(parsed_args.ids))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The registration of a VNF instance as a command line says it: in a file, or in options.
+"""Reads the registration of a VNF instance from a file or from options, and formats it like the options.
 
-Here it is only read. Whether it makes sense is for the API to say, which names the field; what cannot even be read
-names the option or the file. A registration is shown as the options would say it.
+This module checks the syntax only; its errors name the option or the file. The API checks the values; its errors name
+the field.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ Named = tuple[str, dict[str, Any]]
 
 
 def add_registration(parser: argparse.ArgumentParser) -> None:
-    """``--file``, and the options that say the same.
+    """Adds ``--file``, and the options that replace it.
 
-    ``-f`` is the output format in all other commands, and in some of the world's tools the file; here it is both.
+    ``-f`` is the output format in all other commands, and the file in other tools such as kubectl. Here it is both.
     """
     format_option = parser._option_string_actions.pop("-f")  # argparse cannot take an option back
     format_option.option_strings = ["--format"]
     parser.add_argument(
         "-f", "--file", action=_FileOrFormat, formats=tuple(format_option.choices or ()), metavar="FILE",
-        help="read the registration from this JSON or YAML file, or from stdin where it is -; "
-        "but -f json, -f yaml and so on is --format",
+        help="read the registration from this JSON or YAML file, or from stdin if it is -; "
+        "but -f with the name of a format, such as -f json, is --format",
     )  # fmt: skip
     group = parser.add_argument_group("registration", "instead of a file")
     add = group.add_argument
     add("--name", metavar="NAME", help="name of the instance, for people")
-    add("--cluster", metavar="NAME", help="the cluster it runs in, as its source has it")
-    add("--namespace", metavar="NAME", help="the namespace it runs in")
+    add("--cluster", metavar="NAME", help="the cluster of the instance, as named in the configuration of its source")
+    add("--namespace", metavar="NAME", help="the namespace of the instance")
     add("--vnfd-id", metavar="ID", help="its descriptor (VNFD)")
     add("--flavour-id", metavar="ID", help="its deployment flavour")
     add(
         "--vdu", dest="vdu", action="append", type=vdu, default=[], metavar=VDU,
-        help="a VDU: its workload, its pods at level 0, the fewest and the most; may be repeated. "
+        help="a VDU: its workload, its pods at level 0, the minimum and the maximum; may be repeated. "
         "KIND is Deployment, StatefulSet, DaemonSet, ReplicaSet or Pod",
     )  # fmt: skip
     add(
@@ -63,18 +63,18 @@ def add_registration(parser: argparse.ArgumentParser) -> None:
 
 
 def registration(options: argparse.Namespace) -> dict[str, Any]:
-    """The registration that the options or the file say.
+    """Reads the registration from the options or the file.
 
-    :raises WrongUsage: naming the option or the file.
+    :raises WrongUsage: when it is incomplete or cannot be read; the message names the option or the file.
     """
     given = [f"--{name.replace('_', '-')}" for name in (*_TEXTS, "vdu", "aspect") if getattr(options, name)]
     if options.file is not None:
         if given:
-            raise WrongUsage(f"--file: says it all, and is not given with {given[0]}")
+            raise WrongUsage(f"--file: cannot be combined with {given[0]}")
         return read_file(options.file)
     missing = [f"--{name.replace('_', '-')}" for name in _REQUIRED if not getattr(options, name)]
     if missing:
-        raise WrongUsage(f"{', '.join(missing)}: has to be given, or --file")
+        raise WrongUsage(f"{', '.join(missing)}: required, unless --file is given")
     values = {name: value for name in _TEXTS if (value := getattr(options, name)) is not None}
     values["vdus"] = _together("--vdu", options.vdu)
     if options.aspect:
@@ -83,10 +83,10 @@ def registration(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def read_file(name: str) -> dict[str, Any]:
-    """An object out of a JSON or YAML file.
+    """Reads an object from a JSON or YAML file.
 
-    :param name: ``-``: stdin.
-    :raises WrongUsage: naming the file.
+    :param name: the path; ``-``: stdin.
+    :raises WrongUsage: when there is no such object; the message names the file.
     """
     shown = "stdin" if name == STDIN else name
     try:
@@ -101,17 +101,17 @@ def read_file(name: str) -> dict[str, Any]:
     except (ValueError, TypeError, RecursionError) as exc:
         raise WrongUsage(f"--file: {shown}: {exc}") from None
     if not isinstance(document, dict):
-        raise WrongUsage(f"--file: {shown} holds no object")
+        raise WrongUsage(f"--file: {shown} contains no object")
     return document
 
 
 def vdu(text: str) -> Named:
-    """``--vdu``, the option's type."""
+    """The type of ``--vdu``."""
     name, _, rest = text.partition("=")
     workload, *counts = rest.split(",")
     kind, slash, workload_name = workload.partition("/")
     if not (name and kind and slash and workload_name):
-        raise argparse.ArgumentTypeError(f"is {VDU}, not {text!r}")
+        raise argparse.ArgumentTypeError(f"must be {VDU}, not {text!r}")
     values: dict[str, Any] = {"workload": {"kind": kind, "name": workload_name}}
     for count in counts:
         key, equals, number = count.partition("=")
@@ -126,11 +126,11 @@ def vdu(text: str) -> Named:
 
 
 def aspect(text: str) -> Named:
-    """``--aspect``, the option's type."""
+    """The type of ``--aspect``."""
     name, _, rest = text.partition("=")
     highest, colon, steps = rest.partition(":")
     if not (name and highest and colon and steps):
-        raise argparse.ArgumentTypeError(f"is {ASPECT}, not {text!r}")
+        raise argparse.ArgumentTypeError(f"must be {ASPECT}, not {text!r}")
     deltas: dict[str, Any] = {}
     for step in steps.split(","):
         scaled, equals, number = step.partition("=")
@@ -144,20 +144,20 @@ def aspect(text: str) -> Named:
 
 
 def vdu_text(name: str, values: Mapping[str, Any]) -> str:
-    """The VDU as ``--vdu`` would say it."""
+    """Formats a VDU as a value of ``--vdu``."""
     workload = values["workload"]
     counts = [f"{key}={values[key]}" for key in ("initial", "min", "max") if values.get(key) is not None]
     return ",".join([f"{name}={workload['kind']}/{workload['name']}", *counts])
 
 
 def aspect_text(name: str, values: Mapping[str, Any]) -> str:
-    """The aspect as ``--aspect`` would say it."""
+    """Formats an aspect as a value of ``--aspect``."""
     deltas = {v: "+".join(map(str, d)) if isinstance(d, list) else d for v, d in values["deltas"].items()}
     return f"{name}={values['max_scale_level']}:{','.join(f'{v}={d}' for v, d in deltas.items())}"
 
 
 class _FileOrFormat(argparse.Action):
-    """``--file FILE``; but ``-f`` with the name of a format is that."""
+    """``--file FILE``; but ``-f`` with the name of a format sets the format."""
 
     def __init__(self, *args: Any, formats: Collection[str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -170,23 +170,29 @@ class _FileOrFormat(argparse.Action):
         values: Any,
         option_string: str | None = None,
     ) -> None:
-        """Keep it."""
+        """Stores the value as the format or as the file."""
         is_format = option_string == "-f" and values in self._formats
         setattr(namespace, "formatter" if is_format else self.dest, values)
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]
-    """YAML in which nothing is said twice: the second would silently hide the first."""
+    """Loads YAML, and refuses a key that occurs twice: PyYAML would silently drop the first value."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-        """A mapping."""
+        """Makes a mapping.
+
+        :raises ValueError: when a key occurs twice.
+        """
         keys = [(key.tag, key.value) for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-        _demand_once([value for _, value in keys] if len(set(keys)) < len(keys) else [])
+        _require_unique([value for _, value in keys] if len(set(keys)) < len(keys) else [])
         return super().construct_mapping(node, deep=deep)
 
 
 def _loaded(text: str) -> Any:
-    """:raises ValueError: it is neither JSON nor YAML."""
+    """Decodes JSON or YAML.
+
+    :raises ValueError: when the text is neither.
+    """
     try:
         return json.loads(text, object_pairs_hook=_object)  # YAML refuses the tabs of JSON
     except json.JSONDecodeError:
@@ -202,14 +208,14 @@ def _loaded(text: str) -> Any:
 
 
 def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    _demand_once([name for name, _ in pairs])
+    _require_unique([name for name, _ in pairs])
     return dict(pairs)
 
 
-def _demand_once(names: Sequence[str]) -> None:
+def _require_unique(names: Sequence[str]) -> None:
     twice = [name for i, name in enumerate(names) if name in names[:i]]
     if twice:
-        raise ValueError(f"{twice[0]!r} is said twice")
+        raise ValueError(f"{twice[0]!r} occurs twice")
 
 
 def _together(option: str, given: Iterable[Named]) -> dict[str, Any]:
@@ -223,5 +229,5 @@ def _together(option: str, given: Iterable[Named]) -> dict[str, Any]:
 
 def _number(name: str, what: str, text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 19):
-        raise argparse.ArgumentTypeError(f"{name}: {what} is a number, not {text!r}")
+        raise argparse.ArgumentTypeError(f"{name}: {what} must be a number, not {text!r}")
     return int(text)

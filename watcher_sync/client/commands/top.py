@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``top``: the model at work, drawn once a second until q or Ctrl-C; with ``--once`` a single picture.
+"""``top``: sources, entities and changes, drawn once a second until q or Ctrl-C; with ``--once`` a single picture.
 
-One thread does everything: it asks the API, draws, and waits for a key until the next picture is due. An API that is
-away leaves the last picture and says so; one that refuses ends it.
+One thread reads the API, draws, and waits for a key until the next picture is due. While the API is unavailable, the
+last picture stays, with the error in its first line. If the API refuses a request, the command ends.
 """
 
 from __future__ import annotations
@@ -19,20 +19,22 @@ from collections.abc import Callable, Iterator
 from rich.console import Console
 from rich.live import Live
 
-from watcher_sync.client.commands.base import Asking
+from watcher_sync.client.commands.base import Command
 from watcher_sync.client.screen import Screen
-from watcher_sync.client.stats import Census
+from watcher_sync.client.stats import ModelStats
 
 _QUIT = frozenset("qQ\x03\x04")
 
 
-class Top(Asking):
-    """See the model at work: sources, entities, event rate, recent changes. q ends."""
+class Top(Command):
+    """Show sources, entities, event rate and recent changes, refreshed every second. q ends."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """The options."""
+        """Makes the parser of the options."""
         parser = super().get_parser(prog_name)
-        parser.add_argument("--once", action="store_true", help="one picture, and end; as where stdout is no terminal")
+        parser.add_argument(
+            "--once", action="store_true", help="print one picture and end; the default if stdout is no terminal"
+        )
         parser.add_argument(
             "--interval", type=_interval, default=1.0, metavar="SECONDS",
             help="seconds between two pictures (default: 1)",
@@ -40,28 +42,31 @@ class Top(Asking):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
-        """Draw."""
+        """Draws until a key or Ctrl-C ends the command."""
         console = Console()
-        census = Census(self.client)
+        stats = ModelStats(self.client)
         if parsed_args.once or not console.is_terminal:
             screen = Screen(once=True)
-            screen.figures = census.first()
+            screen.stats = stats.read()
             console.print(screen)
             return 0
         screen = Screen()
-        screen.figures = census.first()  # an API that is away at the start is an error
+        screen.stats = stats.read()  # at the start, an API that is unavailable is an error
         live = Live(screen, console=console, screen=True, auto_refresh=False)
         with contextlib.suppress(KeyboardInterrupt), _keys() as pressed, live:
             live.refresh()
             while not pressed(parsed_args.interval):
-                screen.figures = census.look()
+                screen.stats = stats.refresh()
                 live.refresh()
         return 0
 
 
 @contextlib.contextmanager
 def _keys() -> Iterator[Callable[[float], bool]]:
-    """Waits so many seconds for a key that means the end; whether it came. The terminal is as before afterwards."""
+    """Reads single keys, and restores the terminal at the end.
+
+    :returns: a function that waits for a number of seconds; it returns whether a key that ends ``top`` was pressed.
+    """
     if not sys.stdin.isatty():
         yield _no_keys
         return

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``vnf list``, ``show``, ``register``, ``update``, ``delete``, ``sync``: network functions that run in clusters.
 
-Their registration is written here; what runs is observed. Nothing in a cluster is changed by any of them.
+The commands write the registration; the engine observes what runs. No command changes anything in a cluster.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from cliff import columns
 
-from watcher_sync.client.commands.base import Asking, Listing, Showing, WrongUsage, add_paging, cell, seq
+from watcher_sync.client.commands.base import Command, ListCommand, ShowCommand, WrongUsage, add_paging, cell, seq
 from watcher_sync.client.commands.registration import add_registration, aspect_text, registration, vdu_text
 from watcher_sync.client.errors import ClientError, PreconditionFailed
 from watcher_sync.client.formatting import delta_text, plain
@@ -26,91 +26,90 @@ _KIND = "vnf_instance"
 
 _FILTERS = ("cluster", "namespace", "vnfd_id", "state")
 
-_LISTED = ("id", "name", "cluster", "namespace", "state", "scale_level", "observed", "updated_at")
-"""What a table has of each; the other formats have all."""
+_LIST_COLUMNS = ("id", "name", "cluster", "namespace", "state", "scale_level", "observed", "updated_at")
+"""Columns of a list as a table; the other formats have all fields."""
 
-_SHOWN = (
+_SHOW_FIELDS = (
     "id", "name", "cluster", "namespace", "vnfd_id", "flavour_id", "vdus", "aspects", "state", "scale_level",
     "nearest_level", "observed", "vdu_results", "vnfc_resource_info", "created_at", "registered_at", "observed_at",
     "etag",
 )  # fmt: skip
-"""What a table has of one; the other formats have all, and so has a table where columns are asked for."""
+"""Fields of one instance as a table without ``-c``; otherwise all fields are available."""
+
+_MAX_DIFFERENCE_LENGTH = 120
+"""Characters that a difference with its values may have; a longer one is shown without values."""
 
 
-_WIDEST = 120
-"""Letters that a difference may have to be told to people with its values."""
-
-
-class VnfList(Listing):
+class VnfList(ListCommand):
     """List VNF instances."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """The options."""
+        """Makes the parser of the options."""
         parser = super().get_parser(prog_name)
         for name in _FILTERS:
             option = name.replace("_", "-")
-            parser.add_argument(f"--{option}", metavar=option.upper(), help=f"only those with this {option}")
-        parser.add_argument("--sort", metavar="FIELD", help="sort by this field; with --sort=-FIELD downwards")
-        add_paging(parser, marker="where to begin: the id after which, or the next_marker of a page")
+            parser.add_argument(f"--{option}", metavar=option.upper(), help=f"only instances with this {option}")
+        parser.add_argument("--sort", metavar="FIELD", help="sort by this field; --sort=-FIELD reverses the order")
+        add_paging(parser, marker="where to begin: after this id, or at the next_marker of a page")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[tuple[Any, ...]]]:
-        """Columns and rows."""
+        """Returns the columns and the rows."""
         few = parsed_args.formatter == "table" and not parsed_args.columns
         filters = {name: value for name in _FILTERS if (value := getattr(parsed_args, name)) is not None}
         entities = self.client.entities(
             _KIND,
             filters=filters,
             sort=parsed_args.sort,
-            fields=_LISTED if few else None,
+            fields=_LIST_COLUMNS if few else None,
             limit=parsed_args.limit,
             marker=parsed_args.marker,
         )
         first = next(entities, None)
         if first is None:
-            return _LISTED, ()
-        names = _LISTED if few else tuple(first)
+            return _LIST_COLUMNS, ()
+        names = _LIST_COLUMNS if few else tuple(first)
         return names, (_row(entity, names) for entity in itertools.chain([first], entities))
 
 
-class VnfShow(Showing):
+class VnfShow(ShowCommand):
     """Show one VNF instance, with the ETag for --if-match."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """The options."""
+        """Makes the parser of the options."""
         parser = super().get_parser(prog_name)
         add_id(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], tuple[Any, ...]]:
-        """Names and values."""
+        """Returns the names and the values."""
         return _shown(parsed_args, self.client.stored(_KIND, parsed_args.id))
 
 
-class VnfRegister(Showing):
-    """Register a VNF instance; its levels are made of its VDUs and aspects."""
+class VnfRegister(ShowCommand):
+    """Register a VNF instance; the API computes its levels from its VDUs and aspects."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """The options."""
+        """Makes the parser of the options."""
         parser = super().get_parser(prog_name)
         add_registration(parser)
-        parser.add_argument("--id", metavar="ID", help="its id, such as the one that its VNFM has; else a new uuid")
+        parser.add_argument("--id", metavar="ID", help="its id, such as the id in its VNFM (default: a new uuid)")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], tuple[Any, ...]]:
-        """Names and values."""
+        """Returns the names and the values."""
         values = registration(parsed_args)
         if parsed_args.id is not None:
-            _demand_id(values, parsed_args.id, "--id")
+            _require_id(values, parsed_args.id, "--id")
             values["id"] = parsed_args.id
         return _shown(parsed_args, self.client.register_vnf_instance(values))
 
 
-class VnfUpdate(Showing):
-    """Replace the registration of a VNF instance: what is left out has no value afterwards. What was observed stays."""
+class VnfUpdate(ShowCommand):
+    """Replace the registration of a VNF instance. A field that is not given becomes null. Observed fields stay."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """The options."""
+        """Makes the parser of the options."""
         parser = super().get_parser(prog_name)
         add_id(parser)
         add_registration(parser)
@@ -118,9 +117,9 @@ class VnfUpdate(Showing):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], tuple[Any, ...]]:
-        """Names and values."""
+        """Returns the names and the values."""
         values = registration(parsed_args)
-        _demand_id(values, parsed_args.id, "ID")
+        _require_id(values, parsed_args.id, "ID")
         values.pop("id", None)
         vnf_id, if_match = parsed_args.id, parsed_args.if_match
         try:
@@ -130,62 +129,62 @@ class VnfUpdate(Showing):
         except PreconditionFailed:
             if if_match:
                 raise
-            raise ClientError(f"{_KIND} {vnf_id} does not exist; vnf register makes one") from None
+            raise ClientError(f"{_KIND} {vnf_id} does not exist; vnf register creates it") from None
         return _shown(parsed_args, stored)
 
 
-class VnfDelete(Asking):
-    """Forget a VNF instance; nothing in its cluster is touched."""
+class VnfDelete(Command):
+    """Delete the registration of a VNF instance; its cluster is not changed."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """The options."""
+        """Makes the parser of the options."""
         parser = super().get_parser(prog_name)
         add_id(parser)
         _add_conditions(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Delete it."""
+        """Deletes the registration."""
         self.client.delete_vnf_instance(parsed_args.id, if_match=parsed_args.if_match, token=parsed_args.token)
 
 
-class VnfSync(Showing):
-    """Hold a VNF instance against its cluster now, and tell what was found."""
+class VnfSyncNow(ShowCommand):
+    """Compare a VNF instance with its cluster now, write the differences to the model, and show them."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """The options."""
+        """Makes the parser of the options."""
         parser = super().get_parser(prog_name)
         add_id(parser)
-        parser.add_argument("--dry-run", action="store_true", help="tell what would be written, and write nothing")
+        parser.add_argument("--dry-run", action="store_true", help="show the differences, and write nothing")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], tuple[Any, ...]]:
-        """Names and values."""
+        """Returns the names and the values."""
         report = self.client.sync_vnf_instance(parsed_args.id, dry_run=parsed_args.dry_run)
         names = tuple(field.name for field in msgspec.structs.fields(SyncReport))
         return names, _row(msgspec.to_builtins(report), names)
 
 
 class Lines(columns.FormattableColumn[Any]):
-    """A list or an object: itself to machines, a line for each entry to people."""
+    """A list or an object: machine formats get the value, people get a line for each entry."""
 
     def __init__(self, value: Any, lines: Callable[[Any], Iterable[str]]) -> None:
-        """:param lines: what people read of the value."""
+        """:param lines: formats the value as lines for people."""
         super().__init__(value)
         self._lines = lines
 
     def human_readable(self) -> str:
-        """The lines."""
+        """Returns the lines."""
         return "\n".join(plain(line) for line in self._lines(self._value))
 
 
 def add_id(parser: argparse.ArgumentParser) -> None:
-    """The argument ID."""
+    """Adds the argument ID."""
     parser.add_argument("id", metavar="ID", help="id of the VNF instance")
 
 
 def etag(text: str) -> str:
-    """An option's type: an ETag, whose quotes a shell may have taken."""
+    """The type of an option: an ETag, whose quotes a shell may have removed."""
     return text if text == EXISTING or text.endswith('"') else f'"{text}"'
 
 
@@ -194,13 +193,13 @@ def _add_conditions(parser: argparse.ArgumentParser) -> None:
         "--if-match",
         type=etag,
         metavar="ETAG",
-        help="refuse, unless it has this ETag still; vnf show tells it",
+        help="refuse, unless the instance has this ETag; vnf show prints it",
     )
-    parser.add_argument("--token", type=seq, metavar="N", help="token of your own operation, while one runs")
+    parser.add_argument("--token", type=seq, metavar="N", help="token of your own operation on the instance")
 
 
-def _demand_id(values: Mapping[str, Any], wanted: str, name: str) -> None:
-    """:raises WrongUsage: the file is about another one."""
+def _require_id(values: Mapping[str, Any], wanted: str, name: str) -> None:
+    """:raises WrongUsage: when the file has another id."""
     if values.get("id", wanted) != wanted:
         raise WrongUsage(f"{name}: {wanted} is not the id in the file, {values['id']}")
 
@@ -208,7 +207,7 @@ def _demand_id(values: Mapping[str, Any], wanted: str, name: str) -> None:
 def _shown(parsed_args: argparse.Namespace, stored: Stored) -> tuple[Sequence[str], tuple[Any, ...]]:
     values = {**stored.entity, "etag": stored.etag}
     few = parsed_args.formatter == "table" and not parsed_args.columns
-    names = _SHOWN if few else tuple(values)
+    names = _SHOW_FIELDS if few else tuple(values)
     return names, _row(values, names)
 
 
@@ -241,7 +240,7 @@ def _resources(value: Iterable[Mapping[str, Any]]) -> Iterable[str]:
 def _differences(value: Iterable[Mapping[str, Any]]) -> Iterable[str]:
     for found in value:
         line = delta_text({found["field"]: (found["model_value"], found["live_value"])})
-        yield line if len(line) <= _WIDEST else f"{found['field']} differs"
+        yield line if len(line) <= _MAX_DIFFERENCE_LENGTH else f"{found['field']} differs"
 
 
 def _pods(value: Iterable[Mapping[str, Any]]) -> Iterable[str]:
@@ -259,4 +258,4 @@ _LINES: Mapping[str, Callable[[Any], Iterable[str]]] = {
     "differences": _differences,
     "pods": _pods,
 }
-"""Fields that people read line by line."""
+"""Field -> its lines for people."""

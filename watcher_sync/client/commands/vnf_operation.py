@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``vnf operation begin``, ``heartbeat``, ``end``, ``list``, ``show``: the right to change an instance for a while.
+"""``vnf operation begin``, ``heartbeat``, ``end``, ``list``, ``show``: the operation lease of a VNF instance.
 
-For shell scripts, and for people who have to see who has an instance or to free one. A program in Python has the
-``with`` block of :meth:`watcher_sync.client.Client.operation`, which does the heartbeats.
+The commands are for shell scripts, and for operators who need to see or to end an operation. A program in Python uses
+the ``with`` block of :meth:`watcher_sync.client.Client.operation`, which sends the heartbeats.
 """
 
 from __future__ import annotations
@@ -16,91 +16,91 @@ from typing import Any
 
 import msgspec
 
-from watcher_sync.client.commands.base import Asking, Listing, Showing, add_paging, row, seq
+from watcher_sync.client.commands.base import Command, ListCommand, ShowCommand, add_paging, row, seq
 from watcher_sync.client.commands.vnf import add_id
 from watcher_sync.client.models import VnfOperation
 
 _NAMES = tuple(field.name for field in msgspec.structs.fields(VnfOperation))
 
 
-class VnfOperationBegin(Showing):
-    """Take a VNF instance for an operation. Who holds it already is told in the error."""
+class VnfOperationBegin(ShowCommand):
+    """Begin an operation on a VNF instance. If another operation runs, the error names its holder."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """The options."""
+        """Makes the parser of the options."""
         parser = super().get_parser(prog_name)
         add_id(parser)
-        parser.add_argument("operation", metavar="OPERATION", help="what is done, such as SCALE or HEAL")
-        parser.add_argument("--holder", metavar="NAME", help="who does it, shown to whoever comes second; you, else")
+        parser.add_argument("operation", metavar="OPERATION", help="the kind of work, such as SCALE or HEAL")
+        parser.add_argument("--holder", metavar="NAME", help="name of the holder, shown to others (default: USER@HOST)")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], tuple[Any, ...]]:
-        """Names and values."""
-        holder = parsed_args.holder or _me()
+        """Returns the names and the values."""
+        holder = parsed_args.holder or _default_holder()
         return _NAMES, row(self.client.begin_operation(parsed_args.id, parsed_args.operation, holder), _NAMES)
 
 
-class VnfOperationHeartbeat(Showing):
-    """Say that an operation goes on; its time begins anew."""
+class VnfOperationHeartbeat(ShowCommand):
+    """Extend the lease of an operation by the full lease time."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """The options."""
+        """Makes the parser of the options."""
         parser = super().get_parser(prog_name)
         _add_operation(parser)
         _add_token(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], tuple[Any, ...]]:
-        """Names and values."""
-        beaten = self.client.heartbeat(parsed_args.id, parsed_args.operation_id, token=parsed_args.token)
-        return _NAMES, row(beaten, _NAMES)
+        """Returns the names and the values."""
+        extended = self.client.heartbeat(parsed_args.id, parsed_args.operation_id, token=parsed_args.token)
+        return _NAMES, row(extended, _NAMES)
 
 
-class VnfOperationEnd(Asking):
-    """End an operation; the VNF instance is free."""
+class VnfOperationEnd(Command):
+    """End an operation, which releases the VNF instance."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """The options."""
+        """Makes the parser of the options."""
         parser = super().get_parser(prog_name)
         _add_operation(parser)
         _add_token(parser)
-        parser.add_argument("--failed", action="store_true", help="it has failed; COMPLETED, else")
+        parser.add_argument("--failed", action="store_true", help="end it FAILED (default: COMPLETED)")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """End it."""
+        """Ends the operation."""
         self.client.end_operation(
             parsed_args.id, parsed_args.operation_id, token=parsed_args.token, failed=parsed_args.failed
         )
 
 
-class VnfOperationList(Listing):
+class VnfOperationList(ListCommand):
     """List the operations on a VNF instance, oldest first."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """The options."""
+        """Makes the parser of the options."""
         parser = super().get_parser(prog_name)
         add_id(parser)
-        add_paging(parser, marker="where to begin: the token after which")
+        add_paging(parser, marker="where to begin: after this token")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[tuple[Any, ...]]]:
-        """Columns and rows."""
+        """Returns the columns and the rows."""
         operations = self.client.operations(parsed_args.id, limit=parsed_args.limit, marker=parsed_args.marker)
         return _NAMES, [row(operation, _NAMES) for operation in operations]
 
 
-class VnfOperationShow(Showing):
-    """Show an operation, whatever became of it."""
+class VnfOperationShow(ShowCommand):
+    """Show an operation, running or ended."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """The options."""
+        """Makes the parser of the options."""
         parser = super().get_parser(prog_name)
         _add_operation(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], tuple[Any, ...]]:
-        """Names and values."""
+        """Returns the names and the values."""
         return _NAMES, row(self.client.shown_operation(parsed_args.id, parsed_args.operation_id), _NAMES)
 
 
@@ -110,11 +110,13 @@ def _add_operation(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_token(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--token", type=seq, metavar="N", help="its token; refuse, if it has another one")
+    parser.add_argument(
+        "--token", type=seq, metavar="N", help="the expected token; refuse, if the operation has another one"
+    )
 
 
-def _me() -> str:
-    """This person on this machine."""
+def _default_holder() -> str:
+    """The user's name and the host's name, as ``USER@HOST``."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # a container's user may have no name
