@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The application: routes, checks, and the WSGI middlewares around them.
+"""Makes the WSGI application: routes, resources, middlewares.
 
-What a request passes, from outside in::
+A request passes from outside in::
 
-    healthcheck (WSGI, no authentication)  ->  authentication (WSGI)  ->  Falcon: checks, resource
+    healthcheck (WSGI, no authentication)  ->  authentication (WSGI)  ->  Falcon: validation, resource
 
-The functions that wrap the application in WSGI middlewares are in ``_MIDDLEWARES``, outermost last.
+``_MIDDLEWARES`` contains the functions that wrap the application in WSGI middlewares, outermost last.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ _MIDDLEWARES: tuple[Callable[[Wsgi, cfg.ConfigOpts], Wsgi], ...] = (authenticati
 
 
 def make_application(conf: cfg.ConfigOpts, store: Store, sync: SyncNow | None = None) -> Wsgi:
-    """The whole application.
+    """Makes the whole application.
 
-    :param conf: with every option read.
-    :param store: on a database whose schema is right.
-    :param sync: what syncs single VNF instances; without it that is answered with 503.
-    :raises ConfigError: when the configuration cannot work.
+    :param conf: the configuration, with all options registered and read.
+    :param store: the store of a database with the current schema.
+    :param sync: syncs single VNF instances; None: the API answers such a request with 503.
+    :raises ConfigError: when an option has an unusable value.
     """
     application: Wsgi = make_app(Service(conf, store), load_handlers(conf), sync)
     for wrap in _MIDDLEWARES:
@@ -61,7 +61,7 @@ def make_application(conf: cfg.ConfigOpts, store: Store, sync: SyncNow | None = 
 
 
 def make_app(service: Service, dispatcher: Dispatcher, sync: SyncNow | None = None) -> falcon.App[Any, Any]:
-    """The Falcon application without the WSGI middlewares."""
+    """Makes the Falcon application without the WSGI middlewares."""
     routes = make_routes(service, dispatcher, sync)
     rules = policies.rules_of(openapi.operations(routes))
     app = falcon.App(
@@ -78,7 +78,7 @@ def make_app(service: Service, dispatcher: Dispatcher, sync: SyncNow | None = No
 
 
 def make_routes(service: Service, dispatcher: Dispatcher, sync: SyncNow | None = None) -> list[openapi.Route]:
-    """URI template -> resource."""
+    """Makes all resources, and returns (URI template, resource) of each."""
     plurals = {name: kind.plural for name, kind in service.kinds.items()}
     settings = service.conf.api
     feed = Feed(
@@ -127,7 +127,7 @@ def make_routes(service: Service, dispatcher: Dispatcher, sync: SyncNow | None =
 def _collection_resources(
     collection: Collection, writer: DirectWriter, operations: Operations
 ) -> tuple[EntityList, EntityItem]:
-    """The list and the item of a kind, writable where the API owns a part of it."""
+    """Makes the list and the item of a kind. They are writable if the API owns a facet of the kind."""
     if collection.kind.name == service_type_instances.KIND:
         instance = WritableServiceTypeInstance()
         return WritableList(collection, writer, instance), WritableItem(collection, writer, instance)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all resources work with, and one consistent look at the database."""
+"""The database, the kinds and the options that all resources of a process share."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class Service:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sa.Connection]:
-        """One consistent state of the database.
+        """Opens a connection that reads one consistent state of the database.
 
-        :raises DatabaseUnavailable: when it is away.
-        :raises Problem: 400 where the database cannot even compare a value of the request.
+        :raises DatabaseUnavailable: when the database does not answer.
+        :raises Problem: 400 when the database cannot compare a value of the request.
         """
         try:
             with translated(), self.store.database.connect() as connection:

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Authentication, as WSGI middleware: tokens of Keystone, or nobody but this machine.
+"""Authentication as WSGI middleware: tokens of Keystone, or requests from the loopback interface only.
 
-Without authentication (``auth_strategy = noauth``) a request must come from the loopback interface, name
-a loopback host and, where a browser sent it, come from a page of the same host: so neither another machine
-nor a web page that a local user happens to visit can use the API.
+Without authentication (``auth_strategy = noauth``) the API refuses a request with 403, unless
+
+* it comes from the loopback interface,
+* its ``Host`` header names a loopback host,
+* its ``Origin`` header, if a browser sent one, names the same host.
+
+So neither another machine nor a web page that a local user visits can use the API.
 """
 
 from __future__ import annotations
@@ -24,14 +28,14 @@ Wsgi = Callable[..., Iterable[bytes]]
 
 
 def wrap(application: Wsgi, conf: cfg.ConfigOpts) -> Wsgi:
-    """The application behind the configured authentication."""
+    """Wraps the application in the configured authentication."""
     if conf.api.auth_strategy == "keystone":
         return _keystone(application, conf)
     return application if conf.api.noauth_allow_remote else LoopbackOnly(application)
 
 
 def _keystone(application: Wsgi, conf: cfg.ConfigOpts) -> Wsgi:
-    # Imported here: without Keystone nothing of it is needed, and it is not small.
+    # Imported here: the import is slow, and an API without Keystone does not need it.
     from keystonemiddleware import auth_token
 
     settings: dict[str, Any] = {"oslo_config_config": conf, "delay_auth_decision": True}
@@ -41,19 +45,19 @@ def _keystone(application: Wsgi, conf: cfg.ConfigOpts) -> Wsgi:
 
 
 def _identity_uri(conf: cfg.ConfigOpts, options: Iterable[tuple[str, list[cfg.Opt]]]) -> str:
-    """Where a caller without a token is sent. The middleware would ask Keystone for it at every 401."""
+    """The address of Keystone in a 401 answer. Without it, the middleware would ask Keystone for it at every 401."""
     for group, opts in options:
         conf.register_opts(opts, group=group)
     group = conf.keystone_authtoken
     for name in ("www_authenticate_uri", "auth_uri"):
         if uri := getattr(group, name, None):
             return str(uri)
-    LOG.warning("[keystone_authtoken] www_authenticate_uri is not set: callers are not told where to get a token")
+    LOG.warning("[keystone_authtoken] www_authenticate_uri is not set: a 401 answer does not name Keystone's address")
     return "/"
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host name or an address is this machine's own and nobody else's."""
+    """Whether a host name or an address belongs to the loopback interface."""
     if host.lower().rstrip(".") == "localhost":
         return True
     try:
@@ -63,14 +67,14 @@ def is_loopback(host: str) -> bool:
 
 
 class LoopbackOnly:
-    """Refuses everybody who is not on this machine."""
+    """Refuses every request from another machine, or for another host, with 403."""
 
     def __init__(self, application: Wsgi) -> None:
         self._application = application
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         """WSGI."""
-        reason = _stranger(environ)
+        reason = _refusal_reason(environ)
         if reason is None:
             return self._application(environ, start_response)
         problem = Problem(403, f"{reason}; without authentication the API serves this machine only")
@@ -79,7 +83,8 @@ class LoopbackOnly:
         return [body]
 
 
-def _stranger(environ: dict[str, Any]) -> str | None:
+def _refusal_reason(environ: dict[str, Any]) -> str | None:
+    """Why the request is refused; None: it is local."""
     address = environ.get("REMOTE_ADDR", "")  # empty on a Unix socket
     if address and not is_loopback(address):
         return f"The request comes from {address}"

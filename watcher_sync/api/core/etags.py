@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entity tags (RFC 9110, section 8.8.3): the version of what is shown.
+"""ETag, If-Match and If-None-Match (RFC 9110, sections 8.8.3 and 13.1).
 
-An entity's tag is the journal seq that wrote it last. A kind that shows signs of life, which are not journaled, gets
-a weak tag: nothing that matters has changed while it stays the same.
+The tag of an entity is the journal seq of its last change. A kind with a ``last_seen_field`` has weak tags, because the
+journal does not record changes of that field.
 """
 
 from __future__ import annotations
@@ -15,12 +15,18 @@ from watcher_sync.model.kinds import Kind
 
 
 def of(kind: Kind, seq: int) -> str:
-    """The tag of an entity at a seq."""
+    """The tag of an entity.
+
+    :param seq: the journal seq of its last change.
+    """
     return f'"{seq}"' if kind.last_seen_field is None else f'W/"{seq}"'
 
 
 def answered_not_modified(call: Call, tag: str) -> bool:
-    """Set the ETag, and answer 304 where ``If-None-Match`` names it; whether it did."""
+    """Sets the ETag, and answers 304 if ``If-None-Match`` names it.
+
+    :returns: whether it has answered.
+    """
     call.response.set_header("ETag", tag)
     wanted = call.request.get_header("If-None-Match")
     if wanted is None or not _matches(wanted, tag, weak=True):
@@ -30,10 +36,10 @@ def answered_not_modified(call: Call, tag: str) -> bool:
 
 
 def require(call: Call, tag: str | None) -> None:
-    """Hold ``If-Match`` and ``If-None-Match`` of a write against what is there.
+    """Requires that ``If-Match`` and ``If-None-Match`` of a write hold for the present tag.
 
-    :param tag: of what is there; None: nothing is.
-    :raises Problem: 412 where the condition does not hold.
+    :param tag: the tag of the entity; None: the entity does not exist.
+    :raises Problem: 412 when a condition does not hold.
     """
     wanted = call.request.get_header("If-Match")
     if wanted is not None and (tag is None or not _matches(wanted, tag, weak=False)):

@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The journal as it grows, for everybody in this process who waits for it.
+"""One thread reads new journal rows for all streams and long polls of a process.
 
-One thread looks at the journal's head every ``[api] feed_poll_interval`` seconds, and only while somebody
-waits; what is new it reads once, keeps for a while (:data:`MAX_CACHED_ROWS` rows) and wakes the waiting. So 64 idle
-streams cost the database ten one-row queries a second, not 640. A reader that is further behind than what
-is kept reads the table itself, in its own thread.
+The thread polls the journal's head while a request waits, and reads each new row once. It caches the last
+:data:`MAX_CACHED_ROWS` rows and wakes the waiting requests. So 64 idle streams cost the database ten one-row queries
+a second, not 640. A request that needs older rows reads the table in its own thread.
 
-Every waiting request occupies a thread of the WSGI server, so there are only so many places
-(``[api] max_streams``); who finds none is told to come again.
+A waiting request occupies a thread of the WSGI server. ``[api] max_streams`` limits their number; further requests get
+503 with ``Retry-After``.
 
-The thread begins with the first who waits: after every fork, so a preloaded application works as well. It is a daemon,
-survives an absent database, and ends when nobody has waited for a minute.
+The first waiting request starts the thread, so a preloaded application works after a fork too. The thread retries
+while the database is unavailable, and ends after a minute without requests.
 """
 
 from __future__ import annotations
@@ -32,20 +31,21 @@ from watcher_sync.storage.tables import Tables
 LOG = logging.getLogger(__name__)
 
 MAX_CACHED_ROWS = 5000
-"""Rows that are kept in memory; a stream that lags less reads no table."""
+"""Rows in memory. A stream that lags by fewer rows does not read the table."""
 
 _CHUNK_ROWS = 1000
 _IDLE_SECONDS = 60.0
+_RETRY_SECONDS = 1.0
 
 
 class Slot:
-    """The right to occupy a thread for a stream. Returned once."""
+    """The right of one stream to occupy a thread. It is released once; further calls do nothing."""
 
     def __init__(self, give_back: Callable[[], None]) -> None:
         self._give_back: Callable[[], None] | None = give_back
 
     def release(self) -> None:
-        """Give it back."""
+        """Returns the slot to the feed."""
         give_back, self._give_back = self._give_back, None
         if give_back is not None:
             give_back()
@@ -55,7 +55,7 @@ class Slot:
 
 
 class Feed:
-    """Waits for journal rows on behalf of all streams of a process. Any thread."""
+    """Waits for journal rows on behalf of all streams of a process. Used by all threads."""
 
     def __init__(
         self,
@@ -66,9 +66,9 @@ class Feed:
         interval: float,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """:param slots: streams at a time.
+        """:param slots: the maximum number of streams and long polls at one time.
 
-        :param interval: seconds between two looks at the journal.
+        :param interval: seconds between two polls of the journal's head.
         """
         self._engine = engine
         self._tables = tables
@@ -79,37 +79,37 @@ class Feed:
         self._changed = threading.Condition()
         self._free = slots
         self._head = -1
-        """The seq up to which the thread has read; -1: it does not run."""
+        """The seq up to which the thread has read; -1: the thread has not read yet."""
         self._rows: collections.deque[JournalRow] = collections.deque(maxlen=MAX_CACHED_ROWS)
         self._waiting = 0
         self._last_wait = 0.0
         self._thread: threading.Thread | None = None
 
     def take_slot(self) -> Slot:
-        """A slot for one stream or long poll.
+        """Takes a slot for one stream or long poll.
 
-        :raises Problem: 503 when all are taken.
+        :raises Problem: 503 when no slot is free.
         """
         with self._changed:
             if self._free <= 0:
-                detail = f"All {self._slots} streams of this process are taken"
+                detail = f"All {self._slots} streams of this process are in use"
                 raise Problem(503, detail, headers={"Retry-After": "5"})
             self._free -= 1
         return Slot(self._return_slot)
 
     def head(self) -> int:
-        """The seq of the last committed change, as the database has it now.
+        """Reads the seq of the last committed change from the database.
 
-        :raises DatabaseUnavailable: when it is away.
+        :raises DatabaseUnavailable: when the database does not answer.
         """
         with translated(), self._engine.connect() as connection:
             return read_head(connection, self._tables)
 
     def read(self, since: int, limit: int = _CHUNK_ROWS) -> list[JournalRow]:
-        """The rows after ``since`` that are there now, gapless.
+        """Returns the rows after ``since`` without a gap, from the cache or the table. It does not wait.
 
         :raises JournalPurged: when the journal does not reach back that far.
-        :raises DatabaseUnavailable: when the database is away.
+        :raises DatabaseUnavailable: when the database does not answer.
         """
         with self._changed:
             rows = self._rows
@@ -120,7 +120,10 @@ class Feed:
             return read_since(connection, self._tables, since, limit)
 
     def wait(self, since: int, seconds: float) -> bool:
-        """Wait until the head is past ``since``; whether it is."""
+        """Waits until the head is past ``since``, or the time is over.
+
+        :returns: whether the head is past ``since``.
+        """
         deadline = self._monotonic() + seconds
         with self._changed:
             self._waiting += 1
@@ -143,27 +146,30 @@ class Feed:
         if self._thread is None or not self._thread.is_alive():
             self._head = -1
             self._rows.clear()
-            self._thread = threading.Thread(target=self._follow, name="journal-feed", daemon=True)
+            self._thread = threading.Thread(target=self._poll_until_idle, name="journal-feed", daemon=True)
             self._thread.start()
 
-    def _follow(self) -> None:
+    def _poll_until_idle(self) -> None:
+        """Runs in the feed's thread until no request has waited for :data:`_IDLE_SECONDS`."""
         failing = False
         while True:
             try:
                 self._read_new()
+                if failing:
+                    LOG.info("journal feed: database recovered")
                 failing = False
             except StorageError as exc:
                 if not failing:
-                    LOG.warning("The journal cannot be read now: %s", exc)
+                    LOG.warning("journal feed: database unavailable, retrying: %s", exc)
                 failing = True
             with self._changed:
                 if not self._waiting and self._monotonic() - self._last_wait > _IDLE_SECONDS:
                     self._thread = None
                     return
-            time.sleep(1.0 if failing else self._interval)
+            time.sleep(_RETRY_SECONDS if failing else self._interval)
 
     def _read_new(self) -> None:
-        """Read what is new, and wake the waiting."""
+        """Reads the new rows into the cache, and wakes the waiting requests."""
         with self._changed:
             known = self._head
         with translated(), self._engine.connect() as connection:

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``/healthcheck``: whether this API can do its work, for load balancers.
+"""``/healthcheck`` for load balancers, and its backends.
 
-oslo.middleware answers it, outside of authentication, and asks its backends. Two of them are ours, named by
-entry points in ``oslo.middleware.healthcheck`` and used unless ``[healthcheck] backends`` says otherwise:
+oslo.middleware answers the request before authentication, and calls its backends. Two of them are in this module. They
+have entry points in ``oslo.middleware.healthcheck``, and are the default of ``[healthcheck] backends``:
 
-* ``watcher_sync_database``: the database answers, and has our schema.
-* ``watcher_sync_sources``: the engines say of every source that it is fresh (see ``[monitoring]``).
+* ``watcher_sync_database``: the database answers, and has the schema.
+* ``watcher_sync_sources``: every source is fresh, as its engine reports it (see ``[monitoring]``).
 
-Whoever asks needs no token, so an answer says little (details only with ``[healthcheck] detailed``), and is
-kept for a second: however many ask, the database is asked once.
+The request needs no token, so the answer has details only with ``[healthcheck] detailed``. A backend reuses its result
+for a second, so that many requests cause only one query.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ if TYPE_CHECKING:
 
 PATH = "/healthcheck"
 
-_KEPT = 1.0
-"""Seconds for which an answer is given again."""
+_MAX_RESULT_AGE_SECONDS = 1.0
+"""How long a backend reuses its result."""
 
 
 def wrap(application: WSGIApplication, conf: cfg.ConfigOpts) -> WSGIApplication:
-    """The application with ``/healthcheck`` in front of it, and in front of nothing else.
+    """Wraps the application so that oslo.middleware answers ``/healthcheck``, and the application all other paths.
 
     :param conf: with ``[database]`` and ``[monitoring]``.
-    :raises ConfigError: when ``[database] connection`` cannot work.
+    :raises ConfigError: when ``[database] connection`` is unusable.
     """
     conf.register_opts(opts.HEALTHCHECK_OPTS, group="healthcheck")
     conf.set_default("backends", HEALTH_BACKENDS, group="healthcheck")
-    # A caller outside of [healthcheck] allowed_source_ranges is passed on to the application.
+    # If the caller is outside of [healthcheck] allowed_source_ranges, oslo.middleware calls the application.
     check = healthcheck.Healthcheck(application, conf)
 
     def wrapped(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
@@ -59,7 +59,7 @@ def wrap(application: WSGIApplication, conf: cfg.ConfigOpts) -> WSGIApplication:
 
 
 class _Backend(HealthcheckBaseExtension, abc.ABC):
-    """Asks the database, at most once a second."""
+    """A backend that queries the database at most once a second."""
 
     def __init__(
         self,
@@ -71,30 +71,33 @@ class _Backend(HealthcheckBaseExtension, abc.ABC):
         super().__init__(oslo_conf, conf)
         self._engine = open_database(oslo_conf)
         self._monotonic = monotonic
-        # Guards the kept answer, and lets one caller ask while the others wait for what it hears.
+        # Guards the cached result. One caller queries the database while the others wait for its result.
         self._lock = threading.Lock()
-        self._kept: tuple[float, HealthcheckResult] | None = None
+        self._cached: tuple[float, HealthcheckResult] | None = None
 
     def healthcheck(self, server_port: int) -> HealthcheckResult:
-        """Called for each request."""
+        """Returns the result of at most a second ago. oslo.middleware calls this for each request."""
         with self._lock:
-            if self._kept is None or self._monotonic() - self._kept[0] >= _KEPT:
+            if self._cached is None or self._monotonic() - self._cached[0] >= _MAX_RESULT_AGE_SECONDS:
                 try:
-                    result = self._ask(self._engine)
+                    result = self._query(self._engine)
                 except StorageError as exc:
                     result = HealthcheckResult(False, "the database is not available", str(exc))
-                self._kept = (self._monotonic(), result)
-            return self._kept[1]
+                self._cached = (self._monotonic(), result)
+            return self._cached[1]
 
     @abc.abstractmethod
-    def _ask(self, engine: sa.Engine) -> HealthcheckResult:
-        """:raises StorageError: when the database does not answer."""
+    def _query(self, engine: sa.Engine) -> HealthcheckResult:
+        """Queries the database.
+
+        :raises StorageError: when the database does not answer.
+        """
 
 
 class Database(_Backend):
     """The backend ``watcher_sync_database``."""
 
-    def _ask(self, engine: sa.Engine) -> HealthcheckResult:
+    def _query(self, engine: sa.Engine) -> HealthcheckResult:
         with translated(), engine.connect() as connection:
             seq = connection.execute(sa.text("SELECT seq FROM journal_head")).scalar_one_or_none()
         if seq is None:
@@ -105,7 +108,7 @@ class Database(_Backend):
 class Sources(_Backend):
     """The backend ``watcher_sync_sources``."""
 
-    def _ask(self, engine: sa.Engine) -> HealthcheckResult:
+    def _query(self, engine: sa.Engine) -> HealthcheckResult:
         limits = self.oslo_conf.monitoring
         now = datetime.datetime.now(datetime.UTC)
         rows = list_sources(engine)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The OpenAPI 3.1 document, written from the operations of the routes."""
+"""Generates the OpenAPI 3.1 document from the operations of the routes."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ Route = tuple[str, object]
 _METHODS = ("get", "put", "post", "delete", "patch")
 
 _PHRASES = {
-    400: "The request is wrong; the problem names the fields",
-    401: "A token is needed",
-    403: "The policy does not allow it",
-    404: "It does not exist",
+    400: "The request is wrong; the problem names the wrong fields",
+    401: "The request has no valid token",
+    403: "The policy does not allow the request",
+    404: "The resource does not exist",
     406: "The request accepts none of the media types",
-    409: "It conflicts with what is there",
+    409: "The request conflicts with the present state",
     410: "The journal does not reach back that far",
-    412: "A condition does not hold",
+    412: "A condition of the request does not hold",
     413: "The body is too large",
-    415: "The body has another media type",
-    422: "It can be read and never be stored",
+    415: "The API does not accept the media type of the body",
+    422: "The database cannot store a value of the request",
     500: "The server failed",
-    503: "The database or what else is needed is away, or the server is full; try again",
+    503: "The database or another service is unavailable, or all streams are in use; retry later",
 }
 
 
 def operations(routes: Iterable[Route]) -> Iterator[tuple[str, str, Operation]]:
-    """(URI template, method, operation) of all routes.
+    """Yields (URI template, method, operation) of all routes.
 
-    :raises TypeError: when a resource answers a method that is not declared.
+    :raises TypeError: when a resource answers a method without a declaration.
     """
     for template, resource in routes:
         for method in _METHODS:
@@ -50,10 +50,10 @@ def operations(routes: Iterable[Route]) -> Iterator[tuple[str, str, Operation]]:
 
 
 def document(routes: Iterable[Route], release: str, *, tokens: bool) -> dict[str, Any]:
-    """The whole document.
+    """Makes the whole document.
 
-    :param release: of this package.
-    :param tokens: whether callers need any.
+    :param release: the release of this package.
+    :param tokens: whether a request needs a token.
     """
     paths: dict[str, dict[str, Any]] = {}
     for template, method, declared in operations(routes):
@@ -98,7 +98,7 @@ def _operation(template: str, method: str, declared: Operation, *, tokens: bool)
     if declared.body is not None:
         content = {media: {"schema": schema} for media, schema in declared.body.schemas.items()}
         described["requestBody"] = {"required": declared.body.required, "content": content}
-    for status in sorted({*declared.errors, *_checks(declared, guarded=guarded)}):
+    for status in sorted({*declared.errors, *_validation_errors(declared, guarded=guarded)}):
         described["responses"][str(status)] = {
             "description": _PHRASES[status],
             "content": {problems.MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
@@ -106,8 +106,8 @@ def _operation(template: str, method: str, declared: Operation, *, tokens: bool)
     return described
 
 
-def _checks(declared: Operation, *, guarded: bool) -> Iterator[int]:
-    """What the checks of every operation may answer."""
+def _validation_errors(declared: Operation, *, guarded: bool) -> Iterator[int]:
+    """The statuses with which the validation of a request may answer."""
     yield from (400, 406, 500, 503)
     if guarded:
         yield from (401, 403)

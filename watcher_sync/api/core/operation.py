@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operations of the API: declared once, validated at every request, documented from the same declaration.
+"""The declaration of a REST method, from which the API validates its requests and generates its documentation.
 
 ::
 
@@ -45,28 +45,28 @@ Responder = Callable[..., None]
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """A rule of the policy, and what it is where the operator says nothing else."""
+    """A rule of the policy, and its default, which the operator's policy file may override."""
 
     name: str
     default: str
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """One successful answer."""
+    """The declaration of one successful answer."""
 
     schema: Schema | None
-    """None: no body."""
+    """The schema of the body; None: the answer has no body."""
     description: str = "Done"
     headers: tuple[str, ...] = ()
     media_types: tuple[str, ...] = (JSON,)
 
 
 class Body(msgspec.Struct, frozen=True):
-    """What a request carries.
+    """The declaration of a request's body.
 
     :ivar schemas: media type -> schema.
-    :ivar raw: media types that the method itself decodes. No schema can say what they need (headers that
-        belong to this type only), so the documentation says it in words.
+    :ivar raw: media types that the method itself decodes, because a schema cannot describe them. The description of
+        the operation explains them.
     """
 
     schemas: Mapping[str, Schema]
@@ -75,7 +75,7 @@ class Body(msgspec.Struct, frozen=True):
 
     @property
     def media_types(self) -> tuple[str, ...]:
-        """All that are taken."""
+        """All media types that the operation accepts."""
         return (*self.schemas, *self.raw)
 
 
@@ -93,28 +93,28 @@ class Operation(msgspec.Struct, frozen=True):
     tag: str
     description: str
     streams: bool
-    """Whether the answer may take its time: a stream or a long poll."""
+    """Whether the answer is a stream or a long poll."""
 
 
 class Call(msgspec.Struct):
-    """One checked request."""
+    """One validated request, and its response."""
 
     request: falcon.Request
     response: falcon.Response
     context: RequestContext
     query: dict[str, Any]
-    """Parameters as their schemas have them, with defaults."""
+    """Parameters in the types of their schemas, with defaults."""
     body: Any = None
-    """The decoded body, or its bytes where the operation decodes it."""
+    """The decoded body; for a raw media type its bytes."""
 
     def answer(self, document: Any, status: int = 200) -> None:
-        """JSON."""
+        """Answers with a document as JSON."""
         self.response.status = falcon.code_to_http_status(status)
         self.response.content_type = JSON
         self.response.data = msgspec.json.encode(document)
 
-    def nothing(self) -> None:
-        """204."""
+    def answer_nothing(self) -> None:
+        """Answers 204 without a body."""
         self.response.status = falcon.HTTP_204
 
 
@@ -132,18 +132,17 @@ def operation(
     description: str = "",
     streams: bool = False,
 ) -> Callable[[Callable[..., None]], Responder]:
-    """Declare a method of a resource as an operation: a function in its class, or a bound method of an instance.
+    """Declares a method of a resource as an operation: a function in its class, or a bound method of an instance.
 
     :param summary: one line for the documentation.
-    :param rule: who may.
-    :param responses: status -> what a success answers.
-    :param errors: statuses of the problems that the method itself may answer with; those of the checks are
-        added by themselves.
-    :param query: parameter -> schema. Others are refused.
-    :param headers: request headers that mean something -> schema.
-    :param path: parameters of the path that something is made under -> schema. Others need none: what
-        cannot exist is not found.
-    :param tag: what it is listed under in the documentation.
+    :param rule: the rule of the policy that the caller needs.
+    :param responses: status -> the answer of a success.
+    :param errors: statuses of the problems that the method itself raises. Those of the validation are added.
+    :param query: parameter -> schema. The API refuses other parameters.
+    :param headers: request header -> schema.
+    :param path: path parameter -> schema, for an id that the operation may create. Other parameters need no schema:
+        an impossible id is not found.
+    :param tag: the group of the operation in the documentation.
     """
     schema: Schema = {"type": "object", "properties": dict(query or {}), "additionalProperties": False}
     declared = Operation(
@@ -159,24 +158,24 @@ def operation(
         description=description,
         streams=streams,
     )
-    check_query = validator(schema)
-    check_headers = validator({"type": "object", "properties": dict(headers or {})})
-    check_path = validator({"type": "object", "properties": dict(path or {})})
-    check_body = {media: validator(s) for media, s in (body.schemas if body else {}).items()}
+    query_validator = validator(schema)
+    headers_validator = validator({"type": "object", "properties": dict(headers or {})})
+    path_validator = validator({"type": "object", "properties": dict(path or {})})
+    body_validators = {media: validator(s) for media, s in (body.schemas if body else {}).items()}
 
     def validated(request: falcon.Request, response: falcon.Response, params: Mapping[str, str]) -> Call:
         context: RequestContext = request.context.contexts.of(request)
         context.require(rule.name)
-        _check_accept(request, declared)
-        call = Call(request, response, context, _query(request, declared, check_query))
+        _require_acceptable(request, declared)
+        call = Call(request, response, context, _query(request, declared, query_validator))
         if body is not None:
-            call.body = _read_body(request, body, check_body)
+            call.body = _read_body(request, body, body_validators)
         for value in params.values():
             if "\0" in value or len(value) > 255:
                 raise Problem(404, f"{request.path[:300]!r} does not exist")
         given = {n: v for n in declared.headers if (v := request.get_header(n)) is not None}
-        check(given, check_headers, "header", "The headers")
-        check(params, check_path, "path", "The path")
+        require_valid(given, headers_validator, "header", "The headers")
+        require_valid(params, path_validator, "path", "The path")
         return call
 
     def decorate(method: Callable[..., None]) -> Responder:
@@ -194,21 +193,20 @@ def operation(
 
 
 class ValidationMiddleware:
-    """Falcon middleware: gives every request what the operations validate it with."""
+    """Falcon middleware: gives every request the policy and the limits with which the operations validate it."""
 
-    def __init__(self, contexts: ContextFactory, max_body: int) -> None:
-        """:param max_body: bytes that a body may have."""
+    def __init__(self, contexts: ContextFactory, max_body_bytes: int) -> None:
         self._contexts = contexts
-        self._max_body = max_body
+        self._max_body_bytes = max_body_bytes
 
     def process_request(self, request: falcon.Request, _response: falcon.Response) -> None:
-        """Before routing."""
+        """Runs before routing."""
         request.context.contexts = self._contexts
-        request.context.max_body = self._max_body
+        request.context.max_body_bytes = self._max_body_bytes
 
 
 _FORMATS = jsonschema.FormatChecker(formats=())
-"""The formats that are checked; jsonschema's own need further libraries, and without them check nothing."""
+"""The checked formats. Those of jsonschema need further libraries; without these they accept every text."""
 
 
 def _is_date_time(value: object) -> bool:
@@ -219,7 +217,7 @@ _FORMATS.checks("date-time", raises=ValueError)(_is_date_time)
 
 
 def validator(schema: Schema) -> jsonschema.Draft202012Validator:
-    """Checks documents against a schema; made once for each schema, used by all threads."""
+    """Returns the validator of a schema. It is made once for each schema, and used by all threads."""
     return _validator(msgspec.json.encode(schema))
 
 
@@ -230,7 +228,8 @@ def _validator(document: bytes) -> jsonschema.Draft202012Validator:
     return jsonschema.Draft202012Validator(schema, format_checker=_FORMATS)
 
 
-def _check_accept(request: falcon.Request, declared: Operation) -> None:
+def _require_acceptable(request: falcon.Request, declared: Operation) -> None:
+    """:raises Problem: 406 when the request accepts none of the answers."""
     offered = [
         media for answer in declared.responses.values() if answer.schema is not None for media in answer.media_types
     ]
@@ -245,16 +244,16 @@ def _query(request: falcon.Request, declared: Operation, validator: jsonschema.D
         schema = properties.get(name)
         if schema is None:
             known = ", ".join(properties) or "no parameters"
-            raise bad_request("query", pointer([name]), f"{name[:80]!r} cannot be asked here; there are {known}")
+            raise bad_request("query", pointer([name]), f"{name[:80]!r} is no parameter here; there are {known}")
         if isinstance(text, list):
             raise bad_request("query", pointer([name]), f"{name} is given more than once")
         values[name] = _typed(text, schema)
-    check(values, validator, "query", "")
+    require_valid(values, validator, "query", "")
     return values
 
 
 def _typed(text: str, schema: Schema) -> Any:
-    """The parameter as its schema's type; what cannot be one stays text, and the schema refuses it."""
+    """Converts a parameter to its schema's type. A text that cannot be converted stays text; the schema refuses it."""
     kind = schema.get("type")
     try:
         if kind == "integer" and len(text) < 20 and text.lstrip("-").isdecimal() and text.isascii():
@@ -269,11 +268,11 @@ def _typed(text: str, schema: Schema) -> Any:
 
 
 def read_bytes(request: falcon.Request) -> bytes:
-    """The body as it came.
+    """Reads the body without decoding it.
 
-    :raises Problem: 413 where it is too large.
+    :raises Problem: 413 when it is too large.
     """
-    limit: int = request.context.max_body
+    limit: int = request.context.max_body_bytes
     too_large = Problem(413, f"A body may have {limit} bytes")
     if (request.content_length or 0) > limit:
         raise too_large
@@ -305,17 +304,19 @@ def _read_body(
         document = wire_json.decode(data)
     except wire_json.BadJson as exc:
         raise bad_request("body", "", f"The body is not JSON: {exc}") from None
-    check(document, validators[media], "body", "The body")
+    require_valid(document, validators[media], "body", "The body")
     return document
 
 
-def check(document: Any, against: jsonschema.Draft202012Validator, where: str, name: str, *, prefix: str = "") -> None:
-    """Hold a document against a schema.
+def require_valid(
+    document: Any, against: jsonschema.Draft202012Validator, where: str, name: str, *, prefix: str = ""
+) -> None:
+    """Requires that a document matches a schema.
 
     :param where: query, body, header or path.
-    :param name: what the document is called where it is wrong as a whole.
-    :param prefix: what the names of the fields begin with in the request, and not in the document.
-    :raises Problem: 400, with the fields that are wrong.
+    :param name: the document's name in the problem, if no single field is wrong.
+    :param prefix: what precedes the names of the fields in the request, but not in the document.
+    :raises Problem: 400, with the wrong fields.
     """
     errors = sorted(against.iter_errors(document), key=lambda e: [str(p) for p in e.absolute_path])
     if not errors:
@@ -326,7 +327,7 @@ def check(document: Any, against: jsonschema.Draft202012Validator, where: str, n
 
 
 def _path(error: jsonschema.ValidationError) -> list[Any]:
-    """Where the error is; a field that is missing or too many is pointed at itself."""
+    """The path of the error. For a missing or an unknown field it is the path of that field."""
     path = list(error.absolute_path)
     instance: Any = error.instance
     if error.validator == "required":
@@ -351,8 +352,8 @@ def _message(error: jsonschema.ValidationError) -> str:
     if error.validator == "enum":
         return f"is not one of {', '.join(map(str, value))}"
     if error.validator == "additionalProperties":
-        return "is not known here"
-    return error.message if len(error.message) < 300 else f"is against the schema ({error.validator})"
+        return "is not a known field"
+    return error.message if len(error.message) < 300 else f"does not match the schema ({error.validator})"
 
 
 def pointer(path: Sequence[Any], prefix: str = "") -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The policy's rules and their defaults, collected from the operations; a policy file overrides them."""
+"""Collects the policy's rules and their defaults from the operations. A policy file overrides the defaults."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from watcher_sync.api.core.request_context import ALL_PROJECTS, EVERYTHING
 
 
 def rules_of(operations: Iterable[tuple[str, str, Operation]]) -> list[policy.RuleDefault]:
-    """One default for each rule that an operation names, and ``all_projects``.
+    """Returns one default for each rule that an operation names, and for ``all_projects``.
 
     :param operations: (URI template, method, operation).
     :raises TypeError: when two operations name one rule with different defaults.
@@ -24,8 +24,8 @@ def rules_of(operations: Iterable[tuple[str, str, Operation]]) -> list[policy.Ru
         if defaults.setdefault(rule.name, rule) != rule:
             raise TypeError(f"the rule {rule.name} has two defaults")
         named.setdefault(rule.name, []).append((template, method, operation))
-    everybody = policy.RuleDefault(ALL_PROJECTS, EVERYTHING, "Who sees the entities of every project.")
-    return [everybody, *(_documented(defaults[name], uses) for name, uses in named.items())]
+    all_projects = policy.RuleDefault(ALL_PROJECTS, EVERYTHING, "See the entities of every project.")
+    return [all_projects, *(_documented(defaults[name], uses) for name, uses in named.items())]
 
 
 def _documented(rule: Rule, uses: list[tuple[str, str, Operation]]) -> policy.DocumentedRuleDefault:

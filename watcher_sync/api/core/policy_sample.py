@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The defaults of the policy for ``oslopolicy-sample-generator``: those of an application that serves nobody."""
+"""Lists the rules of the policy for ``oslopolicy-sample-generator``.
+
+The rules are those of an application on an empty database, which serves no request.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from watcher_sync.storage.store import Store
 
 
 def list_rules() -> list[policy.RuleDefault]:
-    """The rules of the built-in kinds; a plugin's kind has the same under its own plural."""
+    """Returns the rules of the built-in kinds. A plugin's kind has the same rules under its own plural."""
     conf = cfg.ConfigOpts()
     opts.register_opts(conf)
     database.register_opts(conf)

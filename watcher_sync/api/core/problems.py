@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything that goes wrong, as problem details (RFC 9457), and nothing of our inside.
+"""Answers every error with problem details (RFC 9457), without internal information.
 
-A problem about the request names each field that is wrong: ``errors`` is a list of ``{in, pointer, detail}``,
-where ``in`` is ``query``, ``body``, ``header`` or ``path`` and ``pointer`` is the JSON Pointer (RFC 6901) of
-the field in it. What nobody foresaw is logged with its traceback and answered with 500 and no word of it.
+If the request is wrong, ``errors`` names each wrong field as ``{in, pointer, detail}``. Here ``in`` is ``query``,
+``body``, ``header`` or ``path``, and ``pointer`` is a JSON Pointer (RFC 6901).
+
+The API logs an unexpected exception with its traceback, and answers 500 without it.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ MEDIA_TYPE = "application/problem+json"
 
 
 class FieldError(msgspec.Struct, frozen=True):
-    """One field of a request that is wrong."""
+    """One wrong field of a request."""
 
     where: str = msgspec.field(name="in")
     pointer: str
@@ -45,8 +46,8 @@ class Problem(Exception):
     """An answer that is an error.
 
     :param status: the HTTP status.
-    :param detail: one sentence for the person who reads it.
-    :param errors: which fields are wrong.
+    :param detail: the reason, one sentence for the user.
+    :param errors: the wrong fields of the request.
     :param headers: further response headers.
     :param extra: further members of the document.
     """
@@ -68,7 +69,7 @@ class Problem(Exception):
         self.extra = extra
 
     def document(self) -> dict[str, Any]:
-        """The members of the problem."""
+        """Returns the members of the problem."""
         document: dict[str, Any] = {
             "type": "about:blank",
             "title": http.HTTPStatus(self.status).phrase,
@@ -81,17 +82,17 @@ class Problem(Exception):
 
 
 def bad_request(where: str, pointer: str, detail: str, status: int = 400) -> Problem:
-    """One field of the request is wrong."""
+    """Makes the problem of a request with one wrong field."""
     return Problem(status, detail, errors=[FieldError(where, pointer, detail)])
 
 
 def not_found(what: str) -> Problem:
-    """The thing does not exist, or the caller may not know that it does."""
+    """Makes the 404 of a resource that does not exist, or that the caller may not see."""
     return Problem(404, f"{what} does not exist")
 
 
 def held_by(lease: Any, detail: str) -> Problem:
-    """409: another holds the operation lease; who it is, and when it is worth asking again."""
+    """Makes the 409 of an instance whose lease another operation holds, with the holder and ``Retry-After``."""
     return Problem(
         409,
         detail,
@@ -111,8 +112,8 @@ SCHEMA: dict[str, Any] = {
         "title": {"type": "string"},
         "status": {"type": "integer", "minimum": 400, "maximum": 599},
         "detail": {"type": "string"},
-        "holder": {"type": "string", "description": "Who holds the operation lease, where that is the conflict."},
-        "operation": {"type": "string", "description": "What it is held for."},
+        "holder": {"type": "string", "description": "The holder of the operation lease, if the lease is the conflict."},
+        "operation": {"type": "string", "description": "The operation for which the holder has the lease."},
         "since": {"type": "string", "format": "date-time"},
         "expires_at": {"type": "string", "format": "date-time"},
         "errors": {
@@ -133,15 +134,15 @@ SCHEMA: dict[str, Any] = {
 
 
 def install(app: falcon.App[Any, Any]) -> None:
-    """Have the application answer every error with a problem."""
-    app.add_error_handler(Exception, _unforeseen)
-    app.add_error_handler(falcon.HTTPError, _of_falcon)
-    app.add_error_handler(WatcherSyncError, _of_ours)
+    """Makes the application answer every error with a problem."""
+    app.add_error_handler(Exception, _answer_unexpected)
+    app.add_error_handler(falcon.HTTPError, _answer_http_error)
+    app.add_error_handler(WatcherSyncError, _answer_own_error)
     app.add_error_handler(Problem, _answer)
 
 
 def wsgi_answer(problem: Problem) -> tuple[str, list[tuple[str, str]], bytes]:
-    """The same for a WSGI middleware: status line, headers, body."""
+    """Returns status line, headers and body of a problem, for a WSGI middleware."""
     body = msgspec.json.encode(problem.document())
     headers = [("Content-Type", MEDIA_TYPE), ("Content-Length", str(len(body))), *problem.headers.items()]
     return falcon.code_to_http_status(problem.status), headers, body
@@ -155,8 +156,10 @@ def _answer(_request: falcon.Request, response: falcon.Response, problem: Proble
     response.set_headers(problem.headers)
 
 
-def _of_falcon(request: falcon.Request, response: falcon.Response, error: falcon.HTTPError, params: Any) -> None:
-    """Routing and parsing errors: 404, 405, 415 and others."""
+def _answer_http_error(
+    request: falcon.Request, response: falcon.Response, error: falcon.HTTPError, params: Any
+) -> None:
+    """Answers Falcon's errors of routing and parsing: 404, 405, 415 and others."""
     details = {
         404: f"{request.path} does not exist",
         405: f"{request.method} is not possible here",
@@ -166,7 +169,8 @@ def _of_falcon(request: falcon.Request, response: falcon.Response, error: falcon
     _answer(request, response, Problem(error.status_code, detail, headers=headers), params)
 
 
-def _of_ours(request: falcon.Request, response: falcon.Response, error: WatcherSyncError, params: Any) -> None:
+def _answer_own_error(request: falcon.Request, response: falcon.Response, error: WatcherSyncError, params: Any) -> None:
+    """Answers the errors of the storage and of the operation leases."""
     if isinstance(error, (DatabaseUnavailable, HeadMoved, SchemaMissing)):
         LOG.warning("%s %s: %s", request.method, request.path, error)
         problem = Problem(503, "The database is not available now", headers={"Retry-After": "2"})
@@ -175,17 +179,18 @@ def _of_ours(request: falcon.Request, response: falcon.Response, error: WatcherS
     elif isinstance(error, OperationRunning):
         problem = held_by(error.lease, f"Another operation is in progress: {error}")
     elif isinstance(error, StaleToken):
-        problem = Problem(409, "The token's lease is not held any more")
+        problem = Problem(409, "The lease of the token has expired or was released")
         if error.lease is not None:
-            problem = held_by(error.lease, "The lease was taken over by another")
+            problem = held_by(error.lease, "Another operation has taken over the lease")
     elif isinstance(error, JournalPurged):
         problem = Problem(410, f"{error}; start from the lists")
     else:
-        _unforeseen(request, response, error, params)
+        _answer_unexpected(request, response, error, params)
         return
     _answer(request, response, problem, params)
 
 
-def _unforeseen(request: falcon.Request, response: falcon.Response, error: Exception, params: Any) -> None:
+def _answer_unexpected(request: falcon.Request, response: falcon.Response, error: Exception, params: Any) -> None:
+    """Logs the traceback, and answers 500 without it."""
     LOG.error("%s %s failed", request.method, request.path, exc_info=error)
-    _answer(request, response, Problem(500, "The server failed; its log says why"), params)
+    _answer(request, response, Problem(500, "The server failed; its log has the reason"), params)

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The request context: the caller of one request, and what the policy allows it.
+"""The caller of one request, and what the policy allows it.
 
-keystonemiddleware checks the token and leaves what it found in the environment; a request without a valid
-token comes through as well (``delay_auth_decision``), because a few operations are for everybody. So the
-rule of the operation decides: 401 where it asks for more than nobody and there is no token, 403 where the
-token is good and not enough.
+keystonemiddleware checks the token, and writes the result into the WSGI environment. It also passes a request without a
+valid token (``delay_auth_decision``), because some operations need none.
 
-The roles are Keystone's: *reader* reads, *member* writes what belongs to a project, *admin* does everything.
-An entity that has a ``project_id`` is seen by that project only, by admins, and by readers of the system.
+Then the rule of the operation decides. If it refuses the request, the answer is 401 without a valid token, else 403.
+
+The roles are those of Keystone: *reader* reads, *member* writes entities of its project, *admin* does everything.
+An entity with a ``project_id`` is visible to this project, to admins, and to readers of the system.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ IN_PROJECT = f"{EVERYTHING} or ((role:member or role:reader) and project_id:%(pr
 EVERYBODY = "@"
 
 ALL_PROJECTS = "all_projects"
-"""The rule for whom the project of an entity does not matter."""
+"""The rule of callers that see the entities of every project."""
 
 
 class RequestContext:
@@ -41,21 +41,21 @@ class RequestContext:
         self._enforcer = enforcer
 
     def may(self, rule: str, project_id: str | None = None) -> bool:
-        """Whether the policy lets the caller do it.
+        """Whether the policy allows the caller an action.
 
-        :param rule: name of the rule.
-        :param project_id: the project of what it is done to; None: the caller's own.
+        :param rule: the name of the rule.
+        :param project_id: the project of the entity; None: the caller's own project.
         """
         target = {"project_id": project_id if project_id is not None else self.project_id}
         return bool(self._enforcer.enforce(rule, target, self._context))
 
     def require(self, rule: str, project_id: str | None = None) -> None:
-        """:raises Problem: 401 or 403 where the caller may not."""
+        """:raises Problem: 401 or 403 when the policy does not allow it."""
         if self.may(rule, project_id):
             return
         if not self.known:
             raise Problem(401, "A valid token is needed")
-        raise Problem(403, f"The policy does not allow it: {rule}")
+        raise Problem(403, f"The policy does not allow the request: {rule}")
 
 
 class ContextFactory:
@@ -68,7 +68,7 @@ class ContextFactory:
         self._enforcer.load_rules()
 
     def of(self, request: falcon.Request) -> RequestContext:
-        """The context of the request."""
+        """Makes the context of the request."""
         environ: dict[str, Any] = request.env
         if self.strategy == "noauth":
             context = oslo_context.RequestContext(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON Schemas (draft 2020-12) of entities, derived from their declarations, and those that many share."""
+"""JSON Schemas (draft 2020-12) of entities, journal rows and pages, and the schemas that several resources share."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Schema = dict[str, Any]
 SEQ: Schema = {"type": "integer", "minimum": 0, "maximum": 2**63 - 1}
 TIME: Schema = {"type": "string", "format": "date-time"}
 STRING: Schema = {"type": "string"}
-PLAIN: Schema = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": r"^[^\u0000]*$"}
-"""A text that every database takes."""
+SHORT_TEXT: Schema = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": r"^[^\u0000]*$"}
+"""A text that every database can store."""
 ETAG: Schema = {"type": "string"}
 
 
 def nullable(schema: Schema) -> Schema:
-    """The same, or null."""
+    """The schema of a value or null."""
     return {"anyOf": [schema, {"type": "null"}]}
 
 
@@ -33,10 +33,10 @@ def field_schema(field: Field) -> Schema:
 
 
 def entity_schema(kind: Kind) -> Schema:
-    """An entity as lists and items show it, all fields asked for."""
+    """The schema of an entity with all its fields."""
     properties: Schema = {"id": {"type": "string", "description": "Id."}}
     properties |= {name: field_schema(field) for name, field in kind.fields.items()}
-    properties["seq"] = SEQ | {"description": "Journal seq of the change that wrote it last."}
+    properties["seq"] = SEQ | {"description": "Journal seq of its last change."}
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
@@ -57,39 +57,39 @@ JOURNAL_ROW: Schema = {
         "event_id": STRING,
         "event_type": STRING,
         "source": STRING,
-        "merged": {"type": "integer", "description": "How many events this change sums up."},
+        "merged": {"type": "integer", "description": "How many events were merged into this change."},
     },
 }
 
 
 def collection(name: str, item: Schema, **more: Schema) -> Schema:
-    """A page of a list: the entries, and how to get the next page where there is one."""
+    """The schema of one page of a list: the entries, and the marker and the path of the next page."""
     return {
         "type": "object",
         "required": [name, "next_marker", "next"],
         "properties": {
             name: {"type": "array", "items": item},
-            "next_marker": nullable(STRING) | {"description": "The marker of the next page; null on the last."},
-            "next": nullable(STRING) | {"description": "The path of the next page; null on the last."},
+            "next_marker": nullable(STRING) | {"description": "The marker of the next page; null on the last page."},
+            "next": nullable(STRING) | {"description": "The path of the next page; null on the last page."},
             **more,
         },
     }
 
 
 def paging(max_limit: int) -> dict[str, Schema]:
-    """The parameters of every list."""
+    """The query parameters of every list."""
     return {
         "limit": {
             "type": "integer",
             "minimum": 1,
             "maximum": max_limit,
             "default": min(100, max_limit),
-            "description": "Entries on a page.",
+            "description": "The maximum number of entries on a page.",
         },
         "marker": {
             "type": "string",
             "minLength": 1,
             "maxLength": 2000,
-            "description": "Where the page before ended: its next_marker.",
+            "description": "The next_marker of the previous page.",
         },
     }

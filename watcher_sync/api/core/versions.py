@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the API is: its versions, and the OpenAPI document."""
+"""``/versions``, ``/v1`` and ``/openapi.json``."""
 
 from __future__ import annotations
 
@@ -67,12 +67,12 @@ class Versions:
         tag="versions",
     )
     def on_get(self, call: Call) -> None:
-        """All of them."""
+        """Answers with all versions."""
         call.answer({"versions": [self._version]})
 
 
 class Version1:
-    """``/v1``."""
+    """``/v1``: version 1 of the API, with the paths of the kinds' lists."""
 
     def __init__(self, kinds: dict[str, str]) -> None:
         self._version = _version(kinds)
@@ -86,19 +86,19 @@ class Version1:
         tag="versions",
     )
     def on_get(self, call: Call) -> None:
-        """This one."""
+        """Answers with this version."""
         call.answer({"version": self._version})
 
 
 class OpenApi:
-    """``/openapi.json``."""
+    """``/openapi.json``: the OpenAPI document."""
 
     def __init__(self) -> None:
         self.document: bytes = b""
-        """Set once all routes are known."""
+        """The document as JSON. The application sets it when all routes are known."""
 
     def describe(self, document: dict[str, Any]) -> None:
-        """Keep the document."""
+        """Stores the document."""
         self.document = msgspec.json.encode(document)
 
     @operation(
@@ -108,6 +108,6 @@ class OpenApi:
         tag="versions",
     )
     def on_get(self, call: Call) -> None:
-        """As generated at the start."""
+        """Answers with the document that was generated at the start."""
         call.response.content_type = "application/json"
         call.response.data = self.document

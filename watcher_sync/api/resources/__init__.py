@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The resources of the API, one module each.
 
-``cloud_events``           ``POST /v1/events``: CloudEvents 1.0 over HTTP
-``entities``               The entities of every kind: list, item and history
-``events``                 ``/v1/events``: the journal as a page, as a long poll
-``quarantine``             ``/v1/quarantine``: events that could not be decoded or applied; to look at
-``service_type_instances`` Writing ``/v1/service_type_instances``: the one kind whose spec the API owns
-``sol003``                 A VNF instance as ETSI GS NFV-SOL 003 shows it: ``instantiatedVnfInfo``
-``sources``                ``/v1/sources``: what the engines tell about their sources; ``/v1/drifts``
-``topology``               ``/v1/topology``: what stands on what, summed up
-``vnf_instances``          ``/v1/vnf_instances``: what is registered is written here
-``vnf_operations``         ``/v1/vnf_instances/{id}/operations``: a life-cycle manager takes the instance
-``vnf_sync``               ``/v1/vnf_instances/{id}/sync``: one instance is held against its cluster now
-``writing``                What the resources that can be written have in common
+``cloud_events``            ``POST /v1/events``: CloudEvents 1.0 over HTTP
+``entities``                List, item and history of every kind
+``events``                  ``GET /v1/events``: the journal as a page, a long poll, or a stream
+``quarantine``              ``/v1/quarantine``: list, show, replay and drop quarantined events
+``service_type_instances``  The writable fields of ``/v1/service_type_instances``
+``sol003``                  A VNF instance in the form of ETSI GS NFV-SOL 003: ``instantiatedVnfInfo``
+``sources``                 ``/v1/sources``: the state of the sources; ``/v1/drifts``: the drifts
+``topology``                ``/v1/topology``: hosts and clusters with the numbers of their members
+``vnf_instances``           The writable fields of ``/v1/vnf_instances``: the registration
+``vnf_operations``          ``/v1/vnf_instances/{id}/operations``: the operation leases
+``vnf_sync``                ``/v1/vnf_instances/{id}/sync``: compares one instance with its cluster now
+``writing``                 POST, PUT and DELETE for every kind of which the API owns a facet
 """

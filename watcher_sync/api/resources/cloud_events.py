@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``POST /v1/events``: CloudEvents 1.0 over HTTP, into the same dispatch and commit as every other event.
+"""``POST /v1/events``: CloudEvents 1.0 over HTTP, with the same dispatch and commit as every other event.
 
-Three content modes, as the CloudEvents HTTP binding has them (version 1.0.2, section 3): *structured*
-(``application/cloudevents+json``), *batched* (``application/cloudevents-batch+json``), and *binary*: the
-attributes in ``ce-`` headers, percent-encoded, and the data, JSON, as the body. Events of one request are applied in
-their order in one transaction, and the answer comes after its commit: it says what became of each. An
-event that a handler refuses, or whose ``data_base64`` holds no JSON, is in quarantine then, which is an
-outcome, not an error of the request; only what is no CloudEvent is refused, and nothing of its request is
-applied.
+The operation accepts the three content modes of the CloudEvents HTTP binding (version 1.0.2, section 3):
 
-An event that is sent again after a lost answer is recognised as a duplicate, or as stale, by its version.
+* *structured* (``application/cloudevents+json``),
+* *batched* (``application/cloudevents-batch+json``),
+* *binary*: the attributes in ``ce-`` headers, percent-encoded, and the data as JSON in the body.
+
+The API applies the events of one request in their order in one transaction. It answers after the commit, with the
+outcome of each. An event that a handler refuses goes to quarantine, which is an outcome and no error. If a document
+is no CloudEvent, the API refuses the whole request.
+
+An event that is sent again after a lost answer is a duplicate or stale, by its version.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from typing import Any
 
 from watcher_sync.api.core import schemas
 from watcher_sync.api.core.feed import Feed
-from watcher_sync.api.core.operation import JSON, Answer, Body, Call, Rule, check, operation, validator
+from watcher_sync.api.core.operation import JSON, Answer, Body, Call, Rule, operation, require_valid, validator
 from watcher_sync.api.core.problems import Problem, bad_request
 from watcher_sync.api.core.request_context import ADMIN
 from watcher_sync.api.resources.events import Events
@@ -33,17 +35,17 @@ STRUCTURED = "application/cloudevents+json"
 BATCHED = "application/cloudevents-batch+json"
 
 SOURCE = "api"
-"""The source that such events are recorded under."""
+"""The name of the source in these events."""
 
 _CLOUD_EVENT: schemas.Schema = {
     "type": "object",
     "required": ["specversion", "id", "source", "type"],
     "properties": {
         "specversion": {"const": "1.0"},
-        "id": schemas.PLAIN,
-        "source": schemas.PLAIN,
-        "type": schemas.PLAIN,
-        "subject": schemas.PLAIN,
+        "id": schemas.SHORT_TEXT,
+        "source": schemas.SHORT_TEXT,
+        "type": schemas.SHORT_TEXT,
+        "subject": schemas.SHORT_TEXT,
         "time": {
             "type": "string",
             "format": "date-time",
@@ -61,7 +63,7 @@ _MODES = {
     BATCHED: {"type": "array", "items": _CLOUD_EVENT, "minItems": 1, "maxItems": 1000},
 }
 
-_CHECK = validator(_CLOUD_EVENT)
+_VALIDATOR = validator(_CLOUD_EVENT)
 
 _ANSWER: schemas.Schema = {
     "type": "object",
@@ -96,7 +98,7 @@ class WritableEvents(Events):
         tag="events",
     )
     def on_post(self, call: Call) -> None:
-        """Commit the events, then answer with their outcomes."""
+        """Commits the events, then answers with their outcomes."""
         media = (call.request.content_type or "").partition(";")[0].strip().lower()
         if media == BATCHED:
             documents = call.body
@@ -111,16 +113,16 @@ class WritableEvents(Events):
 
 
 def _binary(call: Call) -> dict[str, Any]:
-    """The CloudEvent that headers and body stand for, as the structured mode would have it.
+    """Converts the headers and the body of the binary mode to the document of the structured mode.
 
-    :raises Problem: 400 where an attribute is missing or wrong, or the body is not JSON.
+    :raises Problem: 400 when an attribute is missing or wrong, or the body is not JSON.
     """
     document: dict[str, Any] = {
         name[3:]: urllib.parse.unquote(value)
         for name, value in ((n.lower(), v) for n, v in call.request.headers.items())
         if name.startswith("ce-") and "_" not in name
     }
-    check(document, _CHECK, "header", "The ce- headers", prefix="ce-")
+    require_valid(document, _VALIDATOR, "header", "The ce- headers", prefix="ce-")
     try:
         document["data"] = wire_json.decode(call.body) if call.body else None
     except wire_json.BadJson as exc:

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The entities of every kind: list, item and history, derived from the kind's declaration.
+"""List, item and history of every kind, derived from the kind's declaration.
 
-A list is filtered by the kind's indexed fields and sorted by its id or an indexed text field. Sorted by id,
-which is how it is unless asked otherwise, paging through it shows every entity that exists throughout exactly once,
-whatever happens meanwhile. Each page tells the journal's seq that it belongs to: who pages through a list
-and then asks for the events since the ``seq`` of the *first* page misses nothing.
+A list can be filtered by the indexed fields of the kind, and sorted by the id or by an indexed text field. The default
+is the id: then the pages contain exactly once every entity that exists during the whole listing.
 
-A kind with a ``project_id`` is scoped: callers see what belongs to their project, unless the rule
-``all_projects`` lets them see more; what they may not see does not exist for them.
+Each page has the journal's seq at which it was read. A caller that reads all pages, and then the events since the
+``seq`` of the *first* page, misses nothing.
+
+A kind with a ``project_id`` is scoped. A caller sees the entities of its project, or of all projects if the rule
+``all_projects`` allows it. For every other entity the answer is 404.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ PROJECT = "project_id"
 
 
 class Collection:
-    """What the three resources of one kind share."""
+    """The kind, the rules and the fields that the resources of one kind share."""
 
     def __init__(self, service: Service, kind: Kind) -> None:
         self.service = service
@@ -41,30 +42,30 @@ class Collection:
         self.rules = {what: Rule(f"{kind.plural}:{what}", read) for what in ("list", "show", "history")}
 
     def fields_parameter(self) -> dict[str, schemas.Schema]:
-        """Which fields are wanted."""
+        """The query parameter ``fields`` and its schema."""
         return {
             "fields": {
                 "type": "array",
                 "items": {"enum": list(self.names)},
                 "minItems": 1,
                 "uniqueItems": True,
-                "description": "The fields to show, separated by commas; all unless given.",
+                "description": "The fields of the answer, separated by commas; all by default.",
             }
         }
 
     def require_project(self, context: RequestContext, what: str, project_id: str | None, entity_id: str) -> None:
-        """:raises Problem: 404 where the entity belongs to a project that the caller may not see."""
+        """:raises Problem: 404 when the entity belongs to a project that the caller may not see."""
         if self.scoped and not context.may(self.rules[what].name, project_id or ""):
             raise not_found(f"{self.kind.name} {entity_id}")
 
     def require_existing(self, entity_id: str) -> None:
-        """:raises Problem: 404 where there is no such entity."""
+        """:raises Problem: 404 when there is no such entity."""
         with self.service.reading() as connection:
             if reading.read_item(connection, self.service.tables, self.kind, entity_id) is None:
                 raise not_found(f"{self.kind.name} {entity_id}")
 
     def selected(self, row: dict[str, Any], names: list[str] | None) -> dict[str, Any]:
-        """The wanted fields in declared order."""
+        """Returns the chosen fields in declared order; ``names`` is None: all fields."""
         return {name: row[name] for name in self.names if names is None or name in names}
 
 
@@ -77,10 +78,10 @@ class EntityList:
             **schemas.paging(collection.service.max_limit),
             "sort": {
                 "enum": [sign + name for name in collection.sorts for sign in ("", "-")], "default": "id",
-                "description": "The field to sort by; with a - in front, downwards.",
+                "description": "The field to sort by; a leading - reverses the order.",
             },
             **collection.fields_parameter(),
-            **{name: schemas.PLAIN | {"description": f"Only those with this {name}."} for name in collection.filters},
+            **{n: schemas.SHORT_TEXT | {"description": f"Only entities with this {n}."} for n in collection.filters},
         }  # fmt: skip
         schema = schemas.collection(kind.plural, schemas.entity_schema(kind), seq=schemas.SEQ)
         self._collection = collection
@@ -93,7 +94,7 @@ class EntityList:
         )(self.list_page)
 
     def list_page(self, call: Call) -> None:
-        """A page in the wanted order."""
+        """Answers with one page."""
         _list(self._collection, call)
 
 
@@ -110,7 +111,7 @@ class EntityItem:
             headers={"If-None-Match": schemas.ETAG},
             responses={
                 200: Answer(self.schema(), f"The {kind.name}", headers=("ETag",)),
-                304: Answer(None, "It has the ETag still", headers=("ETag",)),
+                304: Answer(None, "The ETag is unchanged", headers=("ETag",)),
             },
             errors=(404,),
             tag=kind.plural,
@@ -121,18 +122,18 @@ class EntityItem:
         return self.collection.fields_parameter()["fields"]
 
     def schema(self) -> schemas.Schema:
-        """The entity as the item shows it."""
+        """The schema of the entity in answers."""
         return schemas.entity_schema(self.collection.kind)
 
     def selected(self, row: dict[str, Any], names: list[str] | None) -> dict[str, Any]:
-        """The document of a row.
+        """Makes the document of a row.
 
-        :param names: the wanted fields; None: all.
+        :param names: the chosen fields; None: all.
         """
         return self.collection.selected(row, names)
 
     def show(self, call: Call, entity_id: str) -> None:
-        """The entity with its ETag."""
+        """Answers with the entity and its ETag."""
         collection, kind = self.collection, self.collection.kind
         with collection.service.reading() as connection:
             row = reading.read_item(connection, collection.service.tables, kind, entity_id)
@@ -145,23 +146,23 @@ class EntityItem:
 
 
 class EntityHistory:
-    """``/v1/{plural}/{id}/history``: what happened to one entity, as far back as the journal goes."""
+    """``/v1/{plural}/{id}/history``: the changes of one entity in the journal."""
 
     def __init__(self, collection: Collection) -> None:
         kind = collection.kind
         self._collection = collection
         self.on_get = operation(
-            summary=f"Show what happened to one {kind.name}",
+            summary=f"Show the changes of one {kind.name}",
             rule=collection.rules["history"],
             query=schemas.paging(collection.service.max_limit)
-            | {"marker": schemas.SEQ | {"default": 0, "description": "The seq after which to begin."}},
+            | {"marker": schemas.SEQ | {"default": 0, "description": "The page begins after this seq."}},
             responses={200: Answer(schemas.collection("history", schemas.JOURNAL_ROW), "A page of the history")},
             errors=(404,),
             tag=kind.plural,
         )(self.list_page)
 
     def list_page(self, call: Call, entity_id: str) -> None:
-        """A page, oldest change first."""
+        """Answers with one page, oldest change first."""
         _history(self._collection, call, entity_id)
 
 
@@ -219,7 +220,7 @@ def _history(collection: Collection, call: Call, entity_id: str) -> None:
 
 
 def _last_value(row: JournalRow | None, field: str) -> Any:
-    """What a field of a deleted entity was at the end, where the journal tells."""
+    """The last value of a field of a deleted entity; None if the journal does not contain it."""
     if row is None or field not in row.delta:
         return None
     old, new = row.delta[field]
@@ -227,7 +228,7 @@ def _last_value(row: JournalRow | None, field: str) -> Any:
 
 
 def _marker(sort: reading.Sort, row: dict[str, Any]) -> str:
-    """The place of a row in the order: its id, or its sort value (percent-encoded; * for none) and its id."""
+    """The marker of a row: its id, or its sort value (percent-encoded; * for null) and its id."""
     if sort.field == "id":
         return str(row["id"])
     value = row[sort.field]
@@ -235,7 +236,7 @@ def _marker(sort: reading.Sort, row: dict[str, Any]) -> str:
 
 
 def _after(sort: reading.Sort, marker: str | None) -> reading.After | None:
-    """What :func:`_marker` made. Every other text is a place in the order too: that of a value."""
+    """Decodes a marker of :func:`_marker`. Every other text is a valid position too: that of a value."""
     if marker is None:
         return None
     text = marker.replace("\0", "")

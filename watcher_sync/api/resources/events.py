@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``/v1/events``: the journal as a page, as a long poll, and as a stream of server-sent events.
+"""``GET /v1/events``: the journal as a page, as a long poll, and as a stream of server-sent events.
 
-Every change is told in the order of ``seq``, without a gap and without repetition, to whoever asks on with
-the position that the answer before gave: ``next_since`` of a page, the id of the last event of a stream. Changes
-that moved versions only are left out; they are no news.
+The changes come in the order of ``seq``, without a gap or repetition. To continue, a client sends the position of the
+last answer: ``next_since`` of a page, or the id of the last event of a stream. The answer omits changes that only
+raised a version.
 
-A stream ends after ``[api] stream_max_age`` seconds; a browser's EventSource, and any client that keeps the
-last id, connects again with ``Last-Event-ID`` and goes on where it was. A position before the journal's
-beginning, or after its end (it is another journal then), is answered with 410: start from the lists.
+The API ends a stream after ``[api] stream_max_age`` seconds. A client such as a browser's EventSource then connects
+again with ``Last-Event-ID``, and continues where the stream ended.
+
+The answer is 410 if the position is before the journal's beginning, or after its end, because it then belongs to
+another journal. The client must start from the lists.
 """
 
 from __future__ import annotations
@@ -30,27 +32,27 @@ from watcher_sync.storage.journal import JournalRow
 EVENT_STREAM = "text/event-stream"
 
 _MAX_SCANNED_ROWS = 10_000
-"""Journal rows that one page looks at; with a filter it may end before it is full, and says where it ended."""
+"""Journal rows that the API reads for one page. A filtered page may end early; ``next_since`` has the position."""
 
 _PAGE: schemas.Schema = {
     "type": "object",
     "required": ["events", "next_since", "head"],
     "properties": {
         "events": {"type": "array", "items": schemas.JOURNAL_ROW},
-        "next_since": schemas.SEQ | {"description": "Ask on with this since."},
-        "head": schemas.SEQ | {"description": "The seq of the last change of all."},
+        "next_since": schemas.SEQ | {"description": "The since of the next request."},
+        "head": schemas.SEQ | {"description": "The seq of the last change in the journal."},
     },
 }
 
 
 class Filter(msgspec.Struct, frozen=True):
-    """Which changes are wanted."""
+    """The changes that the request chooses."""
 
     kind: str | None
     entity_id: str | None
 
     def passes(self, row: JournalRow) -> bool:
-        """Whether the change is wanted, and news at all."""
+        """Whether the request chooses the change. A change that only raised a version never passes."""
         if not row.delta and row.change == "updated":
             return False
         return (self.kind is None or row.kind == self.kind) and (
@@ -59,22 +61,22 @@ class Filter(msgspec.Struct, frozen=True):
 
 
 class Events:
-    """``/v1/events``: the reading half."""
+    """``GET /v1/events``."""
 
     def __init__(self, service: Service, feed: Feed) -> None:
         limit = schemas.paging(service.max_limit)["limit"]
         query = {
             "since": schemas.SEQ | {
-                "description": "The seq after which to begin. Without it a page has the last changes, and a long poll "
-                "or a stream begins now.",
+                "description": "The answer begins after this seq. Without it, a page has the last changes, and a long "
+                "poll or a stream begins at the end of the journal.",
             },
-            "limit": limit | {"description": "The most changes of a page; a stream has no limit."},
+            "limit": limit | {"description": "The maximum number of changes on a page; a stream has no limit."},
             "wait": {
                 "type": "number", "minimum": 0, "maximum": 60, "default": 0,
-                "description": "Seconds to wait for a change where there is none yet (long poll).",
+                "description": "Seconds to wait if there is no change yet (long poll).",
             },
             "kind": {"enum": sorted(service.kinds), "description": "Changes of this kind only."},
-            "id": schemas.PLAIN | {"description": "Changes of the entity with this id only."},
+            "id": schemas.SHORT_TEXT | {"description": "Changes of the entity with this id only."},
         }  # fmt: skip
         self._service = service
         self._feed = feed
@@ -91,7 +93,7 @@ class Events:
         )(self.read)
 
     def read(self, call: Call) -> None:
-        """A page, a long poll or a stream, by what the client accepts."""
+        """Answers with a stream if the client prefers one, else with a page, after waiting for a change if asked."""
         chosen = Filter(call.query.get("kind"), call.query.get("id"))
         if call.request.client_prefers((JSON, EVENT_STREAM)) == EVENT_STREAM:
             _stream(self._service, self._feed, call, chosen)
@@ -110,7 +112,7 @@ def _page(service: Service, feed: Feed, call: Call, chosen: Filter) -> None:
         _answer(call, [row for row in rows if chosen.passes(row)], since, max(head, since))
         return
     since = head if since is None else since
-    _check_known(since, head)
+    _require_known(since, head)
     found, reached = _scan(feed, since, limit, chosen)
     if not found and wait:
         slot = feed.take_slot()
@@ -129,7 +131,10 @@ def _answer(call: Call, rows: list[JournalRow], reached: int, head: int) -> None
 
 
 def _scan(feed: Feed, since: int, limit: int, chosen: Filter) -> tuple[list[JournalRow], int]:
-    """The wanted changes after ``since``, and the seq up to which nothing else is wanted."""
+    """Reads the chosen changes after ``since``.
+
+    :returns: at most ``limit`` changes, and the seq up to which there is no further one.
+    """
     found: list[JournalRow] = []
     reached = since
     while reached - since < _MAX_SCANNED_ROWS:
@@ -145,7 +150,8 @@ def _scan(feed: Feed, since: int, limit: int, chosen: Filter) -> tuple[list[Jour
     return found, reached
 
 
-def _check_known(since: int, head: int) -> None:
+def _require_known(since: int, head: int) -> None:
+    """:raises Problem: 410 when the position is after the journal's end."""
     if since > head:
         raise Problem(410, f"The journal ends at seq {head}, so seq {since} is of another one; start from the lists")
 
@@ -159,9 +165,9 @@ def _stream(service: Service, feed: Feed, call: Call, chosen: Filter) -> None:
     try:
         head = feed.head()
         since = head if since is None else since
-        _check_known(since, head)
+        _require_known(since, head)
         if since < head:
-            feed.read(since, 1)  # what the journal does not reach back to is said now, not inside the stream
+            feed.read(since, 1)  # raises JournalPurged before the stream begins, so that the answer is 410
     except BaseException:
         slot.release()
         raise
@@ -176,7 +182,7 @@ def _stream(service: Service, feed: Feed, call: Call, chosen: Filter) -> None:
 
 
 class Stream:
-    """The chunks of one stream, made in the thread that sends them. Its place is given back at its end."""
+    """The chunks of one stream, made in the thread that sends them. The end of the stream releases its slot."""
 
     def __init__(self, feed: Feed, slot: Slot, since: int, chosen: Filter, *, life: float, heartbeat: float) -> None:
         self._slot = slot
@@ -193,33 +199,37 @@ class Stream:
             raise
 
     def close(self) -> None:
-        """The client is gone, or the server ends it."""
+        """Ends the stream. The WSGI server calls this when the client has disconnected."""
         self._chunks.close()
         self._slot.release()
 
 
 def _chunks(feed: Feed, since: int, chosen: Filter, *, life: float, heartbeat: float) -> Generator[bytes, None, None]:
-    """Events as they come; a heartbeat after so much silence, which tells the position too."""
+    """Yields events as they are committed, and heartbeats.
+
+    :param life: seconds after which the stream ends.
+    :param heartbeat: seconds without an event after which a heartbeat is sent. It has the position if that has moved.
+    """
     yield b"retry: 1000\n\n"
-    now = said = time.monotonic()
+    now = sent_at = time.monotonic()
     end = now + life
-    reached = told = since
+    reached = sent_position = since
     while now < end:
         try:
-            rows = feed.read(reached) if feed.wait(reached, max(0.0, min(said + heartbeat, end) - now)) else []
-        except StorageError:  # the client connects again, and is told what is wrong
+            rows = feed.read(reached) if feed.wait(reached, max(0.0, min(sent_at + heartbeat, end) - now)) else []
+        except StorageError:  # the client connects again, and gets the problem
             return
         text = b"".join(_event(row) for row in rows if chosen.passes(row))
         if rows:
             reached = rows[-1].seq
         now = time.monotonic()
         if text:
-            said, told = now, reached
+            sent_at, sent_position = now, reached
             yield text
-        elif now >= said + heartbeat:
-            # An id without data is no event, but a client that connects again will name it.
-            yield b": heartbeat\n\n" if reached == told else b": heartbeat\nid: %d\n\n" % reached
-            said, told = now, reached
+        elif now >= sent_at + heartbeat:
+            # An id without data is no event, but the client sends it when it connects again.
+            yield b": heartbeat\n\n" if reached == sent_position else b": heartbeat\nid: %d\n\n" % reached
+            sent_at, sent_position = now, reached
 
 
 def _event(row: JournalRow) -> bytes:

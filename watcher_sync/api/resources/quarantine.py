@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``/v1/quarantine``: events that could not be decoded or applied; to look at, try again, or throw away."""
+"""``/v1/quarantine``: list, show, replay and drop the events that could not be decoded or applied."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _HEAD: schemas.Schema = {
     "subject": schemas.STRING,
     "time": schemas.nullable(schemas.TIME),
     "deliveries": {"type": "integer"},
-    "channel": schemas.nullable(schemas.STRING) | {"description": "What its transport carried it under."},
+    "channel": schemas.nullable(schemas.STRING) | {"description": "The topic, queue or subject of the transport."},
     "stream_epoch": schemas.nullable({"type": "integer"}) | {"description": "Microseconds since 1970."},
     "stream_sequence": schemas.nullable({"type": "integer"}),
     "received_at": schemas.TIME,
@@ -38,10 +38,10 @@ _WHOLE: schemas.Schema = {
     "required": [*_HEAD, "detail"],
     "properties": _HEAD
     | {
-        "detail": schemas.STRING | {"description": "The traceback, where a handler failed."},
-        "data": {"description": "The body, where it could be decoded."},
-        "text": schemas.STRING | {"description": "The body, where it is only text."},
-        "base64": schemas.STRING | {"description": "The body, where it is not even that."},
+        "detail": schemas.STRING | {"description": "The traceback, if a handler failed."},
+        "data": {"description": "The body, if it is JSON."},
+        "text": schemas.STRING | {"description": "The body, if it is text but not JSON."},
+        "base64": schemas.STRING | {"description": "The body, if it is neither."},
     },
 }
 
@@ -50,15 +50,15 @@ _REPLAYED: schemas.Schema = {
     "required": ["outcome", "seq"],
     "properties": {
         "outcome": {"enum": ["applied", "stale", "duplicate", "ignored", "parked", "quarantined"]},
-        "seq": schemas.SEQ | {"description": "The journal's seq afterwards."},
+        "seq": schemas.SEQ | {"description": "The journal's seq after the commit."},
     },
 }
 
-_LARGEST = 2**63 - 1
+_MAX_ROW_ID = 2**63 - 1
 
 
 class QuarantineList:
-    """``/v1/quarantine``."""
+    """``/v1/quarantine``: the list of the events, without their bodies."""
 
     def __init__(self, service: Service) -> None:
         self._quarantine = Quarantine(service.store)
@@ -66,13 +66,13 @@ class QuarantineList:
             summary="List quarantined events, without their bodies",
             rule=Rule("quarantine:list", ADMIN),
             query=schemas.paging(service.max_limit)
-            | {"marker": schemas.SEQ | {"default": 0, "description": "The id after which to begin."}},
+            | {"marker": schemas.SEQ | {"default": 0, "description": "The page begins after this id."}},
             responses={200: Answer(schemas.collection("quarantine", _ENTRY))},
             tag="quarantine",
         )(self.list_page)
 
     def list_page(self, call: Call) -> None:
-        """A page, oldest first."""
+        """Answers with one page, oldest first."""
         limit = call.query["limit"]
         rows = self._quarantine.page(after=call.query["marker"], limit=limit + 1)
         marker = rows[limit - 1]["id"] if len(rows) > limit else None
@@ -80,20 +80,20 @@ class QuarantineList:
 
 
 class QuarantinedEvent:
-    """``/v1/quarantine/{id}``."""
+    """``/v1/quarantine/{id}``: one event."""
 
     def __init__(self, service: Service) -> None:
         self._quarantine = Quarantine(service.store)
 
     @operation(
-        summary="Show a quarantined event whole",
+        summary="Show a quarantined event with its body",
         rule=Rule("quarantine:show", ADMIN),
         responses={200: Answer(_WHOLE)},
         errors=(404,),
         tag="quarantine",
     )
     def on_get(self, call: Call, event_id: str) -> None:
-        """The event with its body and the reason."""
+        """Answers with the event, its body and the reason."""
         row_id = _number(event_id)
         try:
             call.answer(self._quarantine.show(row_id))
@@ -103,22 +103,22 @@ class QuarantinedEvent:
     @operation(
         summary="Drop a quarantined event",
         rule=Rule("quarantine:drop", ADMIN),
-        responses={204: Answer(None, "It is gone")},
+        responses={204: Answer(None, "The event is deleted")},
         errors=(404,),
         tag="quarantine",
     )
     def on_delete(self, call: Call, event_id: str) -> None:
-        """Drop it for good."""
+        """Deletes the event."""
         row_id = _number(event_id)
         try:
             self._quarantine.drop([row_id])
         except NoSuchEvent:
             raise not_found(f"quarantined event {event_id}") from None
-        call.nothing()
+        call.answer_nothing()
 
 
 class QuarantineReplay:
-    """``/v1/quarantine/{id}/replay``."""
+    """``/v1/quarantine/{id}/replay``: applies one event again."""
 
     def __init__(self, service: Service, writer: DirectWriter) -> None:
         self._quarantine = Quarantine(service.store)
@@ -133,7 +133,7 @@ class QuarantineReplay:
         tag="quarantine",
     )
     def on_post(self, call: Call, event_id: str) -> None:
-        """Commit the event again, and remove the row that it had."""
+        """Commits the event again, and deletes its old row in the same transaction."""
         row_id = _number(event_id)
         try:
             events = list(self._quarantine.events([row_id]))
@@ -145,7 +145,10 @@ class QuarantineReplay:
 
 
 def _number(text: str) -> int:
-    """:raises Problem: 404 where no event can have this number."""
-    if text.isascii() and text.isdecimal() and len(text) <= 19 and int(text) <= _LARGEST:
+    """Converts the id of a path.
+
+    :raises Problem: 404 when no event can have this id.
+    """
+    if text.isascii() and text.isdecimal() and len(text) <= 19 and int(text) <= _MAX_ROW_ID:
         return int(text)
     raise not_found(f"quarantined event {text}")

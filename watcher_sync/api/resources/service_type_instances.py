@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writing ``/v1/service_type_instances``: the one kind whose spec the API owns.
+"""The writable fields of ``/v1/service_type_instances``: the facets ``spec`` and ``provider``.
 
-What is written here is not overwritten by a provider's events, which own other facets. Events that were parked because
-the instance did not exist are applied in the same transaction.
+A provider's events own other facets, so they never overwrite these fields. The transaction that creates an instance
+also applies the events that were parked because the instance did not exist.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ class WritableServiceTypeInstance(WritableKind):
     """The facets ``spec`` and ``provider`` of a service type instance."""
 
     fields: Mapping[str, schemas.Schema] = {
-        "service_type": schemas.PLAIN,
-        "instance_name": schemas.nullable(schemas.PLAIN),
+        "service_type": schemas.SHORT_TEXT,
+        "instance_name": schemas.nullable(schemas.SHORT_TEXT),
         "spec": schemas.nullable({"type": "object"}),
-        "provider_name": schemas.nullable(schemas.PLAIN),
+        "provider_name": schemas.nullable(schemas.SHORT_TEXT),
     }
     required = ("service_type",)
-    create_summary = f"Make a {KIND}"
+    create_summary = f"Create a {KIND}"
     create_description = ""
-    replace_summary = f"Make or replace a {KIND}"
+    replace_summary = f"Create or replace a {KIND}"
     replace_description = (
-        f"A field that the body leaves out has no value afterwards; what the provider wrote stays. {CONDITIONS}"
+        f"A field that the body lacks becomes null. The fields that the provider writes are unchanged. {CONDITIONS}"
     )
     delete_summary = f"Delete a {KIND}"
     delete_description = CONDITIONS
 
     def values(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The fields that a body gives."""
+        """Returns all fields of a body; a missing field is None."""
         return {name: body.get(name) for name in self.fields}
 
     def facets(
         self, values: Mapping[str, Any], old: Entity | None, now: datetime.datetime
     ) -> dict[str, dict[str, Any]]:
-        """The facets ``spec`` and ``provider``."""
+        """Returns the facets ``spec`` and ``provider``."""
         spec = {name: value for name, value in values.items() if name != "provider_name"} | {"spec_updated_at": now}
         if not isinstance(old, ServiceTypeInstance) or old.created_at is None:
             spec["created_at"] = now

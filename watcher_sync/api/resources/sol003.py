@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A VNF instance as ETSI GS NFV-SOL 003 shows it: ``instantiatedVnfInfo``, made of our own fields when it is asked for.
+"""A VNF instance in the form of ETSI GS NFV-SOL 003: ``instantiatedVnfInfo``, computed from the instance's own fields.
 
-Only levels that were seen are shown: there is no level before the first sync.
+It contains only observed levels, so it has no level before the first sync.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def _list_of(required: tuple[str, ...], **properties: Schema) -> Schema:
 
 SCHEMA: Schema = {
     "type": "object",
-    "description": "The instance as SOL003's VnfInstance has it under this name.",
+    "description": "The member of this name of SOL003's VnfInstance.",
     "required": ["flavourId", "vnfState", "scaleStatus", "maxScaleLevels", "vnfcResourceInfo", "vnfcInfo", "metadata"],
     "properties": {
         "flavourId": nullable(STRING),
@@ -72,9 +72,9 @@ NAME = "instantiatedVnfInfo"
 
 
 def instantiated(row: Mapping[str, Any]) -> dict[str, Any]:
-    """``instantiatedVnfInfo`` of one instance.
+    """Computes ``instantiatedVnfInfo`` of one instance.
 
-    :param row: its fields.
+    :param row: the fields of the instance.
     """
     vnfd_id = row["vnfd_id"]
     table: Mapping[str, Any] = row["levels"] or {}
@@ -91,7 +91,7 @@ def instantiated(row: Mapping[str, Any]) -> dict[str, Any]:
         "vnfState": "STARTED" if resources else "STOPPED",
         "scaleStatus": status(levels),
         "maxScaleLevels": status({name: len(rows) - 1 for name, rows in table.items()}),
-        # Which pod stands behind an entry is our own bookkeeping.
+        # The field "pod" assigns a pod to the entry; SOL003 does not define it.
         "vnfcResourceInfo": [{name: value for name, value in v.items() if name != "pod"} for v in resources],
         "vnfcInfo": row["vnfc_info"] or [],
         "metadata": {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``/v1/sources``: what the engines tell about their sources; ``/v1/drifts``: what reconciliation found."""
+"""``/v1/sources``: the state of the sources, as their engines report it; ``/v1/drifts``: the drifts."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ SOURCE: schemas.Schema = {
         "pid": _NUMBER,
         "state": {"enum": ["starting", "connected", "disconnected", "stopped", "failed"]},
         "detail": schemas.STRING | {"description": "Why it is not connected."},
-        "since": schemas.TIME | {"description": "When it came into this state."},
+        "since": schemas.TIME | {"description": "When the present state began."},
         "lag": schemas.nullable(_NUMBER) | {"description": "Events that wait in the transport."},
         "last_event_at": schemas.nullable(schemas.TIME),
         "last_event_age": schemas.nullable({"type": "number"}) | {"description": "Seconds since the last event."},
         "last_full_sync_at": schemas.nullable(schemas.TIME),
         "reconnects": _NUMBER,
         "restarts": _NUMBER,
-        "updated_at": schemas.TIME | {"description": "When its engine told this."},
-        "fresh": {"type": "boolean", "description": "Whether it can be relied on, by [monitoring] stale_after."},
-        "trouble": schemas.STRING | {"description": "Why it cannot; empty where it can."},
+        "updated_at": schemas.TIME | {"description": "When its engine reported this."},
+        "fresh": {"type": "boolean", "description": "Whether its data is up to date, by [monitoring] stale_after."},
+        "trouble": schemas.STRING | {"description": "Why it is not fresh; empty if it is."},
     },
 }
 
@@ -49,7 +49,7 @@ DRIFT: schemas.Schema = {
         "id": {"type": "integer"},
         "kind": schemas.STRING,
         "entity_id": schemas.STRING,
-        "field": schemas.STRING | {"description": "Empty where the entity as a whole is missing on one side."},
+        "field": schemas.STRING | {"description": "Empty if the whole entity is missing on one side."},
         "model_value": {},
         "live_value": {},
         "policy": {"enum": ["heal", "observe"]},
@@ -76,13 +76,13 @@ class SourceList:
         summary="List the sources", rule=Rule("sources:list", READER), responses={200: Answer(_SOURCES)}, tag="sources"
     )
     def on_get(self, call: Call) -> None:
-        """All of them."""
+        """Answers with all sources."""
         rows = list_sources(self._service.store.database)
         call.answer({"sources": [_document(self._service, row) for row in rows]})
 
 
 class SourceItem:
-    """``/v1/sources/{name}``."""
+    """``/v1/sources/{name}``: one source."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -95,7 +95,7 @@ class SourceItem:
         tag="sources",
     )
     def on_get(self, call: Call, name: str) -> None:
-        """The source of this name."""
+        """Answers with the source of this name."""
         for row in list_sources(self._service.store.database):
             if row.source == name:
                 call.answer(_document(self._service, row))
@@ -113,16 +113,16 @@ class DriftList:
             rule=Rule("drifts:list", EVERYTHING),
             query=schemas.paging(service.max_limit)
             | {
-                "marker": schemas.SEQ | {"default": 0, "description": "The id after which to begin."},
+                "marker": schemas.SEQ | {"default": 0, "description": "The page begins after this id."},
                 "kind": {"enum": sorted(service.kinds), "description": "Drifts of this kind only."},
-                "source": schemas.PLAIN | {"description": "Drifts that this source showed only."},
+                "source": schemas.SHORT_TEXT | {"description": "Drifts found for this source only."},
             },
             responses={200: Answer(schemas.collection("drifts", DRIFT))},
             tag="drifts",
         )(self.list_page)
 
     def list_page(self, call: Call) -> None:
-        """A page, by id."""
+        """Answers with one page, sorted by id."""
         query = call.query
         limit = query["limit"]
         drifts = list_drifts(

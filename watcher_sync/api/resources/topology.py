@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``/v1/topology``: what stands on what, summed up: for a reader who wants to see a whole cloud at once.
+"""``/v1/topology``: hosts and clusters with the numbers of their members, for a view of a whole cloud.
 
-A host is one entry with the number of its instances in each state, and a cluster one with its workloads and
-pods, so a cloud of 20,000 instances is two queries and one answer. Those with problems come first, and
-the answer ends after ``limit`` entries of a kind and says how many more there are.
+A host is one entry with the number of its instances in each state, and a cluster one with its workloads and pods. So a
+cloud of 20,000 instances needs two queries and one answer. Entries with problems come first. The answer contains
+at most ``limit`` entries of a kind, and the number of the others.
 
-What counts as a problem is said here, once, in words for people: a host that was declared dead, is down, was deleted
-while instances are still on it, or is disabled; and members in a state that says *error* or *failed*. A caller who may
-not see every project finds only its own project's instances counted.
+This module defines the problems. A host is forced down, down, disabled, or deleted while it has instances. Members
+are in a state of error, see :data:`BAD_STATES`.
+
+If a caller may not see every project, the answer counts only the instances of its own project.
 """
 
 from __future__ import annotations
@@ -29,18 +30,18 @@ from watcher_sync.storage.counting import Counts, count_by_state
 from watcher_sync.storage.journal import read_head
 
 MAX_ENTRIES = 500
-"""Entries of one kind that an answer has at most."""
+"""The maximum number of entries of one kind in an answer."""
 
 BAD_STATES = frozenset({"error", "failed", "crashloopbackoff"})
-"""States of members that are problems, in lower case."""
+"""The states of members that are problems, in lower case."""
 
 _STATE_FIELDS = ("state", "status", "phase")
 
 
 class Group(msgspec.Struct, frozen=True):
-    """A kind that others stand on.
+    """A kind whose entities have members.
 
-    :ivar members: kind -> its field that names the entity it stands on.
+    :ivar members: kind of the member -> its field that names the owner.
     """
 
     kind: str
@@ -51,14 +52,14 @@ GROUPS = (
     Group("compute_node", {"instance": "host"}),
     Group("cluster", {"workload": "cluster", "pod": "cluster"}),
 )
-"""In the order of the answer. Those whose kinds this installation does not have are left out."""
+"""The groups in the order of the answer. It omits a group whose kind is not installed."""
 
 _COUNTS: schemas.Schema = {
     "type": "object",
-    "description": "state -> how many; an unknown state is the empty text.",
+    "description": "state -> number of members; an unknown state is the empty text.",
     "additionalProperties": {"type": "integer", "minimum": 1},
 }
-_MEMBERS: schemas.Schema = {"type": "object", "description": "kind -> counts.", "additionalProperties": _COUNTS}
+_MEMBERS: schemas.Schema = {"type": "object", "description": "kind -> its counts.", "additionalProperties": _COUNTS}
 _TOTAL: schemas.Schema = {"type": "integer", "minimum": 0}
 
 _ENTRY: schemas.Schema = {
@@ -66,9 +67,9 @@ _ENTRY: schemas.Schema = {
     "required": ["id", "zone", "level", "problems", "members"],
     "properties": {
         "id": schemas.STRING,
-        "zone": schemas.nullable(schemas.STRING) | {"description": "Its availability zone, where it has one."},
-        "level": {"enum": ["error", "warning", "ok"], "description": "How bad the worst of its problems is."},
-        "problems": {"type": "array", "items": schemas.STRING, "description": "What is wrong, worst first."},
+        "zone": schemas.nullable(schemas.STRING) | {"description": "Its availability zone, if it has one."},
+        "level": {"enum": ["error", "warning", "ok"], "description": "The severity of its worst problem."},
+        "problems": {"type": "array", "items": schemas.STRING, "description": "Its problems, worst first."},
         "members": _MEMBERS,
     },
 }
@@ -78,12 +79,12 @@ _GROUP: schemas.Schema = {
     "required": ["kind", "total", "troubled", "more", "entries", "members", "unplaced"],
     "properties": {
         "kind": schemas.STRING,
-        "total": _TOTAL | {"description": "Entries that there are, as far as they match the search."},
-        "troubled": _TOTAL | {"description": "Those of them that have problems."},
-        "more": _TOTAL | {"description": "Those of them that the answer leaves out."},
-        "entries": {"type": "array", "items": _ENTRY, "description": "Problems first, then by id."},
-        "members": _MEMBERS | {"description": "All members, wherever they stand."},
-        "unplaced": _MEMBERS | {"description": "Members that stand on nothing that is known."},
+        "total": _TOTAL | {"description": "Number of entries that match the search."},
+        "troubled": _TOTAL | {"description": "Number of these entries with problems."},
+        "more": _TOTAL | {"description": "Number of these entries that the answer omits."},
+        "entries": {"type": "array", "items": _ENTRY, "description": "Entries with problems first, then by id."},
+        "members": _MEMBERS | {"description": "All members, with and without an owner."},
+        "unplaced": _MEMBERS | {"description": "Members without a known owner."},
     },
 }
 
@@ -91,7 +92,7 @@ _TOPOLOGY: schemas.Schema = {
     "type": "object",
     "required": ["seq", "groups"],
     "properties": {
-        "seq": schemas.SEQ | {"description": "The journal's seq that the answer belongs to."},
+        "seq": schemas.SEQ | {"description": "The journal's seq at which the answer was read."},
         "groups": {"type": "array", "items": _GROUP},
     },
 }
@@ -113,9 +114,10 @@ class Topology:
         query = {
             "limit": {
                 "type": "integer", "minimum": 1, "maximum": most, "default": most,
-                "description": "Entries of each kind.",
+                "description": "The maximum number of entries of each kind.",
             },
-            "search": schemas.PLAIN | {"description": "Only those whose id contains this, in upper or lower case."},
+            "search": schemas.SHORT_TEXT
+            | {"description": "Only entries whose id contains this text, in upper or lower case."},
         }  # fmt: skip
         self._service = service
         self._groups = [group for group in GROUPS if group.kind in service.kinds]
@@ -128,7 +130,7 @@ class Topology:
         )(self.show)
 
     def show(self, call: Call) -> None:
-        """All groups at one seq."""
+        """Answers with all groups at one seq."""
         service, search, limit = self._service, call.query.get("search", "").lower(), call.query["limit"]
         with service.reading() as connection:
             seq = read_head(connection, service.tables)
@@ -141,29 +143,32 @@ def _group(
     service: Service, connection: sa.Connection, group: Group, context: RequestContext, search: str, limit: int
 ) -> dict[str, Any]:
     counts = {
-        name: _counted(service, connection, service.kinds[name], field, context)
+        name: _count_members(service, connection, service.kinds[name], field, context)
         for name, field in group.members.items()
         if name in service.kinds and field in service.kinds[name].fields
     }
     kind = service.kinds[group.kind]
     table = service.tables.entities[group.kind]
-    shown = [table.c[name] for name in ("id", *_TOLD) if name in table.c]
+    shown = [table.c[name] for name in ("id", *_STATUS_FIELDS) if name in table.c]
     rows = [row._mapping for row in connection.execute(sa.select(*shown))]
     known = {row["id"] for row in rows}
     entries = [_entry(row, counts) for row in rows if not search or search in row["id"].lower()]
-    entries.sort(key=_place)
+    entries.sort(key=_sort_key)
     return {
         "kind": kind.name,
         "total": len(entries),
         "troubled": sum(entry.level != "ok" for entry in entries),
         "more": max(len(entries) - limit, 0),
         "entries": entries[:limit],
-        "members": _summed(counts, lambda _: True),
-        "unplaced": _summed(counts, lambda owner: owner not in known),
+        "members": _sum_by_state(counts, lambda _: True),
+        "unplaced": _sum_by_state(counts, lambda owner: owner not in known),
     }
 
 
-def _counted(service: Service, connection: sa.Connection, kind: Kind, field: str, context: RequestContext) -> Counts:
+def _count_members(
+    service: Service, connection: sa.Connection, kind: Kind, field: str, context: RequestContext
+) -> Counts:
+    """Counts the members of a kind that the caller may see, by owner and state."""
     state = next((name for name in _STATE_FIELDS if name in kind.fields), field)
     only = {}
     if "project_id" in kind.fields and not context.may(ALL_PROJECTS, ""):
@@ -171,8 +176,8 @@ def _counted(service: Service, connection: sa.Connection, kind: Kind, field: str
     return count_by_state(connection, service.tables.entities[kind.name], owner=field, state=state, only=only)
 
 
-def _summed(counts: Mapping[str, Counts], chosen: Callable[[str], bool]) -> dict[str, dict[str, int]]:
-    """kind -> state -> how many, over the chosen owners."""
+def _sum_by_state(counts: Mapping[str, Counts], chosen: Callable[[str], bool]) -> dict[str, dict[str, int]]:
+    """Sums the counts of the chosen owners: kind -> state -> number."""
     sums: dict[str, dict[str, int]] = {kind: {} for kind in counts}
     for kind, owners in counts.items():
         for owner, states in owners.items():
@@ -182,22 +187,23 @@ def _summed(counts: Mapping[str, Counts], chosen: Callable[[str], bool]) -> dict
     return sums
 
 
-_TOLD = ("availability_zone", "status", "state", "forced_down", "disabled_reason", "gone")
+_STATUS_FIELDS = ("availability_zone", "status", "state", "forced_down", "disabled_reason", "gone")
 
 
 def _entry(row: Mapping[Any, Any], counts: Mapping[str, Counts]) -> _Entry:
     members = {kind: owners.get(row["id"], {}) for kind, owners in counts.items()}
-    worst = list(_dead(row, occupied=any(members.values())))
-    lesser = list(_ailing(row))
+    errors = _errors(row, occupied=any(members.values()))
+    warnings = _warnings(row)
     for kind, states in members.items():
         bad = sum(number for state, number in states.items() if state.lower() in BAD_STATES)
         if bad:
-            lesser.append(f"{bad} {kind if bad == 1 else kind + 's'} in error")
-    level = "error" if worst else "warning" if lesser else "ok"
-    return _Entry(row["id"], row.get("availability_zone"), level, worst + lesser, members)
+            warnings.append(f"{bad} {kind if bad == 1 else kind + 's'} in error")
+    level = "error" if errors else "warning" if warnings else "ok"
+    return _Entry(row["id"], row.get("availability_zone"), level, errors + warnings, members)
 
 
-def _dead(row: Mapping[Any, Any], *, occupied: bool) -> list[str]:
+def _errors(row: Mapping[Any, Any], *, occupied: bool) -> list[str]:
+    """The problems of an entry that can run no members."""
     problems = []
     if row.get("forced_down"):
         problems.append("forced down")
@@ -208,21 +214,23 @@ def _dead(row: Mapping[Any, Any], *, occupied: bool) -> list[str]:
     return problems
 
 
-def _ailing(row: Mapping[Any, Any]) -> list[str]:
+def _warnings(row: Mapping[Any, Any]) -> list[str]:
+    """The problems of an entry that accepts no further members."""
     if row.get("status") != "disabled":
         return []
     reason = row.get("disabled_reason")
     return [f"disabled: {reason}"] if reason else ["disabled"]
 
 
-def _place(entry: _Entry) -> tuple[Any, ...]:
+def _sort_key(entry: _Entry) -> tuple[Any, ...]:
+    """Sorts by severity, then by the number of members in error, then by id."""
     rank = ("error", "warning", "ok").index(entry.level)
     bad = sum(n for states in entry.members.values() for state, n in states.items() if state.lower() in BAD_STATES)
-    return (rank, -bad, _natural(entry.id))
+    return (rank, -bad, _natural_key(entry.id))
 
 
 @functools.lru_cache(maxsize=16_384)
-def _natural(text: str) -> tuple[tuple[bool, int, str], ...]:
+def _natural_key(text: str) -> tuple[tuple[bool, int, str], ...]:
     """A key that sorts ``host-9`` before ``host-10``."""
     parts = re.split(r"([0-9]{1,18})", text)
     return tuple((part.isdecimal() and part.isascii(), int(part) if i % 2 else 0, part) for i, part in enumerate(parts))

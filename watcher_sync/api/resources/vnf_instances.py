@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writing ``/v1/vnf_instances``: the registration. The evaluation writes what is observed.
+"""The writable fields of ``/v1/vnf_instances``: the registration. The evaluation writes the observed fields.
 
-The table of levels is made at registration. A registration whose levels make no sense is refused, naming the
-field.
+The API computes the table of levels at registration. It refuses a registration with invalid levels; the problem names
+the field.
 
-A write takes the instance's operation lease for the moment. While an operation runs, only its holder replaces or
-deletes the instance, with the operation's token in ``Operation-Token``.
+A write holds the instance's operation lease until its commit. While an operation runs, only a request with the token
+of the operation in ``Operation-Token`` may replace or delete the instance.
 """
 
 from __future__ import annotations
@@ -31,22 +31,23 @@ KIND = "vnf_instance"
 TOKEN = "Operation-Token"  # noqa: S105 - the name of a header
 
 _LEASED = (
-    f"{CONDITIONS} While an operation holds the instance: 409, unless the header {TOKEN} has the operation's token."
+    f"{CONDITIONS} While an operation holds the instance, the answer is 409, unless the header {TOKEN} has the "
+    "operation's token."
 )
 
 _PODS: schemas.Schema = {"type": "integer", "minimum": 0, "maximum": MOST_PODS}
 
 _FIELDS: dict[str, schemas.Schema] = {
-    "name": schemas.nullable(schemas.PLAIN),
-    "cluster": schemas.PLAIN,
+    "name": schemas.nullable(schemas.SHORT_TEXT),
+    "cluster": schemas.SHORT_TEXT,
     "namespace": {"type": "string", "pattern": "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"},
-    "vnfd_id": schemas.PLAIN,
-    "flavour_id": schemas.nullable(schemas.PLAIN),
+    "vnfd_id": schemas.SHORT_TEXT,
+    "flavour_id": schemas.nullable(schemas.SHORT_TEXT),
     "vdus": {
         "type": "object",
         "minProperties": 1,
         "maxProperties": 1000,
-        "propertyNames": schemas.PLAIN,
+        "propertyNames": schemas.SHORT_TEXT,
         "additionalProperties": {
             "type": "object",
             "required": ["workload", "initial"],
@@ -63,14 +64,14 @@ _FIELDS: dict[str, schemas.Schema] = {
                 },
                 "initial": _PODS | {"description": "Pods at level 0."},
                 "min": _PODS | {"default": 0},
-                "max": _PODS | {"description": "No limit unless given."},
+                "max": _PODS | {"description": "No limit by default."},
             },
         },
     },
     "aspects": {
         "type": "object",
         "maxProperties": 100,
-        "propertyNames": schemas.PLAIN,
+        "propertyNames": schemas.SHORT_TEXT,
         "additionalProperties": {
             "type": "object",
             "required": ["max_scale_level", "deltas"],
@@ -104,23 +105,21 @@ class WritableVnfInstance(WritableKind):
     create_summary = "Register a VNF instance"
     create_description = "Two aspects may not scale the same VDU, and no level may need more pods than a VDU's max."
     replace_summary = "Register a VNF instance, or replace its registration"
-    replace_description = (
-        f"A field that the body leaves out has no value afterwards; what was observed stays. {_LEASED}"
-    )
+    replace_description = f"A field that the body lacks becomes null. The observed fields are unchanged. {_LEASED}"
     delete_summary = "Delete a VNF instance"
-    delete_description = f"Its registration is deleted; nothing in the cluster is touched. {_LEASED}"
+    delete_description = f"Deletes the registration. The cluster is not changed. {_LEASED}"
 
     def __init__(self, operations: Operations) -> None:
         self._operations = operations
 
     def values(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The fields of the registration, with the table of levels."""
+        """Returns the fields of the registration, with the table of levels."""
         return registration(body)
 
     def facets(
         self, values: Mapping[str, Any], old: Entity | None, now: datetime.datetime
     ) -> dict[str, dict[str, Any]]:
-        """The facet ``registration``."""
+        """Returns the facet ``registration``."""
         facet = {**values, "registered_at": now}
         if old is None:
             facet["created_at"] = now
@@ -128,25 +127,25 @@ class WritableVnfInstance(WritableKind):
 
     @contextlib.contextmanager
     def exclusive(self, call: Call, entity_id: str, *, deletes: bool) -> Iterator[Callable[[DirectCommitCycle], None]]:
-        """Hold the operation lease: the caller's operation's, else one for this write alone.
+        """Holds the operation lease: that of the caller's operation, or one for this write alone.
 
-        :raises OperationRunning: 409.
+        :raises OperationRunning: when another operation holds it; the answer is 409.
         """
         with self._leased(call, entity_id, deletes=deletes) as token:
             yield lambda cycle: self._verify(cycle, entity_id, token)
 
     def schema(self, kind: Kind) -> schemas.Schema:
-        """The instance's own fields, and SOL003's."""
+        """The schema of the instance's own fields, and of SOL003's."""
         return item_schema(kind)
 
     def document(self, kind: Kind, entity: Entity) -> dict[str, Any]:
-        """The instance's own fields, and SOL003's."""
+        """Returns the instance's own fields, and SOL003's."""
         own = kind.to_json(entity)
         return {**own, sol003.NAME: sol003.instantiated(own)}
 
     @contextlib.contextmanager
     def _leased(self, call: Call, entity_id: str, *, deletes: bool) -> Iterator[int]:
-        """The token under which a write is made."""
+        """Yields the token of the lease for the write: the caller's, or that of a new lease."""
         given = call.request.get_header(TOKEN)
         if given is None:
             what = DELETE if deletes else REGISTER
@@ -163,14 +162,14 @@ class WritableVnfInstance(WritableKind):
 
 
 class VnfInstanceItem(WritableItem):
-    """``/v1/vnf_instances/{id}``: an instance with its own fields and, beside them, as SOL003 has it."""
+    """``/v1/vnf_instances/{id}``: an instance with its own fields and in the form of SOL003."""
 
     def fields_parameter(self) -> schemas.Schema:
         """The schema of the query parameter ``fields``."""
         return super().fields_parameter() | {"items": {"enum": [*self.collection.names, sol003.NAME]}}
 
     def selected(self, row: dict[str, Any], names: list[str] | None) -> dict[str, Any]:
-        """The wanted fields; SOL003's is computed only where it is wanted."""
+        """Returns the chosen fields. SOL003's form is computed only if it is chosen."""
         document = super().selected(row, names)
         if names is None or sol003.NAME in names:
             document[sol003.NAME] = sol003.instantiated(row)
@@ -178,15 +177,15 @@ class VnfInstanceItem(WritableItem):
 
 
 def item_schema(kind: Kind) -> schemas.Schema:
-    """An instance as items show it."""
+    """The schema of an instance in answers."""
     schema = schemas.entity_schema(kind)
     return {**schema, "properties": {**schema["properties"], sol003.NAME: sol003.SCHEMA}}
 
 
 def registration(body: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of the facet ``registration`` but for its times, in one form however they were said.
+    """Normalizes a body to the fields of the facet ``registration``, without its times.
 
-    :raises Problem: 400 naming the fields that make no sense.
+    :raises Problem: 400 when the levels are invalid; ``errors`` names the fields.
     """
     values: dict[str, Any] = {name: body.get(name) for name in _FIELDS}
     values["vdus"] = {name: _vdu(vdu) for name, vdu in body["vdus"].items()}

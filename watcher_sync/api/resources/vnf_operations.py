@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``/v1/vnf_instances/{id}/operations``: a life-cycle manager takes the instance, says that it lives, gives it back.
+"""``/v1/vnf_instances/{id}/operations``: a life-cycle manager begins an operation, sends heartbeats, and ends it.
 
 ::
 
@@ -7,8 +7,10 @@
     PUT    .../operations/{id}       every few seconds
     DELETE .../operations/{id}?state=COMPLETED
 
-Of all who post at once one gets 201, and the others 409 with who was first. One that was silent for too long may
-have been deposed: it gets 409 with who took over, and writes nothing more.
+If several managers post at once, one gets 201, and the others get 409 with the holder of the lease.
+
+A manager that sends no heartbeat for the lease time may lose the lease to another one. Then its next request gets 409
+with the new holder, and it must stop.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ _TOKEN: schemas.Schema = {
     "type": "integer",
     "minimum": 1,
     "maximum": 2**63 - 1,
-    "description": "The fencing token; grows with every change of hands.",
+    "description": "The fencing token; every new holder of the lease gets a larger one.",
 }
 
 OPERATION: schemas.Schema = {
@@ -45,7 +47,7 @@ OPERATION: schemas.Schema = {
         "state": {"enum": list(STATES)},
         "since": schemas.TIME,
         "expires_at": schemas.nullable(schemas.TIME)
-        | {"description": "When another may take over unless a heartbeat comes; null when it runs no more."},
+        | {"description": "When the lease expires unless a heartbeat extends it; null after the end."},
         "ended_at": schemas.nullable(schemas.TIME),
     },
     "additionalProperties": False,
@@ -56,8 +58,8 @@ _BEGIN: schemas.Schema = {
     "required": ["operation", "holder"],
     "additionalProperties": False,
     "properties": {
-        "operation": schemas.PLAIN | {"maxLength": 64, "description": "What is done, such as SCALE or HEAL."},
-        "holder": schemas.PLAIN | {"description": "Who does it; shown to whoever comes second."},
+        "operation": schemas.SHORT_TEXT | {"maxLength": 64, "description": "The kind of work, such as SCALE or HEAL."},
+        "holder": schemas.SHORT_TEXT | {"description": "The holder's name; a refused request gets it."},
     },
 }
 
@@ -79,23 +81,23 @@ class OperationList:
             summary="List the operations on a VNF instance",
             rule=Rule(f"{plural}:operations", READER),
             query=schemas.paging(collection.service.max_limit)
-            | {"marker": schemas.SEQ | {"default": 0, "description": "The token after which to begin."}},
+            | {"marker": schemas.SEQ | {"default": 0, "description": "The page begins after this token."}},
             responses={200: Answer(schemas.collection("operations", OPERATION), "A page of operations, oldest first")},
             errors=(404,),
             tag=plural,
         )(self.list_page)
         self.on_post = operation(
             summary="Begin an operation on a VNF instance",
-            description="409 names the holder, since when, and when another attempt makes sense (Retry-After).",
+            description="If another operation runs, the answer is 409 with its holder, its beginning, and Retry-After.",
             rule=Rule(f"{plural}:operate", WRITER),
             body=Body({JSON: _BEGIN}),
-            responses={201: Answer(OPERATION, "The instance is the caller's", headers=("Location",))},
+            responses={201: Answer(OPERATION, "The operation holds the instance", headers=("Location",))},
             errors=(404, 409),
             tag=plural,
         )(self.begin)
 
     def list_page(self, call: Call, entity_id: str) -> None:
-        """A page, oldest first."""
+        """Answers with one page, oldest first."""
         limit = call.query["limit"]
         rows = self._operations.history(entity_id, after=call.query["marker"], limit=limit + 1)
         if not rows:
@@ -104,11 +106,11 @@ class OperationList:
         call.answer({"operations": [_document(r) for r in rows[:limit]], **next_page(call, marker)})
 
     def begin(self, call: Call, entity_id: str) -> None:
-        """Take the operation lease."""
+        """Takes the operation lease."""
         self._collection.require_existing(entity_id)
         lease = self._operations.begin(entity_id, call.body["operation"], call.body["holder"])
         try:
-            # A deletion takes the lease, too: an instance that exists now stays while the lease is held.
+            # A deletion needs the lease, too: an instance that exists now exists until the lease is released.
             self._collection.require_existing(entity_id)
         except Problem:
             self._operations.end(entity_id, lease.id, lease.token, failed=True)
@@ -133,7 +135,8 @@ class OperationItem:
         )(self.show)
         self.on_put = operation(
             summary="Send the heartbeat of an operation",
-            description="Its lease is extended. 409: it was ended, or another took over; 412: that is not its token.",
+            description="Extends the lease. The answer is 409 if the operation has ended or another one holds the "
+            "lease, and 412 if the operation has another token.",
             rule=operate,
             body=Body({JSON: _HEARTBEAT}, required=False),
             responses={200: Answer(OPERATION)},
@@ -142,24 +145,24 @@ class OperationItem:
         )(self.heartbeat)
         self.on_delete = operation(
             summary="End an operation on a VNF instance",
-            description="To end it again in the same way changes nothing. 409: it was ended in another way, or another "
-            "took over; 412: that is not its token.",
+            description="A second request with the same state changes nothing. The answer is 409 if the operation has "
+            "ended in another state or another one holds the lease, and 412 if the operation has another token.",
             rule=operate,
             query={
-                "state": {"enum": [COMPLETED, FAILED], "default": COMPLETED, "description": "How it ended."},
+                "state": {"enum": [COMPLETED, FAILED], "default": COMPLETED, "description": "The final state."},
                 "token": _TOKEN,
             },
-            responses={204: Answer(None, "The instance is free")},
+            responses={204: Answer(None, "The lease is released")},
             errors=(404, 409, 412),
             tag=plural,
         )(self.end)
 
     def show(self, call: Call, entity_id: str, operation_id: str) -> None:
-        """The operation, running or ended."""
+        """Answers with the operation, running or ended."""
         call.answer(_document(_shown(self._operations, entity_id, operation_id)))
 
     def heartbeat(self, call: Call, entity_id: str, operation_id: str) -> None:
-        """Extend the lease."""
+        """Extends the lease."""
         token = (call.body or {}).get("token")
         try:
             lease = self._operations.heartbeat(entity_id, operation_id, token)
@@ -168,7 +171,7 @@ class OperationItem:
         call.answer(_running(lease))
 
     def end(self, call: Call, entity_id: str, operation_id: str) -> None:
-        """Give the lease back."""
+        """Releases the lease."""
         token, state = call.query.get("token"), call.query["state"]
         try:
             self._operations.end(entity_id, operation_id, token, failed=state == FAILED)
@@ -176,7 +179,7 @@ class OperationItem:
             row = self._operations.show(entity_id, operation_id)
             if row is None or row.state != state or token not in (None, row.token):
                 raise _refusal(self._operations, entity_id, operation_id, token, stale) from None
-        call.nothing()
+        call.answer_nothing()
 
 
 def _shown(operations: Operations, entity_id: str, operation_id: str) -> OperationRow:
@@ -189,13 +192,13 @@ def _shown(operations: Operations, entity_id: str, operation_id: str) -> Operati
 def _refusal(
     operations: Operations, entity_id: str, operation_id: str, token: int | None, stale: StaleToken
 ) -> Problem:
-    """Why a heartbeat or an end is not taken."""
+    """Makes the problem of a heartbeat or an end that the lease refuses."""
     row = _shown(operations, entity_id, operation_id)
     if token is not None and token != row.token:
         return Problem(412, f"{token} is not the token of this operation")
     if stale.lease is not None and stale.lease.id != operation_id:
-        return held_by(stale.lease, "Another took the instance over")
-    return Problem(409, f"The operation is over: {row.state}")
+        return held_by(stale.lease, "Another operation has taken over the instance")
+    return Problem(409, f"The operation has ended: {row.state}")
 
 
 def _running(lease: LeaseRow) -> dict[str, Any]:

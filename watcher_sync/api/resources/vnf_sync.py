@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``/v1/vnf_instances/{id}/sync``: one instance is held against its cluster now, without waiting for the interval.
+"""``/v1/vnf_instances/{id}/sync``: compares one instance with its cluster now, without waiting for the interval.
 
-The work itself is done by whatever the application was made with (:class:`SyncNow`). An application that was made
-without it, or that has no source for the instance's cluster, answers 503: another worker may have one.
+The assembly gives the application an implementation of :class:`SyncNow`. Without one, or without a source for the
+instance's cluster, the answer is 503.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ class SyncNow(Protocol):
     """Reconciles single instances. Used by all threads of the process."""
 
     def run(self, entity_id: str, *, dry_run: bool) -> SyncReport:
-        """Read the cluster, compare, and write what differs.
+        """Reads the cluster, compares it with the model, and writes the differences.
 
-        :param dry_run: write nothing, and look whoever holds the operation lease.
-        :raises KeyError: there is no such instance.
-        :raises OperationRunning: another holds its operation lease; never in a dry run.
-        :raises SourceError: its cluster is not configured in this process, or cannot be reached.
+        :param dry_run: write nothing, and ignore the operation lease.
+        :raises KeyError: when there is no such instance.
+        :raises OperationRunning: when an operation holds the instance; never in a dry run.
+        :raises SourceError: when its cluster is unavailable, or not configured in this process.
         """
 
 
@@ -43,14 +43,14 @@ REPORT: schemas.Schema = {
     "properties": {
         "vnf_instance_id": schemas.STRING,
         "dry_run": {"type": "boolean", "description": "Whether nothing was written."},
-        "state": schemas.STRING | {"description": "Of the instance as a whole."},
+        "state": schemas.STRING | {"description": "The state of the whole instance."},
         "changed": {
             "type": "boolean",
-            "description": "Whether there was something to write; in a dry run, whether there would have been.",
+            "description": "Whether the sync wrote a change; for a dry run, whether it would have written one.",
         },
         "vdu_results": {
             "type": "object",
-            "description": "VDU -> its result and what else was seen of it.",
+            "description": "VDU -> its result and further observations.",
             "additionalProperties": {
                 "type": "object",
                 "required": ["result"],
@@ -67,7 +67,7 @@ REPORT: schemas.Schema = {
         },
         "pods": {
             "type": "array",
-            "description": "Entries of vnfcResourceInfo with another pod, new ones (old: null), gone ones (new: null).",
+            "description": "Entries of vnfcResourceInfo with another pod, new (old: null), or removed (new: null).",
             "items": {
                 "type": "object",
                 "required": ["vdu", "vnfc_id", "old", "new"],
@@ -84,33 +84,33 @@ REPORT: schemas.Schema = {
 
 
 class VnfSyncResource:
-    """``/v1/vnf_instances/{id}/sync``."""
+    """``/v1/vnf_instances/{id}/sync``: the sync of one instance."""
 
     def __init__(self, collection: Collection, sync: SyncNow | None) -> None:
-        """:param sync: None: this process syncs nothing."""
+        """:param sync: syncs the instances; None: this process cannot, and answers 503."""
         kind = collection.kind
         self._collection = collection
         self._sync = sync
         self.on_post = operation(
             summary="Sync a VNF instance now",
-            description="Reads the instance's cluster, compares, and writes what differs; nothing in the cluster is "
-            "changed. While an operation holds the instance: 409, except for a dry run. 503: the cluster cannot be "
-            "reached, or this server has no source for it.",
+            description="Reads the instance's cluster, and writes the differences to the model. The cluster is not "
+            "changed. While an operation holds the instance, the answer is 409, except for a dry run. It is 503 if the "
+            "cluster is unavailable, or this server has no source for it.",
             rule=Rule(f"{kind.plural}:sync", WRITER),
             query={
                 "dry_run": {
                     "type": "boolean",
                     "default": False,
-                    "description": "Report what would be written, and write nothing.",
+                    "description": "Report the differences, and write nothing.",
                 }
             },
-            responses={200: Answer(REPORT, "What was found")},
+            responses={200: Answer(REPORT, "The report of the sync")},
             errors=(404, 409),
             tag=kind.plural,
         )(self.sync)
 
     def sync(self, call: Call, entity_id: str) -> None:
-        """Sync, and answer with the report."""
+        """Syncs the instance, and answers with the report."""
         collection = self._collection
         collection.require_existing(entity_id)
         if self._sync is None:
@@ -119,7 +119,7 @@ class VnfSyncResource:
         try:
             report = self._sync.run(entity_id, dry_run=dry_run)
         except KeyError:
-            collection.require_existing(entity_id)  # it may have been deleted meanwhile; else it is a bug
+            collection.require_existing(entity_id)  # another writer may have deleted it meanwhile; else it is a bug
             raise
         except SourceError as exc:
             raise Problem(503, f"{collection.kind.name} {entity_id} cannot be synced now: {exc}") from None

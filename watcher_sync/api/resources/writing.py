@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resources that can be written: POST, PUT and DELETE, declared once for every such kind.
+"""POST, PUT and DELETE for every kind of which the API owns a facet.
 
-A write is one short transaction under the locked journal head, so it is coherent with every engine. It is
-committed when it is answered. Its version is made of the journal's seq and is newer than that of any event.
-``If-Match`` and ``If-None-Match`` are compared with the ETag inside the transaction: of two writers who read the
-same version, one gets 412. An id is never used again: a deletion is final.
+A write is one short transaction under the locked journal head, so it is coherent with every engine. The API answers
+after the commit. The version of a write contains the journal's seq, and is newer than that of any event.
 
-A kind says what differs as a :class:`WritableKind`.
+The transaction compares ``If-Match`` and ``If-None-Match`` with the ETag. If two writers have read the same version,
+one of them gets 412. A deletion is final: no later entity can have the id.
+
+A :class:`WritableKind` describes the differences between the kinds.
 """
 
 from __future__ import annotations
@@ -33,15 +34,17 @@ WRITER = "role:admin or role:member"
 ID: Schema = {
     "type": "string",
     "pattern": "^[A-Za-z0-9_~:@-][A-Za-z0-9._~:@-]{0,254}$",
-    "description": "Id; a uuid unless given.",
+    "description": "The id; a new uuid by default.",
 }
 
-# In words: a parameter's schema cannot say that most of its values are refused most of the time.
-CONDITIONS = "If-Match and If-None-Match (RFC 9110, section 13.1) are held against the ETag; 412 where one fails."
+# The headers have no schema: whether a value is valid depends on the entity, so a generated value would mostly fail.
+CONDITIONS = (
+    "The API compares If-Match and If-None-Match (RFC 9110, section 13.1) with the ETag, and answers 412 if one fails."
+)
 
 
 class WritableKind(abc.ABC):
-    """What the API writes of one kind."""
+    """The fields of one kind that the API writes, and how."""
 
     fields: Mapping[str, Schema]
     """The fields of a body."""
@@ -55,34 +58,34 @@ class WritableKind(abc.ABC):
 
     @abc.abstractmethod
     def values(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The fields that a body gives, in one form.
+        """Normalizes a body to the fields of the kind.
 
-        :raises Problem: 400 naming the fields that make no sense.
+        :raises Problem: 400 when a field is invalid; ``errors`` names it.
         """
 
     @abc.abstractmethod
     def facets(
         self, values: Mapping[str, Any], old: Entity | None, now: datetime.datetime
     ) -> dict[str, dict[str, Any]]:
-        """facet -> its values to be written.
+        """Returns the values to write: facet -> field -> value.
 
-        :param old: the entity before the write; None: there is none.
+        :param old: the entity before the write; None: it does not exist.
         """
 
     @contextlib.contextmanager
     def exclusive(self, call: Call, entity_id: str, *, deletes: bool) -> Iterator[Callable[[DirectCommitCycle], None]]:
-        """Hold what a write of one entity needs, such as its operation lease; by default nothing.
+        """Holds what a write of one entity needs, such as its operation lease; by default nothing.
 
-        :returns: a check to be made inside the transaction.
+        :returns: a check that the writer calls inside the transaction.
         """
         yield lambda _cycle: None
 
     def schema(self, kind: Kind) -> Schema:
-        """The entity as answers show it."""
+        """The schema of the entity in answers."""
         return schemas.entity_schema(kind)
 
     def document(self, kind: Kind, entity: Entity) -> dict[str, Any]:
-        """The entity as answers show it, without its seq."""
+        """Returns the entity as in answers, without its seq."""
         return kind.to_json(entity)
 
 
@@ -101,13 +104,13 @@ class WritableList(EntityList):
             description=writable.create_description,
             rule=Rule(f"{kind.plural}:create", WRITER),
             body=Body({JSON: {**body, "properties": {"id": ID, **body["properties"]}}}),
-            responses={201: Answer(writable.schema(kind), "It is made", headers=("ETag", "Location"))},
+            responses={201: Answer(writable.schema(kind), "The entity is created", headers=("ETag", "Location"))},
             errors=(409, 422),
             tag=kind.plural,
         )(self.create)
 
     def create(self, call: Call) -> None:
-        """Make an entity under a new id."""
+        """Creates an entity under a new id."""
         kind = self._kind
         entity_id = call.body.pop("id", None) or str(uuid.uuid4())
         values = self._writable.values(call.body)
@@ -135,8 +138,8 @@ class WritableItem(EntityItem):
             path={"entity_id": ID},
             body=Body({JSON: body_schema(kind, writable)}),
             responses={
-                200: Answer(schema, "It is replaced", headers=("ETag",)),
-                201: Answer(schema, "It is made", headers=("ETag",)),
+                200: Answer(schema, "The entity is replaced", headers=("ETag",)),
+                201: Answer(schema, "The entity is created", headers=("ETag",)),
             },
             errors=(409, 412, 422),
             tag=kind.plural,
@@ -145,17 +148,17 @@ class WritableItem(EntityItem):
             summary=writable.delete_summary,
             description=writable.delete_description,
             rule=Rule(f"{kind.plural}:delete", WRITER),
-            responses={204: Answer(None, "It is gone")},
+            responses={204: Answer(None, "The entity is deleted")},
             errors=(404, 409, 412),
             tag=kind.plural,
         )(self.delete)
 
     def schema(self) -> Schema:
-        """The entity as the item shows it."""
+        """The schema of the entity in answers."""
         return self._writable.schema(self.collection.kind)
 
     def replace(self, call: Call, entity_id: str) -> None:
-        """Make the entity, or replace what the API owns of it."""
+        """Creates the entity, or replaces its facets that the API owns."""
         kind = self.collection.kind
         values = self._writable.values(call.body)
         with self._writable.exclusive(call, entity_id, deletes=False) as check, self._writer.begin() as cycle:
@@ -166,9 +169,9 @@ class WritableItem(EntityItem):
         answer(call, kind, entity, self._writable, 201 if old is None else 200)
 
     def delete(self, call: Call, entity_id: str) -> None:
-        """Delete the entity for good."""
+        """Deletes the entity."""
         kind = self.collection.kind
-        self.collection.require_existing(entity_id)  # nothing is held for what does not exist
+        self.collection.require_existing(entity_id)  # without an entity no lease is taken
         with self._writable.exclusive(call, entity_id, deletes=True) as check, self._writer.begin() as cycle:
             check(cycle)
             old = cycle.view.get(kind.name, entity_id)
@@ -177,11 +180,11 @@ class WritableItem(EntityItem):
             etags.require(call, etags.of(kind, old.seq))
             change = Delete(kind.name, entity_id, cycle.next_version())
             cycle.write(_cause(kind, "deleted", entity_id, _utcnow()), [change])
-        call.nothing()
+        call.answer_nothing()
 
 
 def body_schema(kind: Kind, writable: WritableKind) -> Schema:
-    """The schema of a body, with the descriptions of the kind's fields."""
+    """The schema of a request's body, with the descriptions of the kind's fields."""
     properties = {name: schema | {"description": kind.fields[name].doc} for name, schema in writable.fields.items()}
     return {
         "type": "object",
@@ -194,9 +197,9 @@ def body_schema(kind: Kind, writable: WritableKind) -> Schema:
 def put(
     cycle: DirectCommitCycle, kind: Kind, entity_id: str, values: Mapping[str, Any], writable: WritableKind
 ) -> Entity:
-    """Make or replace an entity; nothing is written where it has these values already.
+    """Creates or replaces an entity. If the entity has these values already, nothing is written.
 
-    :raises Problem: 409 where the id belonged to an entity that was deleted.
+    :raises Problem: 409 when the id belonged to a deleted entity.
     """
     now = _utcnow()
     old = cycle.view.get(kind.name, entity_id)
@@ -206,12 +209,12 @@ def put(
     outcome = cycle.write(_cause(kind, "created" if old is None else "updated", entity_id, now), [change])
     entity = cycle.view.get(kind.name, entity_id)
     if outcome is not Outcome.APPLIED or entity is None:
-        raise Problem(409, f"The id {entity_id} belonged to a {kind.name} that was deleted; take another")
+        raise Problem(409, f"The id {entity_id} belonged to a deleted {kind.name}; choose another id")
     return entity
 
 
 def answer(call: Call, kind: Kind, entity: Entity, writable: WritableKind, status: int) -> None:
-    """Answer with the entity and its ETag."""
+    """Answers with the entity and its ETag."""
     call.response.set_header("ETag", etags.of(kind, entity.seq))
     call.answer({**writable.document(kind, entity), "seq": entity.seq}, status)
 

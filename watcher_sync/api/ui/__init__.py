@@ -1,2 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page, and the static files that it needs."""
+"""The page at ``/`` and its static files.
+
+``page``  The resources ``/`` and ``/static/{name}``, and the security headers of the page
+"""

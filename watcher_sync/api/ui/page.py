@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``/``: the page to look at, and the files it is made of.
+"""``/``: the page, and its static files.
 
-The page is static and for everybody; all that it shows it asks the API for, with a token where one is needed.
-It is served as it lies in the package: nothing is built, and nothing is fetched from elsewhere. The policy
-that the browser is given (Content-Security-Policy) allows scripts, styles and connections of this server
-only, and no text to become markup (Trusted Types), so a name that somebody gave to an instance stays a name.
+The page is static and needs no token. Its script requests all data from the API, with a token if the API needs one.
+There is no build step, and the page loads nothing from other servers.
 
-``static/vendor`` holds other people's libraries, unmodified, with their licences and, in ``manifest.json``,
-where each comes from and its SHA-384; a test holds the files against it.
+The Content-Security-Policy allows scripts, styles and connections of this server only. Trusted Types prevent
+that a text, such as the name of an instance, becomes markup.
 
-The files are read once, at the start; a browser asks again each time and is told 304 while nothing changed.
+``static/vendor`` contains libraries of other projects, unmodified, with their licences. ``manifest.json`` lists the
+origin and the SHA-384 of each, and a test compares them.
+
+The server reads the files at the start. A browser requests a file each time, and gets 304 while it is unchanged.
 """
 
 from __future__ import annotations
@@ -75,14 +76,14 @@ class Asset(msgspec.Struct, frozen=True):
 
 
 def assets() -> dict[str, Asset]:
-    """All files by name, those of ``vendor`` among them: a name is there once.
+    """Reads all files, including those of ``vendor``: name -> file.
 
-    :raises ValueError: when two files have one name.
+    :raises ValueError: when two files have the same name.
     """
     found: dict[str, Asset] = {}
     for file in _files(importlib.resources.files("watcher_sync.api.ui") / "static"):
         if file.name in found:
-            raise ValueError(f"the page has two files named {file.name}")
+            raise ValueError(f"two files of the page have the name {file.name}")
         data = file.read_bytes()
         media_type = f"{MEDIA_TYPES[file.name.rpartition('.')[2]]}; charset=utf-8"
         found[file.name] = Asset(media_type, data, f'"{hashlib.sha256(data).hexdigest()[:32]}"')
@@ -98,7 +99,7 @@ def _files(folder: Traversable) -> Iterator[Traversable]:
 
 
 class Page:
-    """``/``: the page for people."""
+    """``/``: the page."""
 
     def __init__(self, files: dict[str, Asset]) -> None:
         self._index = files[INDEX]
@@ -109,12 +110,12 @@ class Page:
         headers={"If-None-Match": schemas.ETAG},
         responses={
             200: Answer(schemas.STRING, "The page", headers=("ETag",), media_types=(MEDIA_TYPES["html"],)),
-            304: Answer(None, "It has the ETag still", headers=("ETag",)),
+            304: Answer(None, "The ETag is unchanged", headers=("ETag",)),
         },
         tag="page",
     )
     def on_get(self, call: Call) -> None:
-        """The page."""
+        """Answers with the page."""
         _send(call, self._index)
 
 
@@ -132,13 +133,13 @@ class Static:
             200: Answer(
                 schemas.STRING, "The file", headers=("ETag",), media_types=tuple(dict.fromkeys(MEDIA_TYPES.values()))
             ),
-            304: Answer(None, "It has the ETag still", headers=("ETag",)),
+            304: Answer(None, "The ETag is unchanged", headers=("ETag",)),
         },
         errors=(404,),
         tag="page",
     )
     def on_get(self, call: Call, name: str) -> None:
-        """The file of this name."""
+        """Answers with the file of this name."""
         if name not in self._files:
             raise not_found(f"file {name}")
         _send(call, self._files[name])
