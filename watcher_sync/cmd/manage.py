@@ -196,7 +196,7 @@ def _reconcile(conf: cfg.ConfigOpts) -> int:
             print(exc, file=sys.stderr)
             failed = True
             continue
-        failed |= not report.complete or bool(report.braked)
+        failed |= not report.complete or bool(report.refused_deletes)
         if conf.command.format == "table":
             _print_report(report)
         else:
@@ -213,8 +213,11 @@ def _print_report(report: Report) -> None:
     _print_table(columns, rows)
     print(
         f"{report.scope}: {len(report.differences)} differences, {report.written} written, {report.deleted} deleted, "
-        f"{sum(report.braked.values())} deletions refused, {report.requests} requests in {report.seconds:.2f} s"
+        f"{sum(report.refused_deletes.values())} deletions refused, "
+        f"{report.requests} requests in {report.seconds:.2f} s"
     )
+    if report.refused_deletes:
+        print(f"{report.scope}: --allow-deletes confirms the deletions that the delete guard refused", file=sys.stderr)
     for resource, why in report.failures.items():
         print(f"{report.scope}: {resource} could not be listed: {why}", file=sys.stderr)
 

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reconciliation: what notifications lost is found by listing the live systems, and repaired.
+"""Reconciliation: lists the live systems, finds what notifications lost, and repairs the model.
 
-``base``         What a reconciler is
-``breaker``      When something that fails is left alone, and for how long
-``delete_guard`` How many deletions a listing asks us to believe. Pure
-``drift``        Where the model and the live system differ. Pure functions
-``kubernetes``   The reconciler of Kubernetes clusters and of the VNF instances in them
-``live_view``    What a cluster has, as a view: built of listings with the handlers' own eyes
-``metrics``      The metrics of reconciliation. The label ``scope`` is a name from the configuration
-``notify``       Notifications about syncs and drifts, for whoever listens on the message bus
-``plugins``      The installed reconcilers: entry points in ``watcher_sync.reconcilers``
-``repair``       Writing what a listing found, so that whatever was told meanwhile wins
-``scheduling``   What runs the reconcilers while the engine leads
-``scope``        One scope: when it is due, whether it runs, what became of its runs
+``base``          The contract of a reconciler, its context and its report
+``breaker``       Pauses the runs of a scope that keeps failing, and decides for how long
+``delete_guard``  Counts the entities that a listing would delete without a replacement. Pure functions
+``drift``         Where the model and the live system differ. Pure functions
+``kubernetes``    The reconciler of Kubernetes clusters and of the VNF instances in them
+``live_view``     The objects of a listed cluster as a view, built by the handlers
+``metrics``       The metrics of reconciliation. The label ``scope`` is a name from the configuration
+``notify``        Notifications about syncs and drifts, for listeners on the message bus
+``plugins``       The installed reconcilers: entry points in ``watcher_sync.reconcilers``
+``repair``        Writes what a listing found, unless an event wrote the entity meanwhile
+``scheduling``    Runs the reconcilers while the engine leads
+``scope``         One scope: when it is due, whether it runs, and the results of its runs
 """

@@ -1,19 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a reconciler is.
+"""The contract of a reconciler, its context and its report.
 
-A reconciler compares the model with one kind of live system. Its scopes are what can fail separately, such as
-clusters: each is compared on its own, in a thread of its own, when it is due. The reconciler knows nothing of
-due times, retries and breakers, and the periodic work knows nothing of Kubernetes.
+A reconciler compares the model with one kind of live system. Each of its scopes, such as a cluster, fails separately.
+The scheduler runs each due scope in its own thread. It handles retries and breakers.
 
-What a reconciler promises:
+Guaranteed:
 
-* A listing that failed, or that is not whole, says nothing of what is gone.
-* Where more than ``[reconcile] max_delete_percent`` of a scope's entities of a kind would be deleted, none of that
-  kind is, unless the caller allows it; the report says how many were held back. What is new of that kind waits, too.
-* What is written goes through the commit cycle, so whatever was told by a notification meanwhile wins by its version.
-* With ``dry_run`` nothing is written at all, drifts included.
-* It has timeouts of its own and ends by the deadline. One that does not is left behind: no thread can be ended
-  from outside.
+* A failed or incomplete listing deletes nothing.
+* The delete guard refuses all deletions of a kind above ``[reconcile] max_delete_percent``. New entities of the kind
+  wait, too.
+* Every write goes through the commit cycle. So a notification that was committed meanwhile wins by its version.
+* A dry run writes nothing, drifts included.
+* A run ends by its deadline. The scheduler abandons a run that does not, because no thread can be ended from outside.
 """
 
 from __future__ import annotations
@@ -35,18 +33,18 @@ from watcher_sync.storage.store import Store
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What one comparison of one scope found and did."""
+    """The result of one comparison of one scope."""
 
     scope: str
     dry_run: bool
     complete: bool
-    """Whether everything could be listed, and nothing was held back for want of it."""
+    """Whether everything could be listed."""
     differences: tuple[Difference, ...] = ()
     written: int = 0
     """Entities created or updated; with dry_run always 0."""
     deleted: int = 0
-    braked: Mapping[str, int] = {}
-    """kind -> deletions that the brake held back."""
+    refused_deletes: Mapping[str, int] = msgspec.field(default_factory=dict, name="braked")
+    """kind -> deletions that the delete guard refused; ``braked`` in JSON."""
     requests: int = 0
     """Calls of the live system's API."""
     seconds: float = 0.0
@@ -55,19 +53,19 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):
-    """What a reconciler works with. Everything in it may be used by any thread."""
+    """The services that a reconciler uses. Any thread may use them."""
 
     store: Store
     writes: DirectWriter
     """The commit cycle: one short transaction a write."""
     dispatcher: Dispatcher
-    """What the handlers make of the events that a listing amounts to."""
+    """Finds the handlers that turn listed objects into changes."""
     operations: Operations
     """The leases of ``vnf_instance``."""
     view: Callable[[], View]
     """One consistent state of the model as of now."""
     notifications: Notifications | None = None
-    """Where listeners are told of syncs and drifts; None: nobody is."""
+    """Sends notifications of syncs and drifts; None: none are sent."""
 
 
 class Reconciler(abc.ABC):
@@ -88,14 +86,17 @@ class Reconciler(abc.ABC):
 
     @abc.abstractmethod
     def scopes(self) -> Sequence[str]:
-        """What there is to compare now, such as the names of clusters. Asked several times a second: no I/O."""
+        """Return what there is to compare now, such as the names of clusters.
+
+        The scheduler calls it several times a second, so it does no I/O.
+        """
 
     @abc.abstractmethod
     def run(self, scope: str, *, dry_run: bool = False, allow_deletes: bool = False, deadline: float) -> Report:
-        """Compare one scope, and write what is to be healed.
+        """Compare one scope, and repair the model.
 
-        :param dry_run: write nothing, and tell what would be written.
-        :param allow_deletes: without the brake.
+        :param dry_run: write nothing, and report what differs.
+        :param allow_deletes: without the delete guard.
         :param deadline: ``time.monotonic()`` by which it is to end.
         :raises ReconcileError: when nothing could be compared.
         """

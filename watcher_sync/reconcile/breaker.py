@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When something that fails is left alone, and for how long.
+"""Pauses the runs of a scope that keeps failing, and decides for how long.
 
-After a number of failures in a row the breaker opens for a while. Then one attempt is let through: a success closes
-it, a failure opens it again for twice as long, up to an hour.
+After a number of failures in a row the breaker opens for a while. Then it lets one attempt through. A success closes
+it. A failure opens it again for twice as long, up to an hour.
 """
 
 from __future__ import annotations
 
-_LONGEST = 3600.0
+_MAX_PAUSE_SECONDS = 3600.0
 
 
 class Breaker:
@@ -34,7 +34,7 @@ class Breaker:
         if self.failures < threshold:
             return None
         # The exponent is bounded, because a float is.
-        pause: float = min(_LONGEST, seconds * 2 ** min(self.failures - threshold, 20))
+        pause: float = min(_MAX_PAUSE_SECONDS, seconds * 2 ** min(self.failures - threshold, 20))
         self.until = now + pause
         return pause
 

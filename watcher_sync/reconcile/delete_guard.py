@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many deletions a listing asks us to believe. Pure.
+"""Counts the entities that a listing would delete without a replacement. Pure functions.
 
-A cluster that has lost a pod and made another in its place has lost nothing: a rollout or a healing is no reason to
-stop, however many pods it is. Whose place it is, a controller's uid tells, and it has to exist on both sides; names
-tell nothing, another cluster may have the same. What is gone without such a replacement is counted.
+A pod that another pod of the same controller replaces is no loss, so a rollout never trips the guard. The controller's
+uid (ownerReference) identifies the place, and the controller has to exist on both sides. Names do not count, because
+another cluster may have the same.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from watcher_sync.reconcile.drift import Divergence
 
 
 def losses(found: Iterable[Divergence], live: View) -> dict[str, int]:
-    """kind -> entities that are gone and not replaced.
+    """Return kind -> entities that are gone and not replaced.
 
-    :param live: what the listing has.
+    :param live: the listed objects.
     """
     lost: collections.Counter[str] = collections.Counter()
     gone: collections.Counter[tuple[str, str]] = collections.Counter()
@@ -42,7 +42,7 @@ def losses(found: Iterable[Divergence], live: View) -> dict[str, int]:
 
 
 def _controller(entity: Entity, live: View) -> str | None:
-    """The uid at the top of what controls it, which the cluster still has; None where there is none."""
+    """Return the uid at the top of the owner chain, if the cluster still has that workload; else None."""
     if isinstance(entity, Pod) and entity.workload_uid is not None:
         uid: str | None = entity.workload_uid
     elif isinstance(entity, (Pod, Workload)):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the model and the live system differ. Pure functions.
 
-A difference is a field of an entity, or, with an empty field, a whole entity that is missing on one side. Fields
-that the live system does not tell of are nobody's business here: facets of other writers stay out of it.
+A difference is a field of an entity. A difference with an empty field is a whole entity that one side lacks. The
+comparison covers only the fields that the live system reports, so facets of other writers stay out of it.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ from watcher_sync.storage.drifts import Difference
 
 
 class Divergence(msgspec.Struct, frozen=True, kw_only=True):
-    """One entity that is not what it should be."""
+    """One entity that differs between the model and the live system."""
 
     kind: str
     id: str
     model: Entity | None
-    """As the model had it before the listing began."""
+    """The entity in the model before the listing began."""
     live: LiveEntity | None
     fields: Collection[str] = ()
-    """Those that differ, where both sides have it."""
+    """The fields that differ, if both sides have the entity."""
 
     @property
     def gone(self) -> bool:
-        """Whether the live system has it no more."""
+        """Whether the live system no longer has it."""
         return self.live is None
 
     def is_unwritten_since(self, view: View) -> bool:
-        """Whether nobody has told of the entity since.
+        """Whether no event has written the entity since the listing began.
 
-        What follows from other entities, such as a pod's workload, may have been written meanwhile, even by
-        the healing of those others a moment ago.
+        Fields that follow from other entities, such as a pod's workload, do not count. The repair of those entities
+        may have written them.
         """
-        return told_of(view.get(self.kind, self.id)) == told_of(self.model)
+        return declared_version(view.get(self.kind, self.id)) == declared_version(self.model)
 
     def differences(self, policy: str) -> Iterator[Difference]:
-        """The same, field by field.
+        """Yield the differences, field by field.
 
         :param policy: heal or observe.
         """
@@ -69,10 +69,10 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compare(kind: str, model: Iterable[Entity], live: Mapping[str, LiveEntity]) -> Iterator[Divergence]:
-    """The entities of one kind that differ.
+    """Yield the entities of one kind that differ.
 
-    :param model: all that the model has in the scope of the listing.
-    :param live: all that the listing has.
+    :param model: all entities of the model in the scope of the listing.
+    :param live: all listed entities.
     """
     known = {entity.id: entity for entity in model}
     for entity_id, found in live.items():
@@ -89,16 +89,16 @@ def compare(kind: str, model: Iterable[Entity], live: Mapping[str, LiveEntity]) 
         yield Divergence(kind=kind, id=entity.id, model=entity, live=None)
 
 
-def told_of(entity: Entity | None) -> Version | None:
-    """The version of the facet that the entity is declared by."""
+def declared_version(entity: Entity | None) -> Version | None:
+    """Return the version of the entity's anchor facet, or None if there is no entity."""
     return entity.versions[kind_of(type(entity)).anchor_position] if entity is not None else None
 
 
 def plain(value: object) -> object:
-    """A value as JSON has it."""
+    """Return a value as JSON types."""
     return msgspec.to_builtins(value)
 
 
 def _name(entity: Entity | None) -> object:
-    """What a whole entity is shown as: what people call it; null where it does not exist."""
+    """Return the name or id that represents a whole entity; None if it does not exist."""
     return None if entity is None else getattr(entity, "name", None) or entity.id

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a cluster has, as a view: built of listings with the handlers' own eyes.
+"""The objects of a listed cluster as a view, built by the handlers.
 
-Each listed object goes to the handler that its event would go to, over an empty view, so the same object
-gives the same fields as it does through a notification. What cannot be listed, or holds an object that cannot
-be read, is not in the view and said to be unknown: of what is not known nothing may be concluded.
+Each listed object goes to the handler of its event, over an empty view. So an object yields the same fields as its
+notification. The view lacks objects that could not be listed or read. The caller marks their kinds as unknown, and
+concludes nothing from their absence.
 
-Made and read by one thread.
+One thread makes and reads a view.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ class LiveEntity(msgspec.Struct, frozen=True, gc=False):
 
     entity: Entity
     fields: Mapping[str, Any] = {}
-    """What the live system tells of it, of the facet that it owns; empty where the model has the same."""
+    """The fields of the facet that the live system owns; empty if the model has the same."""
     event: Event | None = None
-    """What tells it; None where the model has the same."""
+    """The event of the listed object; None if the model has the same."""
 
 
 class LiveView:
-    """See the module. It implements :class:`~watcher_sync.model.view.View`."""
+    """The listed objects as entities. It implements :class:`~watcher_sync.model.view.View`."""
 
     def __init__(
         self, kinds: Kinds, dispatcher: Dispatcher, known: Mapping[str, Mapping[str, Entity]] = MappingProxyType({})
     ) -> None:
-        """:param known: kind -> id -> what the model has: an object that says the same is not kept twice."""
+        """:param known: kind -> id -> the model's entity; an equal object shares it, which saves memory."""
         self._kinds = kinds
         self._dispatcher = dispatcher
         self._known = known
         self.found: dict[str, dict[str, LiveEntity]] = collections.defaultdict(dict)
-        """kind -> id -> what was found."""
+        """kind -> id -> listed entity."""
         self._indexes: dict[tuple[str, str], dict[str, list[Entity]]] = {}
 
     def forget(self, added: Iterable[tuple[str, str]]) -> None:
-        """What was added counts for nothing: it is listed anew.
+        """Remove objects, because their list is read again from its start.
 
         :param added: (kind, id).
         """
@@ -59,9 +59,9 @@ class LiveView:
         self._indexes.clear()
 
     def add(self, events: Iterable[Event]) -> Iterator[tuple[str, str]]:
-        """Objects that exist: (kind, id) of each, while it is added.
+        """Add listed objects, and yield (kind, id) of each.
 
-        :raises InvalidEvent: one of them cannot be read, or nobody reads its like.
+        :raises InvalidEvent: when an object cannot be read, or no handler is installed for it.
         """
         self._indexes.clear()
         for event in events:
@@ -109,11 +109,11 @@ class _Nothing:
     """A view in which nothing exists."""
 
     def get(self, kind: str, entity_id: str) -> Entity | None:
-        """None."""
+        """Return None."""
         return None
 
     def by(self, kind: str, index: str, value: Any) -> Collection[Entity]:
-        """Nobody."""
+        """Return nothing."""
         return ()
 
 

@@ -17,16 +17,16 @@ _LABELS = ("reconciler", "scope")
 
 
 def collect(states: Iterable[ScopeState]) -> Iterator[Metric]:
-    """All scopes' figures."""
+    """Yield the metrics of all scopes."""
     runs = CounterMetricFamily(
-        f"{PREFIX}runs", "Reconciliations that were due, by what became of them.", labels=[*_LABELS, "outcome"]
+        f"{PREFIX}runs", "Reconciliations that were due, by outcome.", labels=[*_LABELS, "outcome"]
     )
     seconds = HistogramMetricFamily(
         f"{PREFIX}seconds", "Seconds of a reconciliation that ended in time.", labels=_LABELS
     )
-    succeeded = _gauge("last_success_timestamp_seconds", "When everything of the scope was compared last.")
-    opened = _gauge("breaker_open", "1 while the scope is left alone because it failed again and again.")
-    braked = _gauge("braked_deletions", "Deletions that the brake held back in the last reconciliation.")
+    succeeded = _gauge("last_success_timestamp_seconds", "When a reconciliation last compared the whole scope.")
+    opened = _gauge("breaker_open", "1 while the breaker pauses the scope after repeated failures.")
+    refused = _gauge("braked_deletions", "Deletions that the delete guard refused in the last reconciliation.")
     for state in states:
         label = [state.reconciler, state.scope]
         for outcome in RunOutcome:
@@ -38,8 +38,8 @@ def collect(states: Iterable[ScopeState]) -> Iterator[Metric]:
         if state.last_ok is not None:
             succeeded.add_metric(label, state.last_ok.timestamp())
         opened.add_metric(label, state.open_until is not None)
-        braked.add_metric(label, sum(state.report.braked.values()) if state.report is not None else 0)
-    return iter((runs, seconds, succeeded, opened, braked))
+        refused.add_metric(label, sum(state.report.refused_deletes.values()) if state.report is not None else 0)
+    return iter((runs, seconds, succeeded, opened, refused))
 
 
 def _gauge(name: str, text: str) -> GaugeMetricFamily:

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notifications about syncs and drifts, for whoever listens on the message bus.
+"""Notifications about syncs and drifts, for listeners on the message bus.
 
-They go out through oslo.messaging with the operator's ``[oslo_messaging_notifications]``; where no driver is set
-there, nothing is made and nothing connects. They are told, not promised: what cannot be sent while the broker is
-away waits in a queue of bounded length, and what does not fit any more is dropped and counted. The model and the
-journal hold the truth.
+oslo.messaging sends them as the operator's ``[oslo_messaging_notifications]`` says. If no driver is set there, nothing
+connects. Delivery is not guaranteed. While the broker is away, notifications wait in a bounded queue. Those that do not
+fit are dropped and counted. Listeners read the model or the journal for the full state.
 
-Every method returns at once and raises nothing. One thread sends; it is started by the first notification, because
-threads are to be started after a fork only.
+Every method returns at once and raises nothing. One thread sends. The first notification starts it, because threads
+have to be started after a fork.
 """
 
 from __future__ import annotations
@@ -35,15 +34,15 @@ SYNC_ERROR = "vnf_instance.sync.error"
 DRIFT = "vnf_instance.drift"
 
 MOST_DIFFERENCES = 20
-"""So many differences are told of; the payload says how many there are."""
+"""Differences in one payload; its ``count`` is the number of all."""
 _LONGEST_VALUE = 200
-"""Characters of a value's JSON; one that is longer is left out."""
+"""Bytes of a value's JSON; a longer value is left out."""
 
 _GROUP = "oslo_messaging_notifications"
 
 
 class Notifications:
-    """Tells listeners. Any thread."""
+    """Sends notifications. For any thread."""
 
     def __init__(self, conf: cfg.ConfigOpts, *, room: int = 1000) -> None:
         """:param room: how many notifications may wait to be sent."""
@@ -57,8 +56,8 @@ class Notifications:
         self._publisher_id = f"watcher_sync.{socket.gethostname()}"
         self.wanted = any(driver != "noop" for driver in conf[_GROUP].driver)
         """Whether anything is sent at all."""
-        # The library means -1 for "for ever", but takes it for "never" while it has no connection: it would give
-        # each message up at once and log it with its payload.
+        # The library documents -1 as "retry without limit". Without a connection it does not retry at all: it drops
+        # each message and logs its payload.
         self._retry: int = conf[_GROUP].retry if conf[_GROUP].retry >= 0 else sys.maxsize
         self.dropped = 0
         """Notifications that did not fit, or that could not be sent."""
@@ -73,7 +72,7 @@ class Notifications:
         self._put("info", SYNC_START, _about(vnf))
 
     def sync_end(self, vnf: VnfInstance, results: Mapping[str, str], pods: Mapping[str, int]) -> None:
-        """It ended.
+        """The sync of an instance ended.
 
         :param results: VDU -> such as SYNCED or NO_DIFF.
         :param pods: VDU -> how many pods count.
@@ -81,7 +80,7 @@ class Notifications:
         self._put("info", SYNC_END, {**_about(vnf), "results": dict(results), "pods": dict(pods)})
 
     def sync_error(self, vnf: VnfInstance, why: str) -> None:
-        """It failed.
+        """The sync of an instance failed.
 
         :param why: one sentence.
         """
@@ -89,11 +88,14 @@ class Notifications:
 
     def drift(self, vnf: VnfInstance, differences: Collection[Difference]) -> None:
         """The instance differs from what runs."""
-        told = [_difference(difference) for difference in list(differences)[:MOST_DIFFERENCES]]
-        self._put("warn", DRIFT, {**_about(vnf), "count": len(differences), "differences": told})
+        shown = [_difference(difference) for difference in list(differences)[:MOST_DIFFERENCES]]
+        self._put("warn", DRIFT, {**_about(vnf), "count": len(differences), "differences": shown})
 
     def flush(self, timeout: float) -> bool:
-        """Wait until everything was sent, so many seconds at most; whether it was."""
+        """Wait until everything is sent. Return whether it is.
+
+        :param timeout: seconds.
+        """
         deadline = time.monotonic() + timeout
         with self._waiting.all_tasks_done:
             while self._waiting.unfinished_tasks:
@@ -148,7 +150,7 @@ def _about(vnf: VnfInstance) -> dict[str, Any]:
 
 
 def _difference(difference: Difference) -> dict[str, Any]:
-    told: dict[str, Any] = {"field": difference.field, "policy": difference.policy}
+    shown: dict[str, Any] = {"field": difference.field, "policy": difference.policy}
     values: Sequence[tuple[str, Any]] = (
         ("model_value", difference.model_value),
         ("live_value", difference.live_value),
@@ -156,5 +158,5 @@ def _difference(difference: Difference) -> dict[str, Any]:
     for name, value in values:
         text = msgspec.json.encode(value)
         if len(text) <= _LONGEST_VALUE:
-            told[name] = msgspec.json.decode(text)
-    return told
+            shown[name] = msgspec.json.decode(text)
+    return shown

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writing what a listing found, so that whatever was told meanwhile wins.
+"""Writes what a listing found, unless an event wrote the entity meanwhile.
 
-A listing has no place in the order of events. So an entity is healed only if nobody has written it since
-before the listing began: then the listing is the newer word. It is written under a version just after the one
-that it has, in front of every event that is still to come, and an entity that was not there is written under the
-first of all versions. So healing needs nobody's numbers, and any process may do it, beside an engine that
-follows the same cluster.
+A listing has no version in the order of events. So the repair writes an entity only if nothing wrote it since before
+the listing began. Then the listing is newer. The repair uses the version just after the stored one, which is older than
+every event that is still to come. A new entity gets the first of all versions. So any process may repair, beside an
+engine that follows the same cluster.
 
-The changes are those that the handler makes of the object, with all that hangs on it.
+The handler makes the changes of the object and of its dependants.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ _MAX_ENTITIES: Final = 200
 """Entities of one transaction; the head of the journal is held as long."""
 
 FIRST: Final = Version(f"{0:017d}.{0:012d}~{1:09d}")
-"""Of an entity that was never heard of: older than every event."""
+"""The version of an entity that no event has reported: older than every event."""
 
 _LATEST: Final = (10**17 - 1, 10**12 - 1)
-"""Stands for the place of an event that is newer than all, while a handler looks at it."""
+"""The sequence that a handler sees: newer than every event, so that it skips nothing."""
 
 
 def after(written: Version) -> Version:
-    """The version just after a written one."""
+    """Return the version just after a written one."""
     if written == NEVER:
         return FIRST
     base, _, count = written.partition("~")
@@ -48,7 +47,7 @@ def after(written: Version) -> Version:
 
 
 class Healer:
-    """Writes what was found."""
+    """Writes the differences of a comparison."""
 
     def __init__(self, writes: DirectWriter, dispatcher: Dispatcher, kinds: Kinds) -> None:
         self._writes = writes
@@ -56,11 +55,11 @@ class Healer:
         self._kinds = kinds
 
     def heal(self, found: Sequence[tuple[Divergence, Event]]) -> tuple[int, int]:
-        """Make the model say what the live system does.
+        """Write the state of the live system to the model.
 
-        :param found: (what, the event that tells it, or its deletion).
-        :returns: how many were written, and how many deleted.
-        :raises DatabaseUnavailable: when the database is away; whole lots are written before.
+        :param found: (what differs, the event that corrects it).
+        :returns: how many entities were written, and how many deleted.
+        :raises DatabaseUnavailable: when the database is unavailable; earlier lots are written.
         """
         written = deleted = 0
         for begin in range(0, len(found), _MAX_ENTITIES):
@@ -99,7 +98,7 @@ class Healer:
             yield self._dated(change, view)
 
     def _dated(self, change: Change, view: View) -> Change:
-        """The change, just after what it is to replace."""
+        """Return the change with the version just after the stored one."""
         if isinstance(change, Seen):
             return change
         kind, entity = self._kinds[change.kind], view.get(change.kind, change.id)

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs the reconcilers while the engine leads.
+"""Runs the reconcilers while the engine leads.
 
-A periodic worker looks ten times a second whether a scope is due; it never does the work. Each run has a thread of its
-own, because a live system that hangs must cost nobody else anything: not a place in a pool, and not the end of the
-process, which waits for the threads of futurist's executors without a limit. A scope has one run at a time.
+A periodic worker checks ten times a second whether a scope is due; it never does the work. Each run has a thread of its
+own. So a hanging live system neither occupies a pool nor delays the end of the process, as
+futurist's executors would. A scope has one run at a time.
 
-Whatever a reconciler raises ends that run only. A run that is past its time counts as failed, and its scope stays
-busy until it ends. Runs that go on when the engine ceases to lead are waited for shortly; what they still write is one
-commit like any other process's, and decided by versions.
+An exception of a reconciler ends only that run. A run past its timeout counts as failed, and its scope stays busy until
+the run ends. An engine that ceases to lead waits shortly for its runs. Later writes are ordinary commits.
 
-The interval and the other options of ``[reconcile]`` are read at each look, so that a reload counts at once.
+The worker reads ``[reconcile]`` at each check, so a reload applies at once.
 """
 
 from __future__ import annotations
@@ -32,8 +31,7 @@ from watcher_sync.reconcile.scope import ScheduledScope, ScopeState
 
 LOG = logging.getLogger(__name__)
 
-_LOOK = 0.1
-"""Seconds between two looks."""
+_CHECK_INTERVAL_SECONDS = 0.1
 
 
 class Reconciliation:
@@ -50,7 +48,7 @@ class Reconciliation:
         now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
         share: Callable[[], float] = random.random,
     ) -> None:
-        """:param clock: seconds, growing; what the runs' deadlines are told in.
+        """:param clock: monotonic seconds, the unit of the runs' deadlines.
 
         :param share: gives a number from 0 to 1 at random, for the jitter.
         """
@@ -61,15 +59,15 @@ class Reconciliation:
         self._share = share
         self._scopes: dict[tuple[str, str], ScheduledScope] = {}
         self._failing: set[str] = set()
-        """Reconcilers that could not name their scopes when they were last asked."""
+        """Reconcilers whose last call of ``scopes`` failed."""
         self._worker: periodics.PeriodicWorker | None = None
-        self._looking: threading.Thread | None = None
+        self._worker_thread: threading.Thread | None = None
         # Guards _scopes and each scope in it, and whether runs may begin. Nothing waits while it is held.
         self._lock = threading.Lock()
         self._started = False
 
     def start(self) -> None:
-        """Begin: each scope's first run comes within some seconds."""
+        """Start the worker; each scope's first run begins within some seconds."""
         if not self._reconcilers:
             return
         with self._lock:
@@ -78,35 +76,38 @@ class Reconciliation:
                 scope.expect_first()
 
         # The decorator marks what it is given, and a bound method cannot be marked.
-        @periodics.periodic(spacing=_LOOK, run_immediately=True)
-        def look() -> None:
-            self.look()
+        @periodics.periodic(spacing=_CHECK_INTERVAL_SECONDS, run_immediately=True)
+        def check() -> None:
+            self.begin_due_runs()
 
-        self._worker = worker = periodics.PeriodicWorker([(look, (), {})])
-        self._looking = threading.Thread(target=worker.start, name="reconcile", daemon=True)
-        self._looking.start()
+        self._worker = worker = periodics.PeriodicWorker([(check, (), {})])
+        self._worker_thread = threading.Thread(target=worker.start, name="reconcile", daemon=True)
+        self._worker_thread.start()
 
     def begin_stop(self) -> None:
-        """Begin no run any more."""
+        """Begin no further run."""
         with self._lock:
             self._started = False
         if self._worker is not None:
             self._worker.stop()
 
     def join(self, timeout: float) -> None:
-        """Wait so many seconds at most for the runs that go on; one that hangs is left behind."""
+        """Wait for the current runs, and abandon those that exceed the timeout.
+
+        :param timeout: seconds.
+        """
         deadline = time.monotonic() + timeout
         with self._lock:
             threads = [scope.thread for scope in self._scopes.values() if scope.thread is not None]
-        for thread in (self._looking, *threads):
+        for thread in (self._worker_thread, *threads):
             if thread is not None:
                 thread.join(max(0.0, deadline - time.monotonic()))
-        self._worker = self._looking = None
+        self._worker = self._worker_thread = None
 
     def run_now(self, scope: str | None = None) -> list[str]:
-        """Begin at once, whatever the interval and the breaker say.
+        """Begin runs at once, regardless of the interval and the breaker.
 
-        A scope that is being compared is compared again when that has ended.
+        A scope that runs already runs again afterwards.
 
         :param scope: only scopes of this name; None: all.
         :returns: ``reconciler/scope`` of each; none while the engine does not lead.
@@ -115,33 +116,33 @@ class Reconciliation:
         with self._lock:
             if not self._started:
                 return []
-            wanted = [s for s in self._scopes.values() if scope is None or s.name == scope]
-            for found in wanted:
-                found.asked = True
-                self._look_at(found)
-            return [str(found) for found in wanted]
+            requested = [s for s in self._scopes.values() if scope is None or s.name == scope]
+            for each in requested:
+                each.is_requested = True
+                self._begin_if_due(each)
+            return [str(each) for each in requested]
 
     def states(self) -> list[ScopeState]:
-        """All scopes as they are now; for any thread."""
+        """Return the state of all scopes. For any thread."""
         with self._lock:
             return [scope.state() for scope in self._scopes.values()]
 
     def collect(self) -> Iterable[Metric]:
-        """The figures of this moment."""
+        """Return the metrics of all scopes."""
         return metrics.collect(self.states())
 
     def report(self) -> Mapping[str, Any]:
-        """All scopes in words."""
-        return {f"{state.reconciler}/{state.scope}": _told(state) for state in self.states()}
+        """Return a description of all scopes for the Guru report."""
+        return {f"{state.reconciler}/{state.scope}": _described(state) for state in self.states()}
 
-    def look(self) -> None:
-        """Begin what is due."""
+    def begin_due_runs(self) -> None:
+        """Begin the run of each scope that is due."""
         self._refresh_scopes()
         with self._lock:
             for scope in self._scopes.values():
-                self._look_at(scope)
+                self._begin_if_due(scope)
 
-    def _look_at(self, scope: ScheduledScope) -> None:
+    def _begin_if_due(self, scope: ScheduledScope) -> None:
         scope.check_deadline()
         if not self._started or not scope.is_to_begin():
             return
@@ -167,17 +168,17 @@ class Reconciliation:
             scope.end(result)
 
     def _refresh_scopes(self) -> None:
-        """Add the scopes that are new, and forget those that a reconciler names no more and that do not run."""
+        """Add new scopes, and remove idle scopes that their reconciler no longer names."""
         named: dict[tuple[str, str], Reconciler] = {}
-        kept: set[str] = set()
+        failing: set[str] = set()
         for reconciler in self._reconcilers:
             try:
                 named |= {(reconciler.name, scope): reconciler for scope in reconciler.scopes()}
-            except Exception as exc:  # the supervised edge: what it named before stays
-                kept.add(reconciler.name)
+            except Exception as exc:  # the supervised edge: its earlier scopes stay
+                failing.add(reconciler.name)
                 if reconciler.name not in self._failing:
                     LOG.exception("The reconciler %s cannot name its scopes: %s", reconciler.name, exc)
-        self._failing = kept
+        self._failing = failing
         with self._lock:
             for key, reconciler in named.items():
                 if key not in self._scopes:
@@ -185,11 +186,11 @@ class Reconciliation:
                         reconciler, key[1], self._conf, clock=self._clock, now=self._now, share=self._share
                     )
             for key, scope in list(self._scopes.items()):
-                if key not in named and key[0] not in kept and not scope.running:
+                if key not in named and key[0] not in failing and not scope.running:
                     del self._scopes[key]
 
 
-def _told(state: ScopeState) -> dict[str, Any]:
+def _described(state: ScopeState) -> dict[str, Any]:
     def at(moment: datetime.datetime | None) -> str:
         return moment.isoformat(timespec="seconds") if moment is not None else "never"
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One scope: when it is due, whether it runs, what became of its runs. Its lines in the log are made here.
+"""One scope: when it is due, whether it runs, and the results of its runs. It logs each change of its state.
 
-The owner holds a lock around every call, and nothing in here waits.
+The owner holds a lock around every call, and no method waits.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from watcher_sync.reconcile.breaker import Breaker
 
 LOG = logging.getLogger(__name__)
 
-_SOON = 5.0
-"""Seconds within which the first run begins."""
+_MAX_FIRST_DELAY_SECONDS = 5.0
+"""The first run begins within them."""
 
 
 class RunOutcome(enum.Enum):
-    """What became of a run that was due."""
+    """The result of a run that was due."""
 
     OK = "ok"
     PARTIAL = "partial"
     """Something could not be listed; the rest was compared."""
     FAILED = "failed"
     SKIPPED = "skipped"
-    """It was not begun: the one before still goes on, or the breaker is open."""
+    """It did not begin: the previous run continues, or the breaker is open."""
 
 
 class ScopeState(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,9 +51,9 @@ class ScopeState(msgspec.Struct, frozen=True, kw_only=True):
     failures: int
     """In a row."""
     trouble: str
-    """Why the last run failed, or what it could not list; empty when all is well."""
+    """Why the last run failed, or what it could not list; empty after a complete run."""
     open_until: datetime.datetime | None
-    """Until when the scope is left alone; None while it is not."""
+    """Until when the breaker pauses the scope; None while it is closed."""
     report: Report | None
     """Of the last run that had one."""
     runs: Mapping[RunOutcome, int]
@@ -77,24 +77,24 @@ class ScheduledScope:
         self.reconciler = reconciler
         self.name = name
         self.thread: threading.Thread | None = None
-        """Of the run that goes on; None while none does."""
+        """The thread of the current run; None while none runs."""
         self.deadline = 0.0
-        """By when the run that goes on is to end."""
-        self.asked = False
-        """Whether a run is wanted at once, whatever the interval and the breaker say."""
+        """``clock`` time by which the current run is to end."""
+        self.is_requested = False
+        """Whether a run is requested at once, regardless of the interval and the breaker."""
         self._conf = conf
         self._clock = clock
         self._now = now
         self._share = share
         self._breaker = Breaker()
         self._counted = False
-        """Whether the run that goes on was counted as failed already."""
+        """Whether the current run was counted as failed already."""
         self._began = 0.0
         self._last_started: datetime.datetime | None = None
         self._last_finished: datetime.datetime | None = None
         self._last_ok: datetime.datetime | None = None
         self._trouble = ""
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
         self._report: Report | None = None
         self._runs: collections.Counter[RunOutcome] = collections.Counter()
         self._seconds = Distribution((*SECONDS, 60.0, 300.0))
@@ -105,7 +105,7 @@ class ScheduledScope:
 
     @property
     def running(self) -> bool:
-        """Whether a run goes on, in time or not."""
+        """Whether a run continues, in time or not."""
         return self.thread is not None
 
     # When it is due
@@ -122,7 +122,7 @@ class ScheduledScope:
             return self._postponed
         interval = float(self._conf.reconcile.interval)
         jitter = self._part * float(self._conf.reconcile.jitter) * interval
-        return self._counted_from + (min(_SOON, jitter) if self._first else interval + jitter)
+        return self._counted_from + (min(_MAX_FIRST_DELAY_SECONDS, jitter) if self._first else interval + jitter)
 
     def _count_from(self, moment: float) -> None:
         self._counted_from = moment
@@ -131,14 +131,14 @@ class ScheduledScope:
         self._postponed = None
 
     def is_to_begin(self) -> bool:
-        """Whether a run is to begin now; what is due and cannot be begun is counted as skipped."""
+        """Whether a run is to begin now. A run that is due and cannot begin counts as skipped."""
         moment = self._clock()
         if self.running:
             if moment >= self._due_at():
                 self._runs[RunOutcome.SKIPPED] += 1
                 self._count_from(moment)
             return False
-        if self.asked:
+        if self.is_requested:
             return True
         if moment < self._due_at():
             return False
@@ -148,12 +148,12 @@ class ScheduledScope:
             return False
         return True
 
-    # A run's life
+    # Begin and end of a run
 
     def begin(self, thread: threading.Thread) -> None:
         """A run begins in this thread."""
         self.thread = thread
-        self.asked = False
+        self.is_requested = False
         self._began = self._clock()
         self._last_started = self._now()
         self._count_from(self._began)
@@ -161,7 +161,7 @@ class ScheduledScope:
         self._counted = False
 
     def check_deadline(self) -> None:
-        """Count a run that is past its time as failed, once."""
+        """Count a run that exceeds its deadline as failed, once."""
         if self.running and not self._counted and self._clock() >= self.deadline:
             self._counted = True
             seconds = self._clock() - self._began
@@ -184,7 +184,7 @@ class ScheduledScope:
             self._fail(f"{type(result).__name__}: {result}", key=type(result).__name__, bug=result)
 
     def _succeed(self, report: Report) -> None:
-        braked_before = self._report is not None and bool(self._report.braked)
+        refused_before = self._report.refused_deletes if self._report is not None else {}
         self._report = report
         if self._breaker.failures:
             LOG.info("The reconciliation of %s works again", self)
@@ -192,16 +192,16 @@ class ScheduledScope:
         trouble = "; ".join(f"{resource}: {why}" for resource, why in sorted(report.failures.items()))
         if not report.complete:
             trouble = trouble or "not everything could be compared"
-            self._tell("partial", f"The reconciliation of {self} is incomplete: {trouble}")
+            self._log_once("partial", f"The reconciliation of {self} is incomplete: {trouble}")
             self._runs[RunOutcome.PARTIAL] += 1
         else:
-            if "partial" in self._told:
+            if "partial" in self._logged:
                 LOG.info("The reconciliation of %s is complete again", self)
             self._runs[RunOutcome.OK] += 1
             self._last_ok = self._last_finished
-        self._told &= set() if report.complete else {"partial"}
+        self._logged &= set() if report.complete else {"partial"}
         self._trouble = trouble
-        self._tell_of_the_brake(report, before=braked_before)
+        self._log_refused_deletes(report.refused_deletes, refused_before)
         if report.written or report.deleted:
             LOG.info(
                 "Reconciled %s: %d entities written, %d deleted, in %.2f s with %d requests",
@@ -212,21 +212,23 @@ class ScheduledScope:
                 report.requests,
             )
 
-    def _tell_of_the_brake(self, report: Report, *, before: bool) -> None:
-        if report.braked and not before:
-            LOG.warning(
-                "The reconciliation of %s holds deletions back: %s seem to be gone, more than "
-                "[reconcile] max_delete_percent",
+    def _log_refused_deletes(self, refused: Mapping[str, int], before: Mapping[str, int]) -> None:
+        """Log one line when the deletions that the delete guard refuses change."""
+        if refused and refused != before:
+            LOG.error(
+                "The delete guard refuses deletions in %s: %s, more than [reconcile] max_delete_percent. "
+                "watcher-sync-manage reconcile --allow-deletes %s confirms them",
                 self,
-                ", ".join(f"{count} of {kind}" for kind, count in sorted(report.braked.items())),
+                ", ".join(f"{count} of {kind}" for kind, count in sorted(refused.items())),
+                self.name,
             )
-        elif before and not report.braked:
-            LOG.info("The reconciliation of %s needs the brake no more", self)
+        elif before and not refused:
+            LOG.info("The delete guard refuses no deletion in %s any more", self)
 
     def _fail(self, why: str, *, key: str, bug: BaseException | None = None) -> None:
         self._runs[RunOutcome.FAILED] += 1
         self._trouble = why
-        self._tell(key, f"The reconciliation of {self} fails: {why}", bug)
+        self._log_once(key, f"The reconciliation of {self} fails: {why}", bug)
         options = self._conf.reconcile
         was_open = self._breaker.until is not None
         pause = self._breaker.failed(
@@ -241,14 +243,17 @@ class ScheduledScope:
                 pause,
             )
 
-    def _tell(self, key: str, line: str, bug: BaseException | None = None) -> None:
-        """Log it unless it was said since all was well; what nobody foresaw with its traceback."""
-        if key not in self._told:
-            self._told.add(key)
+    def _log_once(self, key: str, line: str, bug: BaseException | None = None) -> None:
+        """Log a warning unless its key was logged since the last success.
+
+        :param bug: an unexpected exception; it is logged with its traceback.
+        """
+        if key not in self._logged:
+            self._logged.add(key)
             LOG.warning("%s", line, exc_info=bug)
 
     def state(self) -> ScopeState:
-        """As it is now."""
+        """Return the current state."""
         left = (self._breaker.until or 0.0) - self._clock()
         return ScopeState(
             reconciler=self.reconciler.name,

@@ -25,7 +25,7 @@ class Standin(Reconciler):
             runs.write(scope + "\\n")
         if scope == "hanging":
             threading.Event().wait()
-        self.context.view().get("instance", "nobody")
+        self.context.view().get("instance", "missing")
         return Report(scope=scope, dry_run=dry_run, complete=True, written=1)
 """
 

@@ -101,19 +101,19 @@ def clock():
 
 
 class Stepped:
-    """A reconciliation that looks when the test says so; each look waits for the runs that it began."""
+    """A reconciliation that checks its scopes when the test calls it; each check waits for the runs that it began."""
 
     def __init__(self, conf, clock, *reconcilers, share=lambda: 0.0):
         self.reconciliation = Reconciliation(conf, reconcilers, clock=clock, now=clock.now, share=share)
         self.reconciliation._started = True
         self._clock = clock
 
-    def look(self, *, wait=True):
-        self.reconciliation.look()
+    def begin_due(self, *, wait=True):
+        self.reconciliation.begin_due_runs()
         if wait:
-            self.settle()
+            self.join_runs()
 
-    def settle(self):
+    def join_runs(self):
         for scope in list(self.reconciliation._scopes.values()):
             thread = scope.thread
             if thread is not None:
@@ -122,7 +122,7 @@ class Stepped:
 
     def after(self, seconds, **how):
         self._clock.seconds += seconds
-        self.look(**how)
+        self.begin_due(**how)
 
     def state(self, scope="edge"):
         return next(s for s in self.reconciliation.states() if s.scope == scope)

@@ -9,7 +9,7 @@ from tests.unit.reconcile.conftest import Hang, StandIn, report
 def test_the_first_run_comes_within_seconds_and_the_next_after_the_interval_and_its_jitter(stepped):
     standin = StandIn("edge")
     steps = stepped(standin, share=lambda: 0.5)
-    steps.look()
+    steps.begin_due()
     assert standin.times("edge") == 0
     steps.after(5)
     assert standin.times("edge") == 1
@@ -22,11 +22,11 @@ def test_the_first_run_comes_within_seconds_and_the_next_after_the_interval_and_
 def test_the_interval_is_read_anew_each_time(stepped, conf):
     standin = StandIn("edge")
     steps = stepped(standin)
-    steps.look()
+    steps.begin_due()
     steps.after(20)
     assert standin.times("edge") == 1
     conf.set_override("interval", 20, group="reconcile")
-    steps.look()
+    steps.begin_due()
     assert standin.times("edge") == 2
 
 
@@ -36,18 +36,18 @@ def test_a_reload_of_the_configuration_counts_at_once(stepped, conf, tmp_path):
     conf(["--config-file", str(file)], default_config_files=[], default_config_dirs=[])
     standin = StandIn("edge")
     steps = stepped(standin)
-    steps.look()
+    steps.begin_due()
     steps.after(20)
     file.write_text("[reconcile]\ninterval = 15\n")
     conf.mutate_config_files()
-    steps.look()
+    steps.begin_due()
     assert standin.times("edge") == 2
 
 
 def test_the_run_is_told_by_when_it_is_to_end(stepped, conf, clock):
     conf.set_override("timeout", 7, group="reconcile")
     standin = StandIn("edge")
-    stepped(standin).look()
+    stepped(standin).begin_due()
     assert standin.deadlines == [clock.seconds + 7]
 
 
@@ -56,7 +56,7 @@ def test_a_run_that_goes_on_when_the_next_is_due_is_not_begun_twice(stepped, con
     standin, hang = StandIn("edge"), Hang(report("edge"))
     standin.ends["edge"] = hang
     steps = stepped(standin)
-    steps.look(wait=False)
+    steps.begin_due(wait=False)
     steps.after(301, wait=False)
     steps.after(1, wait=False)
     assert hang.asked.wait(20)
@@ -64,7 +64,7 @@ def test_a_run_that_goes_on_when_the_next_is_due_is_not_begun_twice(stepped, con
     assert steps.runs() == {"skipped": 1}
     assert steps.state().running
     hang.let_go()
-    steps.settle()
+    steps.join_runs()
     assert steps.runs() == {"skipped": 1, "ok": 1}
     steps.after(298)
     assert standin.times("edge") == 1
@@ -76,26 +76,26 @@ def test_what_is_asked_for_begins_at_once_and_after_a_run_that_goes_on_once_more
     standin, hang = StandIn("edge", "core"), Hang(report("edge"))
     standin.ends["edge"] = hang
     steps = stepped(standin)
-    steps.look(wait=False)
+    steps.begin_due(wait=False)
     assert steps.reconciliation.run_now("edge") == ["standin/edge"]
     assert hang.asked.wait(20)
     assert standin.times("edge") == 1
     hang.let_go()
-    steps.settle()
-    steps.look()
-    steps.look()
+    steps.join_runs()
+    steps.begin_due()
+    steps.begin_due()
     assert (standin.times("edge"), standin.times("core")) == (2, 1)
     assert steps.reconciliation.run_now() == ["standin/edge", "standin/core"]
-    steps.settle()
+    steps.join_runs()
     assert (standin.times("edge"), standin.times("core")) == (3, 2)
 
 
 def test_a_scope_that_is_new_is_taken_up_and_one_that_is_no_more_is_forgotten(stepped):
     standin = StandIn("edge")
     steps = stepped(standin)
-    steps.look()
+    steps.begin_due()
     standin.named = ["core"]
-    steps.look()
+    steps.begin_due()
     assert [state.scope for state in steps.reconciliation.states()] == ["core"]
     assert standin.times("core") == 1
 
@@ -103,7 +103,7 @@ def test_a_scope_that_is_new_is_taken_up_and_one_that_is_no_more_is_forgotten(st
 def test_the_state_tells_when_the_scope_was_compared_last(stepped, clock):
     standin = StandIn("edge")
     steps = stepped(standin)
-    steps.look()
+    steps.begin_due()
     first = clock.now()
     standin.ends["edge"] = ValueError("no")
     steps.after(300)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What fails costs itself: counted, said once, left alone for longer and longer, and taken up again."""
+"""A scope that fails affects no other. It is counted, logged once, paused for longer and longer, and resumed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_any_exception_is_survived_and_the_next_run_comes_when_it_is_due(stepped
     standin = StandIn("edge")
     standin.ends["edge"] = raised
     steps = stepped(standin)
-    steps.look()
+    steps.begin_due()
     assert (steps.runs(), steps.state().failures) == ({"failed": 1}, 1)
     standin.ends.clear()
     steps.after(300)
@@ -30,7 +30,7 @@ def test_what_is_not_a_report_is_a_failure(stepped):
     standin = StandIn("edge")
     standin.ends["edge"] = lambda: "all well"
     steps = stepped(standin)
-    steps.look()
+    steps.begin_due()
     assert steps.state().trouble == "TypeError: 'all well' is not a report"
 
 
@@ -38,7 +38,7 @@ def test_a_bug_is_logged_once_with_its_traceback_and_its_end_is_logged(stepped, 
     standin = StandIn("edge")
     standin.ends["edge"] = ZeroDivisionError("a bug")
     steps = stepped(standin)
-    steps.look()
+    steps.begin_due()
     steps.after(300)
     assert said() == [f"{FAILS}ZeroDivisionError: a bug"]
     assert "Traceback" in caplog.text
@@ -51,7 +51,7 @@ def test_a_bug_is_logged_once_with_its_traceback_and_its_end_is_logged(stepped, 
 def test_an_expected_failure_is_logged_without_a_traceback(stepped, said, caplog):
     standin = StandIn("edge")
     standin.ends["edge"] = ReconcileError("the cluster does not answer")
-    stepped(standin).look()
+    stepped(standin).begin_due()
     assert said() == [f"{FAILS}the cluster does not answer"]
     assert "Traceback" not in caplog.text
 
@@ -59,7 +59,7 @@ def test_an_expected_failure_is_logged_without_a_traceback(stepped, said, caplog
 def test_only_a_run_that_changed_something_is_logged(stepped, said):
     standin = StandIn("edge")
     steps = stepped(standin)
-    steps.look()
+    steps.begin_due()
     standin.ends["edge"] = report("edge", written=3, deleted=1, seconds=0.5, requests=5)
     steps.after(300)
     assert said() == ["Reconciled standin/edge: 3 entities written, 1 deleted, in 0.50 s with 5 requests"]
@@ -69,7 +69,7 @@ def test_a_run_past_its_time_is_a_failure_once_and_its_scope_stays_busy_until_it
     standin, hang = StandIn("edge"), Hang(report("edge", written=1))
     standin.ends["edge"] = hang
     steps = stepped(standin)
-    steps.look(wait=False)
+    steps.begin_due(wait=False)
     steps.after(59, wait=False)
     assert steps.runs() == {}
     steps.after(1, wait=False)
@@ -77,7 +77,7 @@ def test_a_run_past_its_time_is_a_failure_once_and_its_scope_stays_busy_until_it
     assert (steps.runs(), steps.state().failures, steps.state().running) == ({"failed": 1}, 1, True)
     assert said() == [f"{FAILS}it has not ended within 60.0 s and is left behind"]
     hang.let_go()
-    steps.settle()
+    steps.join_runs()
     assert (steps.runs(), steps.state().failures, steps.state().running) == ({"failed": 1}, 1, False)
     standin.ends.clear()
     steps.after(300)
@@ -93,7 +93,7 @@ def test_the_breaker_opens_doubles_and_closes(stepped, conf, said, clock):
         steps.after(10)
     assert (steps.state().open_until - clock.now()).total_seconds() == 60
     steps.after(59)
-    steps.look()
+    steps.begin_due()
     assert (standin.times("edge"), steps.runs()) == (3, {"failed": 3, "skipped": 1})
     steps.after(1)  # one attempt, which fails: twice as long
     assert standin.times("edge") == 4
@@ -127,11 +127,11 @@ def test_what_is_asked_for_is_attempted_while_the_breaker_is_open(stepped, conf)
     standin = StandIn("edge")
     standin.ends["edge"] = ReconcileError("gone")
     steps = stepped(standin)
-    steps.look()
+    steps.begin_due()
     assert steps.state().open_until is not None
     standin.ends.clear()
     steps.reconciliation.run_now("edge")
-    steps.settle()
+    steps.join_runs()
     assert (steps.runs(), steps.state().open_until) == ({"failed": 1, "ok": 1}, None)
 
 
@@ -139,7 +139,7 @@ def test_a_partial_comparison_is_no_failure_but_no_success_either_and_is_said_on
     standin = StandIn("edge")
     standin.ends["edge"] = report("edge", complete=False, failures={"daemonsets": "403 Forbidden"})
     steps = stepped(standin)
-    steps.look()
+    steps.begin_due()
     steps.after(300)
     state = steps.state()
     assert (steps.runs(), state.failures, state.last_ok) == ({"partial": 2}, 0, None)
@@ -152,25 +152,28 @@ def test_a_partial_comparison_is_no_failure_but_no_success_either_and_is_said_on
     ]
 
 
-def test_the_brake_is_said_when_it_holds_and_when_it_holds_no_more(stepped, said):
+def test_the_delete_guard_logs_each_change_of_what_it_refuses(stepped, said):
     standin = StandIn("edge")
-    standin.ends["edge"] = report("edge", braked={"pod": 40})
+    standin.ends["edge"] = report("edge", refused_deletes={"pod": 40})
     steps = stepped(standin)
-    steps.look()
+    steps.begin_due()
+    steps.after(300)
+    standin.ends["edge"] = report("edge", refused_deletes={"pod": 41})
     steps.after(300)
     standin.ends.clear()
     steps.after(300)
+    steps.after(300)
     assert said() == [
-        "The reconciliation of standin/edge holds deletions back: 40 of pod seem to be gone, more than [reconcile] "
-        "max_delete_percent",
-        "The reconciliation of standin/edge needs the brake no more",
-    ]
+        f"The delete guard refuses deletions in standin/edge: {count} of pod, more than [reconcile] "
+        "max_delete_percent. watcher-sync-manage reconcile --allow-deletes edge confirms them"
+        for count in (40, 41)
+    ] + ["The delete guard refuses no deletion in standin/edge any more"]
 
 
 def test_a_reconciler_that_cannot_name_its_scopes_keeps_those_that_it_had(stepped, said):
     standin = StandIn("edge")
     steps = stepped(standin)
-    steps.look()
+    steps.begin_due()
     standin.named = ZeroDivisionError("a bug")
     steps.after(300)
     steps.after(300)
@@ -183,7 +186,7 @@ def test_the_report_says_of_each_scope_what_is_wrong_with_it(stepped, conf):
     standin = StandIn("edge", "core")
     standin.ends["edge"] = ReconcileError("gone")
     steps = stepped(standin)
-    steps.look()
+    steps.begin_due()
     assert steps.reconciliation.report() == {
         "standin/edge": {
             "running": False,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What earlier synchronisers of network functions got wrong, held against a cluster that speaks HTTP.
+"""Faults of earlier synchronisers of network functions, tested against a cluster that speaks HTTP.
 
-The rest of the list is where its subject is: levels, pods of strangers and ids that stay in ``tests/unit/model/vnf``, a
-loop that survives in ``test_failing``, leases of the dead in ``tests/functional/storage``.
+Other tests cover the rest. For levels, foreign pods and stable ids see ``tests/unit/model/vnf``. For the loop that
+survives see ``test_failing``. For leases of dead processes see ``tests/functional/storage``.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is told by events while a cluster is compared is newer than the listing, whoever compares."""
+"""An event that arrives while a cluster is compared is newer than the listing, in every process that compares."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def test_while_the_brake_holds_deletions_no_instance_gets_the_pods_of_both_sides
     server.cluster.scale("Deployment", "other", 0)
     server.cluster.settle()
     report = site.reconcile()
-    assert report.braked == {"pod": 10}
+    assert report.refused_deletes == {"pod": 10}
     assert {pod.id for pod in site.model.all("pod")} == pods
     assert site.vnf("v1") == before
     assert "vnf_instance" in {drift.kind for drift in site.drifts()}

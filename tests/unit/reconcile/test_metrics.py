@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The metrics say of each scope what became of its runs."""
+"""The metrics show the results of each scope's runs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_runs_are_counted_by_scope_and_outcome(stepped, shown, conf):
     conf.set_override("breaker_reset_timeout", 3600, group="reconcile")
     standin = StandIn("edge", "core")
     steps = stepped(standin)
-    steps.look()
+    steps.begin_due()
     standin.ends["edge"] = ReconcileError("gone")
     for _ in range(3):
         steps.after(300)
@@ -59,9 +59,9 @@ def test_runs_are_counted_by_scope_and_outcome(stepped, shown, conf):
 
 def test_what_the_brake_holds_back_is_shown_until_it_does_so_no_more(stepped, shown):
     standin = StandIn("edge")
-    standin.ends["edge"] = report("edge", braked={"pod": 40, "workload": 2})
+    standin.ends["edge"] = report("edge", refused_deletes={"pod": 40, "workload": 2})
     steps = stepped(standin)
-    steps.look()
+    steps.begin_due()
     assert shown(steps)["watcher_sync_reconcile_braked_deletions"] == {EDGE: 42}
     standin.ends.clear()
     steps.after(300)
@@ -72,5 +72,5 @@ def test_a_scope_that_never_succeeded_has_no_time_of_success(stepped, shown):
     standin = StandIn("edge")
     standin.ends["edge"] = ReconcileError("gone")
     steps = stepped(standin)
-    steps.look()
+    steps.begin_due()
     assert shown(steps)["watcher_sync_reconcile_last_success_timestamp_seconds"] == {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who listens is told in small payloads; nobody waits for the bus, and nothing of it is made where nobody listens."""
+"""Listeners receive small payloads. No caller waits for the bus, and without a driver nothing connects to it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The write of one instance: who hears of its beginning hears of its end, and a lease that was lost writes nothing."""
+"""The write of one instance: each start notification has its end, and a lost lease writes nothing."""
 
 from __future__ import annotations
 

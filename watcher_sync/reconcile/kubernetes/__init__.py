@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The reconciler of Kubernetes clusters and of the VNF instances in them.
 
-``reconciler`` The reconciler of Kubernetes: each cluster that a source of ours follows is one scope
-``reports``    What people are told about a VNF instance that is not as its pods are. Pure functions
-``vnf_sync``   One VNF instance, brought in step with the pods that the model knows
+``compare``     Compares one Kubernetes cluster with the model
+``reconciler``  The reconciler of Kubernetes: each cluster that a configured source follows is one scope
+``reports``     Reports of the differences between a VNF instance and its pods. Pure functions
+``vnf_sync``    The sync of one VNF instance under its operation lease
 """

@@ -1,39 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reconciler of Kubernetes: each cluster that a source of ours follows is one scope.
+"""The reconciler of Kubernetes: each cluster that a configured source follows is one scope.
 
-A run lists what the source follows, compares it with the model, and writes what notifications lost::
+A run compares the cluster with the model and writes what notifications lost::
 
-    view of the model  ->  listings  ->  differences  ->  a moment later: still there?  ->  brake  ->  heal
-                                                                                    VNF instances: judge, sync
+    compare  ->  delete guard  ->  repair  ->  evaluate the VNF instances that drifted
 
-The view is taken before the listing begins. What differs may be on its way here through the watch, so a
-difference counts only if nobody wrote the entity while we waited a moment. The VNF instances, too, are held against
-the listing; those that differ are synced, each under its lease, from what the tables say then.
+A VNF instance drifted if its evaluation on the listing differs from what is stored. A run syncs each drifted instance
+under its lease, from what the tables say then.
 
-Where the brake holds deletions of a kind, nothing of it is created and no VNF instance synced: what is gone and what
-is new are often the two sides of one replacement, and together more than there ever was.
+If the delete guard refuses the deletions of a kind, the run creates no entity of that kind and syncs no VNF instance.
+Gone and new entities are often the two sides of one replacement, so the model would count both.
 
-A kind of which one listing failed is unknown as a whole: none of its objects is compared, none is gone, and
-the VDUs that need it are UNKNOWN. The cluster is read without any lease or lock.
-
-Cost: as many requests as the objects need pages. Nothing is written where nothing differs, but the time of the
-full sync in the source's status.
+If nothing differs, a run writes only the time of the full sync in the source's status.
 """
 
 from __future__ import annotations
 
-import collections
 import datetime
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import ClassVar, Final
 
-import msgspec
 from oslo_config import cfg
 from oslo_log import log as logging
 
 from watcher_sync.conf.reconcile import HEAL, policies
-from watcher_sync.events import Event
 from watcher_sync.exceptions import (
     InvalidEvent,
     OperationRunning,
@@ -43,21 +34,14 @@ from watcher_sync.exceptions import (
     StaleToken,
 )
 from watcher_sync.handlers.vnf.handler import KIND
-from watcher_sync.model.kinds import Entity
 from watcher_sync.model.kubernetes import VnfInstance
-from watcher_sync.model.view import View
 from watcher_sync.model.vnf.evaluation import Observation, evaluate
 from watcher_sync.model.vnf.reports import SyncReport
 from watcher_sync.reconcile.base import Context, Reconciler, Report
-from watcher_sync.reconcile.delete_guard import losses
-from watcher_sync.reconcile.drift import Divergence, compare
+from watcher_sync.reconcile.kubernetes.compare import ClusterComparer, Comparison
 from watcher_sync.reconcile.kubernetes.reports import reported, vnf_differences
 from watcher_sync.reconcile.kubernetes.vnf_sync import VnfSync
-from watcher_sync.reconcile.live_view import LiveView
 from watcher_sync.reconcile.repair import Healer
-from watcher_sync.sources.kubernetes.connection import Connection
-from watcher_sync.sources.kubernetes.listing import ListingPart
-from watcher_sync.sources.kubernetes.resources import KNOWN, Resource
 from watcher_sync.sources.kubernetes.source import cluster_targets
 from watcher_sync.sources.kubernetes.target import ClusterTarget
 from watcher_sync.storage import source_status
@@ -65,46 +49,17 @@ from watcher_sync.storage.drifts import Difference, list_drifts, replace_drifts
 
 LOG = logging.getLogger(__name__)
 
-_CONFIRM_SECONDS: Final = 1.0
-"""Seconds that a difference has to last before it counts: what a watch needs to tell the same."""
+_MAX_DRIFTS: Final = 100_000
+"""Stored drifts of one source that are read."""
 
-_COMPARED: Final = ("workload", "pod")
+_SYNC_TIMEOUT_SECONDS: Final = 20.0
+"""Limit of a sync that a caller waits for.
 
-_MOST_DRIFTS: Final = 100_000
-
-_SYNC_SECONDS: Final = 20.0
-"""Seconds that the sync of one instance may take that somebody asked for.
-
-Less than the 30 seconds that our own client waits for an answer, so that it hears the reason."""
-
-
-class Compared(msgspec.Struct, kw_only=True):
-    """What a cluster has, and where the model differs."""
-
-    live: LiveView
-    requests: int
-    failures: Mapping[str, str]
-    """Resource -> why it could not be listed."""
-    unknown: Collection[str]
-    """Kinds of objects of which not everything could be listed."""
-    found: list[tuple[Divergence, Event]]
-    """(what differs, the event that tells it)."""
-    sizes: Mapping[str, int]
-    """kind -> entities of the model that were compared."""
-    complete: Collection[str]
-    """Kinds of the model of which everything was compared."""
-
-
-class _Whole(msgspec.Struct, kw_only=True):
-    """A kind of object of which everything was listed."""
-
-    resource: Resource
-    namespaces: set[str | None] = msgspec.field(default_factory=set)
-    """Where; None: in all of them, or where it lives in none."""
+It is below the 30 seconds that our client waits for an answer, so the client receives the reason."""
 
 
 class KubernetesReconciler(Reconciler):
-    """See the module."""
+    """Compares clusters with the model, and repairs the model."""
 
     name: ClassVar[str] = "kubernetes"
 
@@ -119,18 +74,15 @@ class KubernetesReconciler(Reconciler):
         """:raises ConfigError: naming the option that is wrong, of a source or of the policy."""
         super().__init__(conf, context)
         self._now = now
-        self._wait = wait
-        self._kinds = context.store.kinds
-        policies(conf, self._kinds)
-        self._healer = Healer(context.writes, context.dispatcher, self._kinds)
+        policies(conf, context.store.kinds)
+        self._healer = Healer(context.writes, context.dispatcher, context.store.kinds)
+        self._comparer = ClusterComparer(context, wait=wait)
         self._sync = VnfSync(context.writes, context.operations, notifications=context.notifications)
         self._targets = cluster_targets(conf)
         self._connections = {cluster: target.connect() for cluster, target in self._targets.items()}
-        self._logged_deletions: dict[tuple[str, str], int] = {}
-        """(cluster, kind) -> deletions that were held back when the log last told of it."""
 
     def scopes(self) -> Sequence[str]:
-        """The clusters."""
+        """Return the names of the clusters."""
         return list(self._targets)
 
     def run(self, scope: str, *, dry_run: bool = False, allow_deletes: bool = False, deadline: float) -> Report:
@@ -139,63 +91,38 @@ class KubernetesReconciler(Reconciler):
         target = self._targets[scope]
         base = self.context.view()
         instances = [v for v in base.by(KIND, "cluster", target.cluster) if isinstance(v, VnfInstance)]
-        compared = self._compare(target, base, None, deadline)
-        drifted = self._drifted([v for v in instances if target.follows(v.namespace)], compared)
+        comparison = self._comparer.compare(target, self._connections[target.cluster], base, None, deadline)
+        drifted = self._comparer.drifted_instances([v for v in instances if target.follows(v.namespace)], comparison)
         policy = policies(self.conf)
-        differences = [d for what, _ in compared.found for d in what.differences(policy.get(what.kind, HEAL))]
-        braked: Mapping[str, int] = {} if allow_deletes else self._braked(compared)
-        for kind, count in braked.items():
-            if self._logged_deletions.get((scope, kind)) == count:
-                continue  # one line for each change
-            LOG.error(
-                "The cluster %s has %d of %d entities of the kind %s no more, which is above [reconcile] "
-                "max_delete_percent: none is deleted until watcher-sync-manage reconcile --allow-deletes %s says so",
-                scope,
-                count,
-                compared.sizes[kind],
-                kind,
-                scope,
-            )
-        for kind in _COMPARED:
-            self._logged_deletions[scope, kind] = braked.get(kind, 0)
+        refused = {} if allow_deletes else self._refused_deletes(comparison)
+        differences = [d for what, _ in comparison.found for d in what.differences(policy.get(what.kind, HEAL))]
+        for instance, observation in drifted:
+            differences += vnf_differences(instance, observation, policy.get(KIND, HEAL))
         written = deleted = 0
         if not dry_run:
-            wanted = [
-                (what, event)
-                for what, event in compared.found
-                # Of what is not believed, what is new waits, too: else the model would have both sides.
-                if policy.get(what.kind, HEAL) == HEAL and not (what.kind in braked and None in (what.model, what.live))
-            ]
-            written, deleted = self._healer.heal(wanted)
-        policy_of_vnfs = policy.get(KIND, HEAL)
-        for instance, observation in drifted:
-            differences += vnf_differences(instance, observation, policy_of_vnfs)
-        synced = 0
-        if not dry_run:
-            self._notify(target, drifted, policy_of_vnfs)
-            if policy_of_vnfs == HEAL and not braked:
-                synced = sum(self._sync_one(vnf.id, compared.unknown, target.source) for vnf, _ in drifted)
-            self._record(target, compared, differences)
+            written, deleted = self._heal(comparison, refused, policy)
+            written += self._sync_drifted(target, comparison, drifted, refused, policy.get(KIND, HEAL))
+            self._record(target, comparison, differences)
         return Report(
             scope=scope,
             dry_run=dry_run,
-            complete=not compared.failures,
+            complete=not comparison.failures,
             differences=tuple(differences),
-            written=written + synced,
+            written=written,
             deleted=deleted,
-            braked=braked,
-            requests=compared.requests,
+            refused_deletes=refused,
+            requests=comparison.requests,
             seconds=time.monotonic() - began,
-            failures=compared.failures,
+            failures=comparison.failures,
         )
 
     def sync_now(self, entity_id: str, *, dry_run: bool) -> SyncReport:
-        """Hold one VNF instance against its cluster, and bring it in step.
+        """Compare one VNF instance with its cluster, and correct the model.
 
-        :param dry_run: write nothing, whoever holds the instance.
-        :raises KeyError: there is no such instance.
-        :raises OperationRunning: a life-cycle operation holds it; never in a dry run.
-        :raises SourceError: its cluster is not followed from here, or cannot be listed.
+        :param dry_run: write nothing, and ignore the instance's lease.
+        :raises KeyError: when there is no such instance.
+        :raises OperationRunning: when a life-cycle operation holds it; never in a dry run.
+        :raises SourceError: when no configured source follows its cluster, or the cluster cannot be listed.
         """
         base = self.context.view()
         instance = base.get(KIND, entity_id)
@@ -208,129 +135,75 @@ class KubernetesReconciler(Reconciler):
         if lease is not None:
             raise OperationRunning(lease)
         try:
-            compared = self._compare(target, base, instance.namespace, time.monotonic() + _SYNC_SECONDS)
+            comparison = self._comparer.compare(
+                target,
+                self._connections[target.cluster],
+                base,
+                instance.namespace,
+                time.monotonic() + _SYNC_TIMEOUT_SECONDS,
+            )
         except ReconcileError as exc:
             raise SourceError(str(exc)) from None
-        observation: Observation | None = evaluate(compared.live, instance, compared.unknown)
+        observation: Observation | None = evaluate(comparison.live, instance, comparison.unknown)
         if not dry_run:
-            if self._braked(compared):
+            if self._refused_deletes(comparison):
                 raise SourceError(
                     f"too much of the namespace {instance.namespace} is gone to believe it ([reconcile] "
                     f"max_delete_percent); watcher-sync-manage reconcile --allow-deletes {target.cluster} says that "
                     "it is so"
                 )
-            self._healer.heal(compared.found)
-            observation = self._sync.sync(entity_id, unknown=compared.unknown, source=target.source)
+            self._healer.heal(comparison.found)
+            observation = self._sync.sync(entity_id, unknown=comparison.unknown, source=target.source)
         if observation is None:
             raise KeyError(entity_id)
         return reported(instance, observation)
 
-    # Comparing
+    def _refused_deletes(self, comparison: Comparison) -> dict[str, int]:
+        return comparison.refused_deletes(self.conf.reconcile.max_delete_percent)
 
-    def _compare(self, target: ClusterTarget, base: View, namespace: str | None, deadline: float) -> Compared:
-        """List and compare; nothing is written.
+    def _heal(self, comparison: Comparison, refused: Collection[str], policy: Mapping[str, str]) -> tuple[int, int]:
+        """Write the differences that policy and delete guard allow. Return how many were written, and deleted.
 
-        :param namespace: only this one; None: all that the source follows.
-        :raises ReconcileError: nothing could be listed.
+        :param refused: kinds whose deletions are refused; their creations wait, too.
         """
-        # Before the listing, whatever the view: one over the tables is as of the moment at which it is asked.
-        known = {kind: _known(base, kind, target.cluster, namespace) for kind in _COMPARED}
-        live = LiveView(
-            self._kinds, self.context.dispatcher, {k: {e.id: e for e in found} for k, found in known.items()}
+        return self._healer.heal(
+            [
+                (what, event)
+                for what, event in comparison.found
+                if policy.get(what.kind, HEAL) == HEAL
+                and not (what.kind in refused and None in (what.model, what.live))
+            ]
         )
-        lists, requests = _list(target, self._connections[target.cluster], live, namespace, deadline)
-        failures = {}
-        for listed in lists:
-            if listed.failure is not None:
-                where = f" of {listed.namespace}" if listed.namespace else ""
-                failures[f"{listed.resource.name}{where}"] = listed.failure
-        if not lists:
-            raise ReconcileError(f"the source {target.source} does not follow the namespace {namespace}")
-        if all(listed.failure is not None for listed in lists):
-            raise ReconcileError(f"the cluster {target.cluster} cannot be listed: {next(iter(failures.values()))}")
-        unknown = {listed.resource.kind for listed in lists if listed.failure is not None}
-        unknown |= target.unfollowed
-        found, sizes = self._differing(target, known, live, _whole(lists, unknown, namespace))
-        if found:
-            self._wait(_CONFIRM_SECONDS)
-            now = self.context.view()
-            found = [(what, event) for what, event in found if what.is_unwritten_since(now)]
-        return Compared(
-            live=live,
-            requests=requests,
-            failures=failures,
-            unknown=unknown,
-            found=found,
-            sizes=sizes,
-            complete=["vnf_instance", *(["pod"] if "Pod" not in unknown else []), *([] if failures else ["workload"])],
-        )
-
-    def _differing(
-        self, target: ClusterTarget, known: Mapping[str, Sequence[Entity]], live: LiveView, whole: Mapping[str, _Whole]
-    ) -> tuple[list[tuple[Divergence, Event]], dict[str, int]]:
-        """What differs, with the events that tell it, workloads first; and how many entities were compared.
-
-        :param known: kind -> what the model had before the listing.
-        :param whole: of the kinds of objects that are known as a whole.
-        """
-        found: list[tuple[Divergence, Event]] = []
-        sizes: dict[str, int] = collections.Counter()
-        for kind in _COMPARED:
-            there = {i: f for i, f in live.found[kind].items() if _object_kind(f.entity) in whole}
-            before = [e for e in known[kind] if _inside(e, whole)]
-            sizes[kind] = len(before)
-            for what in compare(kind, before, there):
-                if what.live is not None:
-                    event = what.live.event
-                    assert event is not None
-                    happened = "added" if what.model is None else "modified"
-                    event = msgspec.structs.replace(
-                        event, type=f"{event.type.rpartition('.')[0]}.{happened}", subject=what.id
-                    )
-                else:
-                    assert what.model is not None
-                    listed = ListingPart(resource=whole[_object_kind(what.model)].resource, namespace=None)
-                    data = msgspec.json.encode({"metadata": {"uid": what.id}})
-                    event = listed.event(data, source=target.source, cluster=target.cluster, what="deleted")
-                found.append((what, event))
-        return found, sizes
-
-    def _braked(self, compared: Compared) -> dict[str, int]:
-        """kind -> deletions, where too much is lost to be believed."""
-        gone = collections.Counter(what.kind for what, _ in compared.found if what.gone)
-        most = self.conf.reconcile.max_delete_percent
-        lost = losses((what for what, _ in compared.found), compared.live)
-        return {kind: gone[kind] for kind, count in lost.items() if count * 100 > most * compared.sizes[kind]}
 
     # VNF instances
 
-    def _drifted(self, instances: Sequence[VnfInstance], compared: Compared) -> list[tuple[VnfInstance, Observation]]:
-        """The instances that differ from the listing, and that nobody has written since.
-
-        :param instances: as they were before the listing.
-        """
-        judged = [(v, evaluate(compared.live, v, compared.unknown)) for v in instances]
-        drifted = [(v, observation) for v, observation in judged if observation.changed]
-        if drifted:
-            if not compared.found:
-                self._wait(_CONFIRM_SECONDS)
-            now = self.context.view()
-            drifted = [(v, o) for v, o in drifted if _unwritten(v, now)]
-        return drifted
+    def _sync_drifted(
+        self,
+        target: ClusterTarget,
+        comparison: Comparison,
+        drifted: Sequence[tuple[VnfInstance, Observation]],
+        refused: Collection[str],
+        policy: str,
+    ) -> int:
+        """Notify listeners of the drifts, and sync the instances if the policy allows it. Return how many changed."""
+        self._notify(target, drifted, policy)
+        if policy != HEAL or refused:
+            return 0
+        return sum(self._sync_one(vnf.id, comparison.unknown, target.source) for vnf, _ in drifted)
 
     def _notify(self, target: ClusterTarget, drifted: Sequence[tuple[VnfInstance, Observation]], policy: str) -> None:
-        """Tell listeners of the instances of which something differs that did not before."""
+        """Send a notification for each instance that has a difference which is not stored yet."""
         if self.context.notifications is None or not drifted:
             return
-        told = self._known_drifts(target)
+        known = self._known_drifts(target)
         for instance, observation in drifted:
             found = vnf_differences(instance, observation, policy)
-            if any((d.entity_id, d.field) not in told for d in found):
+            if any((d.entity_id, d.field) not in known for d in found):
                 self.context.notifications.drift(instance, found)
 
     def _known_drifts(self, target: ClusterTarget) -> set[tuple[str, str]]:
-        """(instance, field) of the drifts that were found before, and told of then."""
-        drifts = list_drifts(self.context.store.database, kind=KIND, source=target.source, limit=_MOST_DRIFTS)
+        """Return (instance, field) of the drifts that an earlier run stored."""
+        drifts = list_drifts(self.context.store.database, kind=KIND, source=target.source, limit=_MAX_DRIFTS)
         return {(drift.entity_id, drift.field) for drift in drifts}
 
     def _sync_one(self, entity_id: str, unknown: Collection[str], source: str) -> bool:
@@ -344,83 +217,10 @@ class KubernetesReconciler(Reconciler):
             return False
         return observation is not None and observation.changed
 
-    def _record(self, target: ClusterTarget, compared: Compared, differences: Iterable[Difference]) -> None:
-        """Say what was found, and when."""
-        engine, now = self.context.store.database, self._now()
-        told = [d for d in differences if d.kind in compared.complete]
-        replace_drifts(engine, told, source=target.source, kinds=compared.complete, now=now)
-        if not compared.failures:
-            source_status.record_full_sync(engine, target.source, now)
-
-
-def _unwritten(instance: VnfInstance, now: View) -> bool:
-    known = now.get(KIND, instance.id)
-    return known is not None and known.versions == instance.versions
-
-
-def _kind_in_model(resource: Resource) -> str:
-    """What the model calls the kind of an object: one that was named by option has its name in small letters."""
-    return resource.kind if resource.plural in KNOWN else resource.kind.lower()
-
-
-def _object_kind(entity: Entity) -> str:
-    return "Pod" if type(entity).__name__ == "Pod" else str(getattr(entity, "kind", None))
-
-
-def _known(base: View, kind: str, cluster: str, namespace: str | None) -> list[Entity]:
-    """What the model has of a kind in a cluster, or in one of its namespaces."""
-    if namespace is None:
-        return list(base.by(kind, "cluster", cluster))
-    return [e for e in base.by(kind, "namespace", namespace) if getattr(e, "cluster", None) == cluster]
-
-
-def _list(
-    target: ClusterTarget, connection: Connection, live: LiveView, namespace: str | None, deadline: float
-) -> tuple[list[ListingPart], int]:
-    """List into the view; how each list ended, and how many requests that took.
-
-    A list that failed may have left a part of it in the view: its kind is unknown as a whole.
-    """
-    lists: list[ListingPart] = []
-    requests = 0
-    added: list[tuple[str, str]] = []
-    unreadable: str | None = None
-    for part in target.list_objects(connection, namespace, deadline=deadline):
-        requests += part.requests
-        if part.begins:
-            live.forget(added)
-            added, unreadable = [], None
-        if unreadable is None:
-            try:
-                added += live.add(
-                    part.event(data, source=target.source, cluster=target.cluster) for data in part.objects
-                )
-            except InvalidEvent as exc:
-                unreadable = f"an object cannot be read: {exc}"
-        if part.ends:
-            part.failure = part.failure or unreadable
-            part.objects = ()
-            lists.append(part)
-            added = []
-    return lists, requests
-
-
-def _whole(lists: Sequence[ListingPart], unknown: Collection[str], namespace: str | None) -> dict[str, _Whole]:
-    """Kind of object as the model has it -> what was listed of it; only kinds that are known as a whole.
-
-    :param namespace: the only one that is compared; kinds that live in none are left out then.
-    """
-    found: dict[str, _Whole] = {}
-    for listed in lists:
-        resource = listed.resource
-        if resource.kind in unknown or (namespace is not None and not resource.namespaced):
-            continue
-        kind = found.setdefault(_kind_in_model(resource), _Whole(resource=resource))
-        kind.namespaces.add(listed.namespace if resource.namespaced else None)
-    return found
-
-
-def _inside(entity: Entity, whole: Mapping[str, _Whole]) -> bool:
-    """Whether the listings would have had the entity."""
-    kind = whole.get(_object_kind(entity))
-    return kind is not None and (None in kind.namespaces or getattr(entity, "namespace", None) in kind.namespaces)
+    def _record(self, target: ClusterTarget, comparison: Comparison, differences: Iterable[Difference]) -> None:
+        """Store the drifts of the kinds that were compared completely, and the time of a full sync."""
+        database, now = self.context.store.database, self._now()
+        drifts = [d for d in differences if d.kind in comparison.complete]
+        replace_drifts(database, drifts, source=target.source, kinds=comparison.complete, now=now)
+        if not comparison.failures:
+            source_status.record_full_sync(database, target.source, now)

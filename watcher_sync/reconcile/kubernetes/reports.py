@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What people are told about a VNF instance that is not as its pods are. Pure functions."""
+"""Reports of the differences between a VNF instance and its pods. Pure functions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from watcher_sync.storage.drifts import Difference
 
 
 def vnf_differences(instance: VnfInstance, observation: Observation, policy: str) -> list[Difference]:
-    """What is worth telling a person: the state, the levels, the numbers and the names of the pods."""
+    """Return the differences that an operator needs: state, levels, numbers of pods and names of pods."""
     values = observation.values
     pairs: dict[str, tuple[Any, Any]] = {
         name: (getattr(instance, name), values[name]) for name in ("state", "scale_level", "observed")
@@ -37,12 +37,12 @@ def vnf_differences(instance: VnfInstance, observation: Observation, policy: str
 
 
 def _pods(entries: Sequence[Mapping[str, Any]] | None) -> list[Any] | None:
-    """The names of the pods behind entries of vnfcResourceInfo."""
+    """Return the names of the pods of vnfcResourceInfo entries."""
     return None if entries is None else [entry["computeResource"]["resourceId"] for entry in entries]
 
 
 def reported(instance: VnfInstance, observation: Observation) -> SyncReport:
-    """What whoever asked for the sync of one instance is told."""
+    """Return the report for the caller that requested the sync of one instance."""
     values = observation.values
     return SyncReport(
         state=values["state"],

@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compares one Kubernetes cluster with the model. Nothing is written here.
+
+The comparison takes the model's entities before it lists the cluster. Events of what differs may arrive while it lists.
+So it waits a moment, and drops each difference whose entity was written since.
+
+If one listing of a kind fails, the whole kind is unknown. The comparison skips all objects of the kind and reports
+none of them as gone. VDUs that need the kind are UNKNOWN.
+
+The comparison reads the cluster without any lease or lock. It costs as many requests as the objects need pages.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from watcher_sync.events import Event
+from watcher_sync.exceptions import InvalidEvent, ReconcileError
+from watcher_sync.handlers.vnf.handler import KIND
+from watcher_sync.model.kinds import Entity
+from watcher_sync.model.kubernetes import VnfInstance
+from watcher_sync.model.view import View
+from watcher_sync.model.vnf.evaluation import Observation, evaluate
+from watcher_sync.reconcile.base import Context
+from watcher_sync.reconcile.delete_guard import losses
+from watcher_sync.reconcile.drift import Divergence, compare
+from watcher_sync.reconcile.live_view import LiveView
+from watcher_sync.sources.kubernetes.connection import Connection
+from watcher_sync.sources.kubernetes.listing import ListingPart
+from watcher_sync.sources.kubernetes.resources import KNOWN, Resource
+from watcher_sync.sources.kubernetes.target import ClusterTarget
+
+_CONFIRM_SECONDS: Final = 1.0
+"""Seconds that a difference has to last before it counts: a watch delivers its event within them."""
+
+_COMPARED: Final = ("workload", "pod")
+
+
+class Comparison(msgspec.Struct, kw_only=True):
+    """What a cluster has, and where the model differs."""
+
+    live: LiveView
+    requests: int
+    failures: Mapping[str, str]
+    """Resource -> why it could not be listed."""
+    unknown: Collection[str]
+    """Kinds of objects that were not listed completely."""
+    found: list[tuple[Divergence, Event]]
+    """(what differs, the event that corrects it)."""
+    sizes: Mapping[str, int]
+    """kind -> entities of the model that were compared."""
+    complete: Collection[str]
+    """Kinds of the model whose entities were all compared."""
+
+    def refused_deletes(self, max_percent: float) -> dict[str, int]:
+        """Return kind -> deletions that the delete guard refuses.
+
+        :param max_percent: of the entities of one kind that may be lost at once.
+        """
+        gone = collections.Counter(what.kind for what, _ in self.found if what.gone)
+        lost = losses((what for what, _ in self.found), self.live)
+        return {kind: gone[kind] for kind, count in lost.items() if count * 100 > max_percent * self.sizes[kind]}
+
+
+class _ListedKind(msgspec.Struct, kw_only=True):
+    """A kind of object that was listed completely."""
+
+    resource: Resource
+    namespaces: set[str | None] = msgspec.field(default_factory=set)
+    """The namespaces that were listed; None: all of them, or the kind has no namespace."""
+
+
+class ClusterComparer:
+    """Compares clusters with the model. For any thread; it has no state.
+
+    :param wait: waits for a number of seconds.
+    """
+
+    def __init__(self, context: Context, *, wait: Callable[[float], None]) -> None:
+        self._context = context
+        self._wait = wait
+
+    def compare(
+        self, target: ClusterTarget, connection: Connection, base: View, namespace: str | None, deadline: float
+    ) -> Comparison:
+        """List a cluster and compare it.
+
+        :param namespace: only this one; None: all that the source follows.
+        :param deadline: ``time.monotonic()`` by which the listing is to end.
+        :raises ReconcileError: when nothing could be listed.
+        """
+        # Before the listing: a view over the tables shows the state of the moment at which it is read.
+        known = {kind: _known(base, kind, target.cluster, namespace) for kind in _COMPARED}
+        live = LiveView(
+            self._context.store.kinds,
+            self._context.dispatcher,
+            {k: {e.id: e for e in found} for k, found in known.items()},
+        )
+        lists, requests = _list(target, connection, live, namespace, deadline)
+        failures = {}
+        for listed in lists:
+            if listed.failure is not None:
+                where = f" of {listed.namespace}" if listed.namespace else ""
+                failures[f"{listed.resource.name}{where}"] = listed.failure
+        if not lists:
+            raise ReconcileError(f"the source {target.source} does not follow the namespace {namespace}")
+        if all(listed.failure is not None for listed in lists):
+            raise ReconcileError(f"the cluster {target.cluster} cannot be listed: {next(iter(failures.values()))}")
+        unknown = {listed.resource.kind for listed in lists if listed.failure is not None}
+        unknown |= target.unfollowed
+        found, sizes = self._differing(target, known, live, _listed_kinds(lists, unknown, namespace))
+        if found:
+            self._wait(_CONFIRM_SECONDS)
+            now = self._context.view()
+            found = [(what, event) for what, event in found if what.is_unwritten_since(now)]
+        return Comparison(
+            live=live,
+            requests=requests,
+            failures=failures,
+            unknown=unknown,
+            found=found,
+            sizes=sizes,
+            complete=["vnf_instance", *(["pod"] if "Pod" not in unknown else []), *([] if failures else ["workload"])],
+        )
+
+    def _differing(
+        self,
+        target: ClusterTarget,
+        known: Mapping[str, Sequence[Entity]],
+        live: LiveView,
+        listed: Mapping[str, _ListedKind],
+    ) -> tuple[list[tuple[Divergence, Event]], dict[str, int]]:
+        """Return the differences with their events, workloads first, and the number of compared entities per kind.
+
+        :param known: kind -> what the model had before the listing.
+        :param listed: the kinds of objects that were listed completely.
+        """
+        found: list[tuple[Divergence, Event]] = []
+        sizes: dict[str, int] = collections.Counter()
+        for kind in _COMPARED:
+            there = {i: f for i, f in live.found[kind].items() if _object_kind(f.entity) in listed}
+            before = [e for e in known[kind] if _is_listed(e, listed)]
+            sizes[kind] = len(before)
+            for what in compare(kind, before, there):
+                if what.live is not None:
+                    event = what.live.event
+                    assert event is not None
+                    happened = "added" if what.model is None else "modified"
+                    event = msgspec.structs.replace(
+                        event, type=f"{event.type.rpartition('.')[0]}.{happened}", subject=what.id
+                    )
+                else:
+                    assert what.model is not None
+                    part = ListingPart(resource=listed[_object_kind(what.model)].resource, namespace=None)
+                    data = msgspec.json.encode({"metadata": {"uid": what.id}})
+                    event = part.event(data, source=target.source, cluster=target.cluster, what="deleted")
+                found.append((what, event))
+        return found, sizes
+
+    def drifted_instances(
+        self, instances: Sequence[VnfInstance], comparison: Comparison
+    ) -> list[tuple[VnfInstance, Observation]]:
+        """Return the instances that differ from the listing and were not written since.
+
+        :param instances: as they were before the listing.
+        """
+        evaluated = [(v, evaluate(comparison.live, v, comparison.unknown)) for v in instances]
+        drifted = [(v, observation) for v, observation in evaluated if observation.changed]
+        if drifted:
+            if not comparison.found:
+                self._wait(_CONFIRM_SECONDS)
+            now = self._context.view()
+            drifted = [(v, o) for v, o in drifted if _is_unwritten(v, now)]
+        return drifted
+
+
+def _is_unwritten(instance: VnfInstance, now: View) -> bool:
+    known = now.get(KIND, instance.id)
+    return known is not None and known.versions == instance.versions
+
+
+def _kind_in_model(resource: Resource) -> str:
+    """Return the kind of an object as the model spells it: lower case for resources that only an option names."""
+    return resource.kind if resource.plural in KNOWN else resource.kind.lower()
+
+
+def _object_kind(entity: Entity) -> str:
+    return "Pod" if type(entity).__name__ == "Pod" else str(getattr(entity, "kind", None))
+
+
+def _known(base: View, kind: str, cluster: str, namespace: str | None) -> list[Entity]:
+    """Return the model's entities of a kind in a cluster, or in one of its namespaces."""
+    if namespace is None:
+        return list(base.by(kind, "cluster", cluster))
+    return [e for e in base.by(kind, "namespace", namespace) if getattr(e, "cluster", None) == cluster]
+
+
+def _list(
+    target: ClusterTarget, connection: Connection, live: LiveView, namespace: str | None, deadline: float
+) -> tuple[list[ListingPart], int]:
+    """List into the view. Return how each list ended, and the number of requests.
+
+    A list that failed may leave a part of its objects in the view; its whole kind is unknown.
+    """
+    lists: list[ListingPart] = []
+    requests = 0
+    added: list[tuple[str, str]] = []
+    unreadable: str | None = None
+    for part in target.list_objects(connection, namespace, deadline=deadline):
+        requests += part.requests
+        if part.begins:
+            live.forget(added)
+            added, unreadable = [], None
+        if unreadable is None:
+            try:
+                added += live.add(
+                    part.event(data, source=target.source, cluster=target.cluster) for data in part.objects
+                )
+            except InvalidEvent as exc:
+                unreadable = f"an object cannot be read: {exc}"
+        if part.ends:
+            part.failure = part.failure or unreadable
+            part.objects = ()
+            lists.append(part)
+            added = []
+    return lists, requests
+
+
+def _listed_kinds(
+    lists: Sequence[ListingPart], unknown: Collection[str], namespace: str | None
+) -> dict[str, _ListedKind]:
+    """Return the completely listed kinds of objects, by their name in the model.
+
+    :param namespace: the only one that is compared; kinds without a namespace are left out then.
+    """
+    found: dict[str, _ListedKind] = {}
+    for listed in lists:
+        resource = listed.resource
+        if resource.kind in unknown or (namespace is not None and not resource.namespaced):
+            continue
+        kind = found.setdefault(_kind_in_model(resource), _ListedKind(resource=resource))
+        kind.namespaces.add(listed.namespace if resource.namespaced else None)
+    return found
+
+
+def _is_listed(entity: Entity, listed: Mapping[str, _ListedKind]) -> bool:
+    """Whether the listings would contain the entity if it existed."""
+    kind = listed.get(_object_kind(entity))
+    return kind is not None and (None in kind.namespaces or getattr(entity, "namespace", None) in kind.namespaces)
