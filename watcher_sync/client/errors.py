@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The errors of the client. All of them derive from :class:`ClientError`.
 
-An error that the API answered is a :class:`ProblemError` with the members of the problem details (RFC 9457).
-:func:`problem_error` chooses the class by the HTTP status.
+An error in an answer of the API is a :class:`ProblemError` with the members of its problem details.
+The function :func:`problem_error` chooses the class by the HTTP status.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """What all commands share: the client, errors in one line, the format of values.
 
 Exit status: 0 done, 1 failed, 2 usage error, 130 interrupted by Ctrl-C. A usage error is a wrong command line, or a
-request that the API refuses as wrong (400), such as an unknown filter. ``--debug`` shows the traceback instead.
+request that the API refuses with 400, such as an unknown filter. The option ``--debug`` shows a traceback.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """``events tail``: the journal; with ``--follow`` it waits for further changes.
 
-The command prints each change as soon as it reads it: a line of JSON, a YAML document, a CSV record, or a line for
-people. A pipe gets it at once. After an interruption, ``--since`` with the last seq continues the output.
+The command prints each change at once: a line of JSON, a YAML document, a CSV record, or a line for people. After an
+interruption, ``--since`` with the last seq continues the output.
 """
 
 from __future__ import annotations
