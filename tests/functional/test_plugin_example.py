@@ -90,9 +90,9 @@ def test_the_patterns_of_an_installed_plugin_are_in_the_dispatch_table(installed
 
 
 def test_events_of_a_plugins_dialect_end_in_the_plugins_kind_whatever_their_order(installed: Installed) -> None:
-    tally = json.loads(installed.manage("replay", "-f", "json", PLUGIN / "events.jsonl"))
-    del tally["seconds"]
-    assert tally == {
+    counts = json.loads(installed.manage("replay", "-f", "json", PLUGIN / "events.jsonl"))
+    del counts["seconds"]
+    assert counts == {
         "read": 9,
         "applied": 5,
         "stale": 1,
