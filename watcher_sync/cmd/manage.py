@@ -201,6 +201,12 @@ def _reconcile(conf: cfg.ConfigOpts) -> int:
             _print_report(report)
         else:
             _print_json(report)
+        for kind, count in report.refused_deletes.items():
+            print(
+                f"{report.scope}: the delete guard refused to delete {count} entities of the kind {kind}, more than "
+                "[reconcile] max_delete_percent; --allow-deletes confirms them",
+                file=sys.stderr,
+            )
     return int(failed)
 
 
@@ -216,8 +222,6 @@ def _print_report(report: Report) -> None:
         f"{sum(report.refused_deletes.values())} deletions refused, "
         f"{report.requests} requests in {report.seconds:.2f} s"
     )
-    if report.refused_deletes:
-        print(f"{report.scope}: --allow-deletes confirms the deletions that the delete guard refused", file=sys.stderr)
     for resource, why in report.failures.items():
         print(f"{report.scope}: {resource} could not be listed: {why}", file=sys.stderr)
 

@@ -130,7 +130,7 @@ def test_a_port_that_is_taken_is_said_at_the_start(install: Callable[..., Instal
         site.upgrade()
         done = site.run("watcher-sync-engine")
     assert done.returncode == 2
-    assert "error: [monitoring] 127.0.0.1 port" in done.stderr
+    assert "error: [monitoring] host, port: cannot listen on 127.0.0.1 port" in done.stderr
 
 
 def expressions(rules: dict[str, Any], dashboard: dict[str, Any]) -> list[str]:
