@@ -33,6 +33,7 @@ from watcher_sync.model.kubernetes import VnfInstance
 from watcher_sync.model.vnf.evaluation import evaluate
 from watcher_sync.reconcile.base import Report
 from watcher_sync.reconcile.kubernetes.reconciler import KubernetesReconciler
+from watcher_sync.sources.kubernetes.source import cluster_targets
 from watcher_sync.testing.kubernetes import KubernetesServer
 from watcher_sync.testing.kubernetes.builders import deployment, owner_reference, replica_set
 
@@ -52,7 +53,7 @@ def reconcile(bench: Bench) -> list[Figure]:
     with _cluster(folder, instances) as (told, site):
         engine = CommitCycle(site.store, site.store.load(), site.dispatcher)
         reconciler = KubernetesReconciler(site.conf, site.context(engine.model.snapshot))
-        _fill(site, engine, reconciler)
+        _fill(site, engine)
         alone = _run(reconciler).requests
         _register(site, engine, instances)
         clean = []
@@ -174,11 +175,12 @@ def _pod_of(owner: dict[str, Any], number: int) -> dict[str, Any]:
     return obj
 
 
-def _fill(site: Installation, engine: CommitCycle, reconciler: KubernetesReconciler) -> None:
+def _fill(site: Installation, engine: CommitCycle) -> None:
     """Everything of the cluster into the model, as a watch would bring it."""
-    (source,) = reconciler._sources.values()
+    (target,) = cluster_targets(site.conf).values()
     numbers = itertools.count(1)
-    parts = sorted(source.list_objects(deadline=time.monotonic() + 60), key=lambda part: part.resource.kind == "Pod")
+    listing = target.list_objects(target.connect(), deadline=time.monotonic() + 60)
+    parts = sorted(listing, key=lambda part: part.resource.kind == "Pod")
     for part in parts:
         assert part.failure is None, part.failure
         events = [
