@@ -11,6 +11,8 @@ import tomllib
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = pathlib.Path(__file__).parents[2]
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
 (LAYERS,) = (contract for contract in CONTRACTS if contract["type"] == "layers")

@@ -9,6 +9,8 @@ import pytest
 
 from tests.unit.api.test_vnf_instances import DEMO, PATH, demo
 
+pytestmark = pytest.mark.slow
+
 OPERATIONS = f"{PATH}/a/operations"
 SCALE = {"operation": "SCALE", "holder": "lcm-1"}
 HEAL = {"operation": "HEAL", "holder": "lcm-2"}

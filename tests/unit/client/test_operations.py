@@ -11,6 +11,8 @@ import pytest
 from tests.unit.api.test_vnf_instances import DEMO
 from watcher_sync.client import Conflict, NotFound, OperationLost, connect
 
+pytestmark = pytest.mark.slow
+
 PATH = "/v1/vnf_instances/a"
 
 

@@ -27,6 +27,8 @@ from watcher_sync.testing.kubernetes import KubernetesServer
 from watcher_sync.testing.kubernetes.builders import deployment
 from watcher_sync.testing.kubernetes.faults import forbidden
 
+pytestmark = pytest.mark.slow
+
 NOW = datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)
 
 

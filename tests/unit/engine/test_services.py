@@ -13,6 +13,8 @@ from tests.unit.engine.conftest import Spoken, until
 from watcher_sync.engine.monitoring_http import make_application
 from watcher_sync.model.changes import Upsert
 
+pytestmark = pytest.mark.slow
+
 
 class Beside:
     """Writes down what the engine tells it, and whose the lease was then."""

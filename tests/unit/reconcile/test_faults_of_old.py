@@ -21,6 +21,8 @@ from watcher_sync.testing.kubernetes import KubernetesServer
 from watcher_sync.testing.kubernetes.builders import deployment
 from watcher_sync.testing.kubernetes.faults import Hang
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def server() -> Iterator[KubernetesServer]:
