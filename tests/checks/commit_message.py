@@ -23,7 +23,7 @@ from tests.checks.sentences import mask_code
 SUBJECT_LENGTH = 72
 
 _AREA = r"[a-z0-9][a-z0-9_.-]*(?:/[a-z0-9_.-]+)*"
-_SUBJECT = re.compile(rf"(?P<area>{_AREA}(?:, {_AREA})*): (?P<summary>\S.*)")
+_SUBJECT = re.compile(rf"(?P<area>{_AREA}): (?P<summary>\S.*)")
 _MERGE = re.compile(r"Merge\b(?P<what>.*)")
 _MADE_BY_GIT = re.compile(r"(?:(?:fixup|squash|amend)! |Revert \"|Reapply \")\S")
 _SCISSORS = re.compile(r"# -{8,} >8 -{8,}")

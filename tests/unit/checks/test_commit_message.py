@@ -16,7 +16,7 @@ from tests.checks.commit_message import check, main, without_comments
     [
         "sources/nats: Back off exponentially on redelivery",
         "api: Pass the request id on\n\nOperators search the log for it.\n",
-        "engine, storage: Feed the cycle from one queue",
+        "engine: Feed the cycle from one queue",
         "a: " + "B" * 69,
         "Merge branch 'rabbitmq'",
         "Merge the RabbitMQ driver",
@@ -36,6 +36,7 @@ def test_a_message_of_the_form_passes(message: str) -> None:
         ("Back off exponentially on redelivery", "area: Imperative"),
         ("Sources/NATS: Back off on redelivery", "area: Imperative"),
         ("api:Add a page", "area: Imperative"),
+        ("engine, storage: Feed the cycle from one queue", "area: Imperative"),
         ("a: " + "B" * 70, "73 characters"),
         ("api: add a page", "capital"),
         ("api: Add a page.", "full stop"),
