@@ -201,10 +201,10 @@ def _reconcile(conf: cfg.ConfigOpts) -> int:
             _print_report(report)
         else:
             _print_json(report)
-        for kind, count in report.refused_deletes.items():
+        for kind in report.refused_deletes:
             print(
-                f"{report.scope}: the delete guard refused to delete {count} entities of the kind {kind}, more than "
-                "[reconcile] max_delete_percent; --allow-deletes confirms them",
+                f"{report.scope}: the delete guard refused to delete {report.refused_share(kind)} entities of the kind "
+                f"{kind}, more than [reconcile] max_delete_percent; --allow-deletes confirms them",
                 file=sys.stderr,
             )
     return int(failed)

@@ -45,11 +45,18 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     deleted: int = 0
     refused_deletes: Mapping[str, int] = msgspec.field(default_factory=dict, name="braked")
     """kind -> deletions that the delete guard refused; ``braked`` in JSON."""
+    sizes: Mapping[str, int] = {}
+    """kind -> entities of the scope that the model had before the comparison, for the compared kinds."""
     requests: int = 0
     """Calls of the live system's API."""
     seconds: float = 0.0
     failures: Mapping[str, str] = {}
     """Resource -> why it could not be listed."""
+
+    def refused_share(self, kind: str) -> str:
+        """Return the refused deletions of a kind as text, such as ``3 of 5``; without ``sizes`` only their number."""
+        count, size = self.refused_deletes[kind], self.sizes.get(kind)
+        return str(count) if size is None else f"{count} of {size}"
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):

@@ -201,7 +201,7 @@ class ScheduledScope:
             self._last_ok = self._last_finished
         self._logged &= set() if report.complete else {"partial"}
         self._trouble = trouble
-        self._log_refused_deletes(report.refused_deletes, refused_before)
+        self._log_refused_deletes(report, refused_before)
         if report.written or report.deleted:
             LOG.info(
                 "Reconciled %s: %d entities written, %d deleted, in %.2f s with %d requests",
@@ -212,14 +212,15 @@ class ScheduledScope:
                 report.requests,
             )
 
-    def _log_refused_deletes(self, refused: Mapping[str, int], before: Mapping[str, int]) -> None:
+    def _log_refused_deletes(self, report: Report, before: Mapping[str, int]) -> None:
         """Log one line when the deletions that the delete guard refuses change."""
+        refused = report.refused_deletes
         if refused and refused != before:
             LOG.error(
                 "The delete guard refuses deletions in %s: %s, more than [reconcile] max_delete_percent. "
                 "watcher-sync-manage reconcile --allow-deletes %s confirms them",
                 self,
-                ", ".join(f"{count} of {kind}" for kind, count in sorted(refused.items())),
+                ", ".join(f"{report.refused_share(kind)} {kind}" for kind in sorted(refused)),
                 self.name,
             )
         elif before and not refused:

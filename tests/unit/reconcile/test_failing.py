@@ -154,17 +154,17 @@ def test_a_partial_comparison_is_no_failure_but_no_success_either_and_is_said_on
 
 def test_the_delete_guard_logs_each_change_of_what_it_refuses(stepped, said):
     standin = StandIn("edge")
-    standin.ends["edge"] = report("edge", refused_deletes={"pod": 40})
+    standin.ends["edge"] = report("edge", refused_deletes={"pod": 40}, sizes={"pod": 100})
     steps = stepped(standin)
     steps.begin_due()
     steps.after(300)
-    standin.ends["edge"] = report("edge", refused_deletes={"pod": 41})
+    standin.ends["edge"] = report("edge", refused_deletes={"pod": 41}, sizes={"pod": 100})
     steps.after(300)
     standin.ends.clear()
     steps.after(300)
     steps.after(300)
     assert said() == [
-        f"The delete guard refuses deletions in standin/edge: {count} of pod, more than [reconcile] "
+        f"The delete guard refuses deletions in standin/edge: {count} of 100 pod, more than [reconcile] "
         "max_delete_percent. watcher-sync-manage reconcile --allow-deletes edge confirms them"
         for count in (40, 41)
     ] + ["The delete guard refuses no deletion in standin/edge any more"]

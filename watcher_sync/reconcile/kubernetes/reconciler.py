@@ -111,6 +111,7 @@ class KubernetesReconciler(Reconciler):
             written=written,
             deleted=deleted,
             refused_deletes=refused,
+            sizes=comparison.sizes,
             requests=comparison.requests,
             seconds=time.monotonic() - began,
             failures=comparison.failures,
