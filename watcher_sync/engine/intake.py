@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The bounded queue between the sources' threads and the engine's thread.
 
-The queue preserves the order within a source. Each source has a limit of its own, so a fast source cannot delay a
-slow one. An event counts towards the limit from its emission until the engine has acked or nacked it.
+The queue preserves the order within a source. An event counts towards the limit of its source from its emission until
+the engine has acked or nacked it.
+
+A fast source cannot delay a slow one: each source has a limit of its own, and a batch has an equal share for each
+source that has events. What one source leaves of its share, the others use.
 
 The engine takes a batch as soon as one event waits. It lingers for a fuller batch only while events are flowing, and
 only for sources that emit without waiting for acks. A lone event is never delayed.
@@ -41,7 +44,10 @@ class Intake:
         self._monotonic = monotonic
         # Guards all attributes below. Notified when events arrive, when some are done, and when the intake closes.
         self._changed = threading.Condition()
-        self._queue: collections.deque[tuple[Source, Sequence[Event]]] = collections.deque()
+        self._queues: dict[Source, collections.deque[Sequence[Event]]] = {}
+        """The events that wait, by source. The next batch begins with the first source; none is empty."""
+        self._waiting = 0
+        """Their number."""
         self._in_hand: collections.Counter[Source] = collections.Counter()
         self._closed = False
         self._last_taken = -1e9
@@ -58,7 +64,8 @@ class Intake:
                 if self._closed:
                     raise IntakeClosed
                 self._in_hand[source] += len(events)
-                self._queue.append((source, events))
+                self._queues.setdefault(source, collections.deque()).append(events)
+                self._waiting += len(events)
                 self._changed.notify_all()
 
         return emit
@@ -70,28 +77,49 @@ class Intake:
         :param linger: seconds to wait for more events while they are flowing and there is room.
         """
         with self._changed:
-            if not self._queue and not self._closed:
+            if not self._queues and not self._closed:
                 self._changed.wait(timeout)
-            if not self._queue:
+            if not self._queues:
                 return []
             flowing = self._monotonic() - self._last_taken <= linger
-            if flowing and linger > 0 and any(not source.waits_for_ack for source, _ in self._queue):
+            if flowing and linger > 0 and any(not source.waits_for_ack for source in self._queues):
                 deadline = self._monotonic() + linger
-                while sum(len(e) for _, e in self._queue) < most and not self._closed:
+                while self._waiting < most and not self._closed:
                     left = deadline - self._monotonic()
                     if left <= 0:
                         break
                     self._changed.wait(left)
             taken: list[tuple[Source, Sequence[Event]]] = []
             room = most
-            while self._queue and room > 0:
-                source, events = self._queue.popleft()
-                if len(events) > room:
-                    self._queue.appendleft((source, events[room:]))
-                    events = events[:room]
-                taken.append((source, events))
-                room -= len(events)
+            while self._queues and room > 0:
+                room -= self._take_shares(room, taken)
+            self._waiting -= most - room
             return taken
+
+    def _take_shares(self, room: int, taken: list[tuple[Source, Sequence[Event]]]) -> int:
+        """Take an equal share of the room from each source; returns the number of events.
+
+        A source that has more events moves behind the others. So over several batches each one is first in turn.
+        """
+        share = max(1, room // len(self._queues))
+        left = room
+        for source in list(self._queues):
+            queue = self._queues.pop(source)
+            wanted = min(share, left)
+            left -= wanted
+            while queue and wanted:
+                events = queue.popleft()
+                if len(events) > wanted:
+                    queue.appendleft(events[wanted:])
+                    events = events[:wanted]
+                taken.append((source, events))
+                wanted -= len(events)
+            left += wanted
+            if queue:
+                self._queues[source] = queue
+            if not left:
+                break
+        return room - left
 
     def done(self, source: Source, count: int) -> None:
         """Count ``count`` events of the source as acked or nacked."""
@@ -116,12 +144,13 @@ class Intake:
         """Accept no more events; returns those that the engine has not taken, which have to be nacked."""
         with self._changed:
             self._closed = True
-            left = list(self._queue)
-            self._queue.clear()
+            left = [(source, events) for source, queue in self._queues.items() for events in queue]
+            self._queues.clear()
+            self._waiting = 0
             self._changed.notify_all()
         return left
 
     def waiting(self) -> int:
         """The number of events that the engine has not taken yet."""
         with self._changed:
-            return sum(len(events) for _, events in self._queue)
+            return self._waiting

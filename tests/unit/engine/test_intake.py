@@ -60,6 +60,28 @@ def test_a_source_that_is_ahead_waits_and_another_does_not():
     thread.join(5)
 
 
+def test_a_batch_has_an_equal_share_for_each_source_and_what_one_leaves_is_used():
+    intake, flood, slow = Intake(limit=lambda: 1000), Named("flood"), Named("slow")
+    for first in range(0, 400, 100):
+        intake.emitter(flood)(events(*range(first, first + 100)))
+    intake.emitter(slow)(events(900, 901))
+    counts = {}
+    for source, found in (first := intake.take(100, linger=0, timeout=0)):
+        counts[source.name] = counts.get(source.name, 0) + len(found)
+    assert counts == {"flood": 98, "slow": 2}
+    assert [e.id for source, found in first if source is flood for e in found] == [f"event-{n}" for n in range(98)]
+    assert intake.waiting() == 302
+
+
+def test_where_a_batch_has_no_room_for_all_sources_they_take_turns():
+    intake, sources = Intake(limit=lambda: 1000), [Named(name) for name in "abc"]
+    for number, source in enumerate(sources):
+        intake.emitter(source)(events(10 * number, 10 * number + 1))
+    order = [source.name for _ in range(6) for source, _ in intake.take(1, linger=0, timeout=0)]
+    assert order == ["a", "b", "c", "a", "b", "c"]
+    assert intake.waiting() == 0
+
+
 def test_an_event_that_comes_alone_is_not_delayed():
     intake = Intake(limit=lambda: 100)
     intake.emitter(Named("a"))(events(1))
