@@ -21,6 +21,7 @@ from watcher_sync.commit.cycle import Batch, CommitCycle
 from watcher_sync.commit.pipeline import Pipeline
 from watcher_sync.engine.database_health import FIRST_RETRY_SECONDS, DatabaseHealth, backoff_delays
 from watcher_sync.engine.intake import JOINED_BATCHES, Intake
+from watcher_sync.engine.pace import BatchPace
 from watcher_sync.events import Event
 from watcher_sync.exceptions import DatabaseUnavailable, LeaseLost
 from watcher_sync.sources.base import Source
@@ -65,6 +66,7 @@ class ConsumeLoop:
         self._database_health = database_health
         self._shutdown = shutdown
         self._last_poll = 0.0
+        self._pace = BatchPace()
 
     def step(self, *, timeout: float) -> bool:
         """Commit one batch, or a pipeline of batches under a backlog; False when there was none.
@@ -75,7 +77,7 @@ class ConsumeLoop:
         """
         size, linger = self._conf.engine.batch_size, self._conf.engine.batch_linger
         due = self._cycle.evaluation.seconds_until_due()
-        taken = self._intake.take(size, linger=linger, timeout=min(timeout, due))
+        taken = self._intake.take(self._pace.most(size), linger=linger, timeout=min(timeout, due))
         if not taken:
             if self._cycle.evaluation.seconds_until_due() <= 0:
                 self._commit(Batch(events=()))
@@ -84,10 +86,12 @@ class ConsumeLoop:
             self._run_pipelined(taken)
         else:
             committed = False
+            began = time.monotonic()
             try:
                 committed = self._commit(_batch(taken))
             finally:
                 self._ack_or_nack(taken, committed)
+            self._pace.observe(_count(taken), time.monotonic() - began)
         return True
 
     def poll_journal_if_due(self) -> None:
@@ -116,9 +120,14 @@ class ConsumeLoop:
     def _run_pipelined(self, taken: Taken) -> None:
         """Dispatch each batch during the commit of the one before it, until the backlog is gone."""
         in_hand: collections.deque[Taken] = collections.deque()
+        last = time.monotonic()
 
         def settle(one: Taken, committed: bool) -> None:
+            nonlocal last
             in_hand.popleft()
+            now = time.monotonic()
+            self._pace.observe(_count(one), now - last)
+            last = now
             if committed:
                 self._database_health.mark_available()
             self._ack_or_nack(one, committed)
@@ -136,7 +145,8 @@ class ConsumeLoop:
                 interrupted = self._shutdown.lease_lost.is_set() or self._shutdown.requested.is_set() is not stopping
                 if interrupted or time.monotonic() >= until or not self._has_backlog():
                     break
-                taken = self._intake.take(JOINED_BATCHES * self._conf.engine.batch_size, linger=0, timeout=0)
+                most = self._pace.most(JOINED_BATCHES * int(self._conf.engine.batch_size))
+                taken = self._intake.take(most, linger=0, timeout=0)
         finally:
             try:
                 pipeline.end()
@@ -188,6 +198,10 @@ class ConsumeLoop:
 
 def _batch(taken: Taken) -> Batch:
     return Batch(events=[e for _, events in taken for e in events], cursors=_cursors(taken))
+
+
+def _count(taken: Taken) -> int:
+    return sum(len(events) for _, events in taken)
 
 
 def _cursors(taken: Taken) -> dict[str, str]:

@@ -4,7 +4,7 @@
 The queue preserves the order within a source. An event counts towards the limit of its source from its emission until
 the engine has acked or nacked it.
 
-A fast source cannot delay a slow one: each source has a limit of its own, and a batch has an equal share for each
+A fast source cannot delay a slow one. Each source has a limit of its own, and a batch has an equal share for each
 source that has events. What one source leaves of its share, the others use.
 
 The engine takes a batch as soon as one event waits. It lingers for a fuller batch only while events are flowing, and
