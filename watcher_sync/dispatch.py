@@ -95,6 +95,13 @@ class Dispatcher:
         ordered = sorted(patterns.values(), key=lambda e: (-len(e.pattern), e.pattern))
         self._patterns = [(_compiled(entry.pattern), entry) for entry in ordered]
         self._cache: dict[str, Entry | None] = {}
+        self.dialects = tuple(sorted({entry.plugin for entry in self.table()}))
+        """The names of the plugins that handle events, such as ``nova``, ``dcm`` and ``kubernetes``."""
+
+    def dialect_of(self, event_type: str) -> str | None:
+        """The name of the plugin whose dialect this event type is of; None where no handler declares it."""
+        entry = self.find(event_type)
+        return entry.plugin if entry is not None else None
 
     def find(self, event_type: str) -> Entry | None:
         """The entry that an event of this type goes to, or None where no handler declares it. O(1) once cached."""
