@@ -11,6 +11,7 @@ table refuses both. A plugin that fails to load is recorded for operators, and t
 from __future__ import annotations
 
 import fnmatch
+import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
@@ -60,6 +61,21 @@ class Entry(msgspec.Struct, frozen=True):
         return f"{self.plugin}.{self.method}" if self.method else f"{self.plugin} (ignored)"
 
 
+class Dialect(msgspec.Struct, frozen=True, kw_only=True):
+    """The event types of one plugin, and who may bring them; the declarations of its handler."""
+
+    name: str
+    """Name of the plugin."""
+    patterns: tuple[str, ...] = ()
+    drivers: frozenset[str] = frozenset()
+    envelopes: frozenset[str] = frozenset()
+    reserved: tuple[str, ...] = ()
+
+    def is_reserved(self, event_type: str) -> bool:
+        """Whether only a driver of this dialect can make the type; no message can bring it."""
+        return matches(event_type, self.reserved)
+
+
 class Failure(msgspec.Struct, frozen=True):
     """A plugin that could not be loaded."""
 
@@ -79,8 +95,10 @@ class Dispatcher:
         """
         self.failures = tuple(failures)
         self._exact: dict[str, Entry] = {}
+        self._dialects: dict[str, Dialect] = {}
         patterns: dict[str, Entry] = {}
         for plugin, handler in handlers:
+            self._dialects[plugin] = _dialect(plugin, handler)
             for pattern, method in handler.events.items():
                 call = getattr(handler, method, None) if method is not None else None
                 if method is not None and not callable(call):
@@ -95,6 +113,20 @@ class Dispatcher:
         ordered = sorted(patterns.values(), key=lambda e: (-len(e.pattern), e.pattern))
         self._patterns = [(_compiled(entry.pattern), entry) for entry in ordered]
         self._cache: dict[str, Entry | None] = {}
+        self.dialects = tuple(sorted(self._dialects))
+        """The names of the plugins that handle events, such as ``nova``, ``dcm`` and ``kubernetes``."""
+
+    def dialect_of(self, event_type: str) -> str | None:
+        """The name of the plugin whose dialect this event type is of; None where no handler declares it."""
+        entry = self.find(event_type)
+        return entry.plugin if entry is not None else None
+
+    def dialect(self, name: str) -> Dialect:
+        """The dialect of a plugin.
+
+        :raises KeyError: there is no such plugin.
+        """
+        return self._dialects[name]
 
     def find(self, event_type: str) -> Entry | None:
         """The entry that an event of this type goes to, or None where no handler declares it. O(1) once cached."""
@@ -164,5 +196,28 @@ def make_handler(name: str, plugin: Any, conf: cfg.ConfigOpts) -> Handles:
     return handler
 
 
+def matches(event_type: str, patterns: Iterable[str]) -> bool:
+    """Whether the event type is one of these types and patterns. Slow: the caller caches the answer."""
+    return any(_compiled(pattern).match(event_type) for pattern in patterns)
+
+
+def _dialect(plugin: str, handler: Handles) -> Dialect:
+    """:raises TypeError: a declaration is a text, where a collection of texts is due."""
+    declared: dict[str, tuple[str, ...]] = {}
+    for name in ("drivers", "envelopes", "reserved"):
+        value = getattr(handler, name, ())
+        if isinstance(value, str) or not all(isinstance(item, str) for item in value):
+            raise TypeError(f"handler {plugin!r}: {name} is {value!r}, not a collection of names")
+        declared[name] = tuple(value)
+    return Dialect(
+        name=plugin,
+        patterns=tuple(handler.events),
+        drivers=frozenset(declared["drivers"]),
+        envelopes=frozenset(declared["envelopes"]),
+        reserved=declared["reserved"],
+    )
+
+
+@functools.lru_cache(maxsize=1024)
 def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(fnmatch.translate(pattern.replace("[", "[[]").replace("?", "[?]")))

@@ -11,13 +11,22 @@ from __future__ import annotations
 import builtins
 import datetime
 from collections.abc import Callable
-from typing import Any, TypeVar, overload
+from typing import Any, Final, TypeVar, overload
 
 import msgspec
 
 from watcher_sync.exceptions import InvalidEvent
 
 T = TypeVar("T")
+
+OSLO: Final = "oslo"
+"""The envelope of a notification of oslo.messaging."""
+CLOUD_EVENTS: Final = "cloudevents"
+"""The envelope of a CloudEvent."""
+KUBERNETES_WATCH: Final = "kubernetes-watch"
+"""The envelope of a recorded watch event of Kubernetes."""
+NATIVE: Final = "native"
+"""No envelope: the driver made the event from its own protocol."""
 
 
 class PartialPayload(msgspec.Struct, frozen=True, gc=False):
@@ -67,6 +76,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """How often the transport has delivered it, this time included."""
     undecodable: str | None = None
     """Why the source could not decode it; None for a good event."""
+    envelope: str = NATIVE
+    """The form in which it arrived: :data:`OSLO`, :data:`CLOUD_EVENTS`, :data:`KUBERNETES_WATCH` or :data:`NATIVE`."""
 
     @overload
     def read(self) -> Any: ...

@@ -8,7 +8,7 @@ stderr. Its exit status is 2 for a :class:`ConfigError` and 1 for every other :c
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 
 class WatcherSyncError(Exception):
@@ -25,6 +25,17 @@ class PluginConflict(ConfigError):
 
 class InvalidEvent(WatcherSyncError):
     """The event can never be applied; it goes to quarantine with this message as the reason."""
+
+
+UNAUTHORISED: Final = "unauthorised"
+"""How the reason of an event begins whose source may not say it."""
+
+
+class UnauthorisedEvent(InvalidEvent):
+    """Its source may not say this; the event goes to quarantine, and is counted as unauthorised."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"{UNAUTHORISED}: {reason}")
 
 
 class NotYet(WatcherSyncError):

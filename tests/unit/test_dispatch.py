@@ -115,3 +115,10 @@ def test_a_plugin_gets_its_own_options_and_something_else_is_no_handler():
     assert make_handler("p", Configured, conf).size == 3
     with pytest.raises(TypeError, match="is not a handler class"):
         make_handler("p", "text", conf)
+
+
+def test_dialect_of_an_event_type_is_the_plugin_that_handles_it() -> None:
+    dispatcher = Dispatcher([("nova", of({"instance.*": "one"})), ("dcm", of({"dcm.*": "one", "dcm.request.*": None}))])
+    assert dispatcher.dialects == ("dcm", "nova")
+    types = ("instance.delete.end", "dcm.status.vm", "dcm.request.vm", "rack.power.on")
+    assert [dispatcher.dialect_of(t) for t in types] == ["nova", "dcm", "dcm", None]

@@ -27,6 +27,7 @@ INTERNAL = {
         "SchemaMissing",
         "StaleToken",
         "StorageError",
+        "UNAUTHORISED",
     },
     "watcher_sync.handlers.dcm.service_types": {"BUILTIN", "NAMESPACE", "OURS", "ServiceTypes", "load_service_types"},
     "watcher_sync.model.changes": {"Outcome", "WRITTEN_HERE"},

@@ -34,6 +34,7 @@ from watcher_sync.api.resources.vnf_sync import SyncNow, VnfSyncResource
 from watcher_sync.api.resources.writing import WritableItem, WritableList
 from watcher_sync.api.service import Service
 from watcher_sync.api.ui.page import Page, Static, assets
+from watcher_sync.commit.authorisation import Authority, Grants, with_own_sources
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.dispatch import Dispatcher, load_handlers
 from watcher_sync.operations import Operations
@@ -46,23 +47,28 @@ Wsgi = Callable[..., Iterable[bytes]]
 _MIDDLEWARES: tuple[Callable[[Wsgi, cfg.ConfigOpts], Wsgi], ...] = (authentication.wrap, healthcheck.wrap)
 
 
-def make_application(conf: cfg.ConfigOpts, store: Store, sync: SyncNow | None = None) -> Wsgi:
+def make_application(
+    conf: cfg.ConfigOpts, store: Store, sync: SyncNow | None = None, grants: Grants | None = None
+) -> Wsgi:
     """Makes the whole application.
 
     :param conf: the configuration, with all options registered and read.
     :param store: the store of a database with the current schema.
     :param sync: syncs single VNF instances; None: the API answers such a request with 503.
+    :param grants: says what each source may bring, for the replay of quarantined events; None: no source is known.
     :raises ConfigError: when an option has an unusable value.
     """
-    application: Wsgi = make_app(Service(conf, store), load_handlers(conf), sync)
+    application: Wsgi = make_app(Service(conf, store), load_handlers(conf), sync, grants)
     for wrap in _MIDDLEWARES:
         application = wrap(application, conf)
     return application
 
 
-def make_app(service: Service, dispatcher: Dispatcher, sync: SyncNow | None = None) -> falcon.App[Any, Any]:
+def make_app(
+    service: Service, dispatcher: Dispatcher, sync: SyncNow | None = None, grants: Grants | None = None
+) -> falcon.App[Any, Any]:
     """Makes the Falcon application without the WSGI middlewares."""
-    routes = make_routes(service, dispatcher, sync)
+    routes = make_routes(service, dispatcher, sync, grants)
     rules = policies.rules_of(openapi.operations(routes))
     app = falcon.App(
         middleware=[ValidationMiddleware(ContextFactory(service.conf, rules), service.conf.api.max_body_bytes)]
@@ -77,14 +83,17 @@ def make_app(service: Service, dispatcher: Dispatcher, sync: SyncNow | None = No
     return app
 
 
-def make_routes(service: Service, dispatcher: Dispatcher, sync: SyncNow | None = None) -> list[openapi.Route]:
+def make_routes(
+    service: Service, dispatcher: Dispatcher, sync: SyncNow | None = None, grants: Grants | None = None
+) -> list[openapi.Route]:
     """Makes all resources, and returns (URI template, resource) of each."""
     plurals = {name: kind.plural for name, kind in service.kinds.items()}
     settings = service.conf.api
     feed = Feed(
         service.store.database, service.tables, slots=settings.max_streams, interval=settings.feed_poll_interval
     )
-    writer = DirectWriter(service.store, dispatcher, lambda: float(service.conf.engine.parked_ttl))
+    authority = Authority(dispatcher, with_own_sources(grants))
+    writer = DirectWriter(service.store, dispatcher, lambda: float(service.conf.engine.parked_ttl), authority)
     operations = Operations(
         OperationLeases(service.store.database, service.tables),
         vnf_instances.KIND,

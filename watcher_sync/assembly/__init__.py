@@ -2,7 +2,9 @@
 """Assembles the parts of a process from its configuration. Only executables and the demo import this package.
 
 ``api``        The REST API's WSGI application
+``drivers``    The installed source drivers
 ``engine``     An engine with its sources and background services
+``grants``     What each configured source may bring
 ``on_demand``  The sync of a VNF instance on request, in a process without an engine
 ``process``    Start and end of every executable: threads, configuration, logging, exit status
 ``reconcile``  The reconcilers and the background services that run them

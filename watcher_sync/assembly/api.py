@@ -6,6 +6,7 @@ from __future__ import annotations
 from oslo_config import cfg
 
 from watcher_sync.api.app import Wsgi, make_application
+from watcher_sync.assembly.grants import ConfiguredGrants
 from watcher_sync.assembly.on_demand import SyncOnDemand
 from watcher_sync.assembly.store import open_store
 
@@ -18,4 +19,4 @@ def assemble(conf: cfg.ConfigOpts) -> Wsgi:
     :raises DatabaseUnavailable: the database is unavailable.
     """
     store = open_store(conf)
-    return make_application(conf, store, SyncOnDemand(conf, store))
+    return make_application(conf, store, SyncOnDemand(conf, store), ConfiguredGrants(conf))

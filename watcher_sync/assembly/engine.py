@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from oslo_config import cfg
 
+from watcher_sync.assembly.grants import make_authority
 from watcher_sync.assembly.reconcile import background_services, make_evaluation
 from watcher_sync.assembly.sources import source_makers
 from watcher_sync.assembly.store import open_store
@@ -18,6 +19,7 @@ from watcher_sync.conf import reconcile
 from watcher_sync.dispatch import Dispatcher, load_handlers
 from watcher_sync.engine.engine import Engine
 from watcher_sync.engine.supervision import MakeSource
+from watcher_sync.sources.base import Source
 from watcher_sync.storage import schema
 from watcher_sync.storage.leases import EngineLease
 from watcher_sync.storage.store import Store
@@ -28,10 +30,10 @@ def make_lease(conf: cfg.ConfigOpts, store: Store) -> EngineLease:
     return EngineLease(store.database, store.tables, f"engine:{conf.engine.group}", seconds=conf.engine.lease_time)
 
 
-def assemble(conf: cfg.ConfigOpts, more_sources: Mapping[str, MakeSource] | None = None) -> Engine:
+def assemble(conf: cfg.ConfigOpts, more_sources: Mapping[str, Source] | None = None) -> Engine:
     """An engine that is ready to run.
 
-    :param more_sources: name -> maker of a source, in addition to ``[engine] enabled_sources``.
+    :param more_sources: name -> a source, in addition to ``[engine] enabled_sources``.
     :raises ConfigError: the configuration cannot work.
     :raises SchemaMissing: ``db_sync`` has not been run.
     :raises DatabaseUnavailable: the database is unavailable.
@@ -39,9 +41,14 @@ def assemble(conf: cfg.ConfigOpts, more_sources: Mapping[str, MakeSource] | None
     dispatcher: Dispatcher = load_handlers(conf)
     # The configuration first: an unavailable database must not hide its mistakes.
     store = open_store(conf, checked=False)
-    makers = source_makers(conf, store) | dict(more_sources or {})
+    makers = source_makers(conf, store) | {name: _maker(source) for name, source in (more_sources or {}).items()}
+    authority = make_authority(conf, dispatcher, more_sources)
     reconcile.policies(conf, store.kinds)
     schema.check(store.database, store.tables)
     evaluation = make_evaluation(conf)
     services = background_services(conf, dispatcher, evaluation)
-    return Engine(conf, store, dispatcher, make_lease(conf, store), makers, services, evaluation)
+    return Engine(conf, store, dispatcher, make_lease(conf, store), makers, services, evaluation, authority)
+
+
+def _maker(source: Source) -> MakeSource:
+    return lambda: source

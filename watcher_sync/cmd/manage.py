@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from watcher_sync.assembly import process
+from watcher_sync.assembly.grants import ConfiguredGrants
 from watcher_sync.assembly.store import load_kinds, open_store
 from watcher_sync.commit.replay import replay, replay_quarantined
 from watcher_sync.dispatch import load_handlers
@@ -119,7 +120,8 @@ def _replay(conf: cfg.ConfigOpts) -> None:
     store = open_store(conf)
     events = read_ahead(lambda: read_events(paths, source))
     settings = conf.engine
-    result = replay(store, load_handlers(conf), events, batch_size=settings.batch_size, parked_ttl=settings.parked_ttl)
+    dispatcher = load_handlers(conf)
+    result = replay(store, dispatcher, events, batch_size=settings.batch_size, parked_ttl=settings.parked_ttl)
     _print_result(conf, result)
 
 
@@ -165,7 +167,12 @@ def _quarantine(conf: cfg.ConfigOpts) -> None:
         events = quarantine.events(None if conf.command.all else ids)
         settings = conf.engine
         result = replay_quarantined(
-            store, load_handlers(conf), events, batch_size=settings.batch_size, parked_ttl=settings.parked_ttl
+            store,
+            load_handlers(conf),
+            events,
+            grants=ConfiguredGrants(conf),
+            batch_size=settings.batch_size,
+            parked_ttl=settings.parked_ttl,
         )
         _print_result(conf, result)
     else:

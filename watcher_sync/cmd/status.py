@@ -22,9 +22,11 @@ from oslo_upgradecheck import upgradecheck
 from oslo_upgradecheck.upgradecheck import Code, Result
 
 from watcher_sync.assembly import process
+from watcher_sync.assembly.grants import make_authority
 from watcher_sync.assembly.sources import source_makers
 from watcher_sync.assembly.store import open_store
 from watcher_sync.conf import opts
+from watcher_sync.dispatch import load_handlers
 from watcher_sync.exceptions import ConfigError, SchemaMissing, SourceError, StorageError, WatcherSyncError
 from watcher_sync.sources.base import Source
 from watcher_sync.storage import schema
@@ -70,6 +72,7 @@ class Checks(upgradecheck.UpgradeCommands):
             return Result(Code.WARNING, "[engine] enabled_sources is empty: the engine would read no source.")
         try:
             makers = source_makers(self._conf, None)
+            make_authority(self._conf, load_handlers(self._conf))
         except WatcherSyncError as exc:
             return Result(Code.FAILURE, str(exc))
         troubles, unsupported = [], []

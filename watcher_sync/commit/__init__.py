@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The commit cycle: one batch of events through dispatch, model and database transaction.
 
+``authorisation``   Decides which source may bring which events
 ``cycle``           Dispatches, commits and publishes one batch of events
 ``direct``          The commit cycle of a process without a replica, inside one short transaction
 ``evaluation``      The interface of an evaluator, whose changes join the commit of a batch
+``failure_log``     Logs why events go to quarantine, at limited rates
 ``last_seen``       Writes at intervals when entities were last seen
 ``pipeline``        Dispatches each batch while the database writes the one before it
 ``replay``          Commits recorded or quarantined events outside a running engine

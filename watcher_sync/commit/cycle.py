@@ -26,11 +26,21 @@ from typing import Protocol
 import msgspec
 from oslo_log import log as logging
 
+from watcher_sync.commit.authorisation import Authority, with_envelope
 from watcher_sync.commit.evaluation import Evaluated, Evaluator, NoEvaluation
+from watcher_sync.commit.failure_log import FailureLog
 from watcher_sync.commit.stats import CommitStats
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
-from watcher_sync.exceptions import EntitiesLeased, HeadMoved, InvalidEvent, JournalPurged, NotYet, RowRefused
+from watcher_sync.exceptions import (
+    EntitiesLeased,
+    HeadMoved,
+    InvalidEvent,
+    JournalPurged,
+    NotYet,
+    RowRefused,
+    UnauthorisedEvent,
+)
 from watcher_sync.model.changes import Outcome
 from watcher_sync.model.kinds import Entity
 from watcher_sync.model.model import Model, Written
@@ -44,9 +54,6 @@ from watcher_sync.storage.stored_events import Parked, Quarantined
 
 LOG = logging.getLogger(__name__)
 
-_LOG_INTERVAL_SECONDS = 60.0
-"""Between two log lines about failures of one handler."""
-
 
 class Batch(msgspec.Struct, kw_only=True):
     """Events that are committed together, with the positions and rows that go with them."""
@@ -58,6 +65,8 @@ class Batch(msgspec.Struct, kw_only=True):
     """Rows of the parked events among them."""
     released: Sequence[int] = ()
     """Rows of the quarantined events among them."""
+    authorised: bool = False
+    """Whether their sources were found to be allowed to bring them before, as with parked events."""
 
 
 class Dispatched(msgspec.Struct):
@@ -67,6 +76,11 @@ class Dispatched(msgspec.Struct):
     outcomes: list[Outcome]
     quarantined: list[Quarantined]
     parked: list[Parked]
+    unauthorised: list[Event] = []
+    """Those that their source may not bring; they are among the quarantined ones."""
+
+
+Dispatch = Callable[[Transaction, Batch], Dispatched]
 
 
 class Pending(msgspec.Struct, eq=False):
@@ -98,12 +112,15 @@ class BatchCommitter(abc.ABC):
         *,
         stats: CommitStats | None = None,
         evaluation: Evaluator | None = None,
+        authority: Authority | None = None,
         fence: Callable[[], Fence | None] = lambda: None,
         parked_ttl: Callable[[], float] = lambda: 3600.0,
         now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """:param evaluation: adds changes that follow from a batch to its commit; None: nothing is added.
+
+        :param authority: decides which source may bring which events; None: all events are the caller's own.
 
         :param fence: returns the lease to write under; called at every commit.
 
@@ -114,6 +131,7 @@ class BatchCommitter(abc.ABC):
         self.dispatcher = dispatcher
         self.stats = stats or CommitStats()
         self.evaluation: Evaluator = evaluation or NoEvaluation()
+        self._authority = authority
         self._fence = fence
         self._parked_ttl = parked_ttl
         self._now = now
@@ -121,7 +139,7 @@ class BatchCommitter(abc.ABC):
         self._parked = ParkedEvents(store)
         self._awaited: collections.Counter[tuple[str, str]] = collections.Counter()
         self._ready: dict[tuple[str, str], None] = {}
-        self._logged_at: dict[str, float] = {}
+        self._failures = FailureLog(monotonic)
         self.read_parked()
 
     def run(self, batch: Batch) -> None:
@@ -163,7 +181,7 @@ class BatchCommitter(abc.ABC):
             try:
                 events, rows = self._parked.read(list(ready))
                 if rows:
-                    self._run(Batch(events=events, unparked=rows))
+                    self._run(Batch(events=events, unparked=rows, authorised=True))
             except BaseException:
                 # The rows are still in the table. An event that was parked again is counted already.
                 self._awaited.update(ready)
@@ -183,12 +201,12 @@ class BatchCommitter(abc.ABC):
                     middle = len(part.events) // 2
                     # Cursors and rows to remove go with the last part: before it, the batch is not done.
                     parts.append(msgspec.structs.replace(part, events=part.events[middle:]))
-                    parts.append(Batch(events=part.events[:middle]))
+                    parts.append(Batch(events=part.events[:middle], authorised=part.authorised))
                 else:
                     self.store.ping()
                     self._commit(part, _refusing(f"the database refuses it: {exc}"))
 
-    def _commit(self, batch: Batch, dispatch: Callable[[Transaction, Sequence[Event]], Dispatched]) -> None:
+    def _commit(self, batch: Batch, dispatch: Dispatch) -> None:
         """Dispatch, commit and publish a batch; dispatch it again as often as another writer is first."""
         while True:
             pending = self._pending(batch, Transaction(self.model, now=self._now), dispatch)
@@ -216,11 +234,11 @@ class BatchCommitter(abc.ABC):
         self,
         batch: Batch,
         transaction: Transaction,
-        dispatch: Callable[[Transaction, Sequence[Event]], Dispatched],
+        dispatch: Dispatch,
         below: Evaluated | None = None,
     ) -> Pending:
         began = self._monotonic()
-        work = dispatch(transaction, batch.events)
+        work = dispatch(transaction, batch)
         evaluated = self.evaluation.evaluate_into(transaction, below)
         written = evaluated.written()
         commit = Commit(
@@ -261,6 +279,9 @@ class BatchCommitter(abc.ABC):
         self.model.publish(work.transaction)
         self.evaluation.published(pending.evaluated)
         self.stats.count(pending.batch.events, work.outcomes)
+        if work.unauthorised:
+            self.stats.unauthorised.update([event.source for event in work.unauthorised])
+            self._failures.log_unauthorised(work.quarantined)
         for parked in work.parked:
             self._awaited[parked.kind, parked.entity_id] += 1
         self._mark_appeared(work.transaction.written())
@@ -285,12 +306,18 @@ class BatchCommitter(abc.ABC):
                 if item.entity is not None and (item.kind, item.id) in self._awaited:
                     self._ready[item.kind, item.id] = None
 
-    def _dispatch(self, transaction: Transaction, events: Sequence[Event]) -> Dispatched:
+    def _dispatch(self, transaction: Transaction, batch: Batch) -> Dispatched:
         work = Dispatched(transaction, [], [], [])
         find = self.dispatcher.find
-        for event in events:
+        refusal = self._authority.refusal if self._authority is not None and not batch.authorised else _no_refusal
+        for event in batch.events:
             if event.undecodable is not None:
                 work.quarantined.append(Quarantined(event, event.undecodable))
+                work.outcomes.append(Outcome.QUARANTINED)
+                continue
+            if (refused := refusal(event)) is not None:
+                work.quarantined.append(Quarantined(with_envelope(event, refused), refused))
+                work.unauthorised.append(event)
                 work.outcomes.append(Outcome.QUARANTINED)
                 continue
             entry = find(event.type)
@@ -301,6 +328,8 @@ class BatchCommitter(abc.ABC):
                 outcome = transaction.apply(event, entry.call(event, transaction) or ())
             except InvalidEvent as exc:
                 work.quarantined.append(Quarantined(event, str(exc)))
+                if isinstance(exc, UnauthorisedEvent):
+                    work.unauthorised.append(event)
                 outcome = Outcome.QUARANTINED
             except NotYet as exc:
                 expires = self._now() + datetime.timedelta(seconds=self._parked_ttl())
@@ -309,16 +338,10 @@ class BatchCommitter(abc.ABC):
             except Exception as exc:  # noqa: BLE001 - a plugin's bug quarantines its own event only
                 reason = f"the handler {entry.handler} failed: {type(exc).__name__}: {exc}"
                 work.quarantined.append(Quarantined(event, reason[:2000], traceback.format_exc()))
-                self._log_failure(entry.handler, reason)
+                self._failures.log_failure(entry.handler, reason)
                 outcome = Outcome.QUARANTINED
             work.outcomes.append(outcome)
         return work
-
-    def _log_failure(self, handler: str, reason: str) -> None:
-        now = self._monotonic()
-        if now - self._logged_at.get(handler, -_LOG_INTERVAL_SECONDS) >= _LOG_INTERVAL_SECONDS:
-            self._logged_at[handler] = now
-            LOG.error("%s (the event is in quarantine, with the traceback)", reason)
 
 
 class CommitCycle(BatchCommitter):
@@ -356,11 +379,16 @@ class CommitCycle(BatchCommitter):
         self._ready.update((key, None) for key in self._awaited if self.model.get(*key) is not None)
 
 
-def _refusing(reason: str) -> Callable[[Transaction, Sequence[Event]], Dispatched]:
+def _no_refusal(event: Event) -> str | None:
+    """Every event may come."""
+    return None
+
+
+def _refusing(reason: str) -> Dispatch:
     """A dispatch that quarantines every event."""
 
-    def dispatch(transaction: Transaction, events: Sequence[Event]) -> Dispatched:
-        kept = [Quarantined(event, reason) for event in events]
+    def dispatch(transaction: Transaction, batch: Batch) -> Dispatched:
+        kept = [Quarantined(event, reason) for event in batch.events]
         return Dispatched(transaction, [Outcome.QUARANTINED] * len(kept), kept, [])
 
     return dispatch

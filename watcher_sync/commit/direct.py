@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import sqlalchemy as sa
 
+from watcher_sync.commit.authorisation import Authority
 from watcher_sync.commit.cycle import Batch, BatchCommitter, Dispatched
 from watcher_sync.commit.stats import CommitStats
 from watcher_sync.dispatch import Dispatcher
@@ -50,12 +51,17 @@ class DirectCommitCycle(BatchCommitter):
     model: TableModel
 
     def __init__(
-        self, store: LockedStore, model: TableModel, dispatcher: Dispatcher, parked_ttl: Callable[[], float]
+        self,
+        store: LockedStore,
+        model: TableModel,
+        dispatcher: Dispatcher,
+        parked_ttl: Callable[[], float],
+        authority: Authority | None = None,
     ) -> None:
         self.recorded = RecordingStats()
         self.view: View = model
         """The tables, including what was written so far."""
-        super().__init__(store, model, dispatcher, stats=self.recorded, parked_ttl=parked_ttl)
+        super().__init__(store, model, dispatcher, stats=self.recorded, parked_ttl=parked_ttl, authority=authority)
 
     @property
     def generation(self) -> int:
@@ -70,7 +76,7 @@ class DirectCommitCycle(BatchCommitter):
         :raises RowRefused: the database refuses a value.
         """
 
-        def dispatch(transaction: Transaction, events: Sequence[Event]) -> Dispatched:
+        def dispatch(transaction: Transaction, _batch: Batch) -> Dispatched:
             return Dispatched(transaction, [transaction.apply(event, changes)], [], [])
 
         self._commit(Batch(events=[event]), dispatch)
@@ -87,7 +93,7 @@ class DirectCommitCycle(BatchCommitter):
         events = [event for event, _ in writes]
         before = len(self.recorded.events)
 
-        def dispatch(transaction: Transaction, _events: Sequence[Event]) -> Dispatched:
+        def dispatch(transaction: Transaction, _batch: Batch) -> Dispatched:
             outcomes = [transaction.apply(event, make(transaction)) for event, make in writes]
             return Dispatched(transaction, outcomes, [], [])
 
@@ -123,11 +129,21 @@ class DirectCommitCycle(BatchCommitter):
 class DirectWriter:
     """Writes for an API worker. For any thread; writes to one database wait for each other."""
 
-    def __init__(self, store: Store, dispatcher: Dispatcher, parked_ttl: Callable[[], float]) -> None:
-        """:param parked_ttl: seconds that an event waits for its entity."""
+    def __init__(
+        self,
+        store: Store,
+        dispatcher: Dispatcher,
+        parked_ttl: Callable[[], float],
+        authority: Authority | None = None,
+    ) -> None:
+        """:param parked_ttl: seconds that an event waits for its entity.
+
+        :param authority: decides which events may come; None: all events are the caller's own.
+        """
         self._store = store
         self._dispatcher = dispatcher
         self._parked_ttl = parked_ttl
+        self._authority = authority
 
     @contextlib.contextmanager
     def begin(self) -> Iterator[DirectCommitCycle]:
@@ -136,7 +152,7 @@ class DirectWriter:
         :raises DatabaseUnavailable: the database is unavailable.
         """
         with lock_head(self._store) as (store, model):
-            cycle = DirectCommitCycle(store, model, self._dispatcher, self._parked_ttl)
+            cycle = DirectCommitCycle(store, model, self._dispatcher, self._parked_ttl, self._authority)
             yield cycle
             if model.last_seen:
                 store.persist_last_seen(model.last_seen)

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import msgspec
 
+from watcher_sync.commit.authorisation import KNOWN_BEFORE, Authority, Grants, recording, with_own_sources
 from watcher_sync.commit.cycle import Batch, CommitCycle
 from watcher_sync.commit.last_seen import LastSeenWriter
 from watcher_sync.commit.stats import CommitStats
@@ -26,17 +27,27 @@ T = TypeVar("T")
 
 
 def replay(
-    store: Store, dispatcher: Dispatcher, events: Iterable[Event], *, batch_size: int, parked_ttl: float = 3600.0
+    store: Store,
+    dispatcher: Dispatcher,
+    events: Iterable[Event],
+    *,
+    batch_size: int,
+    parked_ttl: float = 3600.0,
+    authority: Authority | None = None,
 ) -> dict[str, float]:
     """Commit the events in order, in batches.
 
+    :param authority: decides which events may come; None: that of recordings.
     :param parked_ttl: seconds that an event waits for its entity.
     :returns: ``read``, each outcome, and ``seconds``.
     :raises DatabaseUnavailable: the database is unavailable. Run it again: committed events are recognised.
     """
     began = time.monotonic()
     stats = CommitStats()
-    cycle = CommitCycle(store, store.load(), dispatcher, stats=stats, parked_ttl=lambda: parked_ttl)
+    authority = authority or Authority(dispatcher, recording)
+    cycle = CommitCycle(
+        store, store.load(), dispatcher, stats=stats, authority=authority, parked_ttl=lambda: parked_ttl
+    )
     for chunk in _chunks(events, batch_size):
         cycle.run(Batch(events=chunk))
     return _finish(store, cycle, stats, began)
@@ -47,13 +58,15 @@ def replay_quarantined(
     dispatcher: Dispatcher,
     events: Iterable[tuple[int, Event]],
     *,
+    grants: Grants | None = None,
     batch_size: int,
     parked_ttl: float = 3600.0,
 ) -> dict[str, float]:
     """Dispatch quarantined events again; those that are refused again are stored under a new id.
 
-    A body that could not be decoded is decoded again.
+    A body that could not be decoded is decoded again. An event that its source may not bring is refused again.
 
+    :param grants: name of a source -> what it may bring; None: no source is known.
     :param events: (row id, event), as :meth:`Quarantine.events` gives them.
     :param parked_ttl: seconds that an event waits for its entity.
     :returns: ``read``, each outcome, and ``seconds``.
@@ -61,7 +74,10 @@ def replay_quarantined(
     """
     began = time.monotonic()
     stats = CommitStats()
-    cycle = CommitCycle(store, store.load(), dispatcher, stats=stats, parked_ttl=lambda: parked_ttl)
+    authority = Authority(dispatcher, with_own_sources(grants))
+    cycle = CommitCycle(
+        store, store.load(), dispatcher, stats=stats, authority=authority, parked_ttl=lambda: parked_ttl
+    )
     for chunk in _chunks(events, batch_size):
         released = [row_id for row_id, _ in chunk]
         cycle.run(Batch(events=[decoded_again(row_id, event) for row_id, event in chunk], released=released))
@@ -71,7 +87,7 @@ def replay_quarantined(
 def decoded_again(row_id: int, event: Event) -> Event:
     """A quarantined event for dispatch; a body that could not be decoded is decoded again."""
     if event.undecodable is None:
-        return event
+        return msgspec.structs.replace(event, envelope=KNOWN_BEFORE)
     decoded = read_body(event.data, source=event.source, number=row_id, deliveries=event.deliveries)
     if decoded.undecodable is not None:
         return msgspec.structs.replace(event, undecodable=decoded.undecodable)

@@ -43,6 +43,8 @@ class CommitStats:
         """(source, outcome) -> events."""
         self.ignored_types: collections.Counter[str] = collections.Counter()
         """Event type -> events that no handler declares; at most ``MAX_TYPES`` types, then ``(others)``."""
+        self.unauthorised: collections.Counter[str] = collections.Counter()
+        """Source -> quarantined events that it may not bring."""
         self.expired = 0
         """Parked events whose entity did not appear in time."""
         self.commits = 0

@@ -33,8 +33,20 @@ The driver of this source: the name of an entry point in ``watcher_sync.sources`
 """,
 )
 
+EVENT_TYPES = cfg.ListOpt(
+    "event_types",
+    help="""
+Event types and patterns that this source may bring, such as ``instance.*,service.*``. Any other event goes to
+quarantine as unauthorised.
+
+The default is all that the driver may bring: the event types whose handler names the driver, and those that the driver
+declares. The option makes that narrower and never wider. A pattern for something that the driver may not bring is
+an error.
+""",
+)
+
 PLUGINS: dict[str, tuple[str, list[cfg.Opt]]] = {
-    SOURCES: ("source", [DRIVER]),
+    SOURCES: ("source", [DRIVER, EVENT_TYPES]),
     HANDLERS: ("handler", []),
     RECONCILERS: ("reconciler", []),
 }
@@ -51,7 +63,7 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
 
 def register_source(conf: cfg.ConfigOpts, name: str, options: list[cfg.Opt]) -> None:
     """Register the driver's options for one source."""
-    conf.register_opts([DRIVER, *options], group=f"source_{name}")
+    conf.register_opts([DRIVER, EVENT_TYPES, *options], group=f"source_{name}")
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:

@@ -24,8 +24,8 @@ from watcher_sync.api.app import make_application
 from watcher_sync.demo.in_process import InProcessSource
 from watcher_sync.demo.live_providers import LiveProviders, Straight, ThroughStream
 from watcher_sync.demo.nats_server import DURABLE, STREAM, SUBJECTS, ControlPlane, find_server, serving
-from watcher_sync.engine.supervision import MakeSource
 from watcher_sync.exceptions import WatcherSyncError
+from watcher_sync.sources.base import Source
 from watcher_sync.storage.store import Store
 from watcher_sync.testing.dcm.providers import UNTOLD, ProviderSimulator
 from watcher_sync.testing.ledger import Truth
@@ -58,10 +58,10 @@ class Dcm:
         self._wanted = options.service_instances > 0
         self.config = _CONFIG.format(servers=url) if url is not None else ""
         """What the configuration says of the source; empty where it is in this process."""
-        self.sources: Mapping[str, MakeSource] = {}
+        self.sources: Mapping[str, Source] = {}
         """Sources that no configuration names."""
         if self._wanted and url is None:
-            self.sources = {"dcm": lambda: self._source}
+            self.sources = {"dcm": self._source}
         self.way = "through NATS JetStream" if url is not None else "within this process" if self._wanted else "not"
 
     @classmethod

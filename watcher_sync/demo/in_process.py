@@ -12,17 +12,20 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Collection, Sequence
+from typing import ClassVar, Final
 
-from watcher_sync.events import Event
+from watcher_sync.events import CLOUD_EVENTS, Event
 from watcher_sync.sources.base import Emit, IntakeClosed, Source, SourceState, SourceStatus
 
 _LOT: Final = 200
 
 
 class InProcessSource(Source):
-    """Emits what is put into it, in that order."""
+    """Emits what is put into it, in that order: events of DCM's simulated providers."""
+
+    envelopes: ClassVar[Collection[str]] = (CLOUD_EVENTS,)
+    event_types: ClassVar[Collection[str]] = ("dcm.*",)
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Sequence
 from oslo_config import cfg
 from oslo_log import log as logging
 
+from watcher_sync.commit.authorisation import Authority
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.commit.evaluation import Evaluator
 from watcher_sync.commit.last_seen import LastSeenWriter
@@ -62,11 +63,13 @@ class Engine:
         sources: dict[str, MakeSource],
         services: Sequence[Callable[[Engine], BackgroundService]] = (),
         evaluation: Evaluator | None = None,
+        authority: Authority | None = None,
     ) -> None:
         """:param sources: name -> maker of a driver instance, for each enabled source.
 
         :param services: makers of the background services, which run while this engine leads.
         :param evaluation: evaluates the entities that a batch concerns; None: nothing is evaluated.
+        :param authority: decides which source may bring which events; None: every source may bring every event.
         """
         self.conf = conf
         self.store = store
@@ -81,6 +84,7 @@ class Engine:
         self._retention: RetentionWorker | None = None
         self._cycle: CommitCycle | None = None
         self._evaluation = evaluation
+        self._authority = authority
         self._database_health = DatabaseHealth()
         self._leading = False
         self._shutdown = ShutdownState()
@@ -191,6 +195,7 @@ class Engine:
                     self._dispatcher,
                     stats=self.stats,
                     evaluation=self._evaluation,
+                    authority=self._authority,
                     fence=lambda: self.lease.fence,
                     parked_ttl=lambda: float(self.conf.engine.parked_ttl),
                 )

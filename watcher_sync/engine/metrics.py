@@ -78,6 +78,13 @@ class EngineCollector(Collector):
         for source, outcome in itertools.product(sorted(sources), Outcome):
             events.add_metric([source, outcome.value], counted.get((source, outcome), 0))
         yield events
+        unauthorised = CounterMetricFamily(
+            f"{PREFIX}unauthorised_events", "Quarantined events that their source may not bring.", labels=["source"]
+        )
+        refused = dict(stats.unauthorised)
+        for source in sorted({*sources, *refused}):
+            unauthorised.add_metric([source], refused.get(source, 0))
+        yield unauthorised
         yield _counter("commits", "Database transactions with changes or stored events.", stats.commits)
         yield _counter("commit_conflicts", "Commits repeated after another writer's commit.", stats.conflicts)
         yield _counter("refused_batches", "Batches bisected because of a refused row.", stats.refused)

@@ -8,7 +8,7 @@ ordering guard decides which change is newer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
@@ -21,6 +21,13 @@ class Handler:
     :cvar events: event type or pattern -> name of the method that handles it. In a pattern ``*``
         matches any characters, dots included. Exact entries win over patterns and longer patterns
         over shorter ones. An entry mapped to None says that the type is known and deliberately ignored.
+    :cvar drivers: names of the source drivers that may bring these events, such as ``oslo_messaging`` or
+        ``nats_jetstream``. An event from any other driver goes to quarantine as unauthorised. Without names, only
+        recordings, ``POST /v1/events`` and drivers that declare the types themselves bring them.
+    :cvar envelopes: names of the envelopes in which these events may come (constants of
+        :mod:`watcher_sync.events`). Empty: in each one that the driver may bring.
+    :cvar reserved: those event types or patterns that only the named drivers make themselves. No message, recording
+        or request can bring them, in whatever envelope.
     :cvar options: ``oslo.config`` options of this handler, registered in the group
         ``handler_<entry point name>`` before the handler is made.
 
@@ -31,6 +38,9 @@ class Handler:
     """
 
     events: ClassVar[Mapping[str, str | None]] = {}
+    drivers: ClassVar[Collection[str]] = ()
+    envelopes: ClassVar[Collection[str]] = ()
+    reserved: ClassVar[Collection[str]] = ()
     options: ClassVar[list[cfg.Opt]] = []
     failures: Sequence[tuple[str, str]] = ()
     """(name, reason) of plugins of its own that a handler could not load, to be shown with failed handlers."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 import abc
 import datetime
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
@@ -70,6 +70,10 @@ _RENAMED_MEMBERS = {"lives_apart": "supports_subprocess", "reach": "probe", "rel
 class Source(abc.ABC):
     """Base of all source drivers.
 
+    :cvar envelopes: names of the envelopes that the driver may bring (constants of :mod:`watcher_sync.events`):
+        ``NATIVE`` for events that it makes itself. A driver that declares none is not started.
+    :cvar event_types: event types or patterns that it may bring, beside those whose handlers name the driver
+        (:attr:`watcher_sync.handlers.base.Handler.drivers`). All other events go to quarantine as unauthorised.
     :cvar options: ``oslo.config`` options of the driver, registered in the group ``source_<name>``.
     :cvar waits_for_ack: True when the driver emits nothing more until what it emitted is acked or nacked. The
         engine then commits at once instead of lingering for more.
@@ -78,6 +82,8 @@ class Source(abc.ABC):
         ``[engine]`` of the configuration.
     """
 
+    envelopes: ClassVar[Collection[str]] = ()
+    event_types: ClassVar[Collection[str]] = ()
     options: ClassVar[list[cfg.Opt]] = []
     waits_for_ack: ClassVar[bool] = False
     supports_subprocess: ClassVar[bool] = False

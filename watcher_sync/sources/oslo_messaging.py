@@ -18,7 +18,7 @@ import datetime
 import random
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar, Final
 
@@ -29,7 +29,7 @@ from oslo_messaging.notify import dispatcher as oslo_dispatcher
 from oslo_messaging.notify import listener as oslo_listener
 from oslo_messaging.transport import NotificationTransport
 
-from watcher_sync.events import Event
+from watcher_sync.events import OSLO, Event
 from watcher_sync.exceptions import ConfigError, SourceError
 from watcher_sync.sources import rabbit_strict
 from watcher_sync.sources.base import Emit, IntakeClosed, Source, SourceState, SourceStatus
@@ -84,6 +84,7 @@ class _Server(oslo_listener.BatchNotificationServer):  # type: ignore[misc]
 class OsloMessagingSource(Source):
     """The driver ``oslo_messaging``."""
 
+    envelopes: ClassVar[Collection[str]] = (OSLO,)
     waits_for_ack = True
     options: ClassVar[list[cfg.Opt]] = [
         cfg.StrOpt(

@@ -18,15 +18,15 @@ import datetime
 import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
-from typing import Final
+from typing import ClassVar, Final
 
 import msgspec
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from watcher_sync.events import Event
+from watcher_sync.events import CLOUD_EVENTS, KUBERNETES_WATCH, OSLO, Event
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.sources.base import Emit, IntakeClosed, Source, SourceState, SourceStatus
 from watcher_sync.wire import envelopes
@@ -157,6 +157,8 @@ class ReplaySource(Source):
     :ivar finished: set when all is emitted, or when the source was stopped before that.
     """
 
+    envelopes: ClassVar[Collection[str]] = (OSLO, CLOUD_EVENTS, KUBERNETES_WATCH)
+    event_types: ClassVar[Collection[str]] = ("*",)
     options = [  # noqa: RUF012 - the base class declares it a ClassVar
         cfg.MultiStrOpt(
             "paths",

@@ -20,7 +20,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from watcher_sync.events import Event
+from watcher_sync.events import CLOUD_EVENTS, Event
 from watcher_sync.wire import json as wire_json
 from watcher_sync.wire.fields import BadEnvelope, Delivery, name_of, parse_time, show, text_of_member
 from watcher_sync.wire.json import BadJson
@@ -115,6 +115,7 @@ def _cloud_event_of(attributes: Mapping[str, Any], data: Any, delivery: Delivery
         sequence=delivery.sequence,
         position=delivery.position,
         deliveries=delivery.deliveries,
+        envelope=CLOUD_EVENTS,
     )
 
 

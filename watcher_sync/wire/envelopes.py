@@ -25,7 +25,7 @@ from typing import Any, Final
 
 import msgspec
 
-from watcher_sync.events import Event
+from watcher_sync.events import CLOUD_EVENTS, KUBERNETES_WATCH, OSLO, Event
 from watcher_sync.wire import cloud_events
 from watcher_sync.wire import json as wire_json
 from watcher_sync.wire.fields import (
@@ -122,6 +122,30 @@ def unread(body: bytes, headers: Mapping[str, str] | None, event: Event, reason:
     attributes = cloud_events.binary_attributes(headers) if headers else None
     raw = body if attributes is None else cloud_events.structured(attributes, body)
     return msgspec.structs.replace(event, data=raw, undecodable=reason)
+
+
+def text_of(event: Event) -> bytes | None:
+    """The envelope of a decoded event as text, from which :func:`read_body` makes the same event again.
+
+    Channel, sequence, position and deliveries are no part of an envelope. None: the event has no envelope.
+    """
+    data = event.data if isinstance(event.data, bytes) else _text_of(event.data)
+    time = None if event.time is None else event.time.isoformat()
+    document: dict[str, Any]
+    if event.envelope == OSLO:
+        document = {"message_id": event.id, "event_type": event.type, "publisher_id": event.origin}
+        document |= {"timestamp": time} if time is not None else {}
+        document["payload"] = msgspec.Raw(data)
+    elif event.envelope == CLOUD_EVENTS:
+        document = {"specversion": "1.0", "id": event.id, "source": event.origin, "type": event.type}
+        document |= {"subject": event.subject} if event.subject else {}
+        document |= {"time": time} if time is not None else {}
+        document |= {"data": msgspec.Raw(data)} if event.data is not None else {}
+    elif event.envelope == KUBERNETES_WATCH:
+        document = {"type": event.type.rpartition(".")[2].upper(), "object": msgspec.Raw(data)}
+    else:
+        return None
+    return msgspec.json.encode(document)
 
 
 def read_document(
@@ -237,6 +261,7 @@ def _build(document: Any, delivery: Delivery, body: bytes | None) -> Event:
         sequence=delivery.sequence,
         position=delivery.position,
         deliveries=delivery.deliveries,
+        envelope=OSLO,
     )
 
 
@@ -266,6 +291,7 @@ def _watch_event(document: dict[str, Any], delivery: Delivery, body: bytes | Non
         sequence=delivery.sequence or _recorded_sequence(delivery.number),
         position=delivery.position,
         deliveries=delivery.deliveries,
+        envelope=KUBERNETES_WATCH,
     )
 
 

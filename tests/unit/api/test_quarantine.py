@@ -52,7 +52,9 @@ def test_what_a_handler_learned_to_read_is_applied_and_gone(client, cycle, conf,
     from watcher_sync.dispatch import Dispatcher
 
     body = b'{"specversion":"1.0","id":"1","source":"s","type":"told.aggregate","subject":"a","data":{"name":"x"}}'
-    cycle.run(Batch(events=[Event(id="1", type="undecodable", source="s", data=body, undecodable="not yet known")]))
+    cycle.run(
+        Batch(events=[Event(id="1", type="undecodable", source="replay", data=body, undecodable="not yet known")])
+    )
     client = Client(make_app(Service(conf, store), Dispatcher([("told", Told())])))
     row = client.simulate_get("/v1/quarantine").json["quarantine"][0]
     assert client.simulate_post(f"/v1/quarantine/{row['id']}/replay").json == {"outcome": "applied", "seq": 1}

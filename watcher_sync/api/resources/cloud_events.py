@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """``POST /v1/events``: CloudEvents 1.0 over HTTP, with the same dispatch and commit as every other event.
 
-The operation accepts the three content modes of the CloudEvents HTTP binding (version 1.0.2, section 3):
+The operation accepts the content modes of the CloudEvents HTTP binding (version 1.0.2, section 3):
 
 * *structured* (``application/cloudevents+json``),
 * *batched* (``application/cloudevents-batch+json``),
 * *binary*: the attributes in ``ce-`` headers, percent-encoded, and the data as JSON in the body.
 
-The API applies the events of one request in their order in one transaction. It answers after the commit, with the
-outcome of each. An event that a handler refuses goes to quarantine, which is an outcome and no error. If a document
-is no CloudEvent, the API refuses the whole request.
+The API applies the events of a request in order in one transaction. It answers after the commit, with each
+outcome. An event that a handler refuses, or that no client may bring, goes to quarantine: an outcome and no
+error. If a document is no CloudEvent, the API refuses the whole request.
 
 An event that is sent again after a lost answer is a duplicate or stale, by its version.
 """
@@ -26,6 +26,7 @@ from watcher_sync.api.core.problems import Problem, bad_request
 from watcher_sync.api.core.request_context import ADMIN
 from watcher_sync.api.resources.events import Events
 from watcher_sync.api.service import Service
+from watcher_sync.commit.authorisation import API
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.model.changes import Outcome
 from watcher_sync.wire import json as wire_json
@@ -33,9 +34,6 @@ from watcher_sync.wire.envelopes import read_document
 
 STRUCTURED = "application/cloudevents+json"
 BATCHED = "application/cloudevents-batch+json"
-
-SOURCE = "api"
-"""The name of the source in these events."""
 
 _CLOUD_EVENT: schemas.Schema = {
     "type": "object",
@@ -106,7 +104,7 @@ class WritableEvents(Events):
             documents = [call.body]
         else:
             documents = [_binary(call)]
-        events = [read_document(document, source=SOURCE) for document in documents]
+        events = [read_document(document, source=API) for document in documents]
         outcomes, seq = self._writer.run(events)
         answers = [{"id": e.id, "outcome": o.value} for e, o in zip(events, outcomes, strict=True)]
         call.answer({"events": answers, "seq": seq})

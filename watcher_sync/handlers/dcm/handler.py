@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, ClassVar, Final
 
 from msgspec import UNSET
@@ -126,6 +126,7 @@ class DcmHandler(Handler):
         "dcm.agents.*": None,
         "dcm.request.*": None,
     }
+    drivers: ClassVar[Collection[str]] = ("nats_jetstream",)
     options: ClassVar[list[cfg.Opt]] = OPTIONS
 
     def __init__(

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
-from watcher_sync.events import Event
+from watcher_sync.events import KUBERNETES_WATCH, NATIVE, Event
 from watcher_sync.exceptions import InvalidEvent
 from watcher_sync.handlers.base import Handler
 from watcher_sync.handlers.kubernetes.payloads import ClusterState, Listed, read
@@ -68,6 +68,15 @@ class KubernetesHandler(Handler):
         "kubernetes.*.bookmark": None,
         "kubernetes.*.error": None,
     }
+    drivers: ClassVar[Collection[str]] = ("kubernetes",)
+    # The origin is the cluster, so it comes from a configuration: a CloudEvent could name any cluster.
+    envelopes: ClassVar[Collection[str]] = (NATIVE, KUBERNETES_WATCH)
+    reserved: ClassVar[Collection[str]] = (
+        "kubernetes.*.listed",
+        "kubernetes.cluster.connected",
+        "kubernetes.cluster.disconnected",
+        "kubernetes.cluster.synced",
+    )
 
     def on_pod(self, event: Event, view: View) -> Iterator[Change]:
         """A pod as it is now, and the workload at the top of its owners.

@@ -19,7 +19,7 @@ from __future__ import annotations
 import datetime
 import functools
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, ClassVar
 
 from msgspec import UNSET, UnsetType
@@ -114,6 +114,7 @@ class NovaHandler(Handler):
         "aggregate.delete.end": "on_aggregate_deleted",
         **dict.fromkeys(_HEARTBEAT_ONLY, "on_heartbeat"),
     }
+    drivers: ClassVar[Collection[str]] = ("oslo_messaging", "rabbitmq")
 
     def on_heartbeat(self, event: Event, view: View) -> Iterable[Change]:
         """A notification whose payload the model ignores; it is a sign of life of its publisher."""

@@ -21,7 +21,7 @@ import datetime
 import itertools
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import ClassVar, Final
 
 import msgspec
@@ -29,7 +29,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from watcher_sync.conf import opts
-from watcher_sync.events import Event
+from watcher_sync.events import NATIVE, Event
 from watcher_sync.exceptions import ConfigError, SourceError
 from watcher_sync.sources.base import Emit, IntakeClosed, Source, SourceState, SourceStatus
 from watcher_sync.sources.kubernetes.connection import KubernetesError
@@ -54,6 +54,7 @@ class _Version(msgspec.Struct):
 class KubernetesSource(Source):
     """The driver ``kubernetes``."""
 
+    envelopes: ClassVar[Collection[str]] = (NATIVE,)
     options: ClassVar[list[cfg.Opt]] = OPTIONS
 
     def __init__(self, name: str, conf: cfg.ConfigOpts, *, cursor: str | None = None) -> None:

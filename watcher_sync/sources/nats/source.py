@@ -17,14 +17,14 @@ import asyncio
 import datetime
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import ClassVar
 
 import msgspec
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from watcher_sync.events import Event
+from watcher_sync.events import CLOUD_EVENTS, Event
 from watcher_sync.exceptions import SourceError
 from watcher_sync.sources.base import Emit, IntakeClosed, Source, SourceState, SourceStatus
 from watcher_sync.sources.nats import settings
@@ -42,6 +42,7 @@ LOG = logging.getLogger(__name__)
 class NatsJetStreamSource(Source):
     """The driver ``nats_jetstream``."""
 
+    envelopes: ClassVar[Collection[str]] = (CLOUD_EVENTS,)
     options: ClassVar[list[cfg.Opt]] = settings.OPTIONS
     supports_subprocess: ClassVar[bool] = True
 

@@ -36,6 +36,7 @@ class RackHandler(Handler):
         "rack.power.test": None,  # an exact entry wins over a pattern
         "rack.removed": "removed",
     }
+    drivers: ClassVar[tuple[str, ...]] = ("nats_jetstream",)  # other sources may not bring these events
 
     def power_changed(self, event: Event, view: View) -> Iterator[Change]:
         """The rack's power and what it draws."""
