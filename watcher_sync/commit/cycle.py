@@ -48,6 +48,10 @@ _LOG_INTERVAL_SECONDS = 60.0
 """Between two log lines about failures of one handler."""
 
 
+_MAX_REASON_LENGTH = 2000
+"""Characters of the reason in a quarantined event."""
+
+
 class Batch(msgspec.Struct, kw_only=True):
     """Events that are committed together, with the positions and rows that go with them."""
 
@@ -300,7 +304,7 @@ class BatchCommitter(abc.ABC):
             try:
                 outcome = transaction.apply(event, entry.call(event, transaction) or ())
             except InvalidEvent as exc:
-                work.quarantined.append(Quarantined(event, str(exc)))
+                work.quarantined.append(Quarantined(event, str(exc)[:_MAX_REASON_LENGTH]))
                 outcome = Outcome.QUARANTINED
             except NotYet as exc:
                 expires = self._now() + datetime.timedelta(seconds=self._parked_ttl())
@@ -308,7 +312,7 @@ class BatchCommitter(abc.ABC):
                 outcome = Outcome.PARKED
             except Exception as exc:  # noqa: BLE001 - a plugin's bug quarantines its own event only
                 reason = f"the handler {entry.handler} failed: {type(exc).__name__}: {exc}"
-                work.quarantined.append(Quarantined(event, reason[:2000], traceback.format_exc()))
+                work.quarantined.append(Quarantined(event, reason[:_MAX_REASON_LENGTH], traceback.format_exc()))
                 self._log_failure(entry.handler, reason)
                 outcome = Outcome.QUARANTINED
             work.outcomes.append(outcome)
