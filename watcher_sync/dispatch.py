@@ -34,6 +34,9 @@ _MAX_CACHED_TYPES = 4096
 """Event types come from outside, so the cache is bounded."""
 
 
+_MAX_TYPE_LENGTH = 255
+"""Characters that a type may have, before any pattern is tried. The envelopes refuse longer ones by name."""
+
 HandlerMethod = Callable[[Event, View], Iterable[Change] | None]
 
 
@@ -129,11 +132,16 @@ class Dispatcher:
         return self._dialects[name]
 
     def find(self, event_type: str) -> Entry | None:
-        """The entry that an event of this type goes to, or None where no handler declares it. O(1) once cached."""
+        """The entry that an event of this type goes to, or None where no handler declares it. O(1) once cached.
+
+        No handler gets a type of more than 255 characters.
+        """
         try:
             return self._cache[event_type]
         except KeyError:
             pass
+        if len(event_type) > _MAX_TYPE_LENGTH:
+            return None
         entry = self._exact.get(event_type)
         if entry is None:
             entry = next((e for match, e in self._patterns if match.match(event_type)), None)

@@ -55,6 +55,10 @@ from watcher_sync.storage.stored_events import Parked, Quarantined
 LOG = logging.getLogger(__name__)
 
 
+_MAX_REASON_LENGTH = 2000
+"""Characters of the reason in a quarantined event."""
+
+
 class Batch(msgspec.Struct, kw_only=True):
     """Events that are committed together, with the positions and rows that go with them."""
 
@@ -327,7 +331,7 @@ class BatchCommitter(abc.ABC):
             try:
                 outcome = transaction.apply(event, entry.call(event, transaction) or ())
             except InvalidEvent as exc:
-                work.quarantined.append(Quarantined(event, str(exc)))
+                work.quarantined.append(Quarantined(event, str(exc)[:_MAX_REASON_LENGTH]))
                 if isinstance(exc, UnauthorisedEvent):
                     work.unauthorised.append(event)
                 outcome = Outcome.QUARANTINED
@@ -337,7 +341,7 @@ class BatchCommitter(abc.ABC):
                 outcome = Outcome.PARKED
             except Exception as exc:  # noqa: BLE001 - a plugin's bug quarantines its own event only
                 reason = f"the handler {entry.handler} failed: {type(exc).__name__}: {exc}"
-                work.quarantined.append(Quarantined(event, reason[:2000], traceback.format_exc()))
+                work.quarantined.append(Quarantined(event, reason[:_MAX_REASON_LENGTH], traceback.format_exc()))
                 self._failures.log_failure(entry.handler, reason)
                 outcome = Outcome.QUARANTINED
             work.outcomes.append(outcome)

@@ -55,7 +55,7 @@ def cluster_truth(server: KubernetesServer, cluster: str, functions: Iterable[Fu
         "cluster": {cluster: _cluster(cluster)},
         "workload": {uid: _workload(obj, cluster) for uid, obj in workloads.items()},
         "pod": {pod["metadata"]["uid"]: _pod(pod, cluster, workloads) for pod in pods},
-        "vnf_instance": {each.id: _registered(each, cluster) for each in functions},
+        "vnf_instance": {each.id: each.registration(cluster) for each in functions},
     }
 
 
@@ -180,10 +180,6 @@ def _state(function: Function, numbers: Mapping[str, int], missing: set[str], ne
     if nearest or any(numbers[vdu] != wanted for vdu, wanted in unscaled.items()):
         return "DRIFTED"
     return "SYNCED"
-
-
-def _registered(function: Function, cluster: str) -> dict[str, Any]:
-    return {**function.registration(cluster), "levels": {name: function.levels(name) for name in function.aspects}}
 
 
 # Objects

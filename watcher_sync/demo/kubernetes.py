@@ -177,7 +177,7 @@ class Kubernetes:
 
 
 def _row(snapshot: Snapshot, vnf: VnfInstance, held_by: str) -> VnfRow:
-    tables, levels = vnf.levels or {}, vnf.scale_level or {}
+    aspects, levels = vnf.aspects or {}, vnf.scale_level or {}
     inputs = (
         matching.read_vdu(snapshot, cluster=vnf.cluster or "", namespace=vnf.namespace or "", workload=vdu["workload"])
         for vdu in (vnf.vdus or {}).values()
@@ -185,7 +185,7 @@ def _row(snapshot: Snapshot, vnf: VnfInstance, held_by: str) -> VnfRow:
     return VnfRow(
         name=vnf.name or vnf.id,
         state=vnf.state,
-        levels=", ".join(f"{name} {levels.get(name, '-')}/{len(table) - 1}" for name, table in tables.items()),
+        levels=", ".join(f"{name} {levels.get(name, '-')}/{a['max_scale_level']}" for name, a in aspects.items()),
         pods=sum(len(vdu.counted()) for vdu in inputs),
         held_by=held_by,
     )

@@ -145,9 +145,6 @@ class VnfInstance(Entity, frozen=True, kw_only=True, gc=False):
     aspects: Annotated[
         dict[str, Any] | None, In("registration"), Doc("Scaling aspect -> max_scale_level and deltas per VDU.")
     ] = None
-    levels: Annotated[
-        dict[str, Any] | None, In("registration"), Doc("Scaling aspect -> for each level from 0, pods per VDU.")
-    ] = None
     created_at: Annotated[datetime.datetime | None, In("registration"), Doc("When it was registered first.")] = None
     registered_at: Annotated[datetime.datetime | None, In("registration"), Doc("When it was registered last.")] = None
     state: Annotated[

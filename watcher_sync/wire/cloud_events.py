@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import unquote
@@ -22,7 +21,7 @@ import msgspec
 
 from watcher_sync.events import CLOUD_EVENTS, Event
 from watcher_sync.wire import json as wire_json
-from watcher_sync.wire.fields import BadEnvelope, Delivery, name_of, parse_time, show, text_of_member
+from watcher_sync.wire.fields import BadEnvelope, Delivery, name_of, parse_time, short_text_of, show, text_of_member
 from watcher_sync.wire.json import BadJson
 
 _LOWER_CASE_NAMES: Final = frozenset(
@@ -30,7 +29,8 @@ _LOWER_CASE_NAMES: Final = frozenset(
 )
 """Names that need not be taken in lower case."""
 
-_JSON_TYPE: Final = re.compile(r"\s*(application|text)/([\w.+-]+\+)?json\s*(;.*)?", re.IGNORECASE)
+_MAX_HEADER_LENGTH: Final = 4096
+"""Characters of a header that is decoded. A longer one is too long for every attribute that the model uses."""
 
 
 def read_structured(document: dict[str, Any], delivery: Delivery, body: bytes | None) -> Event:
@@ -55,7 +55,7 @@ def read_binary(attributes: Mapping[str, str], body: bytes, delivery: Delivery, 
     :raises BadJson: when the body is none.
     """
     if body:
-        if not _JSON_TYPE.fullmatch(attributes.get("datacontenttype", "application/json")):
+        if not _is_json(attributes.get("datacontenttype", "application/json")):
             raise BadEnvelope(f"content-type is {show(attributes['datacontenttype'])}, not JSON")
         wire_json.decode(body, max_size=max_size)
     return _cloud_event_of(attributes, body or None, delivery)
@@ -68,7 +68,7 @@ def binary_attributes(headers: Mapping[str, str]) -> dict[str, str] | None:
     for header, value in headers.items():
         name = header.lower()
         if name.startswith("ce-"):
-            attributes[name[3:]] = unquote(value) if "%" in value else value
+            attributes[name[3:]] = unquote(value) if "%" in value and len(value) <= _MAX_HEADER_LENGTH else value
         elif name == "content-type":
             content_type = value
     if "specversion" not in attributes:
@@ -94,21 +94,30 @@ def structured(attributes: Mapping[str, str], body: bytes) -> bytes:
     return msgspec.json.encode(document)
 
 
+def _is_json(content_type: str) -> bool:
+    """Whether a content type is JSON: ``application/json``, or any that ends with ``+json``."""
+    if len(content_type) > _MAX_HEADER_LENGTH:
+        return False
+    kind, _, subtype = content_type.partition(";")[0].strip().lower().partition("/")
+    if kind not in ("application", "text"):
+        return False
+    prefix = subtype.removesuffix("+json")
+    return subtype == "json" or (0 < len(prefix) < len(subtype) and all(c.isalnum() or c in "_.+-" for c in prefix))
+
+
 def _cloud_event_of(attributes: Mapping[str, Any], data: Any, delivery: Delivery) -> Event:
     """The event of these attributes, their names in lower case."""
     if attributes["specversion"] != "1.0":
         raise BadEnvelope(f"specversion is {show(attributes['specversion'])}, not 1.0")
     event_id, origin, event_type = (name_of(attributes, name) for name in ("id", "source", "type"))
-    subject = attributes.get("subject")
-    if subject is not None and type(subject) is not str:
-        raise BadEnvelope(f"subject is {show(subject)}, not a string")
+    subject = short_text_of(attributes, "subject")
     time = attributes.get("time")
     return Event(
         id=event_id,
         type=event_type,
         source=delivery.source,
         origin=origin,
-        subject=subject or "",
+        subject=subject,
         time=None if time is None else parse_time(time, "time"),
         data=data,
         channel=delivery.channel,

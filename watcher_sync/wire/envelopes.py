@@ -32,6 +32,7 @@ from watcher_sync.wire.fields import (
     BadEnvelope,
     Delivery,
     absent_or,
+    check_delivery,
     is_name,
     name_of,
     parse_time,
@@ -76,6 +77,7 @@ def _read_body(body: bytes, delivery: Delivery, max_size: int) -> Event:
     document: Any = None
     try:
         text = body
+        check_delivery(delivery)
         document = wire_json.decode(text, max_size=max_size)
         if type(document) is dict and "oslo.message" in document:
             document, text = _unwrap(document, max_size)
@@ -108,6 +110,7 @@ def read_message(
     if attributes is None:
         return _read_body(body, delivery, max_size)
     try:
+        check_delivery(delivery)
         return cloud_events.read_binary(attributes, body, delivery, max_size=max_size)
     except (BadJson, BadEnvelope) as exc:
         return _undecodable(cloud_events.structured(attributes, body), str(exc), delivery, attributes)
@@ -285,7 +288,7 @@ def _watch_event(document: dict[str, Any], delivery: Delivery, body: bytes | Non
         type=f"kubernetes.{kind.lower()}.{what.lower()}",
         source=delivery.source,
         origin=delivery.source,
-        subject=name if type(name) is str else "",
+        subject=name if is_name(name) else "",
         data=item if body is None else text_of_member(body, "object", item),
         channel=delivery.channel,
         sequence=delivery.sequence or _recorded_sequence(delivery.number),

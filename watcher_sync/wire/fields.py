@@ -16,6 +16,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 _MAX_NAME_LENGTH: Final = 255
+_MAX_TIME_LENGTH: Final = 64
 _MIN_TIME_LENGTH: Final = len("2026-01-02T03:04:05")
 
 
@@ -39,7 +40,7 @@ def parse_time(text: Any, field: str) -> datetime.datetime:
 
     :raises BadEnvelope: naming the field.
     """
-    if type(text) is str and len(text) >= _MIN_TIME_LENGTH and text[4] == "-" and text[10] in "T ":
+    if type(text) is str and _MIN_TIME_LENGTH <= len(text) <= _MAX_TIME_LENGTH and text[4] == "-" and text[10] in "T ":
         try:
             if text[-1] == "Z" or text[-1] == "z":
                 return datetime.datetime.fromisoformat(text[:-1] + "+00:00")
@@ -61,6 +62,30 @@ def name_of(fields: Mapping[str, Any], name: str, path: str = "") -> str:
     if not is_name(value):
         raise BadEnvelope(f"{path}{name} is {absent_or(fields, name)}")
     return value
+
+
+def short_text_of(fields: Mapping[str, Any], name: str) -> str:
+    """The field, which may be missing or null; a text that is not too long for a column. Missing: an empty text.
+
+    :raises BadEnvelope: naming the field.
+    """
+    value = fields.get(name)
+    if value is None:
+        return ""
+    if type(value) is not str:
+        raise BadEnvelope(f"{name} is {show(value)}, not a string")
+    if len(value) > _MAX_NAME_LENGTH:
+        raise BadEnvelope(f"{name} is {show(value)}, more than {_MAX_NAME_LENGTH}")
+    return value
+
+
+def check_delivery(delivery: Delivery) -> None:
+    """Check the names that the transport gives.
+
+    :raises BadEnvelope: naming the one that is too long.
+    """
+    if len(delivery.channel) > _MAX_NAME_LENGTH:
+        raise BadEnvelope(f"channel is {show(delivery.channel)}, more than {_MAX_NAME_LENGTH}")
 
 
 def is_name(value: Any) -> TypeGuard[str]:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attacks on a running installation, one module for each way in."""
+"""What senders and callers must not be able to do, with real servers."""

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the software refuses, one module for each way in."""
+"""What senders and callers must not be able to do, a module for each weakness."""

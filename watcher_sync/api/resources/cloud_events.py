@@ -46,14 +46,15 @@ _CLOUD_EVENT: schemas.Schema = {
         "subject": schemas.SHORT_TEXT,
         "time": {
             "type": "string",
+            "maxLength": 64,
             "format": "date-time",
             "pattern": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})$",
         },
-        "datacontenttype": {"type": "string", "pattern": r"^(application/json|[^;]+\+json)(;.*)?$"},
+        "datacontenttype": {"type": "string", "maxLength": 255, "pattern": r"^(application/json|[^;]+\+json)(;.*)?$"},
         "data": {},
         "data_base64": {"type": "string", "pattern": "^[A-Za-z0-9+/]*={0,2}$"},
     },
-    "propertyNames": {"pattern": "^([a-z0-9]+|data_base64)$"},
+    "propertyNames": {"maxLength": 255, "pattern": "^([a-z0-9]+|data_base64)$"},
 }
 
 _MODES = {

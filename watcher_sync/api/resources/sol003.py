@@ -77,20 +77,20 @@ def instantiated(row: Mapping[str, Any]) -> dict[str, Any]:
     :param row: the fields of the instance.
     """
     vnfd_id = row["vnfd_id"]
-    table: Mapping[str, Any] = row["levels"] or {}
+    aspects: Mapping[str, Any] = row["aspects"] or {}
     levels: Mapping[str, Any] = row["scale_level"] or {}
     resources = row["vnfc_resource_info"] or []
 
     def status(level_of: Mapping[str, Any]) -> list[dict[str, Any]]:
         return [
-            {"aspectId": name, "vnfdId": vnfd_id, "scaleLevel": level_of[name]} for name in table if name in level_of
+            {"aspectId": name, "vnfdId": vnfd_id, "scaleLevel": level_of[name]} for name in aspects if name in level_of
         ]
 
     return {
         "flavourId": row["flavour_id"],
         "vnfState": "STARTED" if resources else "STOPPED",
         "scaleStatus": status(levels),
-        "maxScaleLevels": status({name: len(rows) - 1 for name, rows in table.items()}),
+        "maxScaleLevels": status({name: aspect["max_scale_level"] for name, aspect in aspects.items()}),
         # The field "pod" assigns a pod to the entry; SOL003 does not define it.
         "vnfcResourceInfo": [{name: value for name, value in v.items() if name != "pod"} for v in resources],
         "vnfcInfo": row["vnfc_info"] or [],

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The writable fields of ``/v1/vnf_instances``: the registration. The evaluation writes the observed fields.
 
-The API computes the table of levels at registration. It refuses a registration with invalid levels; the problem names
-the field.
+The API checks the levels of the aspects at registration. It refuses a registration with invalid levels, or with too
+many; the problem names the field. The levels themselves are computed when an instance is evaluated, and never stored.
 
 A write holds the instance's operation lease until its commit. While an operation runs, only a request with the token
 of the operation in ``Operation-Token`` may replace or delete the instance.
@@ -22,7 +22,7 @@ from watcher_sync.api.resources import sol003
 from watcher_sync.api.resources.writing import CONDITIONS, WritableItem, WritableKind
 from watcher_sync.commit.direct import DirectCommitCycle
 from watcher_sync.model.kinds import Entity, Kind
-from watcher_sync.model.vnf.levels import MOST_PODS, BadRegistration, expand
+from watcher_sync.model.vnf.levels import MAX_ASPECTS, MAX_SCALE_LEVEL, MAX_VDUS, MOST_PODS, BadRegistration, check
 from watcher_sync.model.vnf.matching import KINDS
 from watcher_sync.operations import DELETE, REGISTER, Operations
 
@@ -46,7 +46,7 @@ _FIELDS: dict[str, schemas.Schema] = {
     "vdus": {
         "type": "object",
         "minProperties": 1,
-        "maxProperties": 1000,
+        "maxProperties": MAX_VDUS,
         "propertyNames": schemas.SHORT_TEXT,
         "additionalProperties": {
             "type": "object",
@@ -70,23 +70,23 @@ _FIELDS: dict[str, schemas.Schema] = {
     },
     "aspects": {
         "type": "object",
-        "maxProperties": 100,
+        "maxProperties": MAX_ASPECTS,
         "propertyNames": schemas.SHORT_TEXT,
         "additionalProperties": {
             "type": "object",
             "required": ["max_scale_level", "deltas"],
             "additionalProperties": False,
             "properties": {
-                "max_scale_level": {"type": "integer", "minimum": 0, "maximum": 1000},
+                "max_scale_level": {"type": "integer", "minimum": 0, "maximum": MAX_SCALE_LEVEL},
                 "deltas": {
                     "type": "object",
                     "minProperties": 1,
-                    "maxProperties": 1000,
+                    "maxProperties": MAX_VDUS,
                     "additionalProperties": {
                         "type": ["integer", "array"],
                         "minimum": 1,
                         "maximum": MOST_PODS,
-                        "maxItems": 1000,
+                        "maxItems": MAX_SCALE_LEVEL,
                         "items": {"type": "integer", "minimum": 1, "maximum": MOST_PODS},
                         "description": "Pods that each step adds; a list: one number per step.",
                     },
@@ -113,7 +113,7 @@ class WritableVnfInstance(WritableKind):
         self._operations = operations
 
     def values(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the fields of the registration, with the table of levels."""
+        """Returns the fields of the registration."""
         return registration(body)
 
     def facets(
@@ -185,13 +185,13 @@ def item_schema(kind: Kind) -> schemas.Schema:
 def registration(body: Mapping[str, Any]) -> dict[str, Any]:
     """Normalizes a body to the fields of the facet ``registration``, without its times.
 
-    :raises Problem: 400 when the levels are invalid; ``errors`` names the fields.
+    :raises Problem: 400 when the levels are invalid or too many; ``errors`` names the fields.
     """
     values: dict[str, Any] = {name: body.get(name) for name in _FIELDS}
     values["vdus"] = {name: _vdu(vdu) for name, vdu in body["vdus"].items()}
     values["aspects"] = {name: _aspect(aspect) for name, aspect in (body.get("aspects") or {}).items()}
     try:
-        values["levels"] = expand(values["vdus"], values["aspects"])
+        check(values["vdus"], values["aspects"])
     except BadRegistration as exc:
         errors = [FieldError("body", pointer(path), detail) for path, detail in exc.errors[:20]]
         raise Problem(400, f"{errors[0].pointer.lstrip('/')}: {errors[0].detail}", errors=errors) from None

@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import datetime
 import functools
-import re
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -102,27 +101,44 @@ def time_of(event: Event, data: StatusData) -> tuple[datetime.datetime, str] | N
     return (data.timestamp, "data.timestamp") if data.timestamp is not None else None
 
 
-_SERVICE_TYPE = re.compile(r"dcm\.(?:status\.)?([^.]+)")
-_PROVIDER = re.compile(r"/*dcm/providers/(.+?)/*")
-_LOCAL = re.compile(r"(.+)\.localhost")
-_LEGACY = re.compile(r"dcm\.providers\.(.+?)\.([^.]+)\.instances\.(.+)\.status")
+# Names come from others. They are cut by searches of a fixed text, because a pattern with several open ends tries each
+# of them against each.
+
+_MAX_LENGTH: Final = 512
+"""Characters of a name that has parts. The envelopes allow fewer; a source of a plugin may not check."""
+
+_DCM: Final = "dcm."
+_PROVIDERS: Final = "dcm/providers/"
+_LOCAL: Final = ".localhost"
+_LEGACY_BEGIN, _LEGACY_INSTANCES, _LEGACY_END = "dcm.providers.", ".instances.", ".status"
 
 
 @functools.lru_cache(maxsize=1024)
 def _service_type(name: str) -> str | None:
     """``vm`` of ``dcm.vm`` and of ``dcm.status.vm``. There are few names, so a cache saves time."""
-    match = _SERVICE_TYPE.fullmatch(name)
-    return match[1] if match is not None and match[1] != "status" else None
+    if not name.startswith(_DCM):
+        return None
+    found = name.removeprefix(_DCM).removeprefix("status.")
+    return found if 0 < len(found) <= _MAX_LENGTH and "." not in found and found != "status" else None
 
 
 @functools.lru_cache(maxsize=1024)
 def _provider(origin: str) -> str:
-    match = _PROVIDER.fullmatch(origin) or _LOCAL.fullmatch(origin)
-    return match[1] if match is not None else origin
+    path = origin.lstrip("/")
+    if path.startswith(_PROVIDERS) and (found := path.removeprefix(_PROVIDERS)):
+        return found.rstrip("/") or found[0]
+    return origin.removesuffix(_LOCAL) or origin
 
 
 def _legacy(name: str) -> Legacy | None:
-    if not name.startswith("dcm.providers."):
+    if not name.startswith(_LEGACY_BEGIN) or not name.endswith(_LEGACY_END) or len(name) > _MAX_LENGTH:
         return None
-    match = _LEGACY.fullmatch(name)
-    return Legacy(*match.groups()) if match is not None else None
+    middle = name[len(_LEGACY_BEGIN) : -len(_LEGACY_END)]
+    at = middle.find(_LEGACY_INSTANCES)
+    while at >= 0:
+        provider, _, service_type = middle[:at].rpartition(".")
+        instance_id = middle[at + len(_LEGACY_INSTANCES) :]
+        if provider and service_type and instance_id:
+            return Legacy(provider, service_type, instance_id)
+        at = middle.find(_LEGACY_INSTANCES, at + 1)
+    return None

@@ -18,7 +18,6 @@ Pure functions, for any thread. Source: nova/notifications/objects.
 from __future__ import annotations
 
 import datetime
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, Literal, NoReturn, TypeVar
 
@@ -269,17 +268,15 @@ def refuse_nested(nested: NovaObject, path: str) -> NoReturn:
 def reason(where: str, message: str) -> str:
     """msgspec's ``Expected `int`, got `str` - at `$.flavor.x``` -> ``payload...flavor.x: Expected int, got str``."""
     said, _, path = message.rpartition(" - at ") if " - at " in message else (message, "", "")
-    at = _PATH.search(path)
-    where += at.group(1) if at is not None else ""
-    if missing := _MISSING.search(said):
-        return f"{where}.{missing.group(1)}: missing"
+    where += path.partition("`$")[2].rpartition("`")[0]
+    if said.startswith(_MISSING):
+        return f"{where}.{said.removeprefix(_MISSING).rpartition('`')[0]}: missing"
     if said.startswith("Invalid enum value"):
         said = f"Expected {NAMESPACE}"
     return f"{where}: {said.replace('`', '')}"
 
 
-_PATH = re.compile(r"`\$(.*)`")
-_MISSING = re.compile(r"missing required field `(.*)`")
+_MISSING = "Object missing required field `"
 
 
 def _gate(name: Any, namespace: Any, version: Any, contract: Contract[Any]) -> None:

@@ -22,8 +22,8 @@ import msgspec
 
 from watcher_sync.model.kubernetes import Pod, VnfInstance
 from watcher_sync.model.view import View
+from watcher_sync.model.vnf import levels as scaling
 from watcher_sync.model.vnf import vnfcs
-from watcher_sync.model.vnf.levels import level_of, nearest_lower
 from watcher_sync.model.vnf.matching import VduInput, is_settling, read_vdu
 
 
@@ -194,20 +194,22 @@ def _vdu(vnf: VnfInstance, name: str, vdu_input: VduInput | None, new_id: Callab
 
 def _levels(vnf: VnfInstance, vdus: Mapping[str, _Vdu]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the level of each aspect, and the nearest lower level of the aspects that match none."""
-    levels = dict(vnf.scale_level or {})
+    aspects: Mapping[str, Any] = vnf.aspects or {}
+    levels = {
+        name: level
+        for name, level in (vnf.scale_level or {}).items()
+        if name in aspects and level <= aspects[name]["max_scale_level"]
+    }
     nearest: dict[str, Any] = {}
-    table: Mapping[str, Any] = vnf.levels or {}
-    levels = {name: level for name, level in levels.items() if name in table and level < len(table[name])}
-    for name, rows in table.items():
-        scaled = [vdus[vdu] for vdu in rows[0]]
+    for name, aspect in aspects.items():
+        scaled = [vdus[vdu] for vdu in aspect["deltas"]]
         if [vdu for vdu in scaled if vdu.result in _UNDECIDED]:
             continue
-        vector = {vdu: vdus[vdu].number or 0 for vdu in rows[0]}
-        level = level_of(rows, vector)
-        if level is not None:
-            levels[name] = level
+        found = scaling.match(vnf.vdus or {}, aspect, {vdu: vdus[vdu].number or 0 for vdu in aspect["deltas"]})
+        if found.exact is not None:
+            levels[name] = found.exact
             continue
-        nearest[name] = nearest_lower(rows, vector)
+        nearest[name] = found.nearest
         for vdu in scaled:
             if vdu.result is Result.SYNCED:
                 vdu.result = Result.DRIFTED
@@ -217,7 +219,7 @@ def _levels(vnf: VnfInstance, vdus: Mapping[str, _Vdu]) -> tuple[dict[str, Any],
 
 def _check_fixed_size(vnf: VnfInstance, vdus: Mapping[str, _Vdu]) -> None:
     """A VDU that no aspect scales has its initial number of pods."""
-    scaled = {vdu for rows in (vnf.levels or {}).values() for vdu in rows[0]}
+    scaled = {vdu for aspect in (vnf.aspects or {}).values() for vdu in aspect["deltas"]}
     for name, vdu in vdus.items():
         wanted = (vnf.vdus or {})[name]["initial"]
         if name not in scaled and vdu.result is Result.SYNCED and vdu.number != wanted:
@@ -230,7 +232,7 @@ def _result_of(vnf: VnfInstance, name: str, vdu: _Vdu, levels: Mapping[str, Any]
     if vdu.result is not Result.SYNCED or vdu.old != vdu.new:
         return vdu.result
     before = vnf.scale_level or {}
-    own = [aspect for aspect, rows in (vnf.levels or {}).items() if name in rows[0]]
+    own = [aspect for aspect, scaling_of in (vnf.aspects or {}).items() if name in scaling_of["deltas"]]
     moved = any(before.get(aspect) != levels.get(aspect) for aspect in own)
     was_synced = ((vnf.vdu_results or {}).get(name) or {}).get("result") == Result.SYNCED.value
     return Result.NO_DIFF if was_synced and not moved else Result.SYNCED

@@ -8,7 +8,7 @@ commas. All terms must match. Field selectors use the fields that an item stores
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from watcher_sync.testing.kubernetes.errors import bad_request
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 Test = Callable[["Item"], bool]
 
-_COMMA = re.compile(r",(?![^(]*\))")
 _SET = re.compile(r"^(\S+)\s+(in|notin)\s+\(([^)]*)\)$")
 _EQUALS = re.compile(r"^([^=!\s]+)\s*(==|=|!=)\s*([\w./:-]*)$")
 _EXISTS = re.compile(r"^(!?)\s*([^=!\s]+)$")
@@ -36,11 +35,22 @@ def selector(labels: str, fields: str) -> Test | None:
 
     :raises ApiError: 400 for what is not a selector.
     """
-    tests = [_label(part.strip()) for part in _COMMA.split(labels) if part.strip()]
+    tests = [_label(part.strip()) for part in _terms(labels) if part.strip()]
     tests += [_field(part.strip()) for part in fields.split(",") if part.strip()]
     if not tests:
         return None
     return lambda item: all(test(item) for test in tests)
+
+
+def _terms(text: str) -> Iterator[str]:
+    """The parts between the commas that are not in parentheses."""
+    begin = depth = 0
+    for position, char in enumerate(text):
+        depth += (char == "(") - (char == ")")
+        if char == "," and depth <= 0:
+            yield text[begin:position]
+            begin = position + 1
+    yield text[begin:]
 
 
 def _label(text: str) -> Test:

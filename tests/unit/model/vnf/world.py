@@ -16,7 +16,7 @@ from watcher_sync.model.kubernetes import VnfInstance
 from watcher_sync.model.model import Model
 from watcher_sync.model.transaction import Transaction
 from watcher_sync.model.vnf.evaluation import Observation, evaluate_inputs
-from watcher_sync.model.vnf.levels import expand
+from watcher_sync.model.vnf.levels import check
 from watcher_sync.model.vnf.matching import read_vdu
 
 DEPLOYMENT = {"workload": {"kind": "Deployment", "name": "vdu1"}, "initial": 1, "min": 1, "max": 3}
@@ -75,10 +75,10 @@ def registered(vdus: Any = None, aspects: Any = None, **fields: Any) -> VnfInsta
     """An instance as it was registered."""
     vdus = vdus if vdus is not None else {"VDU1": DEPLOYMENT}
     aspects = aspects if aspects is not None else {"vdu1_aspect": ASPECT}
+    check(vdus, aspects)
     return VnfInstance(
-        id="vnf", vnfd_id="vnfd", cluster="edge", namespace="default", vdus=vdus, aspects=aspects,
-        levels=expand(vdus, aspects), **fields,
-    )  # fmt: skip
+        id="vnf", vnfd_id="vnfd", cluster="edge", namespace="default", vdus=vdus, aspects=aspects, **fields
+    )
 
 
 class Sync:
