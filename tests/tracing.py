@@ -39,7 +39,7 @@ from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
 from watcher_sync.handlers.nova.handler import NovaHandler
 from watcher_sync.model.changes import Upsert
 from watcher_sync.model.entities import builtin_kinds
-from watcher_sync.sources.kubernetes.connection import Access
+from watcher_sync.sources.kubernetes.credentials import Access
 from watcher_sync.sources.kubernetes.resources import KNOWN
 from watcher_sync.sources.kubernetes.target import ClusterTarget
 from watcher_sync.storage import database

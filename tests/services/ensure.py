@@ -40,6 +40,7 @@ VARIABLES = {
     "nats": "WATCHER_SYNC_TEST_NATS_URL",
     browser.NAME: browser.VARIABLE,
     "kubectl": "WATCHER_SYNC_TEST_KUBECTL",
+    "systemd-analyze": "WATCHER_SYNC_TEST_SYSTEMD_ANALYZE",
 }
 
 DEFAULT_URLS = {
@@ -63,9 +64,10 @@ PACKAGES = {
     "nats": "nats-server",
     browser.NAME: browser.PACKAGE,
     "kubectl": "kubernetes-client",
+    "systemd-analyze": "systemd",
 }
 
-TOOLS = ("kubectl",)
+TOOLS = ("kubectl", "systemd-analyze")
 """Programs that are no servers; their variables hold paths."""
 
 

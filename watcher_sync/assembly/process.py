@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import glob
 import io
+import logging as stdlib_logging
 import sys
 from collections.abc import Callable, Sequence
 
@@ -16,7 +18,7 @@ from oslo_service import backend
 
 from watcher_sync.conf import opts, strict
 from watcher_sync.exceptions import ConfigError, WatcherSyncError
-from watcher_sync.storage import database
+from watcher_sync.storage import database, file_modes
 
 PROJECT = "watcher-sync"
 
@@ -29,11 +31,13 @@ _LIBRARY_LOG_LEVELS = ("amqp=WARN", "amqplib=WARN", "sqlalchemy=WARN", "oslo.mes
 def prepare() -> None:
     """Set up the interpreter. Call it before any other function.
 
+    * New files have the mode 0640 at most.
     * oslo.service uses native threads.
     * Threads switch after 2 ms. A thread that has its answer from the database must not wait long for the interpreter.
     * The garbage collector runs rarely. Tens of thousands of events a second come and go, without reference cycles.
       With the default thresholds the collector would take a fifth of the time.
     """
+    file_modes.restrict_umask()
     backend.init_backend(backend.BackendType.THREADING)
     gc.set_threshold(50_000, 20, 50)
     sys.setswitchinterval(_SWITCH_INTERVAL_SECONDS)
@@ -60,6 +64,7 @@ def make_conf(
         if not conf.debug:
             conf.set_default("default_log_levels", [*_LIBRARY_LOG_LEVELS, "watcher_sync=WARN"])
     logging.setup(conf, PROJECT)
+    _restrict_log_files()
     return conf
 
 
@@ -93,6 +98,14 @@ def run(main: Callable[[list[str]], int | None], argv: Sequence[str] | None = No
         return 1
     except KeyboardInterrupt:
         return 130
+
+
+def _restrict_log_files() -> None:
+    """Restrict the modes of the log files and of their rotated predecessors."""
+    for handler in stdlib_logging.getLogger().handlers:
+        if isinstance(handler, stdlib_logging.FileHandler):
+            for path in (handler.baseFilename, *glob.glob(f"{glob.escape(handler.baseFilename)}.*")):
+                file_modes.restrict(path)
 
 
 def _unread(cli_opts: Sequence[cfg.Opt]) -> cfg.ConfigOpts:

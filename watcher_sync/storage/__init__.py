@@ -9,6 +9,7 @@
 ``database``          Connects to the database, and classifies its errors
 ``drifts``            Differences between model and live system, with the time of discovery
 ``entity_rows``       Writes the entities of one kind into their table
+``file_modes``        The modes of the files that our processes write
 ``journal``           The append-only log of applied changes with a gapless, commit-ordered ``seq``
 ``last_seen``         Reads and writes the times when entities were last seen
 ``leases``            The lease of an engine group: one engine leads, the others are standbys

@@ -24,6 +24,7 @@ from sqlalchemy import exc as sa_exc
 
 from watcher_sync.conf.opts import SQLITE
 from watcher_sync.exceptions import ConfigError, DatabaseUnavailable, RowRefused, StorageError
+from watcher_sync.storage.file_modes import restrict
 
 _SUPPORTED = ("sqlite", "postgresql", "mysql")
 
@@ -86,6 +87,9 @@ def open_database(conf: cfg.ConfigOpts) -> sa.Engine:
     )
     if dialect == "sqlite":
         sa_event.listen(database, "connect", _set_up_sqlite)
+        path = sqlite_path(url)
+        if path is not None:
+            sa_event.listen(database, "connect", lambda _connection, _record: _restrict_files(path), once=True)
     return database  # type: ignore[no-any-return]
 
 
@@ -97,6 +101,20 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
 def _set_up_sqlite(connection: Any, _record: Any) -> None:
     for pragma in ("busy_timeout=10000", "journal_mode=WAL", "synchronous=FULL", "wal_autocheckpoint=4000"):
         connection.execute(f"PRAGMA {pragma}").close()
+
+
+def sqlite_path(url: sa.URL) -> str | None:
+    """The file of an SQLite database; None for one in memory, and for other databases."""
+    if url.get_backend_name() != "sqlite" or not url.database or url.database == ":memory:":
+        return None
+    name = url.database
+    return name.removeprefix("file:").partition("?")[0] if name.startswith("file:") else name
+
+
+def _restrict_files(path: str) -> None:
+    """The database, its write-ahead log and its index have the same data."""
+    for suffix in ("", "-wal", "-shm"):
+        restrict(path + suffix)
 
 
 @contextlib.contextmanager

@@ -163,7 +163,7 @@ def test_a_request_that_is_never_answered_is_left_after_the_read_timeout(engine,
 
 def test_connections_are_kept_alive_by_probes(engine, tmp_path):
     with KubernetesServer() as server, following(server, tmp_path, engine) as source:
-        options = source._connection._client.rest_client.pool_manager.connection_pool_kw["socket_options"]
+        options = source._connection._client.api_client.rest_client.pool_manager.connection_pool_kw["socket_options"]
         assert (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1) in options
         assert (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30) in options
 

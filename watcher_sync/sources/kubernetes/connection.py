@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sends GET requests to one cluster's API server, and maps every failure to one of two exceptions.
 
-The official client loads kubeconfigs, contexts, certificates, exec plugins, expiring tokens and proxies. This module
-uses its connection pool and its credentials, and never its model classes. The client is imported at the first
-request: it costs one second and some 50 MB.
+:mod:`~watcher_sync.sources.kubernetes.credentials` loads the credentials into a client of the official library. This
+module uses its connection pool, and never its model classes.
 
 * Each request has a connect timeout and a read timeout.
 * TCP keepalive probes detect a dead peer.
-* After a 401 the credentials are read again, and the request is sent once more. A second 401 is raised.
+* Before they expire, and after a 401, the credentials are read again. The request with the 401 is sent once more. A
+  second 401 is raised.
 * A failure is an :class:`ApiError` or a :class:`TransportError`.
 
 Thread-safe.
@@ -18,24 +18,16 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
 import urllib3
-import yaml
+
+from watcher_sync.sources.kubernetes.credentials import Access, Client, CredentialsError, load_client
 
 _MAX_MESSAGE_CHARS: Final = 200
 _MAX_RETRY_AFTER_SECONDS: Final = 300.0
-
-
-class Access(msgspec.Struct, frozen=True):
-    """Where the credentials come from."""
-
-    kubeconfig: str | None = None
-    """Path; None: kubectl's search order."""
-    context: str | None = None
-    in_cluster: bool = False
 
 
 class KubernetesError(Exception):
@@ -112,16 +104,19 @@ class Connection:
         self._access = access
         self._connect_timeout = connect_timeout
         self._read_timeout = read_timeout
-        # Guards the client and its number; held while the credentials are read.
+        # Guards the attributes below; held while the credentials are read.
         self._lock = threading.Lock()
-        self._client: Any = None
+        self._client: Client | None = None
         self._client_number = 0
+        self._attempts = 0
+        self._failure: TransportError | None = None
+        """Why the last attempt to read the credentials failed."""
 
     def close(self) -> None:
         """Close the idle connections."""
         with self._lock:
             if self._client is not None:
-                self._client.rest_client.pool_manager.clear()
+                self._client.api_client.rest_client.pool_manager.clear()
 
     def read(
         self,
@@ -185,11 +180,36 @@ class Connection:
             ), number
 
     def _current_client(self) -> tuple[Any, int]:
+        """The client and its number.
+
+        Threads that waited for an attempt to read the credentials share its failure. Otherwise each of them would wait
+        for the time limit of an exec plugin, one after the other.
+        """
+        attempts = self._attempts
         with self._lock:
-            if self._client is None:
-                self._client = _load_client(self._access)
-                self._client_number += 1
-            return self._client, self._client_number
+            if self._client is None or self._client.is_due():
+                if self._failure is not None and self._attempts > attempts:
+                    raise TransportError(str(self._failure)) from self._failure
+                self._load()
+            assert self._client is not None
+            return self._client.api_client, self._client_number
+
+    def _load(self) -> None:
+        """Read the credentials. The caller holds the lock.
+
+        :raises TransportError: the credentials cannot be read; says why.
+        """
+        self._client, self._failure = None, None
+        try:
+            client = load_client(self._access)
+        except CredentialsError as exc:
+            self._failure = TransportError(f"the credentials cannot be read: {_describe(exc)}")
+            raise self._failure from exc
+        finally:
+            self._attempts += 1
+        client.api_client.rest_client.pool_manager.connection_pool_kw["socket_options"] = _keepalive()
+        self._client = client
+        self._client_number += 1
 
     def _forget_client(self, number: int) -> None:
         """Have the credentials read again, unless another thread did so since this client was in use."""
@@ -218,35 +238,6 @@ def _discard(response: urllib3.BaseHTTPResponse) -> None:
 def _describe(error: BaseException) -> str:
     text = " ".join(str(error.args[-1] if error.args else error).split())
     return f"{type(error).__name__}: {text}"[:_MAX_MESSAGE_CHARS]
-
-
-def _load_client(access: Access) -> Any:
-    """Load the credentials into an ApiClient of the official client.
-
-    :raises TransportError: the credentials cannot be read; says why.
-    """
-    from kubernetes import client, config  # not at the top: see the module
-
-    load_in_cluster: Callable[..., None] = config.load_incluster_config
-    load_file: Callable[..., None] = config.load_kube_config
-
-    configuration = client.Configuration()
-    configuration.retries = False
-    try:
-        if access.in_cluster:
-            load_in_cluster(client_configuration=configuration)
-        else:
-            load_file(
-                config_file=access.kubeconfig,
-                context=access.context,
-                client_configuration=configuration,
-                persist_config=False,
-            )
-        api_client = client.ApiClient(configuration)
-    except (config.ConfigException, yaml.YAMLError, OSError, ValueError, KeyError, TypeError) as exc:
-        raise TransportError(f"the credentials cannot be read: {_describe(exc)}") from exc
-    api_client.rest_client.pool_manager.connection_pool_kw["socket_options"] = _keepalive()
-    return api_client
 
 
 def _keepalive() -> list[tuple[int, int, int]]:

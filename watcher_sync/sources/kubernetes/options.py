@@ -25,6 +25,29 @@ Related options: ``context``, ``in_cluster``.
         default=False,
         help="Use the service account of the pod that the engine runs in, instead of a kubeconfig.",
     ),
+    cfg.FloatOpt(
+        "exec_timeout",
+        default=30.0,
+        min=0.1,
+        help="""
+Seconds that a credential plugin of the kubeconfig (``exec``) may take. After them it is killed with all its children.
+
+The plugin runs without a terminal. Its credentials are used until they expire or are refused.
+
+Related options: ``exec_environment``.
+""",
+    ),
+    cfg.ListOpt(
+        "exec_environment",
+        default=[],
+        help="""
+Names of environment variables that a credential plugin gets, such as ``AWS_PROFILE, HTTPS_PROXY``.
+
+It always gets ``PATH``, ``HOME``, ``KUBERNETES_EXEC_INFO`` and the variables that the kubeconfig sets, and no others.
+
+Related options: ``exec_timeout``.
+""",
+    ),
     cfg.StrOpt(
         "cluster",
         max_length=255,

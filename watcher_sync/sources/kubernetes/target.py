@@ -15,7 +15,10 @@ from oslo_config import cfg
 
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.sources.kubernetes import resources
-from watcher_sync.sources.kubernetes.connection import Access, Connection
+from watcher_sync.sources.kubernetes.connection import Connection
+from watcher_sync.sources.kubernetes.credentials import Access
+from watcher_sync.sources.kubernetes.exec_credential import ExecSettings
+from watcher_sync.sources.kubernetes.kubeconfig import find_paths
 from watcher_sync.sources.kubernetes.listing import ListingPart, ListingRequest, list_all
 from watcher_sync.sources.kubernetes.resources import Resource
 
@@ -88,7 +91,7 @@ def read_target(name: str, conf: cfg.ConfigOpts) -> ClusterTarget:
     return ClusterTarget(
         cluster=group.cluster or name,
         source=name,
-        access=Access(kubeconfig=group.kubeconfig, context=group.context, in_cluster=group.in_cluster),
+        access=read_access(group),
         resources=followed,
         namespaces=tuple(group.namespaces),
         label_selector=group.label_selector,
@@ -99,11 +102,21 @@ def read_target(name: str, conf: cfg.ConfigOpts) -> ClusterTarget:
     )
 
 
+def read_access(group: Any) -> Access:
+    """Where the credentials of a source come from."""
+    return Access(
+        kubeconfig=group.kubeconfig,
+        context=group.context,
+        in_cluster=group.in_cluster,
+        exec_settings=ExecSettings(timeout=group.exec_timeout, environment=tuple(group.exec_environment)),
+    )
+
+
 def _check_access(name: str, group: Any) -> None:
     if group.in_cluster and (group.kubeconfig or group.context):
         option = "kubeconfig" if group.kubeconfig else "context"
         raise ConfigError(f"[source_{name}] {option}: cannot be set beside in_cluster")
-    if group.kubeconfig and not os.access(os.path.expanduser(group.kubeconfig), os.R_OK):
+    if group.kubeconfig and not any(os.access(path, os.R_OK) for path in find_paths(group.kubeconfig)):
         raise ConfigError(f"[source_{name}] kubeconfig: {group.kubeconfig}: cannot be read")
 
 

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gets credentials from the program that the kubeconfig names under ``exec``.
+
+The protocol is client-go's. The official Python client runs the program without a time limit and with the whole
+environment of the engine, and it ignores certificates that expire. Here the program gets:
+
+* a time limit, and the end of its process group;
+* ``PATH``, ``HOME``, the variables of the kubeconfig, and those that the option ``exec_environment`` names;
+* no terminal and no input.
+
+Its output is never logged, because it has the token. Of its error output the first line goes into the exception.
+
+Reference: https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins and
+https://kubernetes.io/docs/reference/config-api/client-authentication.v1/
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from watcher_sync.sources.kubernetes.bounded_process import ProcessError, run
+from watcher_sync.sources.kubernetes.kubeconfig import Kubeconfig, KubeconfigError, Section
+
+_API_VERSIONS: Final = tuple(f"client.authentication.k8s.io/{version}" for version in ("v1", "v1beta1", "v1alpha1"))
+_EXTENSION: Final = "client.authentication.k8s.io/exec"
+_KIND: Final = "ExecCredential"
+_ALWAYS_PASSED: Final = ("PATH", "HOME")
+_MAX_STDOUT_BYTES: Final = 1024 * 1024
+_MAX_STDERR_BYTES: Final = 4096
+_MAX_MESSAGE_CHARS: Final = 120
+
+
+class ExecError(Exception):
+    """The program gave no credentials; the message names it and says why."""
+
+
+class ExecSettings(msgspec.Struct, frozen=True):
+    """How the program runs."""
+
+    timeout: float = 30.0
+    """Seconds."""
+    environment: tuple[str, ...] = ()
+    """Names of further variables of our environment that the program gets."""
+
+
+class ExecStatus(msgspec.Struct, frozen=True, rename="camel"):
+    """The credentials: a token, a certificate with its key, or both."""
+
+    token: str | None = None
+    client_certificate_data: str | None = None
+    """PEM."""
+    client_key_data: str | None = None
+    """PEM."""
+    expiration_timestamp: datetime.datetime | None = None
+    """None: they hold until the server refuses them."""
+
+
+class _Variable(msgspec.Struct, frozen=True):
+    name: str
+    value: str = ""
+
+
+class _Exec(msgspec.Struct, frozen=True, rename="camel"):
+    """The entry ``exec`` of a user."""
+
+    command: str
+    api_version: str
+    args: list[str] | None = None
+    env: list[_Variable] | None = None
+    provide_cluster_info: bool = False
+    interactive_mode: str | None = None
+    install_hint: str | None = None
+
+
+class _Answer(msgspec.Struct, frozen=True, rename="camel"):
+    api_version: str
+    kind: str
+    status: ExecStatus | None = None
+
+
+def get_credentials(config: Kubeconfig, settings: ExecSettings, environ: Mapping[str, str] = os.environ) -> ExecStatus:
+    """Run the program of the user of ``config``.
+
+    :raises ExecError: see the class.
+    :raises KubeconfigError: the entry ``exec`` is malformed.
+    """
+    entry = _read_entry(config.user)
+    command = _find_command(config.user, entry)
+    variables = _environment(entry, settings, environ)
+    variables["KUBERNETES_EXEC_INFO"] = _exec_info(config, entry)
+    try:
+        output = run(
+            [command, *(entry.args or ())],
+            variables,
+            timeout=settings.timeout,
+            max_stdout=_MAX_STDOUT_BYTES,
+            max_stderr=_MAX_STDERR_BYTES,
+        )
+    except ProcessError as exc:
+        hint = f"; {' '.join(entry.install_hint.split())}" if entry.install_hint and "started" in str(exc) else ""
+        raise ExecError(f"exec plugin {entry.command}: {exc}{hint}"[: 2 * _MAX_MESSAGE_CHARS]) from None
+    if output.status != 0:
+        lines = output.stderr.decode(errors="replace").strip().splitlines()
+        why = f": {_printable(lines[0])}" if lines else ""
+        raise ExecError(f"exec plugin {entry.command}: ended with status {output.status}{why}")
+    return _read_answer(entry, output.stdout)
+
+
+def _read_entry(user: Section) -> _Exec:
+    try:
+        entry = msgspec.convert(user.values["exec"], _Exec)
+    except msgspec.ValidationError as exc:
+        raise KubeconfigError(f"{user.path}: exec of the user {user.name!r}: {exc}") from None
+    if entry.api_version not in _API_VERSIONS:
+        raise KubeconfigError(
+            f"{user.path}: exec of the user {user.name!r}: apiVersion must be one of {', '.join(_API_VERSIONS)}"
+        )
+    if entry.interactive_mode == "Always":
+        raise KubeconfigError(
+            f"{user.path}: exec of the user {user.name!r}: interactiveMode Always needs a terminal, and there is none"
+        )
+    return entry
+
+
+def _find_command(user: Section, entry: _Exec) -> str:
+    """A name without a slash is searched in PATH; a path is relative to the kubeconfig's folder."""
+    return str(user.path.parent / entry.command) if "/" in entry.command else entry.command
+
+
+def _environment(entry: _Exec, settings: ExecSettings, environ: Mapping[str, str]) -> dict[str, str]:
+    names: Sequence[str] = (*_ALWAYS_PASSED, *settings.environment)
+    found = {name: environ[name] for name in names if name in environ}
+    return found | {variable.name: variable.value for variable in entry.env or ()}
+
+
+def _exec_info(config: Kubeconfig, entry: _Exec) -> str:
+    spec: dict[str, Any] = {"interactive": False}
+    if entry.provide_cluster_info:
+        spec["cluster"] = _cluster_info(config.cluster)
+    return msgspec.json.encode({"apiVersion": entry.api_version, "kind": _KIND, "spec": spec}).decode()
+
+
+def _cluster_info(cluster: Section) -> dict[str, Any]:
+    """The Cluster object of the protocol. The certificate authority is always passed as data."""
+    keys = ("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url", "disable-compression")
+    found = {key: cluster.values[key] for key in keys if cluster.values.get(key)}
+    authority = cluster.content("certificate-authority")
+    if authority is not None:
+        found["certificate-authority-data"] = base64.b64encode(authority).decode()
+    for extension in cluster.values.get("extensions") or ():
+        if isinstance(extension, dict) and extension.get("name") == _EXTENSION:
+            found["config"] = extension.get("extension")
+    return found
+
+
+def _read_answer(entry: _Exec, stdout: bytes) -> ExecStatus:
+    try:
+        answer = msgspec.json.decode(stdout, type=_Answer)
+    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+        # The message names a field, and never its value.
+        raise ExecError(f"exec plugin {entry.command}: its output is no {_KIND}: {_printable(str(exc))}") from None
+    if answer.kind != _KIND or answer.api_version != entry.api_version:
+        raise ExecError(f"exec plugin {entry.command}: its output is no {_KIND} of {entry.api_version}")
+    status = answer.status
+    if status is None or not (status.token or status.client_certificate_data):
+        raise ExecError(f"exec plugin {entry.command}: its output has neither token nor clientCertificateData")
+    if bool(status.client_certificate_data) != bool(status.client_key_data):
+        raise ExecError(
+            f"exec plugin {entry.command}: its output must have both clientCertificateData and clientKeyData"
+        )
+    return status
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else " " for c in text)[:_MAX_MESSAGE_CHARS]
