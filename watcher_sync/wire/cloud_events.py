@@ -115,6 +115,7 @@ def _cloud_event_of(attributes: Mapping[str, Any], data: Any, delivery: Delivery
         sequence=delivery.sequence,
         position=delivery.position,
         deliveries=delivery.deliveries,
+        size=delivery.size,
     )
 
 
