@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import builtins
 import datetime
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, TypeVar, overload
 
 import msgspec
@@ -28,6 +29,12 @@ KUBERNETES_WATCH: Final = "kubernetes-watch"
 NATIVE: Final = "native"
 """No envelope: the driver made the event from its own protocol."""
 
+EXCERPT_BYTES = 65_536
+"""Bytes that are retained of a body that is too large to be decoded or stored."""
+
+MAX_PORTION_BYTES = 4_194_304
+"""Bytes of events that sources and replays pass on at once, unless one event alone has more."""
+
 
 class PartialPayload(msgspec.Struct, frozen=True, gc=False):
     """A payload that its source has decoded in part, for its handler, with access to its text."""
@@ -37,6 +44,8 @@ class PartialPayload(msgspec.Struct, frozen=True, gc=False):
     """Finds the JSON text by its index in the page that it came with. Slow: for the error path."""
     place: int
     """The index."""
+    size: int = 0
+    """Bytes of the text, as an average over the page."""
 
     @property
     def text(self) -> bytes:
@@ -78,6 +87,12 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Why the source could not decode it; None for a good event."""
     envelope: str = NATIVE
     """The form in which it arrived: :data:`OSLO`, :data:`CLOUD_EVENTS`, :data:`KUBERNETES_WATCH` or :data:`NATIVE`."""
+    size: int = 0
+    """Bytes of its message, as far as it is retained; 0 where that is unknown."""
+    whole_size: int = 0
+    """Bytes of the whole body, if ``data`` is only an excerpt of it; else 0."""
+    digest: str = ""
+    """SHA-256 of the whole body, in hexadecimal, if ``data`` is only an excerpt of it; else empty."""
 
     @overload
     def read(self) -> Any: ...
@@ -102,3 +117,22 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             return msgspec.convert(data, type_)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as exc:
             raise InvalidEvent(f"data: {exc}") from None
+
+
+def excerpt(body: bytes) -> tuple[bytes, str]:
+    """The beginning of a body that is too large, and the SHA-256 of the whole in hexadecimal."""
+    return bytes(memoryview(body)[:EXCERPT_BYTES]), hashlib.sha256(body).hexdigest()
+
+
+def portions(events: Iterable[Event], most: int, most_bytes: int = MAX_PORTION_BYTES) -> Iterator[list[Event]]:
+    """The events in order, in lists of at most ``most`` events and about ``most_bytes`` bytes, at least one each."""
+    portion: list[Event] = []
+    size = 0
+    for event in events:
+        portion.append(event)
+        size += event.size
+        if len(portion) >= most or size >= most_bytes:
+            yield portion
+            portion, size = [], 0
+    if portion:
+        yield portion

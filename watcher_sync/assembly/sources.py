@@ -54,7 +54,8 @@ def _maker(conf: cfg.ConfigOpts, store: Store | None, name: str, drivers: dict[s
         if why_not is not None:
             raise SourceError(why_not)
         if cls.supports_subprocess and conf[f"source_{name}"].run_in_subprocess:
-            return SubprocessSource(cls, name, conf, most=intake.max_in_hand(conf))
+            most_bytes = int(conf.engine.max_bytes_in_hand)
+            return SubprocessSource(cls, name, conf, most=intake.max_in_hand(conf), most_bytes=most_bytes)
         return cls(name, conf, cursor=store.cursors().get(name) if store is not None else None)
 
     return make

@@ -7,10 +7,8 @@ engines that run meanwhile.
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Iterable, Iterator
-from typing import TypeVar
 
 import msgspec
 
@@ -19,11 +17,9 @@ from watcher_sync.commit.cycle import Batch, CommitCycle
 from watcher_sync.commit.last_seen import LastSeenWriter
 from watcher_sync.commit.stats import CommitStats
 from watcher_sync.dispatch import Dispatcher
-from watcher_sync.events import Event
+from watcher_sync.events import MAX_PORTION_BYTES, Event, portions
 from watcher_sync.storage.store import Store
 from watcher_sync.wire.envelopes import read_body
-
-T = TypeVar("T")
 
 
 def replay(
@@ -48,7 +44,7 @@ def replay(
     cycle = CommitCycle(
         store, store.load(), dispatcher, stats=stats, authority=authority, parked_ttl=lambda: parked_ttl
     )
-    for chunk in _chunks(events, batch_size):
+    for chunk in portions(events, batch_size):
         cycle.run(Batch(events=chunk))
     return _finish(store, cycle, stats, began)
 
@@ -64,7 +60,8 @@ def replay_quarantined(
 ) -> dict[str, float]:
     """Dispatch quarantined events again; those that are refused again are stored under a new id.
 
-    A body that could not be decoded is decoded again. An event that its source may not bring is refused again.
+    A body that could not be decoded is decoded again, unless only an excerpt of it is stored. An event that its source
+    may not bring is refused again.
 
     :param grants: name of a source -> what it may bring; None: no source is known.
     :param events: (row id, event), as :meth:`Quarantine.events` gives them.
@@ -88,6 +85,8 @@ def decoded_again(row_id: int, event: Event) -> Event:
     """A quarantined event for dispatch; a body that could not be decoded is decoded again."""
     if event.undecodable is None:
         return msgspec.structs.replace(event, envelope=KNOWN_BEFORE)
+    if event.digest:
+        return event
     decoded = read_body(event.data, source=event.source, number=row_id, deliveries=event.deliveries)
     if decoded.undecodable is not None:
         return msgspec.structs.replace(event, undecodable=decoded.undecodable)
@@ -95,12 +94,21 @@ def decoded_again(row_id: int, event: Event) -> Event:
 
 
 def _finish(store: Store, cycle: CommitCycle, stats: CommitStats, began: float) -> dict[str, float]:
+    while cycle.has_ready:
+        cycle.catch_up()
     LastSeenWriter(store, cycle.model, lambda: 0.0).persist()
     store.close()
     return {**stats.as_dict(), "seconds": round(time.monotonic() - began, 3)}
 
 
-def _chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    iterator = iter(items)
-    while chunk := list(itertools.islice(iterator, size)):
+def _chunks(items: Iterable[tuple[int, Event]], size: int) -> Iterator[list[tuple[int, Event]]]:
+    chunk: list[tuple[int, Event]] = []
+    taken = 0
+    for item in items:
+        chunk.append(item)
+        taken += item[1].size
+        if len(chunk) >= size or taken >= MAX_PORTION_BYTES:
+            yield chunk
+            chunk, taken = [], 0
+    if chunk:
         yield chunk

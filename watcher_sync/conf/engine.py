@@ -36,6 +36,20 @@ use. A SIGHUP applies a new value.
 Related options: ``batch_linger``.
 """,
     ),
+    cfg.IntOpt(
+        "max_bytes_in_hand",
+        default=67_108_864,
+        min=1_048_576,
+        mutable=True,
+        help="""
+Maximum bytes of the events of one source that the engine has accepted and not yet acknowledged.
+
+Above it the source waits. Batches are limited by the same value: a batch by a tenth of it, a joined transaction by four
+tenths. One event that is larger passes alone. A SIGHUP applies a new value.
+
+Related options: ``batch_size``, and ``max_event_size`` of the sources.
+""",
+    ),
     cfg.FloatOpt(
         "batch_linger",
         default=0.02,

@@ -20,7 +20,7 @@ from oslo_config import cfg
 from watcher_sync.commit.cycle import Batch, CommitCycle
 from watcher_sync.commit.pipeline import Pipeline
 from watcher_sync.engine.database_health import FIRST_RETRY_SECONDS, DatabaseHealth, backoff_delays
-from watcher_sync.engine.intake import JOINED_BATCHES, Intake
+from watcher_sync.engine.intake import JOINED_BATCHES, Intake, max_batch_bytes
 from watcher_sync.engine.pace import BatchPace
 from watcher_sync.events import Event
 from watcher_sync.exceptions import DatabaseUnavailable, LeaseLost
@@ -71,15 +71,17 @@ class ConsumeLoop:
     def step(self, *, timeout: float) -> bool:
         """Commit one batch, or a pipeline of batches under a backlog; False when there was none.
 
-        Without a batch, evaluate what is due.
+        Without a batch, apply parked events whose entity has appeared, and evaluate what is due.
 
         :param timeout: seconds to wait for the first event.
         """
         size, linger = self._conf.engine.batch_size, self._conf.engine.batch_linger
         due = self._cycle.evaluation.seconds_until_due()
-        taken = self._intake.take(self._pace.most(size), linger=linger, timeout=min(timeout, due))
+        most_bytes = max_batch_bytes(self._conf)
+        wait = 0.0 if self._cycle.has_ready else min(timeout, due)
+        taken = self._intake.take(self._pace.most(size), linger=linger, timeout=wait, most_bytes=most_bytes)
         if not taken:
-            if self._cycle.evaluation.seconds_until_due() <= 0:
+            if self._cycle.has_ready or self._cycle.evaluation.seconds_until_due() <= 0:
                 self._commit(Batch(events=()))
             return False
         if self._has_backlog():
@@ -115,7 +117,9 @@ class ConsumeLoop:
 
     def _has_backlog(self) -> bool:
         """Whether at least one whole batch waits in the intake."""
-        return self._intake.waiting() >= int(self._conf.engine.batch_size)
+        if self._intake.waiting() >= int(self._conf.engine.batch_size):
+            return True
+        return self._intake.bytes_waiting() >= max_batch_bytes(self._conf)
 
     def _run_pipelined(self, taken: Taken) -> None:
         """Dispatch each batch during the commit of the one before it, until the backlog is gone."""
@@ -146,7 +150,8 @@ class ConsumeLoop:
                 if interrupted or time.monotonic() >= until or not self._has_backlog():
                     break
                 most = self._pace.most(JOINED_BATCHES * int(self._conf.engine.batch_size))
-                taken = self._intake.take(most, linger=0, timeout=0)
+                most_bytes = JOINED_BATCHES * max_batch_bytes(self._conf)
+                taken = self._intake.take(most, linger=0, timeout=0, most_bytes=most_bytes)
         finally:
             try:
                 pipeline.end()
@@ -160,7 +165,7 @@ class ConsumeLoop:
                 source.ack(events)
             else:
                 source.nack(events, _REDELIVERY_DELAY_SECONDS)
-            self._intake.done(source, len(events))
+            self._intake.done(source, events)
 
     def _commit(self, batch: Batch, *, uncertain: bool = False) -> bool:
         """Commit a batch and retry through an outage; False when the engine has to give the batch up.

@@ -76,7 +76,7 @@ class Engine:
         self.lease = lease
         self.stats = CommitStats()
         self.model = Model(store.kinds)
-        self.intake = Intake(limit=lambda: max_in_hand(conf))
+        self.intake = Intake(limit=lambda: max_in_hand(conf), max_bytes=lambda: int(conf.engine.max_bytes_in_hand))
         self._dispatcher = dispatcher
         self._sources = sources
         self._supervisors: dict[str, Supervisor] = {}

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The bounded queue between the sources' threads and the engine's thread.
 
-The queue preserves the order within a source. An event counts towards the limit of its source from its emission until
-the engine has acked or nacked it.
+The queue preserves the order within a source. An event counts towards the limits of its source, in events and in
+bytes, from its emission until the engine has acked or nacked it. A list of events that exceeds the bytes alone is
+accepted when nothing else of its source is in hand.
 
 A fast source cannot delay a slow one. Each source has a limit of its own, and a batch has an equal share for each
 source that has events. What one source leaves of its share, the others use.
@@ -26,21 +27,43 @@ from watcher_sync.sources.base import Emit, IntakeClosed, Source
 JOINED_BATCHES = 4
 """Batches that share a transaction under a backlog. Fewer commits, and fewer rows: each entity is written once."""
 
+_BATCHES_IN_HAND = 2 * JOINED_BATCHES + 2
+
 
 def max_in_hand(conf: cfg.ConfigOpts) -> int:
     """The number of events of one source that may be in hand before its emitter blocks.
 
     There is room for one transaction that is being committed, one that is being dispatched, and two batches that wait.
     """
-    return (2 * JOINED_BATCHES + 2) * int(conf.engine.batch_size)
+    return _BATCHES_IN_HAND * int(conf.engine.batch_size)
+
+
+def max_batch_bytes(conf: cfg.ConfigOpts) -> int:
+    """The bytes of a batch above which the engine adds no further event to it."""
+    return max(1, int(conf.engine.max_bytes_in_hand) // _BATCHES_IN_HAND)
+
+
+def size_of(events: Sequence[Event]) -> int:
+    """The bytes of these events, as their transports delivered them."""
+    return sum([event.size for event in events])
 
 
 class Intake:
     """A bounded queue of events with their sources."""
 
-    def __init__(self, *, limit: Callable[[], int], monotonic: Callable[[], float] = time.monotonic) -> None:
-        """:param limit: the number of events of one source that may be in hand; called at every emission."""
+    def __init__(
+        self,
+        *,
+        limit: Callable[[], int],
+        max_bytes: Callable[[], int] = lambda: 2**26,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """:param limit: the number of events of one source that may be in hand; called at every emission.
+
+        :param max_bytes: their bytes; called at every emission.
+        """
         self._limit = limit
+        self._max_bytes = max_bytes
         self._monotonic = monotonic
         # Guards all attributes below. Notified when events arrive, when some are done, and when the intake closes.
         self._changed = threading.Condition()
@@ -48,7 +71,9 @@ class Intake:
         """The events that wait, by source. The next batch begins with the first source; none is empty."""
         self._waiting = 0
         """Their number."""
+        self._bytes_waiting = 0
         self._in_hand: collections.Counter[Source] = collections.Counter()
+        self._bytes_in_hand: collections.Counter[Source] = collections.Counter()
         self._closed = False
         self._last_taken = -1e9
 
@@ -58,22 +83,34 @@ class Intake:
         def emit(events: Sequence[Event]) -> None:
             if not events:
                 return
+            size = size_of(events)
             with self._changed:
-                while not self._closed and self._in_hand[source] >= self._limit():
+                while not self._closed and self._is_full(source, size):
                     self._changed.wait(1.0)
                 if self._closed:
                     raise IntakeClosed
                 self._in_hand[source] += len(events)
+                self._bytes_in_hand[source] += size
+                self._bytes_waiting += size
                 self._queues.setdefault(source, collections.deque()).append(events)
                 self._waiting += len(events)
                 self._changed.notify_all()
 
         return emit
 
-    def take(self, most: int, *, linger: float, timeout: float) -> list[tuple[Source, Sequence[Event]]]:
+    def _is_full(self, source: Source, more: int) -> bool:
+        """Whether the source has to wait before it emits so many more bytes."""
+        if self._in_hand[source] >= self._limit():
+            return True
+        return self._in_hand[source] > 0 and self._bytes_in_hand[source] + more > self._max_bytes()
+
+    def take(
+        self, most: int, *, linger: float, timeout: float, most_bytes: int = 2**62
+    ) -> list[tuple[Source, Sequence[Event]]]:
         """The next events with their sources; empty when none arrived within ``timeout`` seconds.
 
         :param most: the maximum number of events.
+        :param most_bytes: their maximum bytes. One event of each source passes in any case.
         :param linger: seconds to wait for more events while they are flowing and there is room.
         """
         with self._changed:
@@ -84,50 +121,60 @@ class Intake:
             flowing = self._monotonic() - self._last_taken <= linger
             if flowing and linger > 0 and any(not source.waits_for_ack for source in self._queues):
                 deadline = self._monotonic() + linger
-                while self._waiting < most and not self._closed:
+                while self._waiting < most and self._bytes_waiting < most_bytes and not self._closed:
                     left = deadline - self._monotonic()
                     if left <= 0:
                         break
                     self._changed.wait(left)
             taken: list[tuple[Source, Sequence[Event]]] = []
-            room = most
-            while self._queues and room > 0:
-                room -= self._take_shares(room, taken)
-            self._waiting -= most - room
+            room, room_bytes = most, most_bytes
+            while self._queues and room > 0 and room_bytes > 0:
+                count, size = self._take_shares(room, room_bytes, taken)
+                room -= count
+                room_bytes -= size
+                self._waiting -= count
+                self._bytes_waiting -= size
             return taken
 
-    def _take_shares(self, room: int, taken: list[tuple[Source, Sequence[Event]]]) -> int:
-        """Take an equal share of the room from each source; returns the number of events.
+    def _take_shares(self, room: int, room_bytes: int, taken: list[tuple[Source, Sequence[Event]]]) -> tuple[int, int]:
+        """Take an equal share of the room from each source; returns the number of events and their bytes.
 
         A source that has more events moves behind the others. So over several batches each one is first in turn.
         """
-        share = max(1, room // len(self._queues))
+        share, share_bytes = max(1, room // len(self._queues)), max(1, room_bytes // len(self._queues))
         left = room
+        total = 0
         for source in list(self._queues):
             queue = self._queues.pop(source)
-            wanted = min(share, left)
+            wanted, wanted_bytes = min(share, left), share_bytes
             left -= wanted
-            while queue and wanted:
+            while queue and wanted and wanted_bytes > 0:
                 events = queue.popleft()
-                if len(events) > wanted:
-                    queue.appendleft(events[wanted:])
-                    events = events[:wanted]
+                count, size = _fitting(events, wanted, wanted_bytes)
+                if count < len(events):
+                    queue.appendleft(events[count:])
+                    events = events[:count]
                 taken.append((source, events))
-                wanted -= len(events)
+                wanted -= count
+                wanted_bytes -= size
+                total += size
             left += wanted
             if queue:
                 self._queues[source] = queue
             if not left:
                 break
-        return room - left
+        return room - left, total
 
-    def done(self, source: Source, count: int) -> None:
-        """Count ``count`` events of the source as acked or nacked."""
+    def done(self, source: Source, events: Sequence[Event]) -> None:
+        """Count these events of the source as acked or nacked."""
+        size = size_of(events)
         with self._changed:
             self._last_taken = self._monotonic()
-            self._in_hand[source] -= count
+            self._in_hand[source] -= len(events)
+            self._bytes_in_hand[source] -= size
             if self._in_hand[source] <= 0:
                 del self._in_hand[source]
+                del self._bytes_in_hand[source]
             self._changed.notify_all()
 
     def wake(self) -> None:
@@ -146,7 +193,7 @@ class Intake:
             self._closed = True
             left = [(source, events) for source, queue in self._queues.items() for events in queue]
             self._queues.clear()
-            self._waiting = 0
+            self._waiting = self._bytes_waiting = 0
             self._changed.notify_all()
         return left
 
@@ -154,3 +201,27 @@ class Intake:
         """The number of events that the engine has not taken yet."""
         with self._changed:
             return self._waiting
+
+    def bytes_waiting(self) -> int:
+        """The bytes of these events."""
+        with self._changed:
+            return self._bytes_waiting
+
+    def bytes_in_hand(self) -> dict[str, int]:
+        """Source -> the bytes of its events that are neither acked nor nacked."""
+        with self._changed:
+            return {source.name: size for source, size in self._bytes_in_hand.items()}
+
+
+def _fitting(events: Sequence[Event], room: int, room_bytes: int) -> tuple[int, int]:
+    """How many of the first events there is room for, at least one, and their bytes."""
+    size = size_of(events)
+    if len(events) <= room and size <= room_bytes:
+        return len(events), size
+    count = size = 0
+    for event in events[:room]:
+        if count and size + event.size > room_bytes:
+            break
+        count += 1
+        size += event.size
+    return count, size

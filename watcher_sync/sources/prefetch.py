@@ -20,12 +20,11 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Callable, Iterator
-from itertools import islice
 from typing import Final
 
 import msgspec
 
-from watcher_sync.events import Event
+from watcher_sync.events import Event, portions
 from watcher_sync.exceptions import WatcherSyncError
 
 CHUNK: Final = 250
@@ -86,7 +85,7 @@ def _send(make: Callable[[], Iterator[Event]], receiver: int, sender: int) -> No
     events = make()
     try:
         with open(sender, "wb", buffering=0) as pipe:
-            while chunk := list(islice(events, CHUNK)):
+            for chunk in portions(events, CHUNK):
                 body = encode(chunk)
                 _write(pipe, len(body).to_bytes(_LENGTH_BYTES))
                 _write(pipe, body)

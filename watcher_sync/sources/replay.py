@@ -19,14 +19,13 @@ import os
 import threading
 import time
 from collections.abc import Collection, Iterator, Sequence
-from itertools import islice
 from typing import ClassVar, Final
 
 import msgspec
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from watcher_sync.events import CLOUD_EVENTS, KUBERNETES_WATCH, OSLO, Event
+from watcher_sync.events import CLOUD_EVENTS, KUBERNETES_WATCH, OSLO, Event, portions
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.sources.base import Emit, IntakeClosed, Source, SourceState, SourceStatus
 from watcher_sync.wire import envelopes
@@ -220,7 +219,8 @@ class ReplaySource(Source):
         detail = "all is read"
         state = SourceState.STOPPED
         try:
-            while chunk := list(islice(events, CHUNK)) or self._take_nacked():
+            chunks = portions(events, CHUNK)
+            while chunk := next(chunks, None) or self._take_nacked():
                 if self._stopping.is_set():
                     detail = "stopped before the end"
                     break

@@ -125,6 +125,7 @@ def _cloud_event_of(attributes: Mapping[str, Any], data: Any, delivery: Delivery
         position=delivery.position,
         deliveries=delivery.deliveries,
         envelope=CLOUD_EVENTS,
+        size=delivery.size,
     )
 
 

@@ -10,7 +10,8 @@ Each envelope has fields of its own:
   ``kubernetes.<kind>.<what happened>``.
 
 Guaranteed: every document becomes exactly one event, and no function raises. An unknown envelope becomes an event
-whose ``undecodable`` names the wrong field. An envelope without an id gets the caller's number, or a digest.
+whose ``undecodable`` names the wrong field. Of a body above ``max_size`` the event has an excerpt. An envelope without
+an id gets the caller's number, or a digest.
 
 The data of a text is JSON text: the handler decodes what it needs. The data of a decoded document is a tree. Pure
 functions, for any thread.
@@ -25,7 +26,7 @@ from typing import Any, Final
 
 import msgspec
 
-from watcher_sync.events import CLOUD_EVENTS, KUBERNETES_WATCH, OSLO, Event
+from watcher_sync.events import CLOUD_EVENTS, KUBERNETES_WATCH, OSLO, Event, excerpt
 from watcher_sync.wire import cloud_events
 from watcher_sync.wire import json as wire_json
 from watcher_sync.wire.fields import (
@@ -68,12 +69,14 @@ def read_body(
     :param deliveries: see :class:`~watcher_sync.events.Event`.
     :param channel: see :class:`~watcher_sync.events.Event`.
     :param sequence: see :class:`~watcher_sync.events.Event`.
-    :param max_size: bytes that the text may have.
+    :param max_size: bytes that the text may have. A larger one is not decoded: the event has an excerpt and a digest.
     """
-    return _read_body(body, Delivery(source, number, position, deliveries, channel, sequence), max_size)
+    return _read_body(body, Delivery(source, number, position, deliveries, channel, sequence, len(body)), max_size)
 
 
 def _read_body(body: bytes, delivery: Delivery, max_size: int) -> Event:
+    if len(body) > max_size:
+        return _oversized(body, max_size, delivery, None)
     document: Any = None
     try:
         text = body
@@ -106,9 +109,11 @@ def read_message(
     :param headers: of the message; None where it has none. For the rest see :func:`read_body`.
     """
     attributes = cloud_events.binary_attributes(headers) if headers else None
-    delivery = Delivery(source, number, position, deliveries, channel, sequence)
+    delivery = Delivery(source, number, position, deliveries, channel, sequence, len(body))
     if attributes is None:
         return _read_body(body, delivery, max_size)
+    if len(body) > max_size:
+        return _oversized(body, max_size, delivery, attributes)
     try:
         check_delivery(delivery)
         return cloud_events.read_binary(attributes, body, delivery, max_size=max_size)
@@ -193,6 +198,16 @@ def undecodable(
     return _undecodable(body, reason, Delivery(source, number, position, deliveries), document)
 
 
+def _oversized(body: bytes, max_size: int, delivery: Delivery, document: Any) -> Event:
+    """The event of a body that is too large: it is not decoded, and only an excerpt of it is retained."""
+    head, digest = excerpt(body)
+    reason = f"{len(body)} bytes are more than the {max_size} allowed"
+    if delivery.number is None:
+        delivery.number = digest[:32]
+    event = _undecodable(head, reason, delivery, document)
+    return msgspec.structs.replace(event, size=len(head), whole_size=len(body), digest=digest)
+
+
 def _undecodable(body: bytes, reason: str, delivery: Delivery, document: Any) -> Event:
     fields = document if type(document) is dict else {}
     message_id = fields.get("message_id")
@@ -213,6 +228,7 @@ def _undecodable(body: bytes, reason: str, delivery: Delivery, document: Any) ->
         position=delivery.position,
         deliveries=delivery.deliveries,
         undecodable=reason,
+        size=delivery.size,
     )
 
 
@@ -265,6 +281,7 @@ def _build(document: Any, delivery: Delivery, body: bytes | None) -> Event:
         position=delivery.position,
         deliveries=delivery.deliveries,
         envelope=OSLO,
+        size=delivery.size,
     )
 
 
@@ -295,6 +312,7 @@ def _watch_event(document: dict[str, Any], delivery: Delivery, body: bytes | Non
         position=delivery.position,
         deliveries=delivery.deliveries,
         envelope=KUBERNETES_WATCH,
+        size=delivery.size,
     )
 
 

@@ -33,6 +33,7 @@ class Delivery(msgspec.Struct, gc=False):
     deliveries: int = 1
     channel: str = ""
     sequence: tuple[int, int] | None = None
+    size: int = 0
 
 
 def parse_time(text: Any, field: str) -> datetime.datetime:

@@ -55,7 +55,7 @@ def test_a_source_that_is_ahead_waits_and_another_does_not():
     taken = take(intake)
     assert [name for name, _ in ids(taken)] == ["fast", "slow"]
     assert not emitted.wait(0.1)  # taken is still in hand
-    intake.done(fast, 2)
+    intake.done(fast, events(1, 2))
     assert emitted.wait(5)
     thread.join(5)
 
@@ -96,7 +96,7 @@ def test_while_events_flow_it_lingers_for_more_unless_the_source_waits_for_the_a
     emit = intake.emitter(a)
     emit(events(1))
     take(intake)
-    intake.done(a, 1)
+    intake.done(a, events(1))
     emit(events(2))
     timer = threading.Timer(0.1, lambda: emit(events(3)))
     timer.start()
@@ -124,7 +124,7 @@ def test_closing_gives_back_what_was_not_taken_and_refuses_the_rest_until_it_is_
     with pytest.raises(IntakeClosed):
         emit(events(3))
     assert take(intake, timeout=0) == []
-    intake.done(a, 1)
+    intake.done(a, events(1))
     intake.open()
     emit(events(4))
     assert ids(take(intake)) == [("a", ["event-4"])]

@@ -41,7 +41,13 @@ class ListingPart(msgspec.Struct, kw_only=True):
         :param what: added, or deleted.
         """
         return Event(
-            id="", type=self.resource.event_type(what), source=source, origin=cluster, data=data, sequence=(0, 0)
+            id="",
+            type=self.resource.event_type(what),
+            source=source,
+            origin=cluster,
+            data=data,
+            sequence=(0, 0),
+            size=len(data),
         )
 
 

@@ -46,6 +46,12 @@ class Page:
         self._body = body
         self._items = items
 
+    @property
+    def object_size(self) -> int:
+        """The bytes of one object, as an average over the page."""
+        count = len(self.objects if self.objects is not None else self._split())
+        return len(self._body) // count if count else 0
+
     def texts(self) -> Iterator[bytes]:
         """The text of each object."""
         return map(bytes, self._split())

@@ -59,13 +59,13 @@ class ObjectTracker:
         """
         if page.objects is None:
             return [e for text in page.texts() if (e := self.on_text(text, seen)) is not None]
-        events, text_of = [], page.text
+        events, text_of, size = [], page.text, page.object_size
         for place, found in enumerate(page.objects):
             metadata = found.metadata
             name, version = metadata.name, metadata.resource_version
             if name and version:
                 seen.add(metadata.uid)
-                event = self._on_version(PartialPayload(found, text_of, place), metadata.uid, version, name)
+                event = self._on_version(PartialPayload(found, text_of, place, size), metadata.uid, version, name)
             else:
                 event = self.on_text(text_of(place), seen)
             if event is not None:
@@ -158,6 +158,7 @@ class ObjectTracker:
             data=data,
             sequence=sequence,
             position=position,
+            size=data.size if isinstance(data, PartialPayload) else len(data),
         )
 
 

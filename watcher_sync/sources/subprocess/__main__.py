@@ -32,38 +32,45 @@ _STOP_HEAD_START_SECONDS = 0.05
 
 
 class _InFlight:
-    """What the driver emitted and the engine has not settled.
+    """What the driver emitted and the engine has not settled, without the bodies.
 
     :param most: events that may be in flight before the driver has to wait.
+    :param most_bytes: their bytes.
     """
 
-    def __init__(self, sending: protocol.Sending, most: int) -> None:
+    def __init__(self, sending: protocol.Sending, most: int, most_bytes: int) -> None:
         self._sending = sending
         self._most = most
+        self._most_bytes = most_bytes
         # Guards what follows; notified at each settlement and at the end of the intake.
         self._changed = threading.Condition()
         self._events: dict[int, Event] = {}
+        self._bytes = 0
         self._next = 0
         self._closed = False
         self.refused: list[Event] = []
         """What the engine did not take; nacked at the stop. Nacked before, it would be delivered again at once."""
 
     def emit(self, events: Sequence[Event]) -> None:
-        """As the engine's own: waits while ``most`` events are in flight.
+        """As the engine's own: waits while ``most`` events or bytes are in flight.
 
         :raises IntakeClosed: the engine takes nothing more.
         """
         if not events:
             return
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or len(self._events) < self._most)
+            self._changed.wait_for(lambda: self._closed or not self._is_full())
             if self._closed:
                 raise IntakeClosed
             first = self._next
             self._next += len(events)
-            self._events.update(enumerate(events, first))
+            self._bytes += sum([event.size for event in events])
+            self._events.update((n, _without_body(event)) for n, event in enumerate(events, first))
         numbered = [msgspec.structs.replace(event, position=n) for n, event in enumerate(events, first)]
         self._sending.send(protocol.Emitted(numbered))
+
+    def _is_full(self) -> bool:
+        return len(self._events) >= self._most or self._bytes >= self._most_bytes
 
     def settle(self, numbers: Sequence[tuple[int, int]]) -> list[Event]:
         """The events of these numbers, which are not in flight any more."""
@@ -82,7 +89,14 @@ class _InFlight:
     def _pop(self, numbers: Sequence[tuple[int, int]]) -> Iterator[Event]:
         for first, last in numbers:
             for number in range(first, last + 1):
-                yield self._events.pop(number)
+                event = self._events.pop(number)
+                self._bytes -= event.size
+                yield event
+
+
+def _without_body(event: Event) -> Event:
+    """What the driver needs to settle an event: its body is the engine's."""
+    return msgspec.structs.replace(event, data=None)
 
 
 class _Group:
@@ -117,7 +131,7 @@ class _Host:
         self._receiving = receiving
         self._sending = sending
         self._setup = setup
-        self._in_flight = _InFlight(sending, setup.most)
+        self._in_flight = _InFlight(sending, setup.most, setup.most_bytes)
         self._last_command_at = time.monotonic()
 
     def run(self) -> None:

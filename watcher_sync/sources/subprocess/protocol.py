@@ -36,6 +36,8 @@ class Setup(msgspec.Struct, tag=True):
     """Group -> option -> value."""
     most: int
     """Events that may be in flight."""
+    most_bytes: int
+    """Their bytes."""
     log_level: int
 
 
@@ -127,8 +129,9 @@ class Sending:
         with self._lock:
             if self._pipe is None:
                 raise BrokenPipeError
-            rest = memoryview(len(body).to_bytes(_LENGTH_BYTES) + body)
+            prefix = len(body).to_bytes(_LENGTH_BYTES)
             try:
+                rest = _unwritten(prefix, body, os.writev(self._pipe, (prefix, body)))
                 while rest:
                     rest = rest[os.write(self._pipe, rest) :]
             except BlockingIOError:
@@ -140,6 +143,13 @@ class Sending:
             pipe, self._pipe = self._pipe, None
             if pipe is not None:
                 os.close(pipe)
+
+
+def _unwritten(prefix: bytes, body: bytes, written: int) -> memoryview:
+    """What a first write left over, without a copy of the body."""
+    if written < len(prefix):
+        return memoryview(prefix[written:] + body)
+    return memoryview(body)[written - len(prefix) :]
 
 
 class Receiving(Generic[T]):

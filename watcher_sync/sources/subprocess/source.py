@@ -38,12 +38,16 @@ class SubprocessSource(Source):
 
     :param driver: a class with :attr:`~watcher_sync.sources.base.Source.supports_subprocess`.
     :param most: events that may be in flight.
+    :param most_bytes: their bytes.
     """
 
-    def __init__(self, driver: type[Source], name: str, conf: cfg.ConfigOpts, *, most: int) -> None:
+    def __init__(
+        self, driver: type[Source], name: str, conf: cfg.ConfigOpts, *, most: int, most_bytes: int = 2**26
+    ) -> None:
         super().__init__(name, conf)
         self._driver = driver
         self._most = most
+        self._most_bytes = most_bytes
         self._emit: Emit | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._sending: protocol.Sending | None = None
@@ -128,6 +132,7 @@ class SubprocessSource(Source):
             name=self.name,
             options=options,
             most=self._most,
+            most_bytes=self._most_bytes,
             log_level=LOG.logger.getEffectiveLevel(),
         )
 
