@@ -35,6 +35,15 @@ class PartialPayload(msgspec.Struct, frozen=True, gc=False):
         return self.text_of(self.place)
 
 
+class Actor(msgspec.Struct, frozen=True):
+    """The caller of the API that made an event."""
+
+    user_id: str | None
+    project_id: str | None
+    request_id: str | None
+    """That of the request, as in its answer and in the logs."""
+
+
 class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One notification, watch event or CloudEvent.
 
@@ -67,6 +76,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """How often the transport has delivered it, this time included."""
     undecodable: str | None = None
     """Why the source could not decode it; None for a good event."""
+    actor: Actor | None = None
+    """The caller of the API that sent it; None if a source brought it."""
 
     @overload
     def read(self) -> Any: ...
