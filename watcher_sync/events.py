@@ -53,6 +53,15 @@ class PartialPayload(msgspec.Struct, frozen=True, gc=False):
         return self.text_of(self.place)
 
 
+class Actor(msgspec.Struct, frozen=True):
+    """The caller of the API that made an event."""
+
+    user_id: str | None
+    project_id: str | None
+    request_id: str | None
+    """That of the request, as in its answer and in the logs."""
+
+
 class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One notification, watch event or CloudEvent.
 
@@ -93,6 +102,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Bytes of the whole body, if ``data`` is only an excerpt of it; else 0."""
     digest: str = ""
     """SHA-256 of the whole body, in hexadecimal, if ``data`` is only an excerpt of it; else empty."""
+    actor: Actor | None = None
+    """The caller of the API that sent it; None if a source brought it."""
 
     @overload
     def read(self) -> Any: ...

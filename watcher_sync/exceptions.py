@@ -122,3 +122,14 @@ class StaleToken(WatcherSyncError):
     def __init__(self, lease: Any) -> None:
         super().__init__("the operation's lease is not held any more")
         self.lease = lease
+
+
+class NoSuchOperation(WatcherSyncError):
+    """There is no such operation, or it belongs to another project."""
+
+
+class ProofRefused(WatcherSyncError):
+    """The caller does not hold the operation's lease: it belongs to another user, or the secret is wrong."""
+
+    def __init__(self) -> None:
+        super().__init__("the operation belongs to another caller, or its secret is wrong")

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operation leases: the right to change one entity's instance for a while.
 
-A life-cycle operation and a sync's write take the same lease, so the second of them gets an error. The holder sends a
-heartbeat every few seconds. Without a heartbeat for the lease's time, the lease expires, and the next caller gets it.
-The token grows with every change of holder. A holder writes with its token, so a deposed, suspended or disconnected
-holder can no longer write.
+A life-cycle operation and a sync's write take the same lease, so the second of them gets an error. Without a heartbeat
+for the lease's time, the lease expires, and the next caller gets it. The token grows with every change of holder. A
+holder writes with its token, so a deposed, suspended or disconnected holder can no longer write.
 
-A life-cycle operation holds its lease for its whole duration, a sync's write for milliseconds: Kubernetes is read
-before.
+A lease has an owner: a user of a project. :meth:`Operations.begin` returns a random secret, and the table stores its
+digest. Every further call needs a :class:`Proof` of both. The token is public, and proves nothing.
 
 For any thread and any process; nothing is stored in memory.
 """
@@ -15,13 +14,17 @@ For any thread and any process; nothing is stored in memory.
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import hmac
 import math
+import secrets
 import uuid
 from collections.abc import Callable, Collection, Iterator
 
+import msgspec
 import sqlalchemy as sa
 
-from watcher_sync.exceptions import OperationRunning, StaleToken
+from watcher_sync.exceptions import NoSuchOperation, OperationRunning, ProofRefused, StaleToken
 from watcher_sync.storage.operation_leases import (
     COMPLETED,
     FAILED,
@@ -31,10 +34,49 @@ from watcher_sync.storage.operation_leases import (
     OperationRow,
 )
 
-__all__ = ["LeaseRow", "OperationRow", "Operations", "retry_after"]
+__all__ = ["LeaseRow", "OperationRow", "Operations", "Owner", "Proof", "TakenLease", "retry_after"]
 
 SYNC, REGISTER, DELETE = "SYNC", "REGISTER", "DELETE"
 """Operations of watcher_sync itself: their leases last milliseconds."""
+
+_SECRET_BYTES = 32
+
+
+class Owner(msgspec.Struct, frozen=True):
+    """The user that took a lease, in the project of the user's token."""
+
+    user_id: str
+    project_id: str | None
+
+
+SERVICE = Owner("watcher-sync", None)
+"""The owner of leases that a process of watcher_sync takes for itself."""
+
+
+class Proof(msgspec.Struct, frozen=True):
+    """What a caller presents to use a lease."""
+
+    owner: Owner
+    secret: str
+
+    def __repr__(self) -> str:
+        """Without the secret."""
+        return f"Proof({self.owner!r})"
+
+
+class TakenLease(LeaseRow, frozen=True, kw_only=True):
+    """The lease as its taker gets it, once: with the secret."""
+
+    secret: str
+
+    def __repr__(self) -> str:
+        """Without the secret."""
+        return f"TakenLease({self.kind} {self.entity_id}, {self.id}, {self.token})"
+
+    @property
+    def proof(self) -> Proof:
+        """The proof of this lease."""
+        return Proof(Owner(self.user_id or "", self.project_id), self.secret)
 
 
 def retry_after(lease: LeaseRow) -> int:
@@ -57,15 +99,19 @@ class Operations:
         self._leases = leases
         self._seconds = seconds
 
-    def begin(self, entity_id: str, operation: str, holder: str, *, recorded: bool = True) -> LeaseRow:
+    def begin(
+        self, entity_id: str, operation: str, holder: str, owner: Owner = SERVICE, *, recorded: bool = True
+    ) -> TakenLease:
         """Take the lease.
 
         :param operation: such as SCALE or SYNC; shown to the second caller.
         :param holder: who it is, fit to be shown.
+        :param owner: the only one whose proof is accepted.
         :param recorded: whether the history of operations contains it.
         :raises OperationRunning: another holds it.
         :raises DatabaseUnavailable: the database is unavailable.
         """
+        secret = secrets.token_urlsafe(_SECRET_BYTES)
         request = LeaseRequest(
             kind=self.kind,
             entity_id=entity_id,
@@ -74,11 +120,14 @@ class Operations:
             operation=operation,
             seconds=self._seconds(),
             recorded=recorded,
+            user_id=owner.user_id,
+            project_id=owner.project_id,
+            secret_digest=_digest(secret),
         )
         lease = self._leases.take(request)
         if lease.id != request.id:
             raise OperationRunning(lease)
-        return lease
+        return TakenLease(**msgspec.structs.asdict(lease), secret=secret)
 
     def running(self, entity_id: str) -> LeaseRow | None:
         """The running lease of the entity, or None."""
@@ -89,40 +138,67 @@ class Operations:
         """Entity id -> running lease, of those of these entities that have one."""
         return self._leases.running(self.kind, entity_ids)
 
-    def heartbeat(self, entity_id: str, lease_id: str, token: int | None = None) -> LeaseRow:
+    def verify(self, entity_id: str, operation_id: str, proof: Proof) -> OperationRow:
+        """Verify that the caller began the operation, and return it, running or ended.
+
+        :raises NoSuchOperation: there is none, or it belongs to another project.
+        :raises ProofRefused: it belongs to another user, or the secret is wrong.
+        """
+        row = self.show(entity_id, operation_id)
+        if row is None or (row.user_id is not None and row.project_id != proof.owner.project_id):
+            raise NoSuchOperation(f"operation {operation_id} of {self.kind} {entity_id} does not exist")
+        if not _proves(proof, row):
+            raise ProofRefused
+        return row
+
+    def heartbeat(self, entity_id: str, lease_id: str, proof: Proof, token: int | None = None) -> LeaseRow:
         """Extend the lease: the holder is alive.
 
+        :raises NoSuchOperation, ProofRefused: see :meth:`verify`.
         :raises StaleToken: this holder no longer has the lease.
         """
+        self.verify(entity_id, lease_id, proof)
         lease = self._leases.heartbeat(self.kind, entity_id, lease_id, token, self._seconds())
         if lease is None:
             raise self._stale(entity_id)
         return lease
 
-    def end(self, entity_id: str, lease_id: str, token: int | None = None, *, failed: bool = False) -> None:
+    def end(
+        self, entity_id: str, lease_id: str, proof: Proof | None, token: int | None = None, *, failed: bool = False
+    ) -> None:
         """Give the lease back.
 
+        :param proof: None: the caller is this process itself, or an administrator that the policy allows it.
+        :raises NoSuchOperation, ProofRefused: see :meth:`verify`.
         :raises StaleToken: this holder no longer has the lease.
         """
+        if proof is not None:
+            self.verify(entity_id, lease_id, proof)
         if not self._leases.end(self.kind, entity_id, lease_id, token, FAILED if failed else COMPLETED):
             raise self._stale(entity_id)
 
-    def verify_token(self, connection: sa.Connection, entity_id: str, token: int) -> None:
-        """Verify a writer's token against the lease, inside the transaction that writes.
+    def verify_token(self, connection: sa.Connection, entity_id: str, token: int, proof: Proof) -> None:
+        """Verify a writer's token and proof against the lease, inside the transaction that writes.
 
         :raises StaleToken: nothing may be written with this token.
+        :raises ProofRefused: the lease belongs to another, or the secret is wrong.
         """
-        if not self._leases.lock_token(connection, self.kind, entity_id, token):
+        lease = self._leases.lock_token(connection, self.kind, entity_id, token)
+        if lease is None:
             raise StaleToken(None)
+        if not _proves(proof, lease):
+            raise ProofRefused
 
     @contextlib.contextmanager
-    def held(self, entity_id: str, operation: str, holder: str, *, forget: bool = False) -> Iterator[LeaseRow]:
+    def held(
+        self, entity_id: str, operation: str, holder: str, owner: Owner = SERVICE, *, forget: bool = False
+    ) -> Iterator[TakenLease]:
         """Hold the lease for one short write, which the history of operations does not contain.
 
         :param forget: the write deletes the entity, whose id is never used again: delete the lease, too.
         :raises OperationRunning: another holds it.
         """
-        lease = self.begin(entity_id, operation, holder, recorded=False)
+        lease = self.begin(entity_id, operation, holder, owner, recorded=False)
         try:
             yield lease
             if forget:
@@ -130,7 +206,7 @@ class Operations:
         finally:
             # If another holder took it over meanwhile, it is theirs.
             with contextlib.suppress(StaleToken):
-                self.end(entity_id, lease.id, lease.token)
+                self.end(entity_id, lease.id, None, lease.token)
 
     def show(self, entity_id: str, operation_id: str) -> OperationRow | None:
         """One operation, running or ended."""
@@ -145,3 +221,15 @@ class Operations:
 
     def _stale(self, entity_id: str) -> StaleToken:
         return StaleToken(self.running(entity_id))
+
+
+def _proves(proof: Proof, row: LeaseRow | OperationRow) -> bool:
+    """Whether the proof is that of the owner. The time of the comparison does not depend on the secret."""
+    # The digest is compared in every case, so that the time does not tell a wrong owner from a wrong secret.
+    is_secret = hmac.compare_digest(_digest(proof.secret), row.secret_digest or "")
+    return is_secret and (row.user_id, row.project_id) == (proof.owner.user_id, proof.owner.project_id)
+
+
+def _digest(secret: str) -> str:
+    """SHA-256, which suits a random secret of 256 bits: it needs no salt and no slow function."""
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()

@@ -14,7 +14,7 @@ import pytest
 PAGE = Path(__file__).parents[2] / "doc" / "source" / "contributor" / "plugin-interface.rst"
 
 INTERNAL = {
-    "watcher_sync.events": {"PartialPayload"},
+    "watcher_sync.events": {"Actor", "PartialPayload"},
     "watcher_sync.exceptions": {
         "DatabaseUnavailable",
         "EntitiesLeased",
@@ -22,7 +22,9 @@ INTERNAL = {
         "JournalPurged",
         "LeaseHeld",
         "LeaseLost",
+        "NoSuchOperation",
         "OperationRunning",
+        "ProofRefused",
         "RowRefused",
         "SchemaMissing",
         "StaleToken",

@@ -13,6 +13,7 @@ from oslo_config import cfg
 
 from watcher_sync.assembly.reconcile import make_context
 from watcher_sync.dispatch import load_handlers
+from watcher_sync.events import Actor
 from watcher_sync.exceptions import ConfigError, SourceError
 from watcher_sync.model.vnf.reports import SyncReport
 from watcher_sync.reconcile.kubernetes.reconciler import KubernetesReconciler
@@ -30,15 +31,16 @@ class SyncOnDemand:
         self._lock = threading.Lock()
         self._reconciler: KubernetesReconciler | None = None
 
-    def run(self, entity_id: str, *, dry_run: bool) -> SyncReport:
+    def run(self, entity_id: str, *, dry_run: bool, actor: Actor | None = None) -> SyncReport:
         """List the cluster, compare, and write the differences.
 
         :param dry_run: write nothing; an operation lease on the instance does not matter then.
+        :param actor: recorded as the writer of the changes.
         :raises KeyError: the instance does not exist.
         :raises OperationRunning: a life-cycle operation holds the instance; never in a dry run.
         :raises SourceError: its cluster is not configured in this process, or cannot be listed.
         """
-        return self._get_reconciler().sync_now(entity_id, dry_run=dry_run)
+        return self._get_reconciler().sync_now(entity_id, dry_run=dry_run, actor=actor)
 
     def _get_reconciler(self) -> KubernetesReconciler:
         with self._lock:

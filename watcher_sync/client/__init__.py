@@ -53,6 +53,7 @@ from watcher_sync.client.errors import (
     Unreachable,
 )
 from watcher_sync.client.models import (
+    BegunOperation,
     Change,
     Drift,
     Entity,
@@ -76,6 +77,7 @@ if not TYPE_CHECKING:  # a type checker reports the old names
 __all__ = [
     "Client",
     "connect",
+    "BegunOperation",
     "Change",
     "ChangeStream",
     "Drift",

@@ -53,6 +53,8 @@ class Change(Document, frozen=True):
     source: str
     merged: int = 1
     """How many events were merged into this change."""
+    actor: dict[str, Any] | None = None
+    """user_id, project_id and request_id of the API's caller that wrote it; None for events of sources."""
 
 
 class EventPage(Document, frozen=True):
@@ -163,6 +165,20 @@ class VnfOperation(Document, frozen=True):
     expires_at: datetime.datetime | None = None
     """When the lease expires unless a heartbeat extends it; None after the end of the operation."""
     ended_at: datetime.datetime | None = None
+    user_id: str | None = None
+    """The user that began it; None for readers of other projects."""
+    project_id: str | None = None
+
+
+class BegunOperation(VnfOperation, frozen=True):
+    """A new operation, with what its holder needs for every further request."""
+
+    secret: str = ""
+    """Known to the holder only; the API shows it once."""
+
+    def __repr__(self) -> str:
+        """Without the secret."""
+        return f"BegunOperation({self.operation}, {self.id}, {self.token})"
 
 
 class SyncDifference(Document, frozen=True):

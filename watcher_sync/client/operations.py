@@ -31,10 +31,10 @@ from typing import Any
 
 import msgspec
 
-from watcher_sync.client.errors import ClientError, Conflict, NotFound, OperationLost, PreconditionFailed
+from watcher_sync.client.errors import ClientError, Conflict, Forbidden, NotFound, OperationLost, PreconditionFailed
 from watcher_sync.client.transport import Transport
 
-_LEASE_LOST = (Conflict, NotFound, PreconditionFailed)
+_LEASE_LOST = (Conflict, Forbidden, NotFound, PreconditionFailed)
 """Answers after which the operation no longer holds the lease. After every other error a retry may succeed."""
 
 _HEARTBEATS_PER_LEASE = 3
@@ -50,6 +50,12 @@ class Lease(msgspec.Struct, frozen=True):
     expires_at: datetime.datetime
     holder: str = ""
     operation: str = ""
+    secret: str = ""
+    """Known to the holder only; every further request needs it."""
+
+    def __repr__(self) -> str:
+        """Without the secret."""
+        return f"Lease({self.operation}, {self.id}, {self.token})"
 
 
 class Operation:
@@ -96,6 +102,11 @@ class Operation:
         return self.lease.token
 
     @property
+    def secret(self) -> str:
+        """The secret, for every write that belongs to the operation."""
+        return self.lease.secret
+
+    @property
     def held(self) -> bool:
         """Whether this operation certainly holds the lease."""
         return self._refusal is None and self._monotonic() - self._extended_at < self._lease_seconds
@@ -118,7 +129,7 @@ class Operation:
     def __enter__(self) -> Operation:
         """:raises Conflict: another operation holds the lease; ``document`` names its holder, see ``retry_after``."""
         begun = self._monotonic()
-        self._lease = self._transport.request("POST", self._path, body=self._body).read(Lease)
+        self._lease = self._transport.request("POST", self._path, body=self._body, confidential=True).read(Lease)
         self._extended_at = begun
         self._thread = threading.Thread(target=self._send_heartbeats, name="operation-heartbeat", daemon=True)
         self._thread.start()
@@ -139,24 +150,29 @@ class Operation:
             self._end("COMPLETED" if exc is None else "FAILED")
 
     @property
+    def _proof(self) -> dict[str, str]:
+        return {"Operation-Secret": self.lease.secret}
+
+    @property
     def _lease_seconds(self) -> float:
         return (self.lease.expires_at - self.lease.since).total_seconds()
 
     def _end(self, state: str) -> None:
         query: dict[str, Any] = {"state": state, "token": self.token}
         try:
-            self._transport.request("DELETE", f"{self._path}/{self.lease.id}", query=query)
+            path = f"{self._path}/{self.lease.id}"
+            self._transport.request("DELETE", path, query=query, headers=self._proof, confidential=True)
         except _LEASE_LOST as refusal:
             raise OperationLost(f"the lease of {self._body['operation']} was lost: {refusal}") from refusal
 
     def _send_heartbeats(self) -> None:
         """Runs in the heartbeat thread until the block ends, or the API refuses a heartbeat."""
         transport, body = self._transport.for_thread(), {"token": self.token}
-        pause = self._lease_seconds / _HEARTBEATS_PER_LEASE
+        path, pause = f"{self._path}/{self.lease.id}", self._lease_seconds / _HEARTBEATS_PER_LEASE
         while not self._stop.wait(pause):
             sent_at = self._monotonic()
             try:
-                transport.request("PUT", f"{self._path}/{self.lease.id}", body=body)
+                transport.request("PUT", path, body=body, headers=self._proof, confidential=True)
             except _LEASE_LOST as refusal:
                 self._refusal = refusal
                 return

@@ -79,12 +79,14 @@ class Transport:
         body: Any = None,
         headers: Mapping[str, str] | None = None,
         wait: float = 0.0,
+        confidential: bool = False,
     ) -> SuccessResponse:
         """Sends one request.
 
         :param query: parameters; None is left out, a sequence is joined by commas.
         :param body: a value that JSON can represent.
         :param wait: seconds that the request asks the API to wait.
+        :param confidential: keep the request and its answer out of the debug log; one of them has a secret.
         :raises ClientError: when the request fails for any reason.
         """
         sent = {"Accept": "application/json", **(headers or {})}
@@ -103,6 +105,7 @@ class Transport:
                 params={name: _text(value) for name, value in (query or {}).items() if value is not None},
                 timeout=(min(CONNECT_TIMEOUT_SECONDS, self._timeout), self._timeout + wait),
                 user_agent="watcher-sync-client",
+                log=not confidential,
                 **more,
             )
         except (keystone.ClientException, requests.RequestException) as exc:

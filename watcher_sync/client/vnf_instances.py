@@ -41,7 +41,13 @@ class VnfCalls:
         return models.Stored(entity=answer.read(Entity), etag=answer.etag)
 
     def replace_vnf_instance(
-        self, vnf_id: str, values: Mapping[str, Any], *, if_match: str | None = None, token: int | None = None
+        self,
+        vnf_id: str,
+        values: Mapping[str, Any],
+        *,
+        if_match: str | None = None,
+        token: int | None = None,
+        secret: str | None = None,
     ) -> models.Stored:
         """Registers a VNF instance, or replaces its registration. A field that ``values`` lacks becomes null.
 
@@ -49,25 +55,31 @@ class VnfCalls:
 
         :param if_match: the expected ETag; ``*``: the instance must exist; None: any.
         :param token: the token of the caller's own operation on the instance.
+        :param secret: the secret of this operation.
         :raises BadRequest: when a field is invalid; ``errors`` names it.
         :raises PreconditionFailed: when the instance has another ETag, or does not exist.
         :raises Conflict: when another operation holds the instance, or the id belonged to a deleted instance.
         """
         path = f"{VNF_INSTANCES}/{segment(vnf_id)}"
-        answer = self._transport.request("PUT", path, body=values, headers=_conditions(if_match, token))
+        headers = _conditions(if_match, token, secret)
+        answer = self._transport.request("PUT", path, body=values, headers=headers, confidential=secret is not None)
         return models.Stored(entity=answer.read(Entity), etag=answer.etag)
 
-    def delete_vnf_instance(self, vnf_id: str, *, if_match: str | None = None, token: int | None = None) -> None:
+    def delete_vnf_instance(
+        self, vnf_id: str, *, if_match: str | None = None, token: int | None = None, secret: str | None = None
+    ) -> None:
         """Deletes the registration of a VNF instance. The cluster is not changed.
 
         :param if_match: the expected ETag; None: any.
         :param token: the token of the caller's own operation on the instance.
+        :param secret: the secret of this operation.
         :raises NotFound: when there is none with this id.
         :raises PreconditionFailed: when the instance has another ETag.
         :raises Conflict: when another operation holds the instance.
         """
         path = f"{VNF_INSTANCES}/{segment(vnf_id)}"
-        self._transport.request("DELETE", path, headers=_conditions(if_match, token))
+        headers = _conditions(if_match, token, secret)
+        self._transport.request("DELETE", path, headers=headers, confidential=secret is not None)
 
     def sync_vnf_instance(self, vnf_id: str, *, dry_run: bool = False) -> models.SyncReport:
         """Compares a VNF instance with its cluster now, and writes the differences to the model.
@@ -89,38 +101,61 @@ class VnfCalls:
         """
         return Operation(self._transport, _operations(vnf_id), operation, holder)
 
-    def begin_operation(self, vnf_id: str, operation: str, holder: str) -> models.VnfOperation:
+    def begin_operation(self, vnf_id: str, operation: str, holder: str) -> models.BegunOperation:
         """Begins an operation without a ``with`` block: the caller sends the heartbeats and ends it.
+
+        Only this answer has the ``secret``, which the other methods need.
 
         :raises NotFound: when there is no such instance.
         :raises Conflict: when another operation holds the instance; ``document`` names its holder, see ``retry_after``.
         """
         body = {"operation": operation, "holder": holder}
-        return self._transport.request("POST", _operations(vnf_id), body=body).read(models.VnfOperation)
+        answer = self._transport.request("POST", _operations(vnf_id), body=body, confidential=True)
+        return answer.read(models.BegunOperation)
 
-    def heartbeat(self, vnf_id: str, operation_id: str, *, token: int | None = None) -> models.VnfOperation:
+    def heartbeat(
+        self, vnf_id: str, operation_id: str, *, secret: str, token: int | None = None
+    ) -> models.VnfOperation:
         """Extends the lease of an operation by the full lease time.
 
+        :param secret: the operation's secret.
         :param token: the expected token; None: any.
+        :raises Forbidden: when the secret is wrong, or the operation belongs to another user.
         :raises NotFound: when there is no such operation.
         :raises Conflict: when the operation has ended, or another operation holds the lease.
         :raises PreconditionFailed: when the operation has another token.
         """
         body = {} if token is None else {"token": token}
         path = f"{_operations(vnf_id)}/{segment(operation_id)}"
-        return self._transport.request("PUT", path, body=body).read(models.VnfOperation)
+        headers = _conditions(None, None, secret)
+        answer = self._transport.request("PUT", path, body=body, headers=headers, confidential=True)
+        return answer.read(models.VnfOperation)
 
-    def end_operation(self, vnf_id: str, operation_id: str, *, token: int | None = None, failed: bool = False) -> None:
+    def end_operation(
+        self,
+        vnf_id: str,
+        operation_id: str,
+        *,
+        secret: str | None = None,
+        token: int | None = None,
+        failed: bool = False,
+        force: bool = False,
+    ) -> None:
         """Ends an operation, which releases the lease.
 
+        :param secret: the operation's secret.
         :param token: the expected token; None: any.
         :param failed: end it FAILED, not COMPLETED.
+        :param force: end the operation of another holder, without its secret; for administrators.
+        :raises Forbidden: when the secret is wrong, or the operation belongs to another user.
         :raises NotFound: when there is no such operation.
         :raises Conflict: when the operation has ended in another state, or another operation holds the lease.
         :raises PreconditionFailed: when the operation has another token.
         """
-        query = {"state": "FAILED" if failed else "COMPLETED", "token": token}
-        self._transport.request("DELETE", f"{_operations(vnf_id)}/{segment(operation_id)}", query=query)
+        query = {"state": "FAILED" if failed else "COMPLETED", "token": token, "force": force or None}
+        headers = _conditions(None, None, secret)
+        path = f"{_operations(vnf_id)}/{segment(operation_id)}"
+        self._transport.request("DELETE", path, query=query, headers=headers, confidential=secret is not None)
 
     def shown_operation(self, vnf_id: str, operation_id: str) -> models.VnfOperation:
         """One operation, running or ended.
@@ -135,7 +170,11 @@ def _operations(vnf_id: str) -> str:
     return f"{VNF_INSTANCES}/{segment(vnf_id)}/operations"
 
 
-def _conditions(if_match: str | None, token: int | None) -> dict[str, str]:
+def _conditions(if_match: str | None, token: int | None, secret: str | None) -> dict[str, str]:
     """The headers of a conditional write."""
-    headers = {"If-Match": if_match, "Operation-Token": None if token is None else str(token)}
+    headers = {
+        "If-Match": if_match,
+        "Operation-Token": None if token is None else str(token),
+        "Operation-Secret": secret,
+    }
     return {name: value for name, value in headers.items() if value is not None}

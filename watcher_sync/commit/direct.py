@@ -15,13 +15,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.commit.authorisation import Authority
 from watcher_sync.commit.cycle import Batch, BatchCommitter, Dispatched
 from watcher_sync.commit.stats import CommitStats
 from watcher_sync.dispatch import Dispatcher
-from watcher_sync.events import Event
+from watcher_sync.events import Actor, Event
 from watcher_sync.model.changes import WRITTEN_HERE, Change, Outcome, Version
 from watcher_sync.model.model import Written
 from watcher_sync.model.transaction import Transaction
@@ -57,8 +58,10 @@ class DirectCommitCycle(BatchCommitter):
         dispatcher: Dispatcher,
         parked_ttl: Callable[[], float],
         authority: Authority | None = None,
+        actor: Actor | None = None,
     ) -> None:
         self.recorded = RecordingStats()
+        self._actor = actor
         self.view: View = model
         """The tables, including what was written so far."""
         super().__init__(store, model, dispatcher, stats=self.recorded, parked_ttl=parked_ttl, authority=authority)
@@ -75,6 +78,7 @@ class DirectCommitCycle(BatchCommitter):
         :raises InvalidEvent: a change violates the declaration of its kind.
         :raises RowRefused: the database refuses a value.
         """
+        event = _by(self._actor, event)
 
         def dispatch(transaction: Transaction, _batch: Batch) -> Dispatched:
             return Dispatched(transaction, [transaction.apply(event, changes)], [], [])
@@ -90,6 +94,7 @@ class DirectCommitCycle(BatchCommitter):
         :returns: the outcome of each.
         :raises InvalidEvent, RowRefused: as :meth:`write`; nothing is written.
         """
+        writes = [(_by(self._actor, event), make) for event, make in writes]
         events = [event for event, _ in writes]
         before = len(self.recorded.events)
 
@@ -146,24 +151,34 @@ class DirectWriter:
         self._authority = authority
 
     @contextlib.contextmanager
-    def begin(self) -> Iterator[DirectCommitCycle]:
+    def begin(self, actor: Actor | None = None) -> Iterator[DirectCommitCycle]:
         """The block is one transaction. Its end commits it; an exception rolls it back.
 
+        :param actor: recorded as the writer of what :meth:`DirectCommitCycle.write` writes.
         :raises DatabaseUnavailable: the database is unavailable.
         """
         with lock_head(self._store) as (store, model):
-            cycle = DirectCommitCycle(store, model, self._dispatcher, self._parked_ttl, self._authority)
+            cycle = DirectCommitCycle(
+                store, model, self._dispatcher, self._parked_ttl, authority=self._authority, actor=actor
+            )
             yield cycle
             if model.last_seen:
                 store.persist_last_seen(model.last_seen)
 
-    def run(self, events: Sequence[Event], *, released: Sequence[int] = ()) -> tuple[list[Outcome], int]:
+    def run(
+        self, events: Sequence[Event], *, released: Sequence[int] = (), actor: Actor | None = None
+    ) -> tuple[list[Outcome], int]:
         """Commit events in order.
 
         :param released: rows of the quarantined events among them.
+        :param actor: recorded as the writer of their changes.
         :returns: the outcome of each, and the journal's seq afterwards.
         :raises DatabaseUnavailable: the database is unavailable; nothing is committed.
         """
         with self.begin() as cycle:
-            cycle.run(Batch(events=events, released=released))
+            cycle.run(Batch(events=[_by(actor, event) for event in events], released=released))
             return cycle.recorded.events[: len(events)], cycle.generation
+
+
+def _by(actor: Actor | None, event: Event) -> Event:
+    return event if actor is None else msgspec.structs.replace(event, actor=actor)

@@ -19,7 +19,7 @@ from oslo_log import log as logging
 
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.dispatch import Dispatcher, HandlerMethod
-from watcher_sync.events import Event
+from watcher_sync.events import Actor, Event
 from watcher_sync.exceptions import InvalidEvent, RowRefused
 from watcher_sync.model.changes import NEVER, Change, Delete, Outcome, Seen, Version
 from watcher_sync.model.kinds import Kinds
@@ -54,32 +54,33 @@ class Healer:
         self._dispatcher = dispatcher
         self._kinds = kinds
 
-    def heal(self, found: Sequence[tuple[Divergence, Event]]) -> tuple[int, int]:
+    def heal(self, found: Sequence[tuple[Divergence, Event]], actor: Actor | None = None) -> tuple[int, int]:
         """Write the state of the live system to the model.
 
         :param found: (what differs, the event that corrects it).
+        :param actor: recorded as the writer, if a caller of the API asked for the comparison.
         :returns: how many entities were written, and how many deleted.
         :raises DatabaseUnavailable: when the database is unavailable; earlier lots are written.
         """
         written = deleted = 0
         for begin in range(0, len(found), _MAX_ENTITIES):
             lot = found[begin : begin + _MAX_ENTITIES]
-            for (what, _), outcome in zip(lot, self._heal_lot(lot), strict=True):
+            for (what, _), outcome in zip(lot, self._heal_lot(lot, actor), strict=True):
                 if outcome is Outcome.APPLIED:
                     written += not what.gone
                     deleted += what.gone
         return written, deleted
 
-    def _heal_lot(self, lot: Sequence[tuple[Divergence, Event]]) -> list[Outcome]:
+    def _heal_lot(self, lot: Sequence[tuple[Divergence, Event]], actor: Actor | None) -> list[Outcome]:
         try:
-            with self._writes.begin() as cycle:
+            with self._writes.begin(actor) as cycle:
                 return cycle.write_all([self._write(what, event) for what, event in lot])
         except (InvalidEvent, RowRefused) as exc:
             if len(lot) == 1:
                 LOG.warning("%s %s cannot be written as it is: %s", lot[0][0].kind, lot[0][0].id, exc)
                 return [Outcome.QUARANTINED]
             middle = len(lot) // 2
-            return [*self._heal_lot(lot[:middle]), *self._heal_lot(lot[middle:])]
+            return [*self._heal_lot(lot[:middle], actor), *self._heal_lot(lot[middle:], actor)]
 
     def _write(self, what: Divergence, event: Event) -> tuple[Event, Callable[[View], Iterable[Change]]]:
         entry = self._dispatcher.find(event.type)

@@ -145,6 +145,7 @@ class CommitWriter:
                 event.type[:255],
                 event.source,
                 s.merged,
+                event.actor,
             )
             entries.append(self._journal.values(entry))
         for name, entities in changed.items():

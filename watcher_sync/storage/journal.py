@@ -41,6 +41,8 @@ class JournalRow(msgspec.Struct, frozen=True):
     source: str
     merged: int
     """How many events of one batch this change sums up."""
+    actor: dict[str, Any] | None = None
+    """user_id, project_id and request_id of the API's caller that wrote it; None for events of sources."""
 
     def document(self) -> dict[str, Any]:
         """As shown to users: the words of the design."""
@@ -55,6 +57,7 @@ class JournalRow(msgspec.Struct, frozen=True):
             "event_type": self.event_type,
             "source": self.source,
             "merged": self.merged,
+            "actor": self.actor,
         }
 
 

@@ -4,11 +4,10 @@
 A lease row is permanent: its token grows by one at each change of holder. One conditional statement takes it: an
 update of a free or expired row, or the first insert under its primary key. So exactly one of several callers wins.
 
-A caller needs its answer at once and cannot watch a beat (:mod:`watcher_sync.storage.leases`). So all times are those
-of the database's clock (:mod:`watcher_sync.storage.clock`). If it jumps, a lease ends early or late, and the token
-still fences a deposed holder.
+A caller needs its answer at once and cannot watch a beat. So all times are those of the database's clock
+(:mod:`watcher_sync.storage.clock`). If it jumps, a lease ends early or late, and the token still fences.
 
-An expired lease that was not taken still accepts a heartbeat of its holder.
+An expired lease that was not taken still accepts a heartbeat. A row has the digest of its secret, not the secret.
 
 For any thread; each call is one transaction, unless it gets a connection.
 """
@@ -32,6 +31,11 @@ RUNNING, COMPLETED, FAILED, EXPIRED = "RUNNING", "COMPLETED", "FAILED", "EXPIRED
 
 STATES = (RUNNING, COMPLETED, FAILED, EXPIRED)
 
+_OWNER = ("user_id", "project_id", "secret_digest")
+_RECORDED = ("id", "kind", "entity_id", "token", "holder", *_OWNER)
+"""Columns that the history of operations copies from the lease."""
+_SHOWN = ("id", "operation", "holder", "token", "state", "since", "ended_at", *_OWNER)
+
 
 class LeaseRow(msgspec.Struct, frozen=True, kw_only=True):
     """A lease with a holder."""
@@ -48,6 +52,11 @@ class LeaseRow(msgspec.Struct, frozen=True, kw_only=True):
     heartbeat_at: datetime.datetime
     remaining: float
     """Seconds until it expires, by the database's clock; 0 or less: it has."""
+    user_id: str | None = None
+    """The owner; None: an earlier release took the lease."""
+    project_id: str | None = None
+    secret_digest: str | None = None
+    """SHA-256 of the secret, as hexadecimal digits."""
 
 
 class OperationRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +71,11 @@ class OperationRow(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: datetime.datetime | None
     """While it runs."""
     ended_at: datetime.datetime | None
+    user_id: str | None = None
+    """The owner; None: an earlier release began the operation."""
+    project_id: str | None = None
+    secret_digest: str | None = None
+    """SHA-256 of the secret, as hexadecimal digits."""
 
 
 class LeaseRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,6 +88,9 @@ class LeaseRequest(msgspec.Struct, frozen=True, kw_only=True):
     operation: str
     seconds: float
     """How long the holder may be silent."""
+    user_id: str
+    project_id: str | None
+    secret_digest: str
     recorded: bool = True
     """Whether the history tells of it."""
 
@@ -151,10 +168,11 @@ class OperationLeases:
             connection.execute(sa.update(o).where(o.c.id == lease_id).values(state=state, ended_at=self._now()))
             return True
 
-    def lock_token(self, connection: sa.Connection, kind: str, entity_id: str, token: int) -> bool:
-        """Whether this token is valid now; no other holder takes the lease until the connection's transaction ends.
+    def lock_token(self, connection: sa.Connection, kind: str, entity_id: str, token: int) -> LeaseRow | None:
+        """Lock the lease of this token: no other holder takes it until the connection's transaction ends.
 
         :param connection: in the transaction that writes what the lease is about.
+        :returns: the lease; None if the token is not valid now.
         """
         t = self._leases
         statement = (
@@ -162,7 +180,9 @@ class OperationLeases:
             .where(t.c.kind == kind, t.c.entity_id == entity_id, t.c.token == token, t.c.id != "")
             .values(heartbeat_at=self._now())
         )
-        return connection.execute(statement).rowcount == 1
+        if connection.execute(statement).rowcount != 1:
+            return None
+        return self._read(connection, kind, entity_id)
 
     def forget(self, kind: str, entity_id: str, lease_id: str) -> None:
         """Give the lease back for an entity that is gone and whose id is never used again."""
@@ -228,6 +248,9 @@ class OperationLeases:
             "id": request.id,
             "holder": request.holder,
             "operation": request.operation,
+            "user_id": request.user_id,
+            "project_id": request.project_id,
+            "secret_digest": request.secret_digest,
             "since": self._now(),
             "heartbeat_at": self._now(),
             "expires_at": self._now(request.seconds),
@@ -239,7 +262,7 @@ class OperationLeases:
         if lease is None:
             raise DatabaseUnavailable("the lease that was written is not there")
         if request.recorded:
-            values = {name: getattr(lease, name) for name in ("id", "kind", "entity_id", "token", "holder")}
+            values = {name: getattr(lease, name) for name in _RECORDED}
             insert = sa.insert(self._operations)
             connection.execute(insert.values(**values, operation=lease.operation, state=RUNNING, since=lease.since))
         return lease
@@ -303,7 +326,7 @@ def _lease(row: sa.Row[tuple[object, ...]]) -> LeaseRow:
 
 def _operation(row: sa.Row[tuple[object, ...]], lease: LeaseRow | None) -> OperationRow:
     """A running one that is not the lease's any more, or whose time is up, has expired."""
-    values = {name: row._mapping[name] for name in ("id", "operation", "holder", "token", "state", "since", "ended_at")}
+    values = {name: row._mapping[name] for name in _SHOWN}
     runs = values["state"] == RUNNING and lease is not None and lease.id == values["id"]
     if values["state"] == RUNNING and not (runs and lease is not None and lease.remaining > 0):
         values["state"] = EXPIRED

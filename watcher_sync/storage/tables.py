@@ -113,6 +113,7 @@ def _journal(metadata: sa.MetaData) -> sa.Table:
         sa.Column("event_type", sa.String(255), nullable=False),
         sa.Column("source", sa.String(255), nullable=False),
         sa.Column("merged", sa.Integer, nullable=False),
+        sa.Column("actor", Document()),
         sa.Index("ix_journal_entity", "entity_id", "seq"),
         **_OPTIONS,
     )
@@ -169,6 +170,15 @@ def _leases(metadata: sa.MetaData) -> sa.Table:
     )
 
 
+def _owner_columns() -> list[Any]:
+    """The columns of the owner of an operation lease; NULL in rows of earlier releases."""
+    return [
+        sa.Column("user_id", sa.String(255)),
+        sa.Column("project_id", sa.String(255)),
+        sa.Column("secret_digest", sa.String(64)),
+    ]
+
+
 def _operation_leases(metadata: sa.MetaData) -> sa.Table:
     return sa.Table(
         "operation_leases",
@@ -182,6 +192,7 @@ def _operation_leases(metadata: sa.MetaData) -> sa.Table:
         sa.Column("since", UtcDateTime(), nullable=False),
         sa.Column("expires_at", UtcDateTime(), nullable=False),
         sa.Column("heartbeat_at", UtcDateTime(), nullable=False),
+        *_owner_columns(),
         **_OPTIONS,
     )
 
@@ -199,6 +210,7 @@ def _operations(metadata: sa.MetaData) -> sa.Table:
         sa.Column("state", sa.String(16), nullable=False),
         sa.Column("since", UtcDateTime(), nullable=False),
         sa.Column("ended_at", UtcDateTime(), index=True),
+        *_owner_columns(),
         sa.Index("ix_operations_entity", "kind", "entity_id", "token", unique=True),
         **_OPTIONS,
     )

@@ -82,7 +82,7 @@ def vnf_id(client: Client) -> Iterator[str]:
     for entity in client.entities("vnf_instance"):
         for operation in client.operations(entity["id"]):
             if operation.state == "RUNNING":
-                client.end_operation(entity["id"], operation.id)
+                client.end_operation(entity["id"], operation.id, force=True)
         client.delete_vnf_instance(entity["id"])
 
 
@@ -154,7 +154,9 @@ def test_a_registration_is_replaced_only_where_it_exists_and_is_what_was_seen(
     assert "does not exist" in failed(vnf(site, "delete", vnf_id), 1)
 
 
-def test_an_operation_has_the_instance_until_it_ends(site: Site, client: Client, vnf_id: str) -> None:
+def test_an_operation_has_the_instance_until_it_ends(
+    site: Site, client: Client, vnf_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def operation(verb: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         return vnf(site, "operation", verb, vnf_id, *arguments)
 
@@ -164,7 +166,11 @@ def test_an_operation_has_the_instance_until_it_ends(site: Site, client: Client,
     assert "lcm-1 holds it for SCALE" in failed(vnf(site, "delete", vnf_id), 1)
     assert "lcm-1 holds it for SCALE" in failed(vnf(site, "update", vnf_id, *OPTIONS), 1)
     token = str(begun["token"])
-    made(vnf(site, "update", vnf_id, *OPTIONS, "--token", token))
+    assert "secret of the operation is needed" in failed(operation("end", begun["id"]), 2)
+    assert "secret of the operation is needed" in failed(vnf(site, "update", vnf_id, *OPTIONS, "--token", token), 2)
+    (tmp_path / "secret").write_text(begun["secret"] + "\n")
+    made(vnf(site, "update", vnf_id, *OPTIONS, "--token", token, "--secret-file", str(tmp_path / "secret")))
+    monkeypatch.setenv("WATCHER_SYNC_OPERATION_SECRET", begun["secret"])
     beaten = json.loads(made(operation("heartbeat", begun["id"], "--token", token, "-f", "json")))
     assert beaten["expires_at"] > begun["expires_at"]
     assert "not the token" in failed(operation("heartbeat", begun["id"], "--token", str(begun["token"] + 1)), 1)
@@ -173,7 +179,8 @@ def test_an_operation_has_the_instance_until_it_ends(site: Site, client: Client,
     assert json.loads(made(operation("show", begun["id"], "-f", "json")))["state"] == "FAILED"
     again = json.loads(made(operation("begin", "HEAL", "-f", "json")))
     assert "@" in again["holder"]
-    made(operation("end", again["id"]))
+    assert "another caller" in failed(operation("end", again["id"]), 1)
+    made(operation("end", again["id"], "--force"))
     listed = json.loads(made(operation("list", "-f", "json")))
     assert [(o["operation"], o["state"]) for o in listed] == [("SCALE", "FAILED"), ("HEAL", "COMPLETED")]
     assert made(operation("list", "--marker", token, "-f", "value", "-c", "operation")).split() == ["HEAL"]

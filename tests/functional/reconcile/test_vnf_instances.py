@@ -167,7 +167,9 @@ def test_while_an_operation_is_in_progress_sync_skips_it_and_a_second_operation_
     server.cluster.settle()
     engine.wait_for_log("VNF instance v1 is not synced (SKIPPED_LCM) for now: tacker holds it for SCALE")
     assert read.vnf("v1")[0] == 0
-    read("DELETE", f"/v1/vnf_instances/v1/operations/{lease['id']}", 204, params={"token": lease["token"]})
+    secret = {"Operation-Secret": lease["secret"]}
+    path = f"/v1/vnf_instances/v1/operations/{lease['id']}"
+    read("DELETE", path, 204, params={"token": lease["token"]}, headers=secret)
     wait_until(lambda: read.vnf("v1")[0] == 2, 5, "level 2 when the operation is over")
     assert engine.terminate()[0] == 0
 

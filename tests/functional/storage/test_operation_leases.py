@@ -62,7 +62,7 @@ def test_of_two_hundred_takers_at_once_exactly_one_wins(store, takers, before):
     token = 0
     if before == "given back":
         lease = takers[0].begin("a", "SCALE", "first")
-        takers[0].end("a", lease.id, lease.token)
+        takers[0].end("a", lease.id, lease.proof, lease.token)
         token = lease.token
     elif before == "expired":
         token = operations(store, seconds=0.05).begin("a", "SCALE", "dead").token
@@ -73,7 +73,7 @@ def test_of_two_hundred_takers_at_once_exactly_one_wins(store, takers, before):
     assert (len(won), len(refused)) == (1, 199), {type(o): str(o) for o in outcomes}
     assert won[0].token == token + 1
     assert {o.lease.holder for o in refused} == {won[0].holder}
-    assert takers[1].heartbeat("a", won[0].id, won[0].token).holder == won[0].holder
+    assert takers[1].heartbeat("a", won[0].id, won[0].proof, won[0].token).holder == won[0].holder
 
 
 def test_hands_change_often_and_no_two_ever_hold_it_at_once(takers):
@@ -124,12 +124,12 @@ def test_a_crashed_holders_lease_is_taken_over_after_its_time_and_its_token_is_r
     assert taken.token == crashed.token + 1
     for stale in (leases.heartbeat, leases.end):
         with pytest.raises(StaleToken) as refused:
-            stale("a", crashed.id, crashed.token)
+            stale("a", crashed.id, crashed.proof, crashed.token)
         assert refused.value.lease.holder == "next"
     with store.database.begin() as connection:
         with pytest.raises(StaleToken):
-            leases.verify_token(connection, "a", crashed.token)
-        leases.verify_token(connection, "a", taken.token)
+            leases.verify_token(connection, "a", crashed.token, crashed.proof)
+        leases.verify_token(connection, "a", taken.token, taken.proof)
     assert [(o.operation, o.state) for o in leases.history("a", after=0, limit=10)] == [
         ("SCALE", "EXPIRED"),
         ("HEAL", "RUNNING"),
@@ -141,10 +141,10 @@ def test_a_heartbeat_keeps_the_lease_beyond_its_time(store):
     lease = leases.begin("a", "SCALE", "alive")
     until = time.monotonic() + 2.5
     while time.monotonic() < until:
-        lease = leases.heartbeat("a", lease.id, lease.token)
+        leases.heartbeat("a", lease.id, lease.proof, lease.token)
         with pytest.raises(OperationRunning):
             leases.begin("a", "HEAL", "next")
-    leases.end("a", lease.id, lease.token)
+    leases.end("a", lease.id, lease.proof, lease.token)
     assert leases.begin("a", "HEAL", "next").token == lease.token + 1
 
 
@@ -153,7 +153,7 @@ def test_what_expired_and_nobody_took_is_its_holders_still(store):
     lease = leases.begin("a", "SCALE", "slow")
     expired(leases, "a")
     assert leases.show("a", lease.id).state == "EXPIRED"
-    assert operations(store).heartbeat("a", lease.id, lease.token).token == lease.token
+    assert operations(store).heartbeat("a", lease.id, lease.proof, lease.token).token == lease.token
     assert leases.show("a", lease.id).state == "RUNNING"
 
 
@@ -163,9 +163,9 @@ def test_a_token_that_was_ended_is_refused_and_tokens_grow_for_ever(store):
     for failed in (False, True, False):
         lease = leases.begin("a", "SCALE", "lcm")
         tokens.append(lease.token)
-        leases.end("a", lease.id, lease.token, failed=failed)
+        leases.end("a", lease.id, lease.proof, lease.token, failed=failed)
         with pytest.raises(StaleToken) as refused:
-            leases.end("a", lease.id, lease.token)
+            leases.end("a", lease.id, lease.proof, lease.token)
         assert refused.value.lease is None
     assert tokens == [1, 2, 3]
     states = [o.state for o in leases.history("a", after=0, limit=10)]
@@ -188,7 +188,7 @@ def test_while_a_writer_holds_its_lease_in_its_transaction_nobody_takes_it_over(
     expired(leases, "a")
     result = []
     with store.database.begin() as connection:
-        leases.verify_token(connection, "a", lease.token)
+        leases.verify_token(connection, "a", lease.token, lease.proof)
         thread = threading.Thread(
             target=lambda: result.append(operations(new_store()).begin("a", "HEAL", "next")), daemon=True
         )
@@ -211,13 +211,13 @@ def unleased_commit(store, *ids):
 def test_a_commit_that_needs_free_instances_writes_nothing_while_an_operation_holds_one(store):
     leases = operations(store)
     given_back = leases.begin("b", "SCALE", "earlier")
-    leases.end("b", given_back.id)
+    leases.end("b", given_back.id, given_back.proof)
     lease = leases.begin("a", "SCALE", "tacker")
     with pytest.raises(EntitiesLeased) as held:
         store.commit(unleased_commit(store, "a", "b", "c"))
     assert {i: row.holder for i, row in held.value.leases.items()} == {"a": "tacker"}
     assert store.load().generation == 0
-    leases.end("a", lease.id)
+    leases.end("a", lease.id, lease.proof)
     store.commit(unleased_commit(store, "a", "b", "c"))
     assert store.load().generation == 1
 
@@ -231,7 +231,7 @@ def test_a_lease_that_has_expired_holds_no_commit_up(store):
 
 def test_nobody_takes_a_free_lease_between_the_check_and_the_end_of_the_commit(store, takers):
     lease = takers[0].begin("a", "SCALE", "first")
-    takers[0].end("a", lease.id)
+    takers[0].end("a", lease.id, lease.proof)
     transaction = store._run(store.prepare(unleased_commit(store, "a")))
     taken = []
     thread = threading.Thread(target=lambda: taken.append(takers[1].begin("a", "SCALE", "tacker")), daemon=True)

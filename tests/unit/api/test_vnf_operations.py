@@ -28,6 +28,11 @@ def begin(client, body=SCALE):
     return answer.json
 
 
+def own(lease):
+    """The header of the operation's holder."""
+    return {"Operation-Secret": lease["secret"]}
+
+
 def short_lease(conf, client, body=SCALE):
     """A lease whose holder crashes, after its time."""
     conf.set_override("lease_time", 1, group="operations")
@@ -53,12 +58,12 @@ def test_the_first_gets_the_instance_and_the_second_409_with_who_it_is(client, p
 def test_a_heartbeat_moves_the_end_and_an_end_frees_the_instance(client):
     lease = begin(client)
     path = f"{OPERATIONS}/{lease['id']}"
-    beaten = client.simulate_put(path, json={"token": lease["token"]})
+    beaten = client.simulate_put(path, json={"token": lease["token"]}, headers=own(lease))
     assert beaten.status_code == 200
     assert beaten.json["expires_at"] > lease["expires_at"]
-    assert client.simulate_put(path).status_code == 200
+    assert client.simulate_put(path, headers=own(lease)).status_code == 200
     assert client.simulate_get(path).json["state"] == "RUNNING"
-    assert client.simulate_delete(path, query_string="state=FAILED").status_code == 204
+    assert client.simulate_delete(path, query_string="state=FAILED", headers=own(lease)).status_code == 204
     assert client.simulate_get(path).json["state"] == "FAILED"
     assert begin(client, HEAL)["token"] == lease["token"] + 1
 
@@ -70,13 +75,13 @@ def test_a_stale_token_is_refused_and_is_told_who_took_over(client, conf, proble
     assert taken["token"] == crashed["token"] + 1
     path = f"{OPERATIONS}/{crashed['id']}"
     for answer in (
-        client.simulate_put(path, json={"token": crashed["token"]}),
-        client.simulate_delete(path, query_string="state=COMPLETED"),
+        client.simulate_put(path, json={"token": crashed["token"]}, headers=own(crashed)),
+        client.simulate_delete(path, query_string="state=COMPLETED", headers=own(crashed)),
     ):
         assert problem(answer, 409)["holder"] == "lcm-2"
-    stale = {"Operation-Token": str(crashed["token"])}
+    stale = {"Operation-Token": str(crashed["token"]), **own(crashed)}
     problem(client.simulate_put(f"{PATH}/a", json=demo(name="new"), headers=stale), 409)
-    assert problem(client.simulate_put(path), 409)["holder"] == "lcm-2"
+    assert problem(client.simulate_put(path, headers=own(crashed)), 409)["holder"] == "lcm-2"
     assert client.simulate_get(path).json["state"] == "EXPIRED"
 
 
@@ -84,22 +89,22 @@ def test_a_stale_token_is_refused_and_is_told_who_took_over(client, conf, proble
 def test_a_token_of_another_operation_and_an_unknown_operation_are_told_apart(client, problem):
     lease = begin(client)
     path = f"{OPERATIONS}/{lease['id']}"
-    problem(client.simulate_put(path, json={"token": lease["token"] + 1}), 412)
-    problem(client.simulate_delete(path, query_string=f"token={lease['token'] + 1}"), 412)
-    problem(client.simulate_put(f"{OPERATIONS}/nobody"), 404)
-    problem(client.simulate_delete(f"{OPERATIONS}/nobody"), 404)
-    problem(client.simulate_get(f"{OPERATIONS}/nobody"), 404)
-    assert client.simulate_put(path, json={"token": lease["token"]}).status_code == 200
+    problem(client.simulate_put(path, json={"token": lease["token"] + 1}, headers=own(lease)), 412)
+    problem(client.simulate_delete(path, query_string=f"token={lease['token'] + 1}", headers=own(lease)), 412)
+    problem(client.simulate_put(f"{OPERATIONS}/nobody", headers=own(lease)), 404)
+    problem(client.simulate_delete(f"{OPERATIONS}/nobody", headers=own(lease)), 404)
+    problem(client.simulate_get(f"{OPERATIONS}/nobody", headers=own(lease)), 404)
+    assert client.simulate_put(path, json={"token": lease["token"]}, headers=own(lease)).status_code == 200
 
 
 @pytest.mark.usefixtures("vnf")
 def test_to_end_again_in_the_same_way_is_no_error_and_in_another_way_is(client, problem):
     lease = begin(client)
     path = f"{OPERATIONS}/{lease['id']}"
-    assert client.simulate_delete(path, query_string="state=COMPLETED").status_code == 204
-    assert client.simulate_delete(path, query_string="state=COMPLETED").status_code == 204
-    problem(client.simulate_delete(path, query_string="state=FAILED"), 409)
-    problem(client.simulate_put(path), 409)
+    assert client.simulate_delete(path, query_string="state=COMPLETED", headers=own(lease)).status_code == 204
+    assert client.simulate_delete(path, query_string="state=COMPLETED", headers=own(lease)).status_code == 204
+    problem(client.simulate_delete(path, query_string="state=FAILED", headers=own(lease)), 409)
+    problem(client.simulate_put(path, headers=own(lease)), 409)
 
 
 def test_no_operation_is_begun_on_what_does_not_exist(client, problem, store):
@@ -114,11 +119,11 @@ def test_while_an_operation_runs_nobody_else_replaces_or_deletes_the_instance(cl
     lease = begin(client)
     for answer in (client.simulate_delete(f"{PATH}/a"), client.simulate_put(f"{PATH}/a", json=demo(name="new"))):
         assert problem(answer, 409)["holder"] == "lcm-1"
-    own = {"Operation-Token": str(lease["token"])}
-    assert client.simulate_put(f"{PATH}/a", json=demo(name="new"), headers=own).status_code == 200
+    ours = {"Operation-Token": str(lease["token"]), **own(lease)}
+    assert client.simulate_put(f"{PATH}/a", json=demo(name="new"), headers=ours).status_code == 200
     problem(client.simulate_put(f"{PATH}/a", json=DEMO, headers={"Operation-Token": "x"}), 400)
-    client.simulate_delete(f"{OPERATIONS}/{lease['id']}")
-    problem(client.simulate_put(f"{PATH}/a", json=DEMO, headers=own), 409)
+    client.simulate_delete(f"{OPERATIONS}/{lease['id']}", headers=own(lease))
+    problem(client.simulate_put(f"{PATH}/a", json=DEMO, headers=ours), 409)
     assert client.simulate_delete(f"{PATH}/a").status_code == 204
 
 
@@ -132,7 +137,8 @@ def test_a_deleted_instance_leaves_no_lease_behind(client, store):
 @pytest.mark.usefixtures("vnf")
 def test_writes_of_the_registration_are_not_in_the_history_of_operations_and_the_rest_is_in_pages(client):
     for _ in range(3):
-        client.simulate_delete(f"{OPERATIONS}/{begin(client)['id']}")
+        lease = begin(client)
+        client.simulate_delete(f"{OPERATIONS}/{lease['id']}", headers=own(lease))
         client.simulate_put(f"{PATH}/a", json=DEMO)
     first = client.simulate_get(OPERATIONS, query_string="limit=2").json
     assert [o["state"] for o in first["operations"]] == ["COMPLETED"] * 2

@@ -37,7 +37,7 @@ class Syncing:
         self.outcome = REPORT
         self._operations = Operations(OperationLeases(store.database, store.tables), "vnf_instance", lambda: 30.0)
 
-    def run(self, entity_id, *, dry_run):
+    def run(self, entity_id, *, dry_run, actor=None):
         self.asked.append((entity_id, dry_run))
         lease = None if dry_run else self._operations.running(entity_id)
         if lease is not None:
@@ -93,7 +93,7 @@ def test_an_unknown_instance_is_not_found_and_no_cluster_is_asked(client, syncin
 
 def test_an_instance_that_is_deleted_meanwhile_is_not_found(conf, store, syncing, problem, client):
     class Deleting(Syncing):
-        def run(self, entity_id, *, dry_run):
+        def run(self, entity_id, *, dry_run, actor=None):
             assert client.simulate_delete(f"{PATH}/{entity_id}").status_code == 204
             raise KeyError(entity_id)
 
@@ -113,7 +113,7 @@ def test_while_an_operation_runs_a_sync_is_told_who_has_it_and_a_dry_run_is_answ
     assert (document["since"], document["expires_at"]) == (begun["since"], begun["expires_at"])
     assert 1 <= int(refused.headers["retry-after"]) <= 30
     assert client.simulate_post(SYNC, query_string="dry_run=true").status_code == 200
-    client.simulate_delete(f"{PATH}/a/operations/{begun['id']}")
+    client.simulate_delete(f"{PATH}/a/operations/{begun['id']}", headers={"Operation-Secret": begun["secret"]})
     assert client.simulate_post(SYNC).status_code == 200
 
 

@@ -26,7 +26,7 @@ class Syncing:
         view = TableView(site.store.database, site.store.tables, site.store.kinds)
         self._reconciler = KubernetesReconciler(site.conf, site.context(lambda: view), wait=nothing)
 
-    def run(self, entity_id, *, dry_run):
+    def run(self, entity_id, *, dry_run, actor=None):
         return self._reconciler.sync_now(entity_id, dry_run=dry_run)
 
 
@@ -78,7 +78,7 @@ def test_who_holds_the_instance_is_told_and_a_cluster_that_is_away_is(client, se
     begun = client.simulate_post(f"{PATH}/a/operations", json={"operation": "SCALE", "holder": "lcm-1"}).json
     assert problem(client.simulate_post(SYNC), 409)["holder"] == "lcm-1"
     assert synced(client, "dry_run=true")["state"] == "SYNCED"
-    client.simulate_delete(f"{PATH}/a/operations/{begun['id']}")
+    client.simulate_delete(f"{PATH}/a/operations/{begun['id']}", headers={"Operation-Secret": begun["secret"]})
     client.simulate_put(f"{PATH}/b", json=DEMO | {"cluster": "core"})
     assert "core" in problem(client.simulate_post(f"{PATH}/b/sync"), 503)["detail"]
     server.stop()

@@ -67,7 +67,7 @@ def test_who_lost_the_lease_is_told_so_in_the_block_and_at_its_end(client, vnf, 
     conf.set_override("lease_time", 1, group="operations")
     with pytest.raises(OperationLost, match="SCALE"), client.operation(vnf, "SCALE") as operation:
         path = f"{PATH}/operations/{operation.lease.id}"
-        connect(url)._transport.request("DELETE", path, query={"state": "FAILED"})
+        connect(url)._transport.request("DELETE", path, query={"state": "FAILED", "force": True})
         until(lambda: not operation.held)
         with pytest.raises(OperationLost):
             operation.require_held()

@@ -14,6 +14,7 @@ from watcher_sync.api.app import make_application
 from watcher_sync.client import (
     BadRequest,
     Conflict,
+    Forbidden,
     InvalidId,
     NotFound,
     PreconditionFailed,
@@ -72,19 +73,21 @@ def test_an_operation_is_begun_kept_shown_listed_and_ended(client):
     begun = client.begin_operation("a", "SCALE", "lcm-1")
     assert isinstance(begun, VnfOperation)
     assert (begun.operation, begun.holder, begun.state, begun.ended_at) == ("SCALE", "lcm-1", "RUNNING", None)
-    beaten = client.heartbeat("a", begun.id, token=begun.token)
+    beaten = client.heartbeat("a", begun.id, secret=begun.secret, token=begun.token)
     assert beaten.expires_at > begun.expires_at
-    assert client.heartbeat("a", begun.id).id == begun.id
+    assert client.heartbeat("a", begun.id, secret=begun.secret).id == begun.id
     with pytest.raises(PreconditionFailed):
-        client.heartbeat("a", begun.id, token=begun.token + 1)
+        client.heartbeat("a", begun.id, secret=begun.secret, token=begun.token + 1)
     with pytest.raises(PreconditionFailed):
-        client.end_operation("a", begun.id, token=begun.token + 1)
-    client.end_operation("a", begun.id, token=begun.token, failed=True)
+        client.end_operation("a", begun.id, secret=begun.secret, token=begun.token + 1)
+    with pytest.raises(Forbidden):
+        client.end_operation("a", begun.id)
+    client.end_operation("a", begun.id, secret=begun.secret, token=begun.token, failed=True)
     ended = client.shown_operation("a", begun.id)
     assert (ended.state, ended.expires_at) == ("FAILED", None)
     assert ended.ended_at.tzinfo is not None
     assert ended.ended_at >= begun.since - datetime.timedelta(seconds=1)
-    client.end_operation("a", client.begin_operation("a", "HEAL", "lcm-2").id)
+    client.end_operation("a", client.begin_operation("a", "HEAL", "lcm-2").id, force=True)
     assert [(o.operation, o.state) for o in client.operations("a")] == [("SCALE", "FAILED"), ("HEAL", "COMPLETED")]
     assert [o.operation for o in client.operations("a", limit=1)] == ["SCALE"]
     assert [o.operation for o in client.operations("a", marker=str(begun.token))] == ["HEAL"]
@@ -92,7 +95,7 @@ def test_an_operation_is_begun_kept_shown_listed_and_ended(client):
 
 def test_the_holder_of_an_operation_may_write_and_others_are_told_who_it_is(client):
     client.register_vnf_instance({"id": "a", **DEMO})
-    token = client.begin_operation("a", "SCALE", "lcm-1").token
+    begun = client.begin_operation("a", "SCALE", "lcm-1")
     for refused in (
         lambda: client.replace_vnf_instance("a", demo(name="new")),
         lambda: client.delete_vnf_instance("a"),
@@ -103,8 +106,11 @@ def test_the_holder_of_an_operation_may_write_and_others_are_told_who_it_is(clie
             refused()
         assert taken.value.document["holder"] == "lcm-1"
         assert taken.value.retry_after >= 1
-    assert client.replace_vnf_instance("a", demo(name="new"), token=token).entity["name"] == "new"
-    client.delete_vnf_instance("a", token=token)
+    assert (
+        client.replace_vnf_instance("a", demo(name="new"), token=begun.token, secret=begun.secret).entity["name"]
+        == "new"
+    )
+    client.delete_vnf_instance("a", token=begun.token, secret=begun.secret)
     with pytest.raises(NotFound):
         client.stored("vnf_instance", "a")
 

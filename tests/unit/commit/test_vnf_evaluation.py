@@ -237,7 +237,7 @@ def test_an_instance_that_is_held_is_synced_when_it_is_free(world: Followed, cap
     assert world.evaluation.report() == {"clusters": "edge", "waiting": "v1", "held by operations": "v1"}
     (waiting,) = world.evaluation.collect()
     assert [sample.value for sample in waiting.samples] == [1]
-    world.site.operations.end("v1", lease.id)
+    world.site.operations.end("v1", lease.id, lease.proof)
     world.clock += 2
     world.look()
     assert world.site.vnf("v1").state == "SYNCED"
@@ -407,7 +407,7 @@ def test_while_an_operation_holds_the_instance_its_pods_are_written_without_it(s
     assert synced.level() == 0
     assert len([pod for pod in synced.site.model.all("pod") if "vdu1-" in pod.name]) == 2
     assert synced.evaluation.seconds_until_due() == pytest.approx(1)
-    synced.site.operations.end("v1", lease.id)
+    synced.site.operations.end("v1", lease.id, lease.proof)
     synced.clock += 1
     synced.look()
     assert synced.level() == 1

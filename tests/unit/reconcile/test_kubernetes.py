@@ -351,7 +351,7 @@ def test_an_instance_that_an_operation_holds_is_skipped_and_synced_afterwards(
     site.reconcile()
     assert site.vnf("v1").state == "UNKNOWN"
     assert "VNF instance v1 is not synced (SKIPPED_LCM): tacker holds it for SCALE" in caplog.text
-    site.operations.end("v1", lease.id)
+    site.operations.end("v1", lease.id, lease.proof)
     site.reconcile()
     assert site.vnf("v1").state == "SYNCED"
 

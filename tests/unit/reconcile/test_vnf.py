@@ -12,6 +12,7 @@ import pytest
 
 from tests.clusters import Installation, one_vdu
 from watcher_sync.commit.direct import DirectCommitCycle, DirectWriter
+from watcher_sync.events import Actor
 from watcher_sync.exceptions import DatabaseUnavailable, StaleToken
 from watcher_sync.reconcile.kubernetes.vnf_sync import VnfSync
 from watcher_sync.testing.kubernetes import KubernetesServer
@@ -41,8 +42,8 @@ class LostAtTheEnd:
         self._writes = writes
 
     @contextlib.contextmanager
-    def begin(self) -> Iterator[DirectCommitCycle]:
-        with self._writes.begin() as cycle:
+    def begin(self, actor: Actor | None = None) -> Iterator[DirectCommitCycle]:
+        with self._writes.begin(actor) as cycle:
             yield cycle
             raise DatabaseUnavailable("gone at the commit")
 
@@ -85,12 +86,12 @@ class Slow:
         self._writes, self._site = writes, site
 
     @contextlib.contextmanager
-    def begin(self) -> Iterator[DirectCommitCycle]:
+    def begin(self, actor: Actor | None = None) -> Iterator[DirectCommitCycle]:
         leases = self._site.store.tables.operation_leases
         with self._site.store.database.begin() as connection:
             connection.execute(leases.update().values(expires_at=leases.c.since))
         self._site.operations.begin("v1", "SCALE", "tacker")
-        with self._writes.begin() as cycle:
+        with self._writes.begin(actor) as cycle:
             yield cycle
 
 

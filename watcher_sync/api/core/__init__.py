@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every resource of the API shares: operations, policy, problems, OpenAPI.
 
-``authentication``   WSGI middleware: tokens of Keystone, or requests from the loopback interface only
-``etags``            ETag, If-Match and If-None-Match (RFC 9110)
-``feed``             One thread reads new journal rows for all streams and long polls of a process
-``healthcheck``      ``/healthcheck`` for load balancers, and its backends
-``openapi``          Generates the OpenAPI 3.1 document from the operations of the routes
-``operation``        The declaration of a REST method, and the validation of its requests
-``policies``         Collects the policy's rules and their defaults from the operations
-``policy_sample``    Lists the rules for ``oslopolicy-sample-generator``
-``problems``         Answers every error with problem details (RFC 9457)
-``request_context``  The caller of one request, and what the policy allows it
-``schemas``          JSON Schemas (draft 2020-12) of entities, journal rows and pages
-``versions``         ``/versions``, ``/v1`` and ``/openapi.json``
+``authentication``     WSGI middleware: tokens of Keystone, or requests from the loopback interface only
+``etags``              ETag, If-Match and If-None-Match (RFC 9110)
+``feed``               One thread reads new journal rows for all streams and long polls of a process
+``healthcheck``        ``/healthcheck`` for load balancers, and its backends
+``journal_documents``  A journal row as a reader gets it
+``openapi``            Generates the OpenAPI 3.1 document from the operations of the routes
+``operation``          The declaration of a REST method, and the validation of its requests
+``policies``           Collects the policy's rules and their defaults from the operations
+``policy_sample``      Lists the rules for ``oslopolicy-sample-generator``
+``problems``           Answers every error with problem details (RFC 9457)
+``request_context``    The caller of one request, and what the policy allows it
+``schemas``            JSON Schemas (draft 2020-12) of entities, journal rows and pages
+``versions``           ``/versions``, ``/v1`` and ``/openapi.json``
 """

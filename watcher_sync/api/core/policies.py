@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from oslo_policy import policy
 
 from watcher_sync.api.core.operation import Operation, Rule
-from watcher_sync.api.core.request_context import ALL_PROJECTS, EVERYTHING
+from watcher_sync.api.core.request_context import ADMIN, ALL_PROJECTS, EVERYTHING, FORCE_END
 
 
 def rules_of(operations: Iterable[tuple[str, str, Operation]]) -> list[policy.RuleDefault]:
-    """Returns one default for each rule that an operation names, and for ``all_projects``.
+    """Returns one default for each rule that an operation names, for ``all_projects`` and for forced ends.
 
     :param operations: (URI template, method, operation).
     :raises TypeError: when two operations name one rule with different defaults.
@@ -25,7 +25,8 @@ def rules_of(operations: Iterable[tuple[str, str, Operation]]) -> list[policy.Ru
             raise TypeError(f"the rule {rule.name} has two defaults")
         named.setdefault(rule.name, []).append((template, method, operation))
     all_projects = policy.RuleDefault(ALL_PROJECTS, EVERYTHING, "See the entities of every project.")
-    return [all_projects, *(_documented(defaults[name], uses) for name, uses in named.items())]
+    force_end = policy.RuleDefault(FORCE_END, ADMIN, "End an operation of another owner, without its secret.")
+    return [all_projects, force_end, *(_documented(defaults[name], uses) for name, uses in named.items())]
 
 
 def _documented(rule: Rule, uses: list[tuple[str, str, Operation]]) -> policy.DocumentedRuleDefault:

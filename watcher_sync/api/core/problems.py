@@ -21,7 +21,9 @@ from watcher_sync.exceptions import (
     DatabaseUnavailable,
     HeadMoved,
     JournalPurged,
+    NoSuchOperation,
     OperationRunning,
+    ProofRefused,
     RowRefused,
     SchemaMissing,
     StaleToken,
@@ -182,6 +184,10 @@ def _answer_own_error(request: falcon.Request, response: falcon.Response, error:
         problem = Problem(409, "The lease of the token has expired or was released")
         if error.lease is not None:
             problem = held_by(error.lease, "Another operation has taken over the lease")
+    elif isinstance(error, NoSuchOperation):
+        problem = Problem(404, str(error))
+    elif isinstance(error, ProofRefused):
+        problem = Problem(403, "The operation belongs to another caller, or Operation-Secret is not its secret")
     elif isinstance(error, JournalPurged):
         problem = Problem(410, f"{error}; start from the lists")
     else:

@@ -20,6 +20,7 @@ from oslo_context import context as oslo_context
 from oslo_policy import policy
 
 from watcher_sync.api.core.problems import Problem
+from watcher_sync.events import Actor
 
 ADMIN = "role:admin"
 READER = "role:admin or role:member or role:reader"
@@ -30,13 +31,19 @@ EVERYBODY = "@"
 ALL_PROJECTS = "all_projects"
 """The rule of callers that see the entities of every project."""
 
+FORCE_END = "vnf_instances:force_end_operation"
+"""The rule of callers that end an operation of another owner, without its secret."""
+
 
 class RequestContext:
     """The caller of one request."""
 
     def __init__(self, context: oslo_context.RequestContext, enforcer: policy.Enforcer, *, known: bool) -> None:
+        self.user_id: str | None = context.user_id
         self.project_id: str | None = context.project_id
         self.known = known
+        self.actor = Actor(context.user_id, context.project_id, context.request_id)
+        """The caller, as the journal records it."""
         self._context = context
         self._enforcer = enforcer
 

@@ -58,6 +58,14 @@ JOURNAL_ROW: Schema = {
         "event_type": STRING,
         "source": STRING,
         "merged": {"type": "integer", "description": "How many events were merged into this change."},
+        "actor": nullable(
+            {
+                "type": "object",
+                "required": ["user_id", "project_id", "request_id"],
+                "properties": {name: nullable(STRING) for name in ("user_id", "project_id", "request_id")},
+            }
+        )
+        | {"description": "The caller of the API that wrote the change; null for events of sources."},
     },
 }
 

@@ -4,6 +4,7 @@
 ``cloud_events``            ``POST /v1/events``: CloudEvents 1.0 over HTTP
 ``entities``                List, item and history of every kind
 ``events``                  ``GET /v1/events``: the journal as a page, a long poll, or a stream
+``lease_proof``             The headers with which a caller proves that it holds an operation lease
 ``quarantine``              ``/v1/quarantine``: list, show, replay and drop quarantined events
 ``service_type_instances``  The writable fields of ``/v1/service_type_instances``
 ``sol003``                  A VNF instance in the form of ETSI GS NFV-SOL 003: ``instantiatedVnfInfo``

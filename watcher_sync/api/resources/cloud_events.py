@@ -106,7 +106,7 @@ class WritableEvents(Events):
         else:
             documents = [_binary(call)]
         events = [read_document(document, source=API) for document in documents]
-        outcomes, seq = self._writer.run(events)
+        outcomes, seq = self._writer.run(events, actor=call.context.actor)
         answers = [{"id": e.id, "outcome": o.value} for e, o in zip(events, outcomes, strict=True)]
         call.answer({"events": answers, "seq": seq})
 

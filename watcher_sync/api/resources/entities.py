@@ -17,6 +17,7 @@ import urllib.parse
 from typing import Any
 
 from watcher_sync.api.core import etags, schemas
+from watcher_sync.api.core.journal_documents import journal_document
 from watcher_sync.api.core.operation import Answer, Call, Rule, operation
 from watcher_sync.api.core.problems import not_found
 from watcher_sync.api.core.request_context import ALL_PROJECTS, IN_PROJECT, READER, RequestContext
@@ -216,7 +217,7 @@ def _history(collection: Collection, call: Call, entity_id: str) -> None:
         project = row[PROJECT] if row is not None else _last_value(last, PROJECT)
         collection.require_project(call.context, "history", project, entity_id)
     marker = rows[limit - 1].seq if len(rows) > limit else None
-    call.answer({"history": [r.document() for r in rows[:limit]], **next_page(call, marker)})
+    call.answer({"history": [journal_document(r, call.context) for r in rows[:limit]], **next_page(call, marker)})
 
 
 def _last_value(row: JournalRow | None, field: str) -> Any:

@@ -21,9 +21,10 @@ import msgspec
 
 from watcher_sync.api.core import schemas
 from watcher_sync.api.core.feed import Feed, Slot
+from watcher_sync.api.core.journal_documents import journal_document
 from watcher_sync.api.core.operation import JSON, Answer, Call, Rule, operation
 from watcher_sync.api.core.problems import Problem
-from watcher_sync.api.core.request_context import EVERYTHING
+from watcher_sync.api.core.request_context import EVERYTHING, RequestContext
 from watcher_sync.api.service import Service
 from watcher_sync.exceptions import StorageError
 from watcher_sync.storage import reading
@@ -127,7 +128,7 @@ def _page(service: Service, feed: Feed, call: Call, chosen: Filter) -> None:
 
 def _answer(call: Call, rows: list[JournalRow], reached: int, head: int) -> None:
     call.response.set_header("Cache-Control", "no-store")
-    call.answer({"events": [row.document() for row in rows], "next_since": reached, "head": head})
+    call.answer({"events": [journal_document(row, call.context) for row in rows], "next_since": reached, "head": head})
 
 
 def _scan(feed: Feed, since: int, limit: int, chosen: Filter) -> tuple[list[JournalRow], int]:
@@ -177,16 +178,33 @@ def _stream(service: Service, feed: Feed, call: Call, chosen: Filter) -> None:
     response.set_header("X-Accel-Buffering", "no")
     settings = service.conf.api
     response.stream = Stream(
-        feed, slot, since, chosen, life=settings.stream_max_age, heartbeat=settings.stream_heartbeat
+        feed,
+        slot,
+        since,
+        chosen,
+        life=settings.stream_max_age,
+        heartbeat=settings.stream_heartbeat,
+        reader=call.context,
     )
 
 
 class Stream:
     """The chunks of one stream, made in the thread that sends them. The end of the stream releases its slot."""
 
-    def __init__(self, feed: Feed, slot: Slot, since: int, chosen: Filter, *, life: float, heartbeat: float) -> None:
+    def __init__(
+        self,
+        feed: Feed,
+        slot: Slot,
+        since: int,
+        chosen: Filter,
+        *,
+        life: float,
+        heartbeat: float,
+        reader: RequestContext | None = None,
+    ) -> None:
+        """:param reader: sees the actors that the policy shows to it; None: all of them."""
         self._slot = slot
-        self._chunks = _chunks(feed, since, chosen, life=life, heartbeat=heartbeat)
+        self._chunks = _chunks(feed, since, chosen, reader, life=life, heartbeat=heartbeat)
 
     def __iter__(self) -> Iterator[bytes]:
         return self
@@ -204,7 +222,9 @@ class Stream:
         self._slot.release()
 
 
-def _chunks(feed: Feed, since: int, chosen: Filter, *, life: float, heartbeat: float) -> Generator[bytes, None, None]:
+def _chunks(
+    feed: Feed, since: int, chosen: Filter, reader: RequestContext | None, *, life: float, heartbeat: float
+) -> Generator[bytes, None, None]:
     """Yields events as they are committed, and heartbeats.
 
     :param life: seconds after which the stream ends.
@@ -219,7 +239,7 @@ def _chunks(feed: Feed, since: int, chosen: Filter, *, life: float, heartbeat: f
             rows = feed.read(reached) if feed.wait(reached, max(0.0, min(sent_at + heartbeat, end) - now)) else []
         except StorageError:  # the client connects again, and gets the problem
             return
-        text = b"".join(_event(row) for row in rows if chosen.passes(row))
+        text = b"".join(_event(row, reader) for row in rows if chosen.passes(row))
         if rows:
             reached = rows[-1].seq
         now = time.monotonic()
@@ -232,7 +252,7 @@ def _chunks(feed: Feed, since: int, chosen: Filter, *, life: float, heartbeat: f
             sent_at, sent_position = now, reached
 
 
-def _event(row: JournalRow) -> bytes:
-    data = msgspec.json.encode(row.document())
+def _event(row: JournalRow, reader: RequestContext | None) -> bytes:
+    data = msgspec.json.encode(journal_document(row, reader))
     text: bytes = b"".join((b"id: %d\nevent: " % row.seq, row.change.encode(), b"\ndata: ", data, b"\n\n"))
     return text

@@ -139,7 +139,8 @@ class QuarantineReplay:
             events = list(self._quarantine.events([row_id]))
         except NoSuchEvent:
             raise not_found(f"quarantined event {event_id}") from None
-        outcomes, seq = self._writer.run([decoded_again(*event) for event in events], released=[row_id])
+        again = [decoded_again(*event) for event in events]
+        outcomes, seq = self._writer.run(again, released=[row_id], actor=call.context.actor)
         answer: dict[str, Any] = {"outcome": outcomes[0].value, "seq": seq}
         call.answer(answer)
 

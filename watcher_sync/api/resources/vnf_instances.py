@@ -4,8 +4,9 @@
 The API checks the levels of the aspects at registration. It refuses a registration with invalid levels, or with too
 many; the problem names the field. The levels themselves are computed when an instance is evaluated, and never stored.
 
-A write holds the instance's operation lease until its commit. While an operation runs, only a request with the token
-of the operation in ``Operation-Token`` may replace or delete the instance.
+A write holds the instance's operation lease until its commit. While an operation runs, only its owner may replace or
+delete the instance. The request has the operation's token in ``Operation-Token``, and its secret in
+``Operation-Secret``.
 """
 
 from __future__ import annotations
@@ -19,20 +20,19 @@ from watcher_sync.api.core import schemas
 from watcher_sync.api.core.operation import Call, pointer
 from watcher_sync.api.core.problems import FieldError, Problem, bad_request
 from watcher_sync.api.resources import sol003
+from watcher_sync.api.resources.lease_proof import SECRET, TOKEN, owner_of, proof_of
 from watcher_sync.api.resources.writing import CONDITIONS, WritableItem, WritableKind
 from watcher_sync.commit.direct import DirectCommitCycle
 from watcher_sync.model.kinds import Entity, Kind
 from watcher_sync.model.vnf.levels import MAX_ASPECTS, MAX_SCALE_LEVEL, MAX_VDUS, MOST_PODS, BadRegistration, check
 from watcher_sync.model.vnf.matching import KINDS
-from watcher_sync.operations import DELETE, REGISTER, Operations
+from watcher_sync.operations import DELETE, REGISTER, Operations, Proof
 
 KIND = "vnf_instance"
 
-TOKEN = "Operation-Token"  # noqa: S105 - the name of a header
-
 _LEASED = (
     f"{CONDITIONS} While an operation holds the instance, the answer is 409, unless the header {TOKEN} has the "
-    "operation's token."
+    f"operation's token. Then the header {SECRET} must have its secret; otherwise the answer is 403."
 )
 
 _PODS: schemas.Schema = {"type": "integer", "minimum": 0, "maximum": MOST_PODS}
@@ -131,8 +131,8 @@ class WritableVnfInstance(WritableKind):
 
         :raises OperationRunning: when another operation holds it; the answer is 409.
         """
-        with self._leased(call, entity_id, deletes=deletes) as token:
-            yield lambda cycle: self._verify(cycle, entity_id, token)
+        with self._leased(call, entity_id, deletes=deletes) as (token, proof):
+            yield lambda cycle: self._verify(cycle, entity_id, token, proof)
 
     def schema(self, kind: Kind) -> schemas.Schema:
         """The schema of the instance's own fields, and of SOL003's."""
@@ -144,21 +144,21 @@ class WritableVnfInstance(WritableKind):
         return {**own, sol003.NAME: sol003.instantiated(own)}
 
     @contextlib.contextmanager
-    def _leased(self, call: Call, entity_id: str, *, deletes: bool) -> Iterator[int]:
-        """Yields the token of the lease for the write: the caller's, or that of a new lease."""
+    def _leased(self, call: Call, entity_id: str, *, deletes: bool) -> Iterator[tuple[int, Proof]]:
+        """Yields token and proof of the lease for the write: the caller's, or those of a new lease."""
         given = call.request.get_header(TOKEN)
         if given is None:
             what = DELETE if deletes else REGISTER
-            with self._operations.held(entity_id, what, "api", forget=deletes) as lease:
-                yield lease.token
+            with self._operations.held(entity_id, what, "api", owner_of(call), forget=deletes) as lease:
+                yield lease.token, lease.proof
             return
         if not given.isascii() or not given.isdecimal() or len(given) > 18:
             raise bad_request("header", f"/{TOKEN}", "is no token")
-        yield int(given)
+        yield int(given), proof_of(call)
 
-    def _verify(self, cycle: DirectCommitCycle, entity_id: str, token: int) -> None:
+    def _verify(self, cycle: DirectCommitCycle, entity_id: str, token: int, proof: Proof) -> None:
         with cycle.store.connect() as connection:
-            self._operations.verify_token(connection, entity_id, token)
+            self._operations.verify_token(connection, entity_id, token, proof)
 
 
 class VnfInstanceItem(WritableItem):

@@ -3,11 +3,14 @@
 
 ::
 
-    POST   .../operations            {"operation": "SCALE", "holder": "lcm-1"}  ->  201 {id, token, expires_at, ...}
-    PUT    .../operations/{id}       every few seconds
-    DELETE .../operations/{id}?state=COMPLETED
+    POST   .../operations            {"operation": "SCALE", "holder": "lcm-1"}  ->  201 {id, token, secret, ...}
+    PUT    .../operations/{id}       every few seconds, with the header Operation-Secret
+    DELETE .../operations/{id}?state=COMPLETED, with the header Operation-Secret
 
 If several managers post at once, one gets 201, and the others get 409 with the holder of the lease.
+
+The lease belongs to the user and the project of the first request. No later answer has the secret. For another project
+the operation does not exist (404). For another user, and for a wrong secret, the answer is 403.
 
 A manager that sends no heartbeat for the lease time may lose the lease to another one. Then its next request gets 409
 with the new holder, and it must stop.
@@ -22,8 +25,9 @@ import msgspec
 from watcher_sync.api.core import schemas
 from watcher_sync.api.core.operation import JSON, Answer, Body, Call, Rule, operation
 from watcher_sync.api.core.problems import Problem, held_by, not_found
-from watcher_sync.api.core.request_context import READER
+from watcher_sync.api.core.request_context import ALL_PROJECTS, FORCE_END, READER, RequestContext
 from watcher_sync.api.resources.entities import Collection, next_page
+from watcher_sync.api.resources.lease_proof import SECRET, owner_of, proof_of
 from watcher_sync.api.resources.writing import WRITER
 from watcher_sync.exceptions import StaleToken
 from watcher_sync.operations import LeaseRow, OperationRow, Operations
@@ -49,8 +53,21 @@ OPERATION: schemas.Schema = {
         "expires_at": schemas.nullable(schemas.TIME)
         | {"description": "When the lease expires unless a heartbeat extends it; null after the end."},
         "ended_at": schemas.nullable(schemas.TIME),
+        "user_id": schemas.nullable(schemas.STRING)
+        | {"description": "The user that began the operation; null for readers of other projects."},
+        "project_id": schemas.nullable(schemas.STRING),
     },
     "additionalProperties": False,
+}
+
+_BEGUN: schemas.Schema = {
+    **OPERATION,
+    "required": [*OPERATION["required"], "secret"],
+    "properties": {
+        **OPERATION["properties"],
+        "secret": schemas.STRING
+        | {"description": f"For the header {SECRET} of every further request. No other answer has it."},
+    },
 }
 
 _BEGIN: schemas.Schema = {
@@ -68,6 +85,9 @@ _HEARTBEAT: schemas.Schema = {
     "additionalProperties": False,
     "properties": {"token": _TOKEN},
 }
+
+
+_NEEDS_SECRET = f"The header {SECRET} must have the operation's secret; otherwise the answer is 403."
 
 
 class OperationList:
@@ -88,10 +108,11 @@ class OperationList:
         )(self.list_page)
         self.on_post = operation(
             summary="Begin an operation on a VNF instance",
-            description="If another operation runs, the answer is 409 with its holder, its beginning, and Retry-After.",
+            description="If another operation runs, the answer is 409 with its holder, its beginning, and Retry-After. "
+            "The operation belongs to the caller's user and project. Only this answer has its secret.",
             rule=Rule(f"{plural}:operate", WRITER),
             body=Body({JSON: _BEGIN}),
-            responses={201: Answer(OPERATION, "The operation holds the instance", headers=("Location",))},
+            responses={201: Answer(_BEGUN, "The operation holds the instance", headers=("Location",))},
             errors=(404, 409),
             tag=plural,
         )(self.begin)
@@ -103,20 +124,21 @@ class OperationList:
         if not rows:
             self._collection.require_existing(entity_id)
         marker = rows[limit - 1].token if len(rows) > limit else None
-        call.answer({"operations": [_document(r) for r in rows[:limit]], **next_page(call, marker)})
+        call.answer({"operations": [_document(r, call.context) for r in rows[:limit]], **next_page(call, marker)})
 
     def begin(self, call: Call, entity_id: str) -> None:
         """Takes the operation lease."""
         self._collection.require_existing(entity_id)
-        lease = self._operations.begin(entity_id, call.body["operation"], call.body["holder"])
+        lease = self._operations.begin(entity_id, call.body["operation"], call.body["holder"], owner_of(call))
         try:
             # A deletion needs the lease, too: an instance that exists now exists until the lease is released.
             self._collection.require_existing(entity_id)
         except Problem:
-            self._operations.end(entity_id, lease.id, lease.token, failed=True)
+            self._operations.end(entity_id, lease.id, None, lease.token, failed=True)
             raise
         call.response.set_header("Location", f"{call.request.path.rstrip('/')}/{lease.id}")
-        call.answer(_running(lease), 201)
+        call.response.set_header("Cache-Control", "no-store")
+        call.answer({**_running(lease), "secret": lease.secret}, 201)
 
 
 class OperationItem:
@@ -135,37 +157,44 @@ class OperationItem:
         )(self.show)
         self.on_put = operation(
             summary="Send the heartbeat of an operation",
-            description="Extends the lease. The answer is 409 if the operation has ended or another one holds the "
-            "lease, and 412 if the operation has another token.",
+            description=f"Extends the lease. {_NEEDS_SECRET} The answer is 409 if the operation has ended or another "
+            "one holds the lease, and 412 if the operation has another token.",
             rule=operate,
             body=Body({JSON: _HEARTBEAT}, required=False),
             responses={200: Answer(OPERATION)},
-            errors=(404, 409, 412),
+            errors=(403, 404, 409, 412),
             tag=plural,
         )(self.heartbeat)
         self.on_delete = operation(
             summary="End an operation on a VNF instance",
-            description="A second request with the same state changes nothing. The answer is 409 if the operation has "
-            "ended in another state or another one holds the lease, and 412 if the operation has another token.",
+            description=f"{_NEEDS_SECRET} A second request with the same state changes nothing. The answer is 409 if "
+            "the operation has ended in another state or another one holds the lease, and 412 if the operation has "
+            "another token.",
             rule=operate,
             query={
                 "state": {"enum": [COMPLETED, FAILED], "default": COMPLETED, "description": "The final state."},
                 "token": _TOKEN,
+                "force": {
+                    "type": "boolean",
+                    "default": False,
+                    "description": f"End the operation of another owner, without its secret. The rule {FORCE_END} "
+                    "must allow it; by default it allows administrators.",
+                },
             },
             responses={204: Answer(None, "The lease is released")},
-            errors=(404, 409, 412),
+            errors=(403, 404, 409, 412),
             tag=plural,
         )(self.end)
 
     def show(self, call: Call, entity_id: str, operation_id: str) -> None:
         """Answers with the operation, running or ended."""
-        call.answer(_document(_shown(self._operations, entity_id, operation_id)))
+        call.answer(_document(_shown(self._operations, entity_id, operation_id), call.context))
 
     def heartbeat(self, call: Call, entity_id: str, operation_id: str) -> None:
         """Extends the lease."""
         token = (call.body or {}).get("token")
         try:
-            lease = self._operations.heartbeat(entity_id, operation_id, token)
+            lease = self._operations.heartbeat(entity_id, operation_id, proof_of(call), token)
         except StaleToken as stale:
             raise _refusal(self._operations, entity_id, operation_id, token, stale) from None
         call.answer(_running(lease))
@@ -173,8 +202,11 @@ class OperationItem:
     def end(self, call: Call, entity_id: str, operation_id: str) -> None:
         """Releases the lease."""
         token, state = call.query.get("token"), call.query["state"]
+        proof = None if call.query["force"] else proof_of(call)
+        if proof is None:
+            call.context.require(FORCE_END)
         try:
-            self._operations.end(entity_id, operation_id, token, failed=state == FAILED)
+            self._operations.end(entity_id, operation_id, proof, token, failed=state == FAILED)
         except StaleToken as stale:
             row = self._operations.show(entity_id, operation_id)
             if row is None or row.state != state or token not in (None, row.token):
@@ -202,9 +234,13 @@ def _refusal(
 
 
 def _running(lease: LeaseRow) -> dict[str, Any]:
-    same = ("id", "operation", "holder", "token", "since", "expires_at")
+    same = ("id", "operation", "holder", "token", "since", "expires_at", "user_id", "project_id")
     return {**{name: getattr(lease, name) for name in same}, "state": RUNNING, "ended_at": None}
 
 
-def _document(row: OperationRow) -> dict[str, Any]:
-    return msgspec.structs.asdict(row)
+def _document(row: OperationRow, reader: RequestContext) -> dict[str, Any]:
+    document = msgspec.structs.asdict(row)
+    del document["secret_digest"]
+    if row.project_id != reader.project_id and not reader.may(ALL_PROJECTS):
+        document["user_id"] = document["project_id"] = None
+    return document

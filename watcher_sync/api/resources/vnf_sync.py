@@ -16,6 +16,7 @@ from watcher_sync.api.core.operation import Answer, Call, Rule, operation
 from watcher_sync.api.core.problems import Problem
 from watcher_sync.api.resources.entities import Collection
 from watcher_sync.api.resources.writing import WRITER
+from watcher_sync.events import Actor
 from watcher_sync.exceptions import SourceError
 from watcher_sync.model.vnf.evaluation import Result
 from watcher_sync.model.vnf.reports import SyncReport
@@ -24,10 +25,11 @@ from watcher_sync.model.vnf.reports import SyncReport
 class SyncNow(Protocol):
     """Reconciles single instances. Used by all threads of the process."""
 
-    def run(self, entity_id: str, *, dry_run: bool) -> SyncReport:
+    def run(self, entity_id: str, *, dry_run: bool, actor: Actor | None = None) -> SyncReport:
         """Reads the cluster, compares it with the model, and writes the differences.
 
         :param dry_run: write nothing, and ignore the operation lease.
+        :param actor: recorded as the writer of the changes.
         :raises KeyError: when there is no such instance.
         :raises OperationRunning: when an operation holds the instance; never in a dry run.
         :raises SourceError: when its cluster is unavailable, or not configured in this process.
@@ -117,7 +119,7 @@ class VnfSyncResource:
             raise Problem(503, "This server does not sync; it has no source for any cluster")
         dry_run: bool = call.query["dry_run"]
         try:
-            report = self._sync.run(entity_id, dry_run=dry_run)
+            report = self._sync.run(entity_id, dry_run=dry_run, actor=call.context.actor)
         except KeyError:
             collection.require_existing(entity_id)  # another writer may have deleted it meanwhile; else it is a bug
             raise

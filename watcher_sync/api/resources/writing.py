@@ -114,7 +114,7 @@ class WritableList(EntityList):
         kind = self._kind
         entity_id = call.body.pop("id", None) or str(uuid.uuid4())
         values = self._writable.values(call.body)
-        with self._writer.begin() as cycle:
+        with self._writer.begin(call.context.actor) as cycle:
             if cycle.view.get(kind.name, entity_id) is not None:
                 raise Problem(409, f"{kind.name} {entity_id} exists already")
             entity = put(cycle, kind, entity_id, values, self._writable)
@@ -161,7 +161,8 @@ class WritableItem(EntityItem):
         """Creates the entity, or replaces its facets that the API owns."""
         kind = self.collection.kind
         values = self._writable.values(call.body)
-        with self._writable.exclusive(call, entity_id, deletes=False) as check, self._writer.begin() as cycle:
+        actor = call.context.actor
+        with self._writable.exclusive(call, entity_id, deletes=False) as check, self._writer.begin(actor) as cycle:
             check(cycle)
             old = cycle.view.get(kind.name, entity_id)
             etags.require(call, etags.of(kind, old.seq) if old is not None else None)
@@ -172,7 +173,8 @@ class WritableItem(EntityItem):
         """Deletes the entity."""
         kind = self.collection.kind
         self.collection.require_existing(entity_id)  # without an entity no lease is taken
-        with self._writable.exclusive(call, entity_id, deletes=True) as check, self._writer.begin() as cycle:
+        actor = call.context.actor
+        with self._writable.exclusive(call, entity_id, deletes=True) as check, self._writer.begin(actor) as cycle:
             check(cycle)
             old = cycle.view.get(kind.name, entity_id)
             if old is None:

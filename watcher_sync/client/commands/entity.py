@@ -100,7 +100,9 @@ class EntityHistory(ListCommand):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[tuple[Any, ...]]]:
         """Returns the columns and the rows."""
-        names = ("seq", "time", "change", "event_type", "source", "merged", "delta")
+        names: tuple[str, ...] = ("seq", "time", "change", "event_type", "source", "merged", "delta")
+        if parsed_args.formatter != "table":
+            names = (*names, "actor")
         changes = self.client.history(
             parsed_args.kind, parsed_args.id, limit=parsed_args.limit, marker=parsed_args.marker
         )

@@ -24,7 +24,7 @@ from watcher_sync.client.models import Change
 _DEFAULT_CHANGES = 10
 """How many changes the command shows without ``--since``, ``--limit`` and ``--follow``."""
 
-_COLUMNS = ("seq", "time", "kind", "id", "change", "delta", "event_id", "event_type", "source", "merged")
+_COLUMNS = ("seq", "time", "kind", "id", "change", "delta", "event_id", "event_type", "source", "merged", "actor")
 
 Writer = Callable[[Change], None]
 
@@ -91,6 +91,7 @@ def _csv() -> Writer:
     def write(change: Change) -> None:
         values: dict[str, Any] = msgspec.to_builtins(change)
         values["delta"] = msgspec.json.encode(change.delta).decode()
+        values["actor"] = msgspec.json.encode(change.actor).decode() if change.actor else ""
         out.writerow([values[name] for name in _COLUMNS])
 
     return write

@@ -16,6 +16,7 @@ import msgspec
 from cliff import columns
 
 from watcher_sync.client.commands.base import Command, ListCommand, ShowCommand, WrongUsage, add_paging, cell, seq
+from watcher_sync.client.commands.operation_secret import add_secret, required_secret
 from watcher_sync.client.commands.registration import add_registration, aspect_text, registration, vdu_text
 from watcher_sync.client.errors import ClientError, PreconditionFailed
 from watcher_sync.client.formatting import delta_text, plain
@@ -124,7 +125,7 @@ class VnfUpdate(ShowCommand):
         vnf_id, if_match = parsed_args.id, parsed_args.if_match
         try:
             stored = self.client.replace_vnf_instance(
-                vnf_id, values, if_match=if_match or EXISTING, token=parsed_args.token
+                vnf_id, values, if_match=if_match or EXISTING, token=parsed_args.token, secret=_secret(parsed_args)
             )
         except PreconditionFailed:
             if if_match:
@@ -145,7 +146,9 @@ class VnfDelete(Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Deletes the registration."""
-        self.client.delete_vnf_instance(parsed_args.id, if_match=parsed_args.if_match, token=parsed_args.token)
+        self.client.delete_vnf_instance(
+            parsed_args.id, if_match=parsed_args.if_match, token=parsed_args.token, secret=_secret(parsed_args)
+        )
 
 
 class VnfSyncNow(ShowCommand):
@@ -196,6 +199,12 @@ def _add_conditions(parser: argparse.ArgumentParser) -> None:
         help="refuse, unless the instance has this ETag; vnf show prints it",
     )
     parser.add_argument("--token", type=seq, metavar="N", help="token of your own operation on the instance")
+    add_secret(parser)
+
+
+def _secret(parsed_args: argparse.Namespace) -> str | None:
+    """The secret that belongs to ``--token``; None without a token."""
+    return None if parsed_args.token is None else required_secret(parsed_args)
 
 
 def _require_id(values: Mapping[str, Any], wanted: str, name: str) -> None:

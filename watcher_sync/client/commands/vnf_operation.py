@@ -3,6 +3,9 @@
 
 The commands are for shell scripts, and for operators who need to see or to end an operation. A program in Python uses
 the ``with`` block of :meth:`watcher_sync.client.Client.operation`, which sends the heartbeats.
+
+``begin`` prints the secret of the operation. The other commands read it from a file or from the environment, because
+every user of a machine can read command lines.
 """
 
 from __future__ import annotations
@@ -17,14 +20,16 @@ from typing import Any
 import msgspec
 
 from watcher_sync.client.commands.base import Command, ListCommand, ShowCommand, add_paging, row, seq
+from watcher_sync.client.commands.operation_secret import add_secret, given_secret, required_secret
 from watcher_sync.client.commands.vnf import add_id
-from watcher_sync.client.models import VnfOperation
+from watcher_sync.client.models import BegunOperation, VnfOperation
 
 _NAMES = tuple(field.name for field in msgspec.structs.fields(VnfOperation))
+_BEGUN_NAMES = tuple(field.name for field in msgspec.structs.fields(BegunOperation))
 
 
 class VnfOperationBegin(ShowCommand):
-    """Begin an operation on a VNF instance. If another operation runs, the error names its holder."""
+    """Begin an operation on a VNF instance, and print its secret, once. If another runs, the error names its holder."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Makes the parser of the options."""
@@ -37,7 +42,8 @@ class VnfOperationBegin(ShowCommand):
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], tuple[Any, ...]]:
         """Returns the names and the values."""
         holder = parsed_args.holder or _default_holder()
-        return _NAMES, row(self.client.begin_operation(parsed_args.id, parsed_args.operation, holder), _NAMES)
+        begun = self.client.begin_operation(parsed_args.id, parsed_args.operation, holder)
+        return _BEGUN_NAMES, row(begun, _BEGUN_NAMES)
 
 
 class VnfOperationHeartbeat(ShowCommand):
@@ -48,11 +54,15 @@ class VnfOperationHeartbeat(ShowCommand):
         parser = super().get_parser(prog_name)
         _add_operation(parser)
         _add_token(parser)
+        add_secret(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], tuple[Any, ...]]:
         """Returns the names and the values."""
-        extended = self.client.heartbeat(parsed_args.id, parsed_args.operation_id, token=parsed_args.token)
+        secret = required_secret(parsed_args)
+        extended = self.client.heartbeat(
+            parsed_args.id, parsed_args.operation_id, secret=secret, token=parsed_args.token
+        )
         return _NAMES, row(extended, _NAMES)
 
 
@@ -64,13 +74,21 @@ class VnfOperationEnd(Command):
         parser = super().get_parser(prog_name)
         _add_operation(parser)
         _add_token(parser)
+        add_secret(parser)
         parser.add_argument("--failed", action="store_true", help="end it FAILED (default: COMPLETED)")
+        forced = "end the operation of another holder, without its secret; for administrators"
+        parser.add_argument("--force", action="store_true", help=forced)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Ends the operation."""
         self.client.end_operation(
-            parsed_args.id, parsed_args.operation_id, token=parsed_args.token, failed=parsed_args.failed
+            parsed_args.id,
+            parsed_args.operation_id,
+            secret=given_secret(parsed_args) if parsed_args.force else required_secret(parsed_args),
+            token=parsed_args.token,
+            failed=parsed_args.failed,
+            force=parsed_args.force,
         )
 
 

@@ -25,6 +25,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from watcher_sync.conf.reconcile import HEAL, policies
+from watcher_sync.events import Actor
 from watcher_sync.exceptions import (
     InvalidEvent,
     OperationRunning,
@@ -117,10 +118,11 @@ class KubernetesReconciler(Reconciler):
             failures=comparison.failures,
         )
 
-    def sync_now(self, entity_id: str, *, dry_run: bool) -> SyncReport:
+    def sync_now(self, entity_id: str, *, dry_run: bool, actor: Actor | None = None) -> SyncReport:
         """Compare one VNF instance with its cluster, and correct the model.
 
         :param dry_run: write nothing, and ignore the instance's lease.
+        :param actor: recorded as the writer of the changes.
         :raises KeyError: when there is no such instance.
         :raises OperationRunning: when a life-cycle operation holds it; never in a dry run.
         :raises SourceError: when no configured source follows its cluster, or the cluster cannot be listed.
@@ -153,8 +155,8 @@ class KubernetesReconciler(Reconciler):
                     f"max_delete_percent); watcher-sync-manage reconcile --allow-deletes {target.cluster} says that "
                     "it is so"
                 )
-            self._healer.heal(comparison.found)
-            observation = self._sync.sync(entity_id, unknown=comparison.unknown, source=target.source)
+            self._healer.heal(comparison.found, actor=actor)
+            observation = self._sync.sync(entity_id, unknown=comparison.unknown, source=target.source, actor=actor)
         if observation is None:
             raise KeyError(entity_id)
         return reported(instance, observation)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection
 
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.commit.vnf_evaluation import SyncListener, report_sync
+from watcher_sync.events import Actor
 from watcher_sync.handlers.vnf.handler import KIND, VnfHandler
 from watcher_sync.model.kubernetes import VnfInstance
 from watcher_sync.model.vnf.evaluation import Observation, new_uuid
@@ -43,19 +44,22 @@ class VnfSync:
         self._notifications = notifications
         self._handler = VnfHandler(now=now, new_id=new_id)
 
-    def sync(self, vnf_id: str, *, unknown: Collection[str] = (), source: str) -> Observation | None:
+    def sync(
+        self, vnf_id: str, *, unknown: Collection[str] = (), source: str, actor: Actor | None = None
+    ) -> Observation | None:
         """Write what the tables say of one instance, if it differs; None if there is no such instance.
 
         :param unknown: kinds of objects that could not be listed.
         :param source: name of the source that the news comes from; the journal shows it.
+        :param actor: recorded as the writer, if a caller of the API asked for the sync.
         :raises OperationRunning: a life-cycle operation holds it.
         :raises DatabaseUnavailable: when the database is away; nothing is written then.
         """
         begun: VnfInstance | None = None
         try:
-            with self._operations.held(vnf_id, SYNC, self._holder) as lease, self._writes.begin() as cycle:
+            with self._operations.held(vnf_id, SYNC, self._holder) as lease, self._writes.begin(actor) as cycle:
                 with cycle.store.connect() as connection:
-                    self._operations.verify_token(connection, vnf_id, lease.token)
+                    self._operations.verify_token(connection, vnf_id, lease.token, lease.proof)
                 vnf = cycle.view.get(KIND, vnf_id)
                 if not isinstance(vnf, VnfInstance):
                     return None
