@@ -75,7 +75,7 @@ genconfig: $(BIN)/tox
 constraints:
 	rm -rf build/constraints
 	$(PYTHON) -m venv build/constraints
-	build/constraints/bin/python -m pip install --quiet --upgrade $(DEVELOPMENT) --requirement doc/requirements.txt tox \
+	build/constraints/bin/python -m pip install --quiet --upgrade $(DEVELOPMENT) --requirement doc/requirements.txt tox keystone \
 	  --editable '.[demo,nkeys]'
 	{ echo '# SPDX-License-Identifier: Apache-2.0'; \
 	  echo '# Written by "make constraints": the versions that the checks and tests run with.'; \

@@ -9,6 +9,7 @@ from watcher_sync.api.app import Wsgi, make_application
 from watcher_sync.assembly.grants import ConfiguredGrants
 from watcher_sync.assembly.on_demand import SyncOnDemand
 from watcher_sync.assembly.store import open_store
+from watcher_sync.conf import keystone
 
 
 def assemble(conf: cfg.ConfigOpts) -> Wsgi:
@@ -18,5 +19,7 @@ def assemble(conf: cfg.ConfigOpts) -> Wsgi:
     :raises SchemaMissing: ``db_sync`` has not been run.
     :raises DatabaseUnavailable: the database is unavailable.
     """
+    if conf.api.auth_strategy == "keystone":
+        keystone.require_complete(conf)
     store = open_store(conf)
     return make_application(conf, store, SyncOnDemand(conf, store), ConfiguredGrants(conf))

@@ -16,7 +16,7 @@ from oslo_log import log as logging
 from oslo_reports import opts as reports
 from oslo_service import backend
 
-from watcher_sync.conf import opts, strict
+from watcher_sync.conf import keystone, opts, strict
 from watcher_sync.exceptions import ConfigError, WatcherSyncError
 from watcher_sync.storage import database, file_modes
 
@@ -129,6 +129,8 @@ def _read(conf: cfg.ConfigOpts, argv: Sequence[str], prog: str) -> None:
     try:
         with contextlib.redirect_stderr(messages):
             conf(list(argv), project=PROJECT, prog=prog)
+        if keystone.is_configured(conf):
+            keystone.register_opts(conf)
         strict.check(conf)
         _read_all(conf)
     except cfg.Error as exc:

@@ -3,6 +3,7 @@
 
 ``api``         ``[api]``: the REST API
 ``engine``      ``[engine]``: sources, batches, leadership and shutdown
+``keystone``    ``[keystone_authtoken]``: keystonemiddleware and its auth plugin
 ``monitoring``  ``[monitoring]``: the monitoring HTTP server, and when a source is stale
 ``operations``  ``[operations]``: the leases of life-cycle operations and syncs
 ``opts``        Registers all options, and lists them for oslo-config-generator

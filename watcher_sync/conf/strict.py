@@ -11,13 +11,14 @@ from __future__ import annotations
 import difflib
 import functools
 import importlib.metadata
+import itertools
 import pathlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from oslo_config import cfg, iniparser
 
-from watcher_sync.conf import opts
+from watcher_sync.conf import keystone, opts
 from watcher_sync.exceptions import ConfigError
 
 _NAMESPACES = (
@@ -54,7 +55,7 @@ def check(conf: cfg.ConfigOpts) -> None:
         parsed[name] = parser.found
     known: dict[str, set[str]] = {"DEFAULT": {"config_file", "config_dir"}}
     _add(known, opts.own_opts())
-    listers = _listers()
+    listers = itertools.chain(keystone.listers(conf), _listers())
     # Modules that declare options are imported only while a name is still unknown.
     while _unknown(parsed, known, is_complete=False) is not None:
         listed = next(listers, None)

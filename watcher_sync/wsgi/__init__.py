@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The applications for WSGI servers.
 
-``api``  ``watcher_sync.wsgi.api:application``: the REST API
+``api``       ``watcher_sync.wsgi.api:application``: the REST API
+``gunicorn``  Settings of gunicorn, and a worker that slow clients cannot block
 """

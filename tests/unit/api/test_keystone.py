@@ -12,6 +12,7 @@ from keystonemiddleware.fixture import AuthTokenFixture
 from tests.unit.api.conftest import Client
 from tests.unit.api.test_service_type_instances import PATH, VM
 from watcher_sync.api.app import make_application
+from watcher_sync.conf import keystone
 
 ELSEWHERE = "f" * 32
 
@@ -37,8 +38,16 @@ def tokens():
 
 
 @pytest.fixture
-def client(conf, store, tokens):
+def conf(conf):
+    """With a Keystone that no test contacts, because the fixture knows all tokens."""
     conf.set_override("auth_strategy", "keystone", group="api")
+    keystone.register_opts(conf)
+    conf.set_override("auth_url", "http://keystone.invalid/v3", group=keystone.GROUP)
+    return conf
+
+
+@pytest.fixture
+def client(conf, store, tokens):
     return Client(make_application(conf, store))
 
 
@@ -116,7 +125,6 @@ def test_the_history_of_a_deleted_instance_stays_with_its_project(client, store,
 def test_a_policy_file_overrides_the_defaults(conf, store, tokens, problem, tmp_path):
     file = tmp_path / "policy.yaml"
     file.write_text('"compute_nodes:list": "role:admin"\n')
-    conf.set_override("auth_strategy", "keystone", group="api")
     from oslo_policy import opts
 
     opts.set_defaults(conf, policy_file=str(file))
@@ -143,7 +151,6 @@ def test_the_page_is_for_everybody(client):
 
 
 def test_a_stream_is_sent_as_it_comes_and_gives_its_place_back(conf, store, tokens, truth):
-    conf.set_override("auth_strategy", "keystone", group="api")
     conf.set_override("max_streams", 1, group="api")
     application = make_application(conf, store)
     headers = {"Accept": "text/event-stream", **tokens("admin")}

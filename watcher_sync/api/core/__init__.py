@@ -6,6 +6,7 @@
 ``feed``               One thread reads new journal rows for all streams and long polls of a process
 ``healthcheck``        ``/healthcheck`` for load balancers, and its backends
 ``journal_documents``  A journal row as a reader gets it
+``keystone``           Checks tokens with keystonemiddleware, and answers 503 while Keystone is unavailable
 ``openapi``            Generates the OpenAPI 3.1 document from the operations of the routes
 ``operation``          The declaration of a REST method, and the validation of its requests
 ``policies``           Collects the policy's rules and their defaults from the operations

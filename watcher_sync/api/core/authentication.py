@@ -18,11 +18,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from oslo_config import cfg
-from oslo_log import log as logging
 
 from watcher_sync.api.core.problems import Problem, wsgi_answer
-
-LOG = logging.getLogger(__name__)
 
 Wsgi = Callable[..., Iterable[bytes]]
 
@@ -30,30 +27,11 @@ Wsgi = Callable[..., Iterable[bytes]]
 def wrap(application: Wsgi, conf: cfg.ConfigOpts) -> Wsgi:
     """Wraps the application in the configured authentication."""
     if conf.api.auth_strategy == "keystone":
-        return _keystone(application, conf)
+        # Imported here: the import is slow, and an API without Keystone does not need it.
+        from watcher_sync.api.core.keystone import KeystoneAuthentication
+
+        return KeystoneAuthentication(application, conf)
     return application if conf.api.noauth_allow_remote else LoopbackOnly(application)
-
-
-def _keystone(application: Wsgi, conf: cfg.ConfigOpts) -> Wsgi:
-    # Imported here: the import is slow, and an API without Keystone does not need it.
-    from keystonemiddleware import auth_token
-
-    settings: dict[str, Any] = {"oslo_config_config": conf, "delay_auth_decision": True}
-    settings["www_authenticate_uri"] = _identity_uri(conf, auth_token.AUTH_TOKEN_OPTS)
-    protected: Wsgi = auth_token.AuthProtocol(application, settings)
-    return protected
-
-
-def _identity_uri(conf: cfg.ConfigOpts, options: Iterable[tuple[str, list[cfg.Opt]]]) -> str:
-    """The address of Keystone in a 401 answer. Without it, the middleware would ask Keystone for it at every 401."""
-    for group, opts in options:
-        conf.register_opts(opts, group=group)
-    group = conf.keystone_authtoken
-    for name in ("www_authenticate_uri", "auth_uri"):
-        if uri := getattr(group, name, None):
-            return str(uri)
-    LOG.warning("[keystone_authtoken] www_authenticate_uri is not set: a 401 answer does not name Keystone's address")
-    return "/"
 
 
 def is_loopback(host: str) -> bool:

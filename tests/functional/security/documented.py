@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Takes commands and configurations out of the documentation, so that the tests run what the reader copies."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import textwrap
+from pathlib import Path
+
+DOCUMENTATION = Path(__file__).parents[3] / "doc" / "source"
+
+
+def configuration(page: str, section: str) -> str:
+    """The first code block of a page that has a section of an INI file."""
+    blocks = re.findall(r"\.\. code-block:: ini\n\n((?:[ ]+\S.*\n|\n)+)", (DOCUMENTATION / page).read_text())
+    return next(textwrap.dedent(block) for block in blocks if f"[{section}]" in block)
+
+
+def commands(page: str, program: str) -> list[list[str]]:
+    """The command lines of a page that begin with a program."""
+    lines = (line.strip() for line in (DOCUMENTATION / page).read_text().splitlines())
+    return [shlex.split(line) for line in lines if line.startswith(f"{program} ")]

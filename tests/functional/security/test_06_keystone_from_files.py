@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The install guide, followed literally, against a real Keystone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.functional.engine.driving import wait_until
+from tests.functional.security import documented
+from tests.functional.security.keystone import Keystone, running_keystone
+from tests.functional.security.serving import documented_api
+
+BIN = Path(sys.executable).parent
+CACHE_SECONDS = 2
+
+
+@pytest.fixture(scope="module")
+def keystone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keystone]:
+    """A Keystone in which the service is registered with the commands of the guide."""
+    with running_keystone(tmp_path_factory.mktemp("keystone")) as keystone:
+        commands = documented.commands("admin/install.rst", "openstack")
+        registering = [c for c in commands if c[1] in ("user", "role", "service", "endpoint")]
+        assert len(registering) == 5
+        for command in registering:
+            done = subprocess.run(
+                [BIN / "openstack", *command[1:]], env={**os.environ, **keystone.environment()},
+                capture_output=True, text=True, timeout=60, check=False,
+            )  # fmt: skip
+            assert done.returncode == 0, done.stderr
+        yield keystone
+
+
+@pytest.fixture
+def config(keystone: Keystone, tmp_path: Path) -> Path:
+    """The configuration of the guide with the address of this Keystone, a database, and a short life of the cache."""
+    text = documented.configuration("admin/install.rst", "keystone_authtoken")
+    assert "https://keystone.example.com/v3" in text
+    text = text.replace("https://keystone.example.com/v3", keystone.url)
+    text += f"token_cache_time = {CACHE_SECONDS}\nhttp_request_max_retries = 0\n"
+    text += f"[database]\nconnection = sqlite:///{tmp_path / 'ws.sqlite'}\n"
+    file = tmp_path / "watcher-sync.conf"
+    file.write_text(text)
+    done = subprocess.run(
+        [BIN / "watcher-sync-manage", "--config-file", file, "db_sync"],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return file
+
+
+@pytest.fixture
+def api(config: Path) -> Iterator[httpx.Client]:
+    with documented_api(config) as client:
+        yield client
+
+
+def test_the_guide_works_and_tokens_are_judged(keystone: Keystone, api: httpx.Client) -> None:
+    project = keystone.project("judged")
+    reader = keystone.user("judged-reader", project, "reader")
+    other = keystone.user("judged-other", project, "load-balancer_observer")
+    admin = keystone.user("judged-admin", project, "admin")
+
+    def ask(path: str, token: str | None) -> httpx.Response:
+        return api.get(path, headers={"X-Auth-Token": token} if token else {})
+
+    assert ask("/v1/compute_nodes", keystone.token(reader, project)).status_code == 200
+    assert ask("/v1/quarantine", keystone.token(admin, project)).status_code == 200
+    for token in (None, "made-up"):
+        refused = ask("/v1/compute_nodes", token)
+        assert refused.status_code == 401
+        assert refused.headers["WWW-Authenticate"] == f'Keystone uri="{keystone.url}"'
+        assert refused.headers["Content-Type"] == "application/problem+json"
+    assert ask("/v1/compute_nodes", keystone.token(other, project)).status_code == 403
+    assert ask("/v1/quarantine", keystone.token(reader, project)).status_code == 403
+
+
+def test_a_reader_of_the_system_sees_the_events(keystone: Keystone, api: httpx.Client) -> None:
+    user = keystone.user("system-reader")
+    keystone.grant(user, "reader", None)
+    answer = api.get("/v1/events", headers={"X-Auth-Token": keystone.token(user, None)})
+    assert answer.status_code == 200
+
+
+def test_a_revoked_token_is_refused_when_its_cache_entry_ends(keystone: Keystone, api: httpx.Client) -> None:
+    project = keystone.project("revoked")
+    token = keystone.token(keystone.user("revoked-reader", project, "reader"), project)
+    headers = {"X-Auth-Token": token}
+    assert api.get("/v1/compute_nodes", headers=headers).status_code == 200
+    keystone.revoke(token)
+    wait_until(
+        lambda: api.get("/v1/compute_nodes", headers=headers).status_code == 401, CACHE_SECONDS + 5, "the refusal"
+    )
+
+
+def test_without_keystone_it_is_503_and_with_its_return_200(keystone: Keystone, api: httpx.Client) -> None:
+    project = keystone.project("away")
+    headers = {"X-Auth-Token": keystone.token(keystone.user("away-reader", project, "reader"), project)}
+    keystone.kill()
+    try:
+        answer = api.get("/v1/compute_nodes", headers=headers)
+        assert answer.status_code == 503
+        assert answer.headers["Content-Type"] == "application/problem+json"
+        assert int(answer.headers["Retry-After"]) > 0
+        assert "Keystone" in answer.json()["detail"]
+        assert api.get("/v1/compute_nodes").status_code == 401
+        assert api.get("/v1").status_code == 200
+    finally:
+        keystone.start()
+    wait_until(lambda: api.get("/v1/compute_nodes", headers=headers).status_code == 200, 20, "the return")
+
+
+def test_a_wrong_password_of_the_service_is_503_too(keystone: Keystone, config: Path) -> None:
+    project = keystone.project("refused")
+    headers = {"X-Auth-Token": keystone.token(keystone.user("refused-reader", project, "reader"), project)}
+    config.write_text(config.read_text().replace("password = PASSWORD", "password = wrong"))
+    with documented_api(config) as api:
+        answer = api.get("/v1/compute_nodes", headers=headers)
+    assert answer.status_code == 503
+    assert int(answer.headers["Retry-After"]) > 0
