@@ -13,13 +13,14 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 from oslo_config import cfg
 from oslo_log import log as logging
 from stevedore import ExtensionManager
 
+from watcher_sync.conf.namespaces import namespace_projects
 from watcher_sync.events import Event
 from watcher_sync.exceptions import PluginConflict
 from watcher_sync.model.changes import Change
@@ -42,6 +43,14 @@ class Handles(Protocol):
     @property
     def events(self) -> Mapping[str, str | None]:
         """Event type or pattern -> name of the method."""
+
+
+@runtime_checkable
+class TakesNamespaces(Protocol):
+    """A handler that writes the project of a namespace."""
+
+    namespace_projects: Mapping[tuple[str, str], str]
+    """(cluster, namespace) -> project."""
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -95,6 +104,13 @@ class Dispatcher:
         ordered = sorted(patterns.values(), key=lambda e: (-len(e.pattern), e.pattern))
         self._patterns = [(_compiled(entry.pattern), entry) for entry in ordered]
         self._cache: dict[str, Entry | None] = {}
+        self.dialects = tuple(sorted({entry.plugin for entry in self.table()}))
+        """The names of the plugins that handle events, such as ``nova``, ``dcm`` and ``kubernetes``."""
+
+    def dialect_of(self, event_type: str) -> str | None:
+        """The name of the plugin whose dialect this event type is of; None where no handler declares it."""
+        entry = self.find(event_type)
+        return entry.plugin if entry is not None else None
 
     def find(self, event_type: str) -> Entry | None:
         """The entry that an event of this type goes to, or None where no handler declares it. O(1) once cached."""
@@ -119,7 +135,9 @@ def load_handlers(conf: cfg.ConfigOpts) -> Dispatcher:
     """The table of all installed handler plugins, with their options registered.
 
     :raises PluginConflict: when two plugins claim the same event type, or have the same name.
+    :raises ConfigError: when an option of a source maps no namespace to a project.
     """
+    projects = namespace_projects(conf)
     failures: list[Failure] = []
 
     def failed(_manager: object, entry_point: object, exc: BaseException) -> None:
@@ -137,6 +155,8 @@ def load_handlers(conf: cfg.ConfigOpts) -> Dispatcher:
             )
         try:
             handler = make_handler(extension.name, extension.plugin, conf)
+            if isinstance(handler, TakesNamespaces):
+                handler.namespace_projects = projects
             handlers[extension.name] = handler
             failures.extend(Failure(*failure) for failure in getattr(handler, "failures", ()))
         except PluginConflict:

@@ -4,6 +4,7 @@
 ``api``         ``[api]``: the REST API
 ``engine``      ``[engine]``: sources, batches, leadership and shutdown
 ``monitoring``  ``[monitoring]``: the monitoring HTTP server, and when a source is stale
+``namespaces``  Namespaces of Kubernetes that belong to projects
 ``operations``  ``[operations]``: the leases of life-cycle operations and syncs
 ``opts``        Registers all options, and lists them for oslo-config-generator
 ``paths``       ``[DEFAULT]``: the directory for the program's own files

@@ -41,6 +41,9 @@ class JournalRow(msgspec.Struct, frozen=True):
     source: str
     merged: int
     """How many events of one batch this change sums up."""
+    project_id: str | None = None
+    """The project of the entity after the change, or before its deletion. None: it has none, or the row is older
+    than the column."""
 
     def document(self) -> dict[str, Any]:
         """As shown to users: the words of the design."""
@@ -55,6 +58,7 @@ class JournalRow(msgspec.Struct, frozen=True):
             "event_type": self.event_type,
             "source": self.source,
             "merged": self.merged,
+            "project_id": self.project_id,
         }
 
 

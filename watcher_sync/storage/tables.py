@@ -113,7 +113,9 @@ def _journal(metadata: sa.MetaData) -> sa.Table:
         sa.Column("event_type", sa.String(255), nullable=False),
         sa.Column("source", sa.String(255), nullable=False),
         sa.Column("merged", sa.Integer, nullable=False),
+        sa.Column("project_id", sa.String(255)),
         sa.Index("ix_journal_entity", "entity_id", "seq"),
+        sa.Index("ix_journal_project", "project_id", "seq"),
         **_OPTIONS,
     )
 

@@ -11,6 +11,8 @@
 ``policy_sample``    Lists the rules for ``oslopolicy-sample-generator``
 ``problems``         Answers every error with problem details (RFC 9457)
 ``request_context``  The caller of one request, and what the policy allows it
+``rules``            The named rules of the policy: the roles and scopes of OpenStack's secure RBAC
 ``schemas``          JSON Schemas (draft 2020-12) of entities, journal rows and pages
 ``versions``         ``/versions``, ``/v1`` and ``/openapi.json``
+``visibility``       What of the model one caller sees: its project, without the fields that tell of hosts
 """

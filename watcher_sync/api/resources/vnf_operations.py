@@ -22,9 +22,8 @@ import msgspec
 from watcher_sync.api.core import schemas
 from watcher_sync.api.core.operation import JSON, Answer, Body, Call, Rule, operation
 from watcher_sync.api.core.problems import Problem, held_by, not_found
-from watcher_sync.api.core.request_context import READER
+from watcher_sync.api.core.rules import PROJECT_MEMBER, PROJECT_READER
 from watcher_sync.api.resources.entities import Collection, next_page
-from watcher_sync.api.resources.writing import WRITER
 from watcher_sync.exceptions import StaleToken
 from watcher_sync.operations import LeaseRow, OperationRow, Operations
 from watcher_sync.storage.operation_leases import COMPLETED, FAILED, RUNNING, STATES
@@ -79,7 +78,7 @@ class OperationList:
         self._operations = operations
         self.on_get = operation(
             summary="List the operations on a VNF instance",
-            rule=Rule(f"{plural}:operations", READER),
+            rule=Rule(f"{plural}:operations", PROJECT_READER),
             query=schemas.paging(collection.service.max_limit)
             | {"marker": schemas.SEQ | {"default": 0, "description": "The page begins after this token."}},
             responses={200: Answer(schemas.collection("operations", OPERATION), "A page of operations, oldest first")},
@@ -89,7 +88,7 @@ class OperationList:
         self.on_post = operation(
             summary="Begin an operation on a VNF instance",
             description="If another operation runs, the answer is 409 with its holder, its beginning, and Retry-After.",
-            rule=Rule(f"{plural}:operate", WRITER),
+            rule=Rule(f"{plural}:operate", PROJECT_MEMBER),
             body=Body({JSON: _BEGIN}),
             responses={201: Answer(OPERATION, "The operation holds the instance", headers=("Location",))},
             errors=(404, 409),
@@ -98,20 +97,21 @@ class OperationList:
 
     def list_page(self, call: Call, entity_id: str) -> None:
         """Answers with one page, oldest first."""
+        self._collection.require_owned(call, entity_id, known=True)
         limit = call.query["limit"]
         rows = self._operations.history(entity_id, after=call.query["marker"], limit=limit + 1)
         if not rows:
-            self._collection.require_existing(entity_id)
+            self._collection.require_existing(call, entity_id)
         marker = rows[limit - 1].token if len(rows) > limit else None
         call.answer({"operations": [_document(r) for r in rows[:limit]], **next_page(call, marker)})
 
     def begin(self, call: Call, entity_id: str) -> None:
         """Takes the operation lease."""
-        self._collection.require_existing(entity_id)
+        self._collection.require_existing(call, entity_id)
         lease = self._operations.begin(entity_id, call.body["operation"], call.body["holder"])
         try:
             # A deletion needs the lease, too: an instance that exists now exists until the lease is released.
-            self._collection.require_existing(entity_id)
+            self._collection.require_existing(call, entity_id)
         except Problem:
             self._operations.end(entity_id, lease.id, lease.token, failed=True)
             raise
@@ -124,11 +124,12 @@ class OperationItem:
 
     def __init__(self, collection: Collection, operations: Operations) -> None:
         plural = collection.kind.plural
-        operate = Rule(f"{plural}:operate", WRITER)
+        operate = Rule(f"{plural}:operate", PROJECT_MEMBER)
+        self._collection = collection
         self._operations = operations
         self.on_get = operation(
             summary="Show an operation on a VNF instance",
-            rule=Rule(f"{plural}:operations", READER),
+            rule=Rule(f"{plural}:operations", PROJECT_READER),
             responses={200: Answer(OPERATION)},
             errors=(404,),
             tag=plural,
@@ -159,10 +160,12 @@ class OperationItem:
 
     def show(self, call: Call, entity_id: str, operation_id: str) -> None:
         """Answers with the operation, running or ended."""
+        self._collection.require_owned(call, entity_id, known=True)
         call.answer(_document(_shown(self._operations, entity_id, operation_id)))
 
     def heartbeat(self, call: Call, entity_id: str, operation_id: str) -> None:
         """Extends the lease."""
+        self._collection.require_owned(call, entity_id, known=True)
         token = (call.body or {}).get("token")
         try:
             lease = self._operations.heartbeat(entity_id, operation_id, token)
@@ -172,6 +175,7 @@ class OperationItem:
 
     def end(self, call: Call, entity_id: str, operation_id: str) -> None:
         """Releases the lease."""
+        self._collection.require_owned(call, entity_id, known=True)
         token, state = call.query.get("token"), call.query["state"]
         try:
             self._operations.end(entity_id, operation_id, token, failed=state == FAILED)
