@@ -14,13 +14,14 @@ import fnmatch
 import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 from oslo_config import cfg
 from oslo_log import log as logging
 from stevedore import ExtensionManager
 
+from watcher_sync.conf.namespaces import namespace_projects
 from watcher_sync.events import Event
 from watcher_sync.exceptions import PluginConflict
 from watcher_sync.model.changes import Change
@@ -46,6 +47,14 @@ class Handles(Protocol):
     @property
     def events(self) -> Mapping[str, str | None]:
         """Event type or pattern -> name of the method."""
+
+
+@runtime_checkable
+class TakesNamespaces(Protocol):
+    """A handler that writes the project of a namespace."""
+
+    namespace_projects: Mapping[tuple[str, str], str]
+    """(cluster, namespace) -> project."""
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -159,7 +168,9 @@ def load_handlers(conf: cfg.ConfigOpts) -> Dispatcher:
     """The table of all installed handler plugins, with their options registered.
 
     :raises PluginConflict: when two plugins claim the same event type, or have the same name.
+    :raises ConfigError: when an option of a source maps no namespace to a project.
     """
+    projects = namespace_projects(conf)
     failures: list[Failure] = []
 
     def failed(_manager: object, entry_point: object, exc: BaseException) -> None:
@@ -177,6 +188,8 @@ def load_handlers(conf: cfg.ConfigOpts) -> Dispatcher:
             )
         try:
             handler = make_handler(extension.name, extension.plugin, conf)
+            if isinstance(handler, TakesNamespaces):
+                handler.namespace_projects = projects
             handlers[extension.name] = handler
             failures.extend(Failure(*failure) for failure in getattr(handler, "failures", ()))
         except PluginConflict:

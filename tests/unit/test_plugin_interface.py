@@ -33,7 +33,7 @@ INTERNAL = {
     },
     "watcher_sync.handlers.dcm.service_types": {"BUILTIN", "NAMESPACE", "OURS", "ServiceTypes", "load_service_types"},
     "watcher_sync.model.changes": {"Outcome", "WRITTEN_HERE"},
-    "watcher_sync.model.kinds": {"Field", "Kind", "Kinds"},
+    "watcher_sync.model.kinds": {"PROJECT_FIELD", "Field", "Kind", "Kinds"},
 }
 """Public names of the same modules that are for the project itself."""
 

@@ -106,7 +106,7 @@ def make_routes(
         ("/versions", Versions(plurals)),
         ("/v1", Version1(plurals)),
         ("/openapi.json", OpenApi()),
-        ("/v1/events", WritableEvents(service, feed, writer)),
+        ("/v1/events", WritableEvents(service, feed, writer, dispatcher)),
         ("/v1/sources", SourceList(service)),
         ("/v1/sources/{name}", SourceItem(service)),
         ("/v1/topology", Topology(service)),
@@ -118,7 +118,7 @@ def make_routes(
     for kind in service.kinds.values():
         collection = Collection(service, kind)
         path = f"/v1/{kind.plural}"
-        list_, item = _collection_resources(collection, writer, operations)
+        list_, item = _collection_resources(collection, writer, operations, service)
         routes += [
             (path, list_),
             (f"{path}/{{entity_id}}", item),
@@ -134,13 +134,13 @@ def make_routes(
 
 
 def _collection_resources(
-    collection: Collection, writer: DirectWriter, operations: Operations
+    collection: Collection, writer: DirectWriter, operations: Operations, service: Service
 ) -> tuple[EntityList, EntityItem]:
     """Makes the list and the item of a kind. They are writable if the API owns a facet of the kind."""
     if collection.kind.name == service_type_instances.KIND:
         instance = WritableServiceTypeInstance()
         return WritableList(collection, writer, instance), WritableItem(collection, writer, instance)
     if collection.kind.name == vnf_instances.KIND:
-        vnf = WritableVnfInstance(operations)
+        vnf = WritableVnfInstance(operations, service.namespace_projects)
         return WritableList(collection, writer, vnf), VnfInstanceItem(collection, writer, vnf)
     return EntityList(collection), EntityItem(collection)

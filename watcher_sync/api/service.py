@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from oslo_config import cfg
 
 from watcher_sync.api.core.problems import Problem
+from watcher_sync.conf.namespaces import namespace_projects
 from watcher_sync.exceptions import RowRefused
 from watcher_sync.model.kinds import Kinds
 from watcher_sync.storage.database import translated
@@ -21,11 +22,14 @@ class Service:
     """The database and the configuration of one worker process. Used by all threads."""
 
     def __init__(self, conf: cfg.ConfigOpts, store: Store) -> None:
+        """:raises ConfigError: when an option has an unusable value."""
         self.conf = conf
         self.store = store
         self.kinds: Kinds = store.kinds
         self.tables: Tables = store.tables
         self.max_limit: int = conf.api.max_limit
+        self.namespace_projects = namespace_projects(conf)
+        """(cluster, namespace) -> the project that the configuration maps it to."""
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sa.Connection]:

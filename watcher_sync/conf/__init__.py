@@ -5,6 +5,7 @@
 ``engine``      ``[engine]``: sources, batches, leadership and shutdown
 ``keystone``    ``[keystone_authtoken]``: keystonemiddleware and its auth plugin
 ``monitoring``  ``[monitoring]``: the monitoring HTTP server, and when a source is stale
+``namespaces``  Namespaces of Kubernetes that belong to projects
 ``operations``  ``[operations]``: the leases of life-cycle operations and syncs
 ``opts``        Registers all options, and lists them for oslo-config-generator
 ``paths``       ``[DEFAULT]``: the directory for the program's own files

@@ -241,6 +241,7 @@ def _metadata(obj: Object, kind: str, cluster: str) -> dict[str, Any]:
         "name": metadata["name"],
         "namespace": metadata["namespace"],
         "cluster": cluster,
+        "project_id": None,
         "full_name": f"{cluster}/{metadata['namespace']}/{kind}/{metadata['name']}",
         "owner_uid": owner.get("uid"),
         "owner_kind": owner.get("kind"),

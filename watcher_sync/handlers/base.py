@@ -9,6 +9,7 @@ ordering guard decides which change is newer.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ class Handler:
     options: ClassVar[list[cfg.Opt]] = []
     failures: Sequence[tuple[str, str]] = ()
     """(name, reason) of plugins of its own that a handler could not load, to be shown with failed handlers."""
+    namespace_projects: Mapping[tuple[str, str], str] = MappingProxyType({})
+    """(cluster, namespace) -> the project that the options of the sources map it to; set when the handler is loaded."""
 
     def __init__(self, conf: Any = None) -> None:
         """:param conf: this handler's option group; None where it declares no options."""

@@ -27,6 +27,16 @@ class Doc(msgspec.Struct, frozen=True):
     text: str
 
 
+class AdminOnly(msgspec.Struct, frozen=True):
+    """Annotation: only administrators and readers of the system see the field, because it tells of hosts.
+
+    :ivar members: dotted paths of the hidden members, in the field's object or in each object of its list. Empty:
+        the field as a whole is hidden.
+    """
+
+    members: tuple[str, ...] = ()
+
+
 class Reference(msgspec.Struct, frozen=True):
     """A field whose value is the id (or a list of ids) of entities of another kind.
 
@@ -78,12 +88,14 @@ class Field(msgspec.Struct, frozen=True):
     facet: str | None
     """None for derived fields and for those that the model itself keeps."""
     type: Any
-    """The annotation without In and Doc; what msgspec validates against."""
+    """The annotation without In, Doc and AdminOnly; what msgspec validates against."""
     python: type
     """str, int, float, bool, datetime, list or dict."""
     nullable: bool
     max_length: int | None
     doc: str
+    admin_only: AdminOnly | None = None
+    """What of it the API hides from callers who see one project only; None: nothing."""
 
 
 def may_be_converted(field: Field) -> bool:
@@ -103,6 +115,7 @@ def fields_of(cls: type) -> Iterator[Field]:
             continue
         facet: str | None = None
         doc = ""
+        admin_only: AdminOnly | None = None
         bare = hint
         if typing.get_origin(hint) is Annotated:
             bare, *marks = typing.get_args(hint)
@@ -112,12 +125,14 @@ def fields_of(cls: type) -> Iterator[Field]:
                     facet = mark.facet
                 elif isinstance(mark, Doc):
                     doc = mark.text
+                elif isinstance(mark, AdminOnly):
+                    admin_only = mark
                 else:
                     others.append(mark)
             if others:
                 bare = Annotated[(bare, *others)]
         python, nullable, max_length = _shape(bare)
-        yield Field(name, facet, bare, python, nullable, max_length, doc)
+        yield Field(name, facet, bare, python, nullable, max_length, doc, admin_only)
 
 
 def _shape(hint: Any) -> tuple[type, bool, int | None]:

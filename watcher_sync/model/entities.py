@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from watcher_sync.model import kubernetes
 from watcher_sync.model.changes import NEVER
 from watcher_sync.model.kinds import (
+    AdminOnly,
     Count,
     DependsOn,
     Derived,
@@ -99,8 +100,10 @@ class Instance(Entity, frozen=True, kw_only=True, gc=False):
     host_name: Annotated[Text | None, In("state"), Doc("Host name inside the guest.")] = None
     project_id: Annotated[Text | None, In("state"), Doc("Project (tenant) that owns it.")] = None
     user_id: Annotated[Text | None, In("state"), Doc("User that made it.")] = None
-    host: Annotated[Text | None, In("placement"), Doc("Compute service host that it runs on.")] = None
-    node: Annotated[Text | None, In("placement"), Doc("Hypervisor host name; may differ from host.")] = None
+    host: Annotated[Text | None, In("placement"), AdminOnly(), Doc("Compute service host that it runs on.")] = None
+    node: Annotated[Text | None, In("placement"), AdminOnly(), Doc("Hypervisor host name; may differ from host.")] = (
+        None
+    )
     state: Annotated[Text | None, In("state"), Doc("Nova's vm_state, such as active or soft-deleted.")] = None
     task_state: Annotated[Text | None, In("state"), Doc("What Nova is doing with it now.")] = None
     power_state: Annotated[Text | None, In("state"), Doc("Power state by the hypervisor.")] = None
@@ -126,7 +129,9 @@ class Instance(Entity, frozen=True, kw_only=True, gc=False):
     updated_at: Annotated[datetime.datetime | None, In("state"), Doc("When Nova last wrote it.")] = None
     launched_at: Annotated[datetime.datetime | None, In("state"), Doc("When it first ran.")] = None
     fault_type: Annotated[Text | None, In("fault"), Doc("Exception class of the last error event.")] = None
-    fault_message: Annotated[LongText | None, In("fault"), Doc("Message of the last error event.")] = None
+    fault_message: Annotated[
+        LongText | None, In("fault"), AdminOnly(), Doc("Message of the last error event; it may name hosts.")
+    ] = None
 
 
 @kind("provider", plural="providers", indexes=("name", "state"), low_cardinality=("state",))
@@ -171,7 +176,7 @@ def last_update(_view: View, instance: ServiceTypeInstance) -> datetime.datetime
     "service_type_instance",
     plural="service_type_instances",
     anchor="spec",
-    indexes=("service_type", "status", "provider_name"),
+    indexes=("service_type", "status", "provider_name", "project_id"),
     low_cardinality=("status",),
     derived=(
         Derived("updated_at", last_update, alone=True, reads=("spec_updated_at", "status_updated_at")),
@@ -189,6 +194,7 @@ class ServiceTypeInstance(Entity, frozen=True, kw_only=True, gc=False):
     Its spec and its provider are written through the REST API, its status by the provider's events.
     """
 
+    project_id: Annotated[Text | None, In("spec"), Doc("Project (tenant) that owns it; null: none.")] = None
     service_type: Annotated[Text | None, In("spec"), Doc("vm, container, cluster, storage, network, database.")] = None
     instance_name: Annotated[Text | None, In("spec"), Doc("Name that the writer gave it.")] = None
     spec: Annotated[dict[str, Any] | None, In("spec"), Doc("What was asked for.")] = None

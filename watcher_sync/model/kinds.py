@@ -19,13 +19,14 @@ from __future__ import annotations
 import datetime
 import operator
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import msgspec
 
 from watcher_sync.deprecation import renamed_names, warn_renamed
 from watcher_sync.exceptions import InvalidEvent, PluginConflict
 from watcher_sync.model.changes import NEVER, Version
+from watcher_sync.model.declarations import AdminOnly as AdminOnly
 from watcher_sync.model.declarations import DependsOn as DependsOn
 from watcher_sync.model.declarations import Derived as Derived
 from watcher_sync.model.declarations import Doc as Doc
@@ -55,6 +56,9 @@ class Placeholder(Entity, frozen=True, kw_only=True, gc=False):
     discovered: Annotated[bool, Doc("Known only because something refers to it.")] = False
     gone: Annotated[bool, Doc("Deleted where it was declared, while something still refers to it.")] = False
 
+
+PROJECT_FIELD: Final = "project_id"
+"""A kind with a field of this name is scoped: an entity belongs to the project (tenant) that the field names."""
 
 _RENAMED_ATTRIBUTES = {
     "coarse": "low_cardinality",
@@ -96,6 +100,10 @@ class Kind:
         self.is_placeholder = issubclass(cls, Placeholder)
         self.fields: dict[str, Field] = {field.name: field for field in fields_of(cls)}
         self.public = ("id", *self.fields)
+        self.is_scoped = PROJECT_FIELD in self.fields
+        """Whether its entities belong to projects."""
+        self.admin_only = {f.name: f.admin_only.members for f in self.fields.values() if f.admin_only is not None}
+        """Field -> its members that the API hides from callers who see one project only; none: it hides the field."""
         facets = dict.fromkeys([anchor, *(f.facet for f in self.fields.values() if f.facet)])
         self.facets: tuple[str, ...] = tuple(facet for facet in facets if facet)
         self.facet_position = {facet: i for i, facet in enumerate(self.facets)}
@@ -152,6 +160,8 @@ class Kind:
         for field in (*self.indexes, *(r.field for r in self.references), *(d.field for d in self.derived), *read):
             if field not in self.fields:
                 raise TypeError(f"kind {self.name}: {field} is not a field")
+        if self.is_scoped and self.fields[PROJECT_FIELD].python is not str:
+            raise TypeError(f"kind {self.name}: {PROJECT_FIELD} is not a text")
         for field in self.low_cardinality:
             if field not in self.indexes:
                 raise TypeError(f"kind {self.name}: {field} has a low cardinality, but no index")

@@ -18,11 +18,16 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from watcher_sync.model.kinds import Count, Derived, Doc, Entity, In, LongText, Text, kind
+from watcher_sync.model.kinds import AdminOnly, Count, Derived, Doc, Entity, In, LongText, Text, kind
 from watcher_sync.model.view import View
 
 FullName = Annotated[str, msgspec.Meta(max_length=600)]
 """``cluster/namespace/kind/name``."""
+
+_PROJECT_DOC = "Project (tenant) that the configuration maps its namespace to; null: none."
+
+_PLACES = AdminOnly(("pod.node", "pod.place"))
+"""The place of a pod of a DaemonSet is its node."""
 
 ObjectName = Annotated[str, msgspec.Meta(max_length=253)]
 """A name as Kubernetes allows it (RFC 1123 subdomain)."""
@@ -58,7 +63,7 @@ class Cluster(Entity, frozen=True, kw_only=True, gc=False):
 @kind(
     "workload",
     plural="workloads",
-    indexes=("cluster", "namespace", "owner_uid", "full_name"),
+    indexes=("cluster", "namespace", "owner_uid", "full_name", "project_id"),
     derived=(Derived("full_name", _name_of_workload, alone=True, reads=("cluster", "namespace", "kind", "name")),),
 )
 class Workload(Entity, frozen=True, kw_only=True, gc=False):
@@ -70,6 +75,7 @@ class Workload(Entity, frozen=True, kw_only=True, gc=False):
     name: Annotated[ObjectName | None, In("state"), Doc("Its name.")] = None
     namespace: Annotated[Text | None, In("state"), Doc("Its namespace.")] = None
     cluster: Annotated[Text | None, In("state"), Doc("Its cluster.")] = None
+    project_id: Annotated[Text | None, In("state"), Doc(_PROJECT_DOC)] = None
     full_name: Annotated[FullName | None, Doc("cluster/namespace/kind/name.")] = None
     owner_uid: Annotated[Text | None, In("state"), Doc("Uid of what controls it: a ReplicaSet's Deployment.")] = None
     owner_kind: Annotated[Text | None, In("state"), Doc("Kind of what controls it.")] = None
@@ -86,7 +92,7 @@ class Workload(Entity, frozen=True, kw_only=True, gc=False):
 @kind(
     "pod",
     plural="pods",
-    indexes=("cluster", "namespace", "node", "owner_uid", "workload_uid", "full_name"),
+    indexes=("cluster", "namespace", "node", "owner_uid", "workload_uid", "full_name", "project_id"),
     derived=(Derived("full_name", _name_of_pod, alone=True, reads=("cluster", "namespace", "name")),),
 )
 class Pod(Entity, frozen=True, kw_only=True, gc=False):
@@ -95,8 +101,9 @@ class Pod(Entity, frozen=True, kw_only=True, gc=False):
     name: Annotated[ObjectName | None, In("state"), Doc("Its name.")] = None
     namespace: Annotated[Text | None, In("state"), Doc("Its namespace.")] = None
     cluster: Annotated[Text | None, In("state"), Doc("Its cluster.")] = None
+    project_id: Annotated[Text | None, In("state"), Doc(_PROJECT_DOC)] = None
     full_name: Annotated[FullName | None, Doc("cluster/namespace/Pod/name.")] = None
-    node: Annotated[Text | None, In("state"), Doc("The node that it was bound to.")] = None
+    node: Annotated[Text | None, In("state"), AdminOnly(), Doc("The node that it was bound to.")] = None
     phase: Annotated[Text | None, In("state"), Doc("Pending, Running, Succeeded, Failed or Unknown.")] = None
     reason: Annotated[Text | None, In("state"), Doc("Why it is in this phase, such as Evicted.")] = None
     ready: Annotated[bool | None, In("state"), Doc("Whether its condition Ready is true.")] = None
@@ -124,7 +131,7 @@ def last_written(_view: View, vnf: VnfInstance) -> datetime.datetime | None:
     "vnf_instance",
     plural="vnf_instances",
     anchor="registration",
-    indexes=("cluster", "namespace", "vnfd_id", "state"),
+    indexes=("cluster", "namespace", "vnfd_id", "state", "project_id"),
     low_cardinality=("state",),
     derived=(Derived("updated_at", last_written, alone=True, reads=("registered_at", "observed_at")),),
 )
@@ -134,6 +141,7 @@ class VnfInstance(Entity, frozen=True, kw_only=True, gc=False):
     The registration is written through the REST API; what is observed, by the sync alone.
     """
 
+    project_id: Annotated[Text | None, In("registration"), Doc("Project (tenant) that owns it; null: none.")] = None
     name: Annotated[Text | None, In("registration"), Doc("Name that the writer gave it.")] = None
     cluster: Annotated[Text | None, In("registration"), Doc("The cluster it runs in.")] = None
     namespace: Annotated[Text | None, In("registration"), Doc("The namespace it runs in.")] = None
@@ -163,11 +171,14 @@ class VnfInstance(Entity, frozen=True, kw_only=True, gc=False):
         dict[str, Any] | None, In("observed"), Doc("VDU -> result, what else was seen, and why.")
     ] = None
     vnfc_resource_info: Annotated[
-        list[dict[str, Any]] | None, In("observed"), Doc("SOL003's vnfcResourceInfo, and the pod behind each.")
+        list[dict[str, Any]] | None,
+        In("observed"),
+        _PLACES,
+        Doc("SOL003's vnfcResourceInfo, and the pod behind each."),
     ] = None
     vnfc_info: Annotated[list[dict[str, Any]] | None, In("observed"), Doc("SOL003's vnfcInfo.")] = None
     vacant: Annotated[
-        list[dict[str, Any]] | None, In("observed"), Doc("Places of vnfcResourceInfo that wait for a pod.")
+        list[dict[str, Any]] | None, In("observed"), _PLACES, Doc("Places of vnfcResourceInfo that wait for a pod.")
     ] = None
     observed_at: Annotated[datetime.datetime | None, In("observed"), Doc("When what is observed last changed.")] = None
     updated_at: Annotated[datetime.datetime | None, Doc("The later of the two times.")] = None

@@ -121,7 +121,7 @@ class CommitWriter:
         revived: list[Row] = []
         entries: list[Row] = []
         for s in staged:
-            name = s.kind.name
+            name, owned = s.kind.name, s.entity
             if s.entity is not None:
                 versions = journal.versions_text(s.kind, s.entity.versions)
                 changed.setdefault(name, []).append((s, versions))
@@ -130,6 +130,7 @@ class CommitWriter:
             elif s.tombstone is not None:
                 versions = journal.versions_text(s.kind, s.tombstone.versions)
                 tombstones.append(self._add_tombstone.values((name, s.id, versions, s.tombstone.deleted_at, s.seq)))
+                owned = s.base
                 if s.base is not None:
                     removals.setdefault(name, []).append((s.id,))
             event = s.event
@@ -146,6 +147,7 @@ class CommitWriter:
                 event.source,
                 s.merged,
                 event.actor,
+                owned.project_id if s.kind.is_scoped and owned is not None else None,  # type: ignore[attr-defined]
             )
             entries.append(self._journal.values(entry))
         for name, entities in changed.items():

@@ -9,14 +9,15 @@ found no more goes. Writing nothing new writes nothing.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.exceptions import RowRefused
-from watcher_sync.model.kinds import Kinds
+from watcher_sync.model.kinds import PROJECT_FIELD, Kinds
 from watcher_sync.storage.database import translated
 from watcher_sync.storage.tables import Tables
 
@@ -47,12 +48,40 @@ class Drift(Difference, frozen=True, kw_only=True):
     """When it was first found, aware UTC."""
 
 
+class Owned(msgspec.Struct, frozen=True):
+    """The entities that belong to one project."""
+
+    tables: Tables
+    project_id: str
+
+    def has(self) -> sa.ColumnElement[bool]:
+        """Whether the entity of a drift is one of them. An entity that does not exist belongs to no project."""
+        kinds = [(name, self.tables.entities[name]) for name, kind in self.tables.kinds.items() if kind.is_scoped]
+        owned = [
+            sa.and_(
+                _TABLE.c.kind == name,
+                sa.exists().where(table.c.id == _TABLE.c.entity_id, table.c[PROJECT_FIELD] == self.project_id),
+            )
+            for name, table in kinds
+        ]
+        return sa.or_(sa.false(), *owned)
+
+
 def list_drifts(
-    database: sa.Engine, *, after: int = 0, limit: int = 1000, kind: str | None = None, source: str | None = None
+    database: sa.Engine,
+    *,
+    after: int = 0,
+    limit: int = 1000,
+    kind: str | None = None,
+    source: str | None = None,
+    owned: Owned | None = None,
+    hidden: Mapping[str, Collection[str]] = MappingProxyType({}),
 ) -> list[Drift]:
     """One page of the drifts, by id.
 
     :param after: the last id of the page before.
+    :param owned: only those of entities of one project; None: all.
+    :param hidden: kind -> fields whose drifts are left out.
     :raises DatabaseUnavailable: the database is unavailable.
     """
     query = sa.select(_TABLE).where(_TABLE.c.id > after).order_by(_TABLE.c.id).limit(limit)
@@ -60,6 +89,10 @@ def list_drifts(
         query = query.where(_TABLE.c.kind == kind)
     if source is not None:
         query = query.where(_TABLE.c.source == source)
+    if owned is not None:
+        query = query.where(owned.has())
+    for name, fields in hidden.items():
+        query = query.where(sa.or_(_TABLE.c.kind != name, _TABLE.c.field.not_in(list(fields))))
     with translated(), database.connect() as connection:
         return [Drift(**row._mapping) for row in connection.execute(query)]
 

@@ -43,6 +43,9 @@ class JournalRow(msgspec.Struct, frozen=True):
     """How many events of one batch this change sums up."""
     actor: dict[str, Any] | None = None
     """user_id, project_id and request_id of the API's caller that wrote it; None for events of sources."""
+    project_id: str | None = None
+    """The project of the entity after the change, or before its deletion. None: it has none, or the row is older
+    than the column."""
 
     def document(self) -> dict[str, Any]:
         """As shown to users: the words of the design."""
@@ -58,6 +61,7 @@ class JournalRow(msgspec.Struct, frozen=True):
             "source": self.source,
             "merged": self.merged,
             "actor": self.actor,
+            "project_id": self.project_id,
         }
 
 

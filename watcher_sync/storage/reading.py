@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
-from watcher_sync.model.kinds import Entity, Kind, Kinds
+from watcher_sync.model.kinds import PROJECT_FIELD, Entity, Kind, Kinds
 from watcher_sync.model.model import Tombstone
 from watcher_sync.model.table import index_values
 from watcher_sync.model.transaction import Transaction
@@ -39,6 +39,13 @@ class After(msgspec.Struct, frozen=True):
 
     value: str | None
     id: str
+
+
+class Owner(msgspec.Struct, frozen=True):
+    """Who an entity belongs to."""
+
+    project_id: str | None
+    """None: to no project."""
 
 
 class TableModel:
@@ -221,6 +228,25 @@ def read_item(connection: sa.Connection, tables: Tables, kind: Kind, entity_id: 
     return None if row is None else dict(row._mapping)
 
 
+def read_owner(
+    connection: sa.Connection, tables: Tables, kind: Kind, entity_id: str, *, deleted: bool = False
+) -> Owner | None:
+    """The owner of an entity, or None where it does not exist.
+
+    :param deleted: whether to find a deleted entity, too, as long as the journal has its last change.
+    """
+    table = tables.entities[kind.name]
+    column = table.c[PROJECT_FIELD] if kind.is_scoped else sa.null()
+    row = connection.execute(sa.select(column).where(table.c.id == entity_id)).one_or_none()
+    if row is not None:
+        return Owner(row[0])
+    last = last_change(connection, tables, kind.name, entity_id) if deleted else None
+    if last is None:
+        return None
+    old, new = last.delta.get(PROJECT_FIELD, (None, None))  # for a row from before the journal had projects
+    return Owner(last.project_id or (old if last.change == "deleted" else new))
+
+
 def read_history(
     connection: sa.Connection, tables: Tables, kind: str, entity_id: str, *, after: int, limit: int
 ) -> list[JournalRow]:
@@ -247,10 +273,18 @@ def last_change(connection: sa.Connection, tables: Tables, kind: str, entity_id:
     return None if row is None else JournalRow(*row)
 
 
-def read_last(connection: sa.Connection, tables: Tables, limit: int) -> list[JournalRow]:
-    """The last rows of the journal, in order."""
+def read_last(
+    connection: sa.Connection, tables: Tables, limit: int, *, project_id: str | None = None
+) -> list[JournalRow]:
+    """The last rows of the journal, in order.
+
+    :param project_id: only those of entities of this project; None: of all.
+    """
     t = tables.journal
-    rows = connection.execute(sa.select(t).order_by(t.c.seq.desc()).limit(limit)).all()
+    query = sa.select(t).order_by(t.c.seq.desc()).limit(limit)
+    if project_id is not None:
+        query = query.where(t.c.project_id == project_id)
+    rows = connection.execute(query).all()
     return [JournalRow(*row) for row in reversed(rows)]
 
 

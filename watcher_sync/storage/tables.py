@@ -114,7 +114,9 @@ def _journal(metadata: sa.MetaData) -> sa.Table:
         sa.Column("source", sa.String(255), nullable=False),
         sa.Column("merged", sa.Integer, nullable=False),
         sa.Column("actor", Document()),
+        sa.Column("project_id", sa.String(255)),
         sa.Index("ix_journal_entity", "entity_id", "seq"),
+        sa.Index("ix_journal_project", "project_id", "seq"),
         **_OPTIONS,
     )
 

@@ -6,10 +6,12 @@ from __future__ import annotations
 import hypothesis
 import pytest
 import schemathesis
+from keystonemiddleware.fixture import AuthTokenFixture
 from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from tests.unit.api.test_vnf_sync import Syncing
+from tests.unit.security.callers import Api
 from watcher_sync.api.app import make_application
 from watcher_sync.commit.cycle import Batch
 from watcher_sync.events import Event
@@ -42,19 +44,35 @@ def application(conf, store):
 @pytest.fixture
 def api(application, truth, cycle):
     """The operations that do not stream, over an application with something in it."""
+    return described(application, cycle)
+
+
+def described(application, cycle):
     cycle.run(Batch(events=[Event(id="1", type="undecodable", source="nova", data=b"{", undecodable="no JSON")]))
     schema = schemathesis.openapi.from_wsgi("/openapi.json", on_this_machine(application))
     return schema.exclude(path="/v1/events", method="GET")
 
 
 def test_every_answer_is_as_the_document_says(api):
+    hold_all(api)
+
+
+@pytest.mark.parametrize("caller", ["member", "admin"])
+def test_with_tenancy_every_answer_is_as_the_document_says(conf, store, truth, cycle, caller):
+    with AuthTokenFixture() as fixture:
+        api = Api(conf, store, fixture)
+        api.fill()
+        hold_all(described(api.application, api.cycle), headers=api.headers(caller))
+
+
+def hold_all(api, headers=None):
     tried = []
     failures = []
     for result in api.get_all_operations():
         operation = result.ok()
         tried.append(operation.label)
         try:
-            hold(operation)
+            hold(operation, headers)
         except Exception as exc:  # noqa: BLE001 - the test tries all operations before it fails
             failures.append(f"{operation.label}: {exc}")
     assert not failures, "\n\n".join(failures)
@@ -65,7 +83,7 @@ def test_every_answer_is_as_the_document_says(api):
     assert len(tried) > 20
 
 
-def hold(operation):
+def hold(operation, headers=None):
     """Valid and invalid requests of one operation, and every check of the answers."""
 
     @hypothesis.settings(
@@ -79,6 +97,7 @@ def hold(operation):
         case=hypothesis.strategies.one_of(*(operation.as_strategy(generation_mode=m) for m in GenerationMode))
     )
     def each(case):
-        case.call_and_validate(excluded_checks=[positive_data_acceptance] if operation.label in SENSE else [])
+        excluded = [positive_data_acceptance] if operation.label in SENSE else []
+        case.call_and_validate(headers=headers, excluded_checks=excluded)
 
     each()

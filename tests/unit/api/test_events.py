@@ -12,11 +12,13 @@ import pytest
 from tests.simulated import cloud
 from watcher_sync.api.core.feed import Feed
 from watcher_sync.api.core.problems import Problem
+from watcher_sync.api.core.visibility import Visibility
 from watcher_sync.api.resources.events import Filter, Stream
 from watcher_sync.commit.cycle import Batch
 from watcher_sync.exceptions import JournalPurged
 from watcher_sync.storage.journal import read_since
 
+ALL = Visibility(None, {})
 STREAM = {"Accept": "text/event-stream"}
 
 
@@ -45,7 +47,7 @@ def events():
 
 
 def stream(feed, since=0, life=30.0, heartbeat=5.0, chosen=None):
-    return Stream(feed, feed.take_slot(), since, chosen or Filter(None, None), life=life, heartbeat=heartbeat)
+    return Stream(feed, feed.take_slot(), since, chosen or Filter(None, None, ALL), life=life, heartbeat=heartbeat)
 
 
 def parsed(text):
@@ -159,7 +161,7 @@ def test_a_stream_over_http_ends_when_its_life_does(client, conf, truth, news):
 def test_a_silent_stream_has_a_heartbeat_and_tells_how_far_it_got(feed, cycle, events):
     cycle.run(Batch(events=events[0]))
     head = cycle.model.generation
-    chunks = stream(feed, since=0, heartbeat=0.05, chosen=Filter(None, "nobody"))
+    chunks = stream(feed, since=0, heartbeat=0.05, chosen=Filter(None, "nobody", ALL))
     assert next(chunks).startswith(b"retry:")
     assert next(chunks) == b": heartbeat\nid: %d\n\n" % head
     assert next(chunks) == b": heartbeat\n\n"

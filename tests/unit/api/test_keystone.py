@@ -8,6 +8,7 @@ import uuid
 import falcon.testing
 import pytest
 from keystonemiddleware.fixture import AuthTokenFixture
+from oslo_policy import policy
 
 from tests.unit.api.conftest import Client
 from tests.unit.api.test_service_type_instances import PATH, VM
@@ -71,11 +72,11 @@ def test_the_version_and_the_document_are_for_everybody(client):
 
 def test_a_reader_reads_and_cannot_write(client, truth, tokens, problem):
     headers = tokens("reader")
-    assert client.simulate_get("/v1/compute_nodes", headers=headers).json["compute_nodes"]
+    assert client.simulate_get("/v1/instances", headers=headers).json["instances"] == []
     problem(client.simulate_post(PATH, json=VM, headers=headers), 403)
     problem(client.simulate_put(f"{PATH}/a", json=VM, headers=headers), 403)
     problem(client.simulate_delete(f"{PATH}/a", headers=headers), 403)
-    for path in ("/v1/events", "/v1/quarantine", "/v1/drifts"):
+    for path in ("/v1/compute_nodes", "/v1/topology", "/v1/sources", "/v1/quarantine"):
         problem(client.simulate_get(path, headers=headers), 403)
 
 
@@ -124,25 +125,13 @@ def test_the_history_of_a_deleted_instance_stays_with_its_project(client, store,
 
 def test_a_policy_file_overrides_the_defaults(conf, store, tokens, problem, tmp_path):
     file = tmp_path / "policy.yaml"
-    file.write_text('"compute_nodes:list": "role:admin"\n')
-    from oslo_policy import opts
-
-    opts.set_defaults(conf, policy_file=str(file))
+    file.write_text('"compute_nodes:list": "role:reader"\n')
+    conf.set_override("auth_strategy", "keystone", group="api")
+    policy.Enforcer(conf)  # registers the options; a changed default would hold for every later test
+    conf.set_override("policy_file", str(file), group="oslo_policy")
     client = Client(make_application(conf, store))
-    problem(client.simulate_get("/v1/compute_nodes", headers=tokens("reader")), 403)
-    assert client.simulate_get("/v1/aggregates", headers=tokens("reader")).status_code == 200
-
-
-def test_the_topology_counts_only_the_instances_of_the_callers_project(client, truth, tokens):
-    def counted(headers):
-        hosts, _clusters = client.simulate_get("/v1/topology", headers=headers).json["groups"]
-        return sum(hosts["members"]["instance"].values())
-
-    project = next(i["project_id"] for i in truth["instance"].values())
-    own = sum(i["project_id"] == project for i in truth["instance"].values())
-    assert counted(tokens("admin")) == len(truth["instance"]) > own
-    assert counted(tokens("reader", project_id=project)) == own
-    assert counted(tokens("reader")) == 0
+    assert client.simulate_get("/v1/compute_nodes", headers=tokens("reader")).status_code == 200
+    problem(client.simulate_get("/v1/aggregates", headers=tokens("reader")), 403)
 
 
 def test_the_page_is_for_everybody(client):

@@ -5,7 +5,6 @@
 ``etags``              ETag, If-Match and If-None-Match (RFC 9110)
 ``feed``               One thread reads new journal rows for all streams and long polls of a process
 ``healthcheck``        ``/healthcheck`` for load balancers, and its backends
-``journal_documents``  A journal row as a reader gets it
 ``keystone``           Checks tokens with keystonemiddleware, and answers 503 while Keystone is unavailable
 ``openapi``            Generates the OpenAPI 3.1 document from the operations of the routes
 ``operation``          The declaration of a REST method, and the validation of its requests
@@ -13,6 +12,8 @@
 ``policy_sample``      Lists the rules for ``oslopolicy-sample-generator``
 ``problems``           Answers every error with problem details (RFC 9457)
 ``request_context``    The caller of one request, and what the policy allows it
+``rules``              The named rules of the policy: the roles and scopes of OpenStack's secure RBAC
 ``schemas``            JSON Schemas (draft 2020-12) of entities, journal rows and pages
 ``versions``           ``/versions``, ``/v1`` and ``/openapi.json``
+``visibility``         What of the model one caller sees: its project, without the fields that tell of hosts
 """

@@ -9,7 +9,7 @@ from typing import Any
 
 from watcher_sync.api.core import problems
 from watcher_sync.api.core.operation import JSON, Operation
-from watcher_sync.api.core.request_context import EVERYBODY
+from watcher_sync.api.core.rules import EVERYBODY
 
 Route = tuple[str, object]
 """A URI template and its resource."""
@@ -86,13 +86,13 @@ def _operation(template: str, method: str, declared: Operation, *, tokens: bool)
             *_header_parameters(declared),
         ],
         "responses": {str(status): _answer(answer) for status, answer in declared.responses.items()},
-        "x-policy-rule": declared.rule.name,
+        "x-policy-rule": " or ".join(rule.name for rule in declared.rules),
     }
     if declared.description:
         described["description"] = declared.description
     if declared.streams:
         described["x-streams"] = True
-    guarded = tokens and declared.rule.default != EVERYBODY
+    guarded = tokens and all(rule.default != EVERYBODY for rule in declared.rules)
     if guarded:
         described["security"] = [{"token": []}]
     if declared.body is not None:

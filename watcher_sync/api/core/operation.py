@@ -5,7 +5,7 @@
 
     @operation(
         summary="Show a quarantined event",
-        rule=Rule("quarantine:show", "role:admin"),
+        rule=Rule("quarantine:show", ADMIN),
         responses={200: Answer(SCHEMA)},
         errors=(404,),
         tag="quarantine",
@@ -49,6 +49,10 @@ class Rule(msgspec.Struct, frozen=True):
 
     name: str
     default: str
+    description: str = ""
+    """For operators; by default the summaries of its operations."""
+    former: str = ""
+    """The name of the rule that this one replaces: an override of it in a policy file still holds."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -83,7 +87,10 @@ class Operation(msgspec.Struct, frozen=True):
     """One REST method."""
 
     summary: str
-    rule: Rule
+    rules: tuple[Rule, ...]
+    """The caller needs one of them."""
+    more_rules: tuple[Rule, ...]
+    """Rules that the method itself requires for some requests."""
     responses: Mapping[int, Answer]
     errors: tuple[int, ...]
     query: Schema
@@ -95,6 +102,11 @@ class Operation(msgspec.Struct, frozen=True):
     streams: bool
     """Whether the answer is a stream or a long poll."""
 
+    @property
+    def rule(self) -> Rule:
+        """The first of the rules, mostly the only one."""
+        return self.rules[0]
+
 
 class Call(msgspec.Struct):
     """One validated request, and its response."""
@@ -104,6 +116,8 @@ class Call(msgspec.Struct):
     context: RequestContext
     query: dict[str, Any]
     """Parameters in the types of their schemas, with defaults."""
+    rule: str
+    """The rule of the operation; of several, the first."""
     body: Any = None
     """The decoded body; for a raw media type its bytes."""
 
@@ -121,7 +135,8 @@ class Call(msgspec.Struct):
 def operation(
     *,
     summary: str,
-    rule: Rule,
+    rule: Rule | Sequence[Rule],
+    more_rules: Sequence[Rule] = (),
     responses: Mapping[int, Answer],
     errors: Sequence[int] = (),
     query: Mapping[str, Schema] | None = None,
@@ -135,7 +150,8 @@ def operation(
     """Declares a method of a resource as an operation: a function in its class, or a bound method of an instance.
 
     :param summary: one line for the documentation.
-    :param rule: the rule of the policy that the caller needs.
+    :param rule: the rule of the policy that the caller needs; of several, one.
+    :param more_rules: rules that the method itself requires for some requests.
     :param responses: status -> the answer of a success.
     :param errors: statuses of the problems that the method itself raises. Those of the validation are added.
     :param query: parameter -> schema. The API refuses other parameters.
@@ -147,7 +163,8 @@ def operation(
     schema: Schema = {"type": "object", "properties": dict(query or {}), "additionalProperties": False}
     declared = Operation(
         summary=summary,
-        rule=rule,
+        rules=(rule,) if isinstance(rule, Rule) else tuple(rule),
+        more_rules=tuple(more_rules),
         responses=responses,
         errors=tuple(errors),
         query=schema,
@@ -158,6 +175,7 @@ def operation(
         description=description,
         streams=streams,
     )
+    names = [each.name for each in declared.rules]
     query_validator = validator(schema)
     headers_validator = validator({"type": "object", "properties": dict(headers or {})})
     path_validator = validator({"type": "object", "properties": dict(path or {})})
@@ -165,9 +183,9 @@ def operation(
 
     def validated(request: falcon.Request, response: falcon.Response, params: Mapping[str, str]) -> Call:
         context: RequestContext = request.context.contexts.of(request)
-        context.require(rule.name)
+        context.require(*names)
         _require_acceptable(request, declared)
-        call = Call(request, response, context, _query(request, declared, query_validator))
+        call = Call(request, response, context, _query(request, declared, query_validator), names[0])
         if body is not None:
             call.body = _read_body(request, body, body_validators)
         for value in params.values():

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from oslo_policy import policy
 
 from watcher_sync.api.core.operation import Operation, Rule
-from watcher_sync.api.core.request_context import ADMIN, ALL_PROJECTS, EVERYTHING, FORCE_END
+from watcher_sync.api.core.rules import EVERYBODY, SCOPES, base_rules
 
 
 def rules_of(operations: Iterable[tuple[str, str, Operation]]) -> list[policy.RuleDefault]:
-    """Returns one default for each rule that an operation names, for ``all_projects`` and for forced ends.
+    """Returns the named rules, and one default for each rule that an operation names.
 
     :param operations: (URI template, method, operation).
     :raises TypeError: when two operations name one rule with different defaults.
@@ -20,19 +20,30 @@ def rules_of(operations: Iterable[tuple[str, str, Operation]]) -> list[policy.Ru
     defaults: dict[str, Rule] = {}
     named: dict[str, list[tuple[str, str, Operation]]] = {}
     for template, method, operation in operations:
-        rule = operation.rule
-        if defaults.setdefault(rule.name, rule) != rule:
-            raise TypeError(f"the rule {rule.name} has two defaults")
-        named.setdefault(rule.name, []).append((template, method, operation))
-    all_projects = policy.RuleDefault(ALL_PROJECTS, EVERYTHING, "See the entities of every project.")
-    force_end = policy.RuleDefault(FORCE_END, ADMIN, "End an operation of another owner, without its secret.")
-    return [all_projects, force_end, *(_documented(defaults[name], uses) for name, uses in named.items())]
+        for rule in (*operation.rules, *operation.more_rules):
+            if defaults.setdefault(rule.name, rule) != rule:
+                raise TypeError(f"the rule {rule.name} has two defaults")
+            named.setdefault(rule.name, []).append((template, method, operation))
+    return [*base_rules(), *(_documented(defaults[name], uses) for name, uses in named.items())]
 
 
 def _documented(rule: Rule, uses: list[tuple[str, str, Operation]]) -> policy.DocumentedRuleDefault:
+    summaries = "; ".join(dict.fromkeys(operation.summary for _, _, operation in uses)) + "."
     return policy.DocumentedRuleDefault(
         name=rule.name,
         check_str=rule.default,
-        description="; ".join(dict.fromkeys(operation.summary for _, _, operation in uses)) + ".",
+        description=rule.description or summaries,
         operations=[{"path": template, "method": method.upper()} for template, method, _ in uses],
+        scope_types=None if rule.default == EVERYBODY else SCOPES,
+        deprecated_rule=_deprecated(rule),
+    )
+
+
+def _deprecated(rule: Rule) -> policy.DeprecatedRule | None:
+    """The former name of a rule: an override of it in a policy file holds for the new name."""
+    if not rule.former:
+        return None
+    # The same check: only an override of the former name has an effect.
+    return policy.DeprecatedRule(
+        rule.former, rule.default, deprecated_reason="The rule was divided.", deprecated_since="0.2.0"
     )

@@ -29,7 +29,12 @@ def field_schema(field: Field) -> Schema:
     (schema,), definitions = msgspec.json.schema_components([field.type])
     if definitions:
         raise TypeError(f"{field.name}: a field's type refers to no other")
-    return schema | {"description": field.doc} if field.doc else schema
+    described = schema | {"description": field.doc} if field.doc else schema
+    if field.admin_only is not None:
+        what = ", ".join(field.admin_only.members) or "it"
+        text = f"{field.doc} Only administrators and readers of the system see {what}."
+        described = described | {"description": text.strip(), "x-admin-only": list(field.admin_only.members) or True}
+    return described
 
 
 def entity_schema(kind: Kind) -> Schema:
@@ -66,6 +71,7 @@ JOURNAL_ROW: Schema = {
             }
         )
         | {"description": "The caller of the API that wrote the change; null for events of sources."},
+        "project_id": {"anyOf": [STRING, {"type": "null"}], "description": "The project that the entity belongs to."},
     },
 }
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from watcher_sync.api.core.operation import Answer, Call, Rule, operation
-from watcher_sync.api.core.request_context import EVERYBODY
+from watcher_sync.api.core.rules import EVERYBODY
 from watcher_sync.api.core.schemas import STRING, Schema
 
 _RULE = Rule("versions:show", EVERYBODY)

@@ -7,11 +7,9 @@ The operation accepts the content modes of the CloudEvents HTTP binding (version
 * *batched* (``application/cloudevents-batch+json``),
 * *binary*: the attributes in ``ce-`` headers, percent-encoded, and the data as JSON in the body.
 
-The API applies the events of a request in order in one transaction. It answers after the commit, with each
-outcome. An event that a handler refuses, or that no client may bring, goes to quarantine: an outcome and no
-error. If a document is no CloudEvent, the API refuses the whole request.
-
-An event that is sent again after a lost answer is a duplicate or stale, by its version.
+The API applies the events of one request in their order in one transaction, and answers with the outcome of each. An
+event that a handler refuses goes to quarantine. The API refuses the whole request if a document is no CloudEvent, or if
+the policy refuses an event. Each dialect has a rule of its own.
 """
 
 from __future__ import annotations
@@ -23,17 +21,22 @@ from watcher_sync.api.core import schemas
 from watcher_sync.api.core.feed import Feed
 from watcher_sync.api.core.operation import JSON, Answer, Body, Call, Rule, operation, require_valid, validator
 from watcher_sync.api.core.problems import Problem, bad_request
-from watcher_sync.api.core.request_context import ADMIN
+from watcher_sync.api.core.rules import ADMIN, ADMIN_OR_SERVICE
 from watcher_sync.api.resources.events import Events
 from watcher_sync.api.service import Service
 from watcher_sync.commit.authorisation import API
 from watcher_sync.commit.direct import DirectWriter
+from watcher_sync.dispatch import Dispatcher
+from watcher_sync.events import Event
 from watcher_sync.model.changes import Outcome
 from watcher_sync.wire import json as wire_json
 from watcher_sync.wire.envelopes import read_document
 
 STRUCTURED = "application/cloudevents+json"
 BATCHED = "application/cloudevents-batch+json"
+
+OTHER = "other"
+"""The dialect of events that no handler declares, and of those that cannot be decoded."""
 
 _CLOUD_EVENT: schemas.Schema = {
     "type": "object",
@@ -84,19 +87,20 @@ _ANSWER: schemas.Schema = {
 class WritableEvents(Events):
     """``/v1/events``: the journal, and POST for CloudEvents."""
 
-    def __init__(self, service: Service, feed: Feed, writer: DirectWriter) -> None:
+    def __init__(self, service: Service, feed: Feed, writer: DirectWriter, dispatcher: Dispatcher) -> None:
         super().__init__(service, feed)
         self._writer = writer
+        self._dispatcher = dispatcher
+        self.on_post = operation(
+            summary="Apply CloudEvents",
+            description=__doc__ or "",
+            rule=[_rule(dialect) for dialect in (*dispatcher.dialects, OTHER)],
+            body=Body(_MODES, raw=(JSON,)),
+            responses={200: Answer(_ANSWER, "The outcome of each event")},
+            tag="events",
+        )(self.create)
 
-    @operation(
-        summary="Apply CloudEvents",
-        description=__doc__ or "",
-        rule=Rule("events:create", ADMIN),
-        body=Body(_MODES, raw=(JSON,)),
-        responses={200: Answer(_ANSWER, "The outcome of each event")},
-        tag="events",
-    )
-    def on_post(self, call: Call) -> None:
+    def create(self, call: Call) -> None:
         """Commits the events, then answers with their outcomes."""
         media = (call.request.content_type or "").partition(";")[0].strip().lower()
         if media == BATCHED:
@@ -106,9 +110,26 @@ class WritableEvents(Events):
         else:
             documents = [_binary(call)]
         events = [read_document(document, source=API) for document in documents]
+        for dialect in dict.fromkeys(self._dialect_of(event) for event in events):
+            call.context.require(_rule(dialect).name)
         outcomes, seq = self._writer.run(events, actor=call.context.actor)
         answers = [{"id": e.id, "outcome": o.value} for e, o in zip(events, outcomes, strict=True)]
         call.answer({"events": answers, "seq": seq})
+
+    def _dialect_of(self, event: Event) -> str:
+        """The dialect of an event: the handler plugin that it goes to."""
+        if event.undecodable is not None:
+            return OTHER
+        return self._dispatcher.dialect_of(event.type) or OTHER
+
+
+def _rule(dialect: str) -> Rule:
+    """The rule of the policy that the caller needs for the events of a dialect."""
+    if dialect == OTHER:
+        what, default = "of types that no handler declares", ADMIN
+    else:
+        what, default = f"of the handler {dialect}", ADMIN_OR_SERVICE
+    return Rule(f"events:create:{dialect}", default, f"Apply CloudEvents {what}.", former="events:create")
 
 
 def _binary(call: Call) -> dict[str, Any]:

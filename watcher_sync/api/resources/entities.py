@@ -1,32 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
 """List, item and history of every kind, derived from the kind's declaration.
 
-A list can be filtered by the indexed fields of the kind, and sorted by the id or by an indexed text field. The default
-is the id: then the pages contain exactly once every entity that exists during the whole listing.
+A list can be filtered by the indexed fields of the kind, and sorted by the id or an indexed text field. Sorted by id,
+the pages contain exactly once every entity that exists during the whole listing. A caller that reads all pages, and
+then the events since the ``seq`` of the *first* page, misses nothing.
 
-Each page has the journal's seq at which it was read. A caller that reads all pages, and then the events since the
-``seq`` of the *first* page, misses nothing.
-
-A kind with a ``project_id`` is scoped. A caller sees the entities of its project, or of all projects if the rule
-``all_projects`` allows it. For every other entity the answer is 404.
+A kind with a ``project_id`` is scoped: a caller sees the entities of its project, or of all if ``all_projects`` allows
+it. For others the answer is 404. The rule ``admin_only_fields`` decides who sees the fields that tell of hosts. To
+choose, filter or sort by a hidden field is 403.
 """
 
 from __future__ import annotations
 
 import urllib.parse
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from watcher_sync.api.core import etags, schemas
-from watcher_sync.api.core.journal_documents import journal_document
 from watcher_sync.api.core.operation import Answer, Call, Rule, operation
-from watcher_sync.api.core.problems import not_found
-from watcher_sync.api.core.request_context import ALL_PROJECTS, IN_PROJECT, READER, RequestContext
+from watcher_sync.api.core.problems import Problem, not_found
+from watcher_sync.api.core.request_context import NO_PROJECT
+from watcher_sync.api.core.rules import ADMIN_ONLY_FIELDS, ADMIN_OR_SYSTEM_READER, ALL_PROJECTS, PROJECT_READER
+from watcher_sync.api.core.visibility import Hidden, hidden_from, seen, visibility
 from watcher_sync.api.service import Service
-from watcher_sync.model.kinds import Kind
+from watcher_sync.model.kinds import PROJECT_FIELD, Kind
 from watcher_sync.storage import reading
-from watcher_sync.storage.journal import JournalRow, read_head
+from watcher_sync.storage.journal import read_head
 
-PROJECT = "project_id"
+_ALL_PROJECTS: dict[str, schemas.Schema] = {
+    "all_projects": {
+        "type": "boolean",
+        "description": "true: the entities of all projects, or 403; false: those of the caller's project alone. By "
+        "default the answer has everything that the caller may see.",
+    }
+}
 
 
 class Collection:
@@ -35,11 +42,10 @@ class Collection:
     def __init__(self, service: Service, kind: Kind) -> None:
         self.service = service
         self.kind = kind
-        self.scoped = PROJECT in kind.fields
         self.filters = tuple(kind.indexes)
         self.sorts = ("id", *(name for name in kind.indexes if kind.fields[name].python is str))
         self.names = (*kind.public, "seq")
-        read = IN_PROJECT if self.scoped else READER
+        read = PROJECT_READER if kind.is_scoped else ADMIN_OR_SYSTEM_READER
         self.rules = {what: Rule(f"{kind.plural}:{what}", read) for what in ("list", "show", "history")}
 
     def fields_parameter(self) -> dict[str, schemas.Schema]:
@@ -54,20 +60,63 @@ class Collection:
             }
         }
 
-    def require_project(self, context: RequestContext, what: str, project_id: str | None, entity_id: str) -> None:
-        """:raises Problem: 404 when the entity belongs to a project that the caller may not see."""
-        if self.scoped and not context.may(self.rules[what].name, project_id or ""):
+    def require_project(self, call: Call, project_id: str | None, entity_id: str, *, rule: str | None = None) -> None:
+        """Requires that the policy allows the operation on an entity.
+
+        :param project_id: the project of the entity.
+        :param rule: the rule of the operation; None: the one of the call.
+        :raises Problem: 404 when the caller may not see the entity; 403 when it may see it and do no more.
+        """
+        if not self.kind.is_scoped or call.context.may_on(rule or call.rule, project_id):
+            return
+        if not call.context.may_on(self.rules["show"].name, project_id):
+            raise not_found(f"{self.kind.name} {entity_id}")
+        raise call.context.refusal([rule or call.rule])
+
+    def require_existing(self, call: Call, entity_id: str) -> None:
+        """Requires that the entity exists, and that the policy allows the operation on it.
+
+        :raises Problem: 404 when there is no such entity, or the caller may not see it; 403 when it may do no more.
+        """
+        with self.service.reading() as connection:
+            owner = reading.read_owner(connection, self.service.tables, self.kind, entity_id)
+        if owner is None:
+            raise not_found(f"{self.kind.name} {entity_id}")
+        self.require_project(call, owner.project_id, entity_id)
+
+    def require_owned(self, call: Call, entity_id: str, *, known: bool = False) -> None:
+        """Requires that the id is not that of another project's entity, existing or deleted.
+
+        :param known: whether the caller also needs to be the owner; one who sees all projects does not.
+        :raises Problem: 404 when the caller may not see the entity; 403 when it may do no more.
+        """
+        with self.service.reading() as connection:
+            owner = reading.read_owner(connection, self.service.tables, self.kind, entity_id, deleted=True)
+        if owner is not None:
+            self.require_project(call, owner.project_id, entity_id)
+        elif known and call.context.scope is not None:
             raise not_found(f"{self.kind.name} {entity_id}")
 
-    def require_existing(self, entity_id: str) -> None:
-        """:raises Problem: 404 when there is no such entity."""
-        with self.service.reading() as connection:
-            if reading.read_item(connection, self.service.tables, self.kind, entity_id) is None:
-                raise not_found(f"{self.kind.name} {entity_id}")
+    def require_visible(self, call: Call, names: Iterable[str]) -> Hidden:
+        """Requires that the caller sees the fields that the request names.
 
-    def selected(self, row: dict[str, Any], names: list[str] | None) -> dict[str, Any]:
-        """Returns the chosen fields in declared order; ``names`` is None: all fields."""
-        return {name: row[name] for name in self.names if names is None or name in names}
+        :returns: what the caller does not see of the kind.
+        :raises Problem: 403 when the request names a field that it does not see.
+        """
+        hidden = hidden_from(call.context, self.kind)
+        for name in names:
+            if hidden.get(name) == ():
+                refused = call.context.refusal([ADMIN_ONLY_FIELDS])
+                raise Problem(refused.status, f"{refused.detail} (field {name})")
+        return hidden
+
+    def selected(self, row: Mapping[str, Any], names: list[str] | None, hidden: Hidden) -> dict[str, Any]:
+        """Returns the chosen fields in declared order.
+
+        :param names: the chosen fields; None: all.
+        :param hidden: what the caller does not see.
+        """
+        return seen({name: row[name] for name in self.names if names is None or name in names}, hidden)
 
 
 class EntityList:
@@ -82,6 +131,7 @@ class EntityList:
                 "description": "The field to sort by; a leading - reverses the order.",
             },
             **collection.fields_parameter(),
+            **(_ALL_PROJECTS if kind.is_scoped else {}),
             **{n: schemas.SHORT_TEXT | {"description": f"Only entities with this {n}."} for n in collection.filters},
         }  # fmt: skip
         schema = schemas.collection(kind.plural, schemas.entity_schema(kind), seq=schemas.SEQ)
@@ -126,12 +176,13 @@ class EntityItem:
         """The schema of the entity in answers."""
         return schemas.entity_schema(self.collection.kind)
 
-    def selected(self, row: dict[str, Any], names: list[str] | None) -> dict[str, Any]:
+    def selected(self, row: dict[str, Any], names: list[str] | None, hidden: Hidden) -> dict[str, Any]:
         """Makes the document of a row.
 
         :param names: the chosen fields; None: all.
+        :param hidden: what the caller does not see.
         """
-        return self.collection.selected(row, names)
+        return self.collection.selected(row, names, hidden)
 
     def show(self, call: Call, entity_id: str) -> None:
         """Answers with the entity and its ETag."""
@@ -140,10 +191,11 @@ class EntityItem:
             row = reading.read_item(connection, collection.service.tables, kind, entity_id)
         if row is None:
             raise not_found(f"{kind.name} {entity_id}")
-        collection.require_project(call.context, "show", row.get(PROJECT), entity_id)
+        collection.require_project(call, row.get(PROJECT_FIELD), entity_id)
+        hidden = collection.require_visible(call, call.query.get("fields", ()))
         if etags.answered_not_modified(call, etags.of(kind, row["seq"])):
             return
-        call.answer(self.selected(row, call.query.get("fields")))
+        call.answer(self.selected(row, call.query.get("fields"), hidden))
 
 
 class EntityHistory:
@@ -179,13 +231,12 @@ def next_page(call: Call, marker: str | int | None) -> dict[str, Any]:
 def _list(collection: Collection, call: Call) -> None:
     kind, query = collection.kind, call.query
     filters = {name: query[name] for name in collection.filters if name in query}
-    if collection.scoped and not call.context.may(ALL_PROJECTS, ""):
-        own = call.context.project_id or ""
-        if filters.setdefault(PROJECT, own) != own:
-            call.context.require(collection.rules["list"].name, filters[PROJECT])
+    if kind.is_scoped:
+        _scope(call, filters)
     sort = reading.Sort(query["sort"].lstrip("-"), query["sort"].startswith("-"))
     limit: int = query["limit"]
     names = query.get("fields") or list(collection.names)
+    hidden = collection.require_visible(call, [*query.get("fields", ()), *filters, sort.field])
     with collection.service.reading() as connection:
         seq = read_head(connection, collection.service.tables)
         rows = reading.read_page(
@@ -199,8 +250,23 @@ def _list(collection: Collection, call: Call) -> None:
             limit=limit + 1,
         )
     marker = _marker(sort, rows[limit - 1]) if len(rows) > limit else None
-    page = [collection.selected(row, names) for row in rows[:limit]]
+    page = [collection.selected(row, names, hidden) for row in rows[:limit]]
     call.answer({kind.plural: page, **next_page(call, marker), "seq": seq})
+
+
+def _scope(call: Call, filters: dict[str, Any]) -> None:
+    """Restricts the filters to the project of the caller, unless it sees all projects.
+
+    :raises Problem: 403 when the request asks for another project, or for all, and the policy does not allow it.
+    """
+    wanted: bool | None = call.query.get("all_projects")
+    scope = call.context.scope
+    if wanted and scope is not None:
+        raise call.context.refusal([ALL_PROJECTS])
+    if wanted is False:
+        scope = call.context.project_id or NO_PROJECT
+    if scope is not None and filters.setdefault(PROJECT_FIELD, scope) != scope:
+        call.context.require_on(call.rule, filters[PROJECT_FIELD])
 
 
 def _history(collection: Collection, call: Call, entity_id: str) -> None:
@@ -209,23 +275,20 @@ def _history(collection: Collection, call: Call, entity_id: str) -> None:
         rows = reading.read_history(
             connection, tables, kind.name, entity_id, after=int(call.query["marker"]), limit=limit + 1
         )
-        row = reading.read_item(connection, tables, kind, entity_id)
-        last = None if row is not None else reading.last_change(connection, tables, kind.name, entity_id)
-    if row is None and last is None:
+        owner = reading.read_owner(connection, tables, kind, entity_id, deleted=True)
+    if owner is None:
         raise not_found(f"{kind.name} {entity_id}")
-    if collection.scoped:
-        project = row[PROJECT] if row is not None else _last_value(last, PROJECT)
-        collection.require_project(call.context, "history", project, entity_id)
+    collection.require_project(call, owner.project_id, entity_id)
+    sight = visibility(call.context, collection.service.kinds)
     marker = rows[limit - 1].seq if len(rows) > limit else None
-    call.answer({"history": [journal_document(r, call.context) for r in rows[:limit]], **next_page(call, marker)})
-
-
-def _last_value(row: JournalRow | None, field: str) -> Any:
-    """The last value of a field of a deleted entity; None if the journal does not contain it."""
-    if row is None or field not in row.delta:
-        return None
-    old, new = row.delta[field]
-    return old if row.change == "deleted" else new
+    # The caller sees the entity. A row without a project is from before it had one, or before the column existed.
+    changes = [
+        shown.document()
+        for row in rows[:limit]
+        if (not kind.is_scoped or row.project_id is None or sight.sees(row.project_id))
+        and (shown := sight.shown(row)) is not None
+    ]
+    call.answer({"history": changes, **next_page(call, marker)})
 
 
 def _marker(sort: reading.Sort, row: dict[str, Any]) -> str:

@@ -6,10 +6,11 @@ last answer: ``next_since`` of a page, or the id of the last event of a stream. 
 raised a version.
 
 The API ends a stream after ``[api] stream_max_age`` seconds. A client such as a browser's EventSource then connects
-again with ``Last-Event-ID``, and continues where the stream ended.
+again with ``Last-Event-ID``, and continues there.
 
-The answer is 410 if the position is before the journal's beginning, or after its end, because it then belongs to
-another journal. The client must start from the lists.
+The answer is 410 if the position is outside of the journal. The client must start from the lists.
+
+A project gets the changes of its entities, without fields that tell of hosts.
 """
 
 from __future__ import annotations
@@ -21,14 +22,15 @@ import msgspec
 
 from watcher_sync.api.core import schemas
 from watcher_sync.api.core.feed import Feed, Slot
-from watcher_sync.api.core.journal_documents import journal_document
 from watcher_sync.api.core.operation import JSON, Answer, Call, Rule, operation
 from watcher_sync.api.core.problems import Problem
-from watcher_sync.api.core.request_context import EVERYTHING, RequestContext
+from watcher_sync.api.core.request_context import NO_PROJECT
+from watcher_sync.api.core.rules import ALL_PROJECTS, PROJECT_READER
+from watcher_sync.api.core.visibility import Visibility, visibility
 from watcher_sync.api.service import Service
 from watcher_sync.exceptions import StorageError
 from watcher_sync.storage import reading
-from watcher_sync.storage.journal import JournalRow
+from watcher_sync.storage.journal import JournalRow, read_head
 
 EVENT_STREAM = "text/event-stream"
 
@@ -47,18 +49,24 @@ _PAGE: schemas.Schema = {
 
 
 class Filter(msgspec.Struct, frozen=True):
-    """The changes that the request chooses."""
+    """The changes that the request chooses, and what the caller sees of them."""
 
     kind: str | None
     entity_id: str | None
+    sight: Visibility
 
-    def passes(self, row: JournalRow) -> bool:
-        """Whether the request chooses the change. A change that only raised a version never passes."""
-        if not row.delta and row.change == "updated":
-            return False
-        return (self.kind is None or row.kind == self.kind) and (
-            self.entity_id is None or row.entity_id == self.entity_id
-        )
+    def shown(self, row: JournalRow) -> JournalRow | None:
+        """The change as the answer has it; None: the request does not choose it, or the caller does not see it.
+
+        A change that only raised a version is never in an answer.
+        """
+        if not self.sight.sees(row.project_id):
+            return None
+        if self.kind is not None and row.kind != self.kind:
+            return None
+        if self.entity_id is not None and row.entity_id != self.entity_id:
+            return None
+        return self.sight.shown(row)
 
 
 class Events:
@@ -78,13 +86,18 @@ class Events:
             },
             "kind": {"enum": sorted(service.kinds), "description": "Changes of this kind only."},
             "id": schemas.SHORT_TEXT | {"description": "Changes of the entity with this id only."},
+            "all_projects": {
+                "type": "boolean",
+                "description": "true: the changes of all projects, or 403; false: those of the caller's project alone. "
+                "By default the answer has everything that the caller may see.",
+            },
         }  # fmt: skip
         self._service = service
         self._feed = feed
         self.on_get = operation(
             summary="Read the changes of the model, or wait for them",
             description=__doc__ or "",
-            rule=Rule("events:list", EVERYTHING),
+            rule=Rule("events:list", PROJECT_READER),
             query=query,
             headers={"Last-Event-ID": {"type": "string", "pattern": "^[0-9]{0,18}$"}},
             responses={200: Answer(_PAGE, "A page or a stream of changes", media_types=(JSON, EVENT_STREAM))},
@@ -95,23 +108,39 @@ class Events:
 
     def read(self, call: Call) -> None:
         """Answers with a stream if the client prefers one, else with a page, after waiting for a change if asked."""
-        chosen = Filter(call.query.get("kind"), call.query.get("id"))
+        chosen = Filter(call.query.get("kind"), call.query.get("id"), _sight(self._service, call))
         if call.request.client_prefers((JSON, EVENT_STREAM)) == EVENT_STREAM:
             _stream(self._service, self._feed, call, chosen)
         else:
             _page(self._service, self._feed, call, chosen)
 
 
+def _sight(service: Service, call: Call) -> Visibility:
+    """What the caller sees, restricted to what it asks for.
+
+    :raises Problem: 403 when it asks for more than it may see.
+    """
+    wanted: bool | None = call.query.get("all_projects")
+    kind = service.kinds.get(call.query.get("kind", ""))
+    sight = visibility(call.context, service.kinds)
+    if sight.project_id is not None and (wanted or (kind is not None and not kind.is_scoped)):
+        raise call.context.refusal([ALL_PROJECTS])
+    if wanted is False:
+        sight = msgspec.structs.replace(sight, project_id=call.context.project_id or NO_PROJECT)
+    return sight
+
+
 def _page(service: Service, feed: Feed, call: Call, chosen: Filter) -> None:
     since: int | None = call.query.get("since")
     limit, wait = call.query["limit"], call.query["wait"]
-    head = feed.head()
     if since is None and not wait:
         with service.reading() as connection:
-            rows = reading.read_last(connection, service.tables, limit)
-        since = rows[-1].seq if rows else head
-        _answer(call, [row for row in rows if chosen.passes(row)], since, max(head, since))
+            head = read_head(connection, service.tables)
+            rows = reading.read_last(connection, service.tables, limit, project_id=chosen.sight.project_id)
+        head = max([head, *(row.seq for row in rows[-1:])])
+        _answer(call, [shown for row in rows if (shown := chosen.shown(row)) is not None], head, head)
         return
+    head = feed.head()
     since = head if since is None else since
     _require_known(since, head)
     found, reached = _scan(feed, since, limit, chosen)
@@ -128,7 +157,7 @@ def _page(service: Service, feed: Feed, call: Call, chosen: Filter) -> None:
 
 def _answer(call: Call, rows: list[JournalRow], reached: int, head: int) -> None:
     call.response.set_header("Cache-Control", "no-store")
-    call.answer({"events": [journal_document(row, call.context) for row in rows], "next_since": reached, "head": head})
+    call.answer({"events": [row.document() for row in rows], "next_since": reached, "head": head})
 
 
 def _scan(feed: Feed, since: int, limit: int, chosen: Filter) -> tuple[list[JournalRow], int]:
@@ -144,8 +173,8 @@ def _scan(feed: Feed, since: int, limit: int, chosen: Filter) -> tuple[list[Jour
             break
         for row in rows:
             reached = row.seq
-            if chosen.passes(row):
-                found.append(row)
+            if (shown := chosen.shown(row)) is not None:
+                found.append(shown)
                 if len(found) == limit:
                     return found, reached
     return found, reached
@@ -178,33 +207,16 @@ def _stream(service: Service, feed: Feed, call: Call, chosen: Filter) -> None:
     response.set_header("X-Accel-Buffering", "no")
     settings = service.conf.api
     response.stream = Stream(
-        feed,
-        slot,
-        since,
-        chosen,
-        life=settings.stream_max_age,
-        heartbeat=settings.stream_heartbeat,
-        reader=call.context,
+        feed, slot, since, chosen, life=settings.stream_max_age, heartbeat=settings.stream_heartbeat
     )
 
 
 class Stream:
     """The chunks of one stream, made in the thread that sends them. The end of the stream releases its slot."""
 
-    def __init__(
-        self,
-        feed: Feed,
-        slot: Slot,
-        since: int,
-        chosen: Filter,
-        *,
-        life: float,
-        heartbeat: float,
-        reader: RequestContext | None = None,
-    ) -> None:
-        """:param reader: sees the actors that the policy shows to it; None: all of them."""
+    def __init__(self, feed: Feed, slot: Slot, since: int, chosen: Filter, *, life: float, heartbeat: float) -> None:
         self._slot = slot
-        self._chunks = _chunks(feed, since, chosen, reader, life=life, heartbeat=heartbeat)
+        self._chunks = _chunks(feed, since, chosen, life=life, heartbeat=heartbeat)
 
     def __iter__(self) -> Iterator[bytes]:
         return self
@@ -222,9 +234,7 @@ class Stream:
         self._slot.release()
 
 
-def _chunks(
-    feed: Feed, since: int, chosen: Filter, reader: RequestContext | None, *, life: float, heartbeat: float
-) -> Generator[bytes, None, None]:
+def _chunks(feed: Feed, since: int, chosen: Filter, *, life: float, heartbeat: float) -> Generator[bytes, None, None]:
     """Yields events as they are committed, and heartbeats.
 
     :param life: seconds after which the stream ends.
@@ -239,7 +249,7 @@ def _chunks(
             rows = feed.read(reached) if feed.wait(reached, max(0.0, min(sent_at + heartbeat, end) - now)) else []
         except StorageError:  # the client connects again, and gets the problem
             return
-        text = b"".join(_event(row, reader) for row in rows if chosen.passes(row))
+        text = b"".join(_event(shown) for row in rows if (shown := chosen.shown(row)) is not None)
         if rows:
             reached = rows[-1].seq
         now = time.monotonic()
@@ -252,7 +262,7 @@ def _chunks(
             sent_at, sent_position = now, reached
 
 
-def _event(row: JournalRow, reader: RequestContext | None) -> bytes:
-    data = msgspec.json.encode(journal_document(row, reader))
+def _event(row: JournalRow) -> bytes:
+    data = msgspec.json.encode(row.document())
     text: bytes = b"".join((b"id: %d\nevent: " % row.seq, row.change.encode(), b"\ndata: ", data, b"\n\n"))
     return text

@@ -8,7 +8,7 @@ from typing import Any
 from watcher_sync.api.core import schemas
 from watcher_sync.api.core.operation import Answer, Call, Rule, operation
 from watcher_sync.api.core.problems import not_found
-from watcher_sync.api.core.request_context import ADMIN
+from watcher_sync.api.core.rules import ADMIN
 from watcher_sync.api.resources.entities import next_page
 from watcher_sync.api.service import Service
 from watcher_sync.commit.direct import DirectWriter

@@ -39,7 +39,7 @@ class WritableServiceTypeInstance(WritableKind):
     delete_description = CONDITIONS
 
     def values(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns all fields of a body; a missing field is None."""
+        """Returns all fields of a body but the project; a missing field is None."""
         return {name: body.get(name) for name in self.fields}
 
     def facets(

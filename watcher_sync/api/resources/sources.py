@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``/v1/sources``: the state of the sources, as their engines report it; ``/v1/drifts``: the drifts."""
+"""``/v1/sources``: the state of the sources, as their engines report it; ``/v1/drifts``: the drifts.
+
+A caller who may not see all projects gets the drifts of the entities of its project, without the fields that tell of
+hosts. The sources are for administrators and readers of the system.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +15,12 @@ import msgspec
 from watcher_sync.api.core import schemas
 from watcher_sync.api.core.operation import Answer, Call, Rule, operation
 from watcher_sync.api.core.problems import not_found
-from watcher_sync.api.core.request_context import EVERYTHING, READER
+from watcher_sync.api.core.request_context import NO_PROJECT
+from watcher_sync.api.core.rules import ADMIN_OR_SYSTEM_READER, ALL_PROJECTS, PROJECT_READER
+from watcher_sync.api.core.visibility import visibility, whole
 from watcher_sync.api.resources.entities import next_page
 from watcher_sync.api.service import Service
-from watcher_sync.storage.drifts import list_drifts
+from watcher_sync.storage.drifts import Owned, list_drifts
 from watcher_sync.storage.source_status import SourceRow, list_sources, trouble_of
 
 _NUMBER = {"type": "integer", "minimum": 0}
@@ -73,7 +79,10 @@ class SourceList:
         self._service = service
 
     @operation(
-        summary="List the sources", rule=Rule("sources:list", READER), responses={200: Answer(_SOURCES)}, tag="sources"
+        summary="List the sources",
+        rule=Rule("sources:list", ADMIN_OR_SYSTEM_READER),
+        responses={200: Answer(_SOURCES)},
+        tag="sources",
     )
     def on_get(self, call: Call) -> None:
         """Answers with all sources."""
@@ -89,7 +98,7 @@ class SourceItem:
 
     @operation(
         summary="Show one source",
-        rule=Rule("sources:show", READER),
+        rule=Rule("sources:show", ADMIN_OR_SYSTEM_READER),
         responses={200: Answer(SOURCE)},
         errors=(404,),
         tag="sources",
@@ -110,12 +119,16 @@ class DriftList:
         self._service = service
         self.on_get = operation(
             summary="List the drifts",
-            rule=Rule("drifts:list", EVERYTHING),
+            rule=Rule("drifts:list", PROJECT_READER),
             query=schemas.paging(service.max_limit)
             | {
                 "marker": schemas.SEQ | {"default": 0, "description": "The page begins after this id."},
                 "kind": {"enum": sorted(service.kinds), "description": "Drifts of this kind only."},
                 "source": schemas.SHORT_TEXT | {"description": "Drifts found for this source only."},
+                "all_projects": {
+                    "type": "boolean",
+                    "description": "true: the drifts of all projects, or 403; false: those of the caller's project.",
+                },
             },
             responses={200: Answer(schemas.collection("drifts", DRIFT))},
             tag="drifts",
@@ -124,13 +137,19 @@ class DriftList:
     def list_page(self, call: Call) -> None:
         """Answers with one page, sorted by id."""
         query = call.query
-        limit = query["limit"]
+        limit, wanted = query["limit"], query.get("all_projects")
+        sight = visibility(call.context, self._service.kinds)
+        if wanted and sight.project_id is not None:
+            raise call.context.refusal([ALL_PROJECTS])
+        project = sight.project_id if wanted is not False else call.context.project_id or NO_PROJECT
         drifts = list_drifts(
             self._service.store.database,
             after=query["marker"],
             limit=limit + 1,
             kind=query.get("kind"),
             source=query.get("source"),
+            owned=None if project is None else Owned(self._service.tables, project),
+            hidden={name: whole(hidden) for name, hidden in sight.hidden.items()},
         )
         marker = drifts[limit - 1].id if len(drifts) > limit else None
         call.answer({"drifts": [msgspec.structs.asdict(d) for d in drifts[:limit]], **next_page(call, marker)})

@@ -2,13 +2,14 @@
 """``/v1/topology``: hosts and clusters with the numbers of their members, for a view of a whole cloud.
 
 A host is one entry with the number of its instances in each state, and a cluster one with its workloads and pods. So a
-cloud of 20,000 instances needs two queries and one answer. Entries with problems come first. The answer contains
-at most ``limit`` entries of a kind, and the number of the others.
+cloud of 20,000 instances needs two queries and one answer. Entries with problems come first, at most ``limit`` of a
+kind.
 
 This module defines the problems. A host is forced down, down, disabled, or deleted while it has instances. Members
 are in a state of error, see :data:`BAD_STATES`.
 
-If a caller may not see every project, the answer counts only the instances of its own project.
+It is for administrators and readers of the system. For a caller who does not see every project, the answer counts only
+members of its own.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ import sqlalchemy as sa
 
 from watcher_sync.api.core import schemas
 from watcher_sync.api.core.operation import Answer, Call, Rule, operation
-from watcher_sync.api.core.request_context import ALL_PROJECTS, READER, RequestContext
+from watcher_sync.api.core.request_context import RequestContext
+from watcher_sync.api.core.rules import ADMIN_OR_SYSTEM_READER
 from watcher_sync.api.service import Service
-from watcher_sync.model.kinds import Kind
+from watcher_sync.model.kinds import PROJECT_FIELD, Kind
 from watcher_sync.storage.counting import Counts, count_by_state
 from watcher_sync.storage.journal import read_head
 
@@ -123,7 +125,7 @@ class Topology:
         self._groups = [group for group in GROUPS if group.kind in service.kinds]
         self.on_get = operation(
             summary="Show hosts and clusters with their members, problems first",
-            rule=Rule("topology:show", READER),
+            rule=Rule("topology:show", ADMIN_OR_SYSTEM_READER),
             query=query,
             responses={200: Answer(_TOPOLOGY)},
             tag="topology",
@@ -170,9 +172,8 @@ def _count_members(
 ) -> Counts:
     """Counts the members of a kind that the caller may see, by owner and state."""
     state = next((name for name in _STATE_FIELDS if name in kind.fields), field)
-    only = {}
-    if "project_id" in kind.fields and not context.may(ALL_PROJECTS, ""):
-        only["project_id"] = context.project_id or ""
+    scope = context.scope if kind.is_scoped else None
+    only = {} if scope is None else {PROJECT_FIELD: scope}
     return count_by_state(connection, service.tables.entities[kind.name], owner=field, state=state, only=only)
 
 

@@ -13,17 +13,19 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from watcher_sync.api.core import schemas
-from watcher_sync.api.core.operation import Call, pointer
+from watcher_sync.api.core.operation import Call, Rule, pointer
 from watcher_sync.api.core.problems import FieldError, Problem, bad_request
+from watcher_sync.api.core.rules import ADMIN, PROJECT_MEMBER
+from watcher_sync.api.core.visibility import Hidden
 from watcher_sync.api.resources import sol003
 from watcher_sync.api.resources.lease_proof import SECRET, TOKEN, owner_of, proof_of
 from watcher_sync.api.resources.writing import CONDITIONS, WritableItem, WritableKind
 from watcher_sync.commit.direct import DirectCommitCycle
-from watcher_sync.model.kinds import Entity, Kind
+from watcher_sync.model.kinds import PROJECT_FIELD, Entity, Kind
 from watcher_sync.model.vnf.levels import MAX_ASPECTS, MAX_SCALE_LEVEL, MAX_VDUS, MOST_PODS, BadRegistration, check
 from watcher_sync.model.vnf.matching import KINDS
 from watcher_sync.operations import DELETE, REGISTER, Operations, Proof
@@ -109,8 +111,39 @@ class WritableVnfInstance(WritableKind):
     delete_summary = "Delete a VNF instance"
     delete_description = f"Deletes the registration. The cluster is not changed. {_LEASED}"
 
-    def __init__(self, operations: Operations) -> None:
+    def __init__(self, operations: Operations, projects: Mapping[tuple[str, str], str]) -> None:
+        """:param projects: (cluster, namespace) -> the project that the configuration maps it to."""
         self._operations = operations
+        self._projects = projects
+
+    def more_rules(self, kind: Kind) -> Sequence[Rule]:
+        """The rules for namespaces that do not belong to the project of the instance."""
+        return (
+            Rule(
+                f"{kind.plural}:unmapped_namespace",
+                PROJECT_MEMBER,
+                "Register a VNF instance in a namespace that the configuration maps to no project.",
+            ),
+            Rule(
+                f"{kind.plural}:foreign_namespace",
+                ADMIN,
+                "Register a VNF instance in a namespace that the configuration maps to another project.",
+            ),
+        )
+
+    def authorize(self, call: Call, kind: Kind, values: Mapping[str, Any]) -> None:
+        """Requires that the instance may be in its namespace: the evaluation shows the pods of the namespace.
+
+        :raises Problem: 403, which does not say whether the namespace is mapped to another project.
+        """
+        project_id = values[PROJECT_FIELD]
+        owner = self._projects.get((values["cluster"], values["namespace"]))
+        if owner is not None and owner == project_id:
+            return
+        unmapped, foreign = self.more_rules(kind)
+        if not call.context.may_on((unmapped if owner is None else foreign).name, project_id):
+            where = f"{values['cluster']}/{values['namespace']}"
+            raise Problem(403, f"The policy does not allow a VNF instance of the project in the namespace {where}")
 
     def values(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the fields of the registration."""
@@ -168,9 +201,9 @@ class VnfInstanceItem(WritableItem):
         """The schema of the query parameter ``fields``."""
         return super().fields_parameter() | {"items": {"enum": [*self.collection.names, sol003.NAME]}}
 
-    def selected(self, row: dict[str, Any], names: list[str] | None) -> dict[str, Any]:
+    def selected(self, row: dict[str, Any], names: list[str] | None, hidden: Hidden) -> dict[str, Any]:
         """Returns the chosen fields. SOL003's form is computed only if it is chosen."""
-        document = super().selected(row, names)
+        document = super().selected(row, names, hidden)
         if names is None or sol003.NAME in names:
             document[sol003.NAME] = sol003.instantiated(row)
         return document

@@ -25,10 +25,10 @@ import msgspec
 from watcher_sync.api.core import schemas
 from watcher_sync.api.core.operation import JSON, Answer, Body, Call, Rule, operation
 from watcher_sync.api.core.problems import Problem, held_by, not_found
-from watcher_sync.api.core.request_context import ALL_PROJECTS, FORCE_END, READER, RequestContext
+from watcher_sync.api.core.request_context import RequestContext
+from watcher_sync.api.core.rules import ADMIN, PROJECT_MEMBER, PROJECT_READER
 from watcher_sync.api.resources.entities import Collection, next_page
 from watcher_sync.api.resources.lease_proof import SECRET, owner_of, proof_of
-from watcher_sync.api.resources.writing import WRITER
 from watcher_sync.exceptions import StaleToken
 from watcher_sync.operations import LeaseRow, OperationRow, Operations
 from watcher_sync.storage.operation_leases import COMPLETED, FAILED, RUNNING, STATES
@@ -87,6 +87,8 @@ _HEARTBEAT: schemas.Schema = {
 }
 
 
+_FORCE_END = Rule("vnf_instances:force_end_operation", ADMIN, "End an operation of another owner, without its secret.")
+
 _NEEDS_SECRET = f"The header {SECRET} must have the operation's secret; otherwise the answer is 403."
 
 
@@ -99,7 +101,7 @@ class OperationList:
         self._operations = operations
         self.on_get = operation(
             summary="List the operations on a VNF instance",
-            rule=Rule(f"{plural}:operations", READER),
+            rule=Rule(f"{plural}:operations", PROJECT_READER),
             query=schemas.paging(collection.service.max_limit)
             | {"marker": schemas.SEQ | {"default": 0, "description": "The page begins after this token."}},
             responses={200: Answer(schemas.collection("operations", OPERATION), "A page of operations, oldest first")},
@@ -110,7 +112,7 @@ class OperationList:
             summary="Begin an operation on a VNF instance",
             description="If another operation runs, the answer is 409 with its holder, its beginning, and Retry-After. "
             "The operation belongs to the caller's user and project. Only this answer has its secret.",
-            rule=Rule(f"{plural}:operate", WRITER),
+            rule=Rule(f"{plural}:operate", PROJECT_MEMBER),
             body=Body({JSON: _BEGIN}),
             responses={201: Answer(_BEGUN, "The operation holds the instance", headers=("Location",))},
             errors=(404, 409),
@@ -119,20 +121,21 @@ class OperationList:
 
     def list_page(self, call: Call, entity_id: str) -> None:
         """Answers with one page, oldest first."""
+        self._collection.require_owned(call, entity_id, known=True)
         limit = call.query["limit"]
         rows = self._operations.history(entity_id, after=call.query["marker"], limit=limit + 1)
         if not rows:
-            self._collection.require_existing(entity_id)
+            self._collection.require_existing(call, entity_id)
         marker = rows[limit - 1].token if len(rows) > limit else None
         call.answer({"operations": [_document(r, call.context) for r in rows[:limit]], **next_page(call, marker)})
 
     def begin(self, call: Call, entity_id: str) -> None:
         """Takes the operation lease."""
-        self._collection.require_existing(entity_id)
+        self._collection.require_existing(call, entity_id)
         lease = self._operations.begin(entity_id, call.body["operation"], call.body["holder"], owner_of(call))
         try:
             # A deletion needs the lease, too: an instance that exists now exists until the lease is released.
-            self._collection.require_existing(entity_id)
+            self._collection.require_existing(call, entity_id)
         except Problem:
             self._operations.end(entity_id, lease.id, None, lease.token, failed=True)
             raise
@@ -146,11 +149,12 @@ class OperationItem:
 
     def __init__(self, collection: Collection, operations: Operations) -> None:
         plural = collection.kind.plural
-        operate = Rule(f"{plural}:operate", WRITER)
+        operate = Rule(f"{plural}:operate", PROJECT_MEMBER)
+        self._collection = collection
         self._operations = operations
         self.on_get = operation(
             summary="Show an operation on a VNF instance",
-            rule=Rule(f"{plural}:operations", READER),
+            rule=Rule(f"{plural}:operations", PROJECT_READER),
             responses={200: Answer(OPERATION)},
             errors=(404,),
             tag=plural,
@@ -171,14 +175,15 @@ class OperationItem:
             "the operation has ended in another state or another one holds the lease, and 412 if the operation has "
             "another token.",
             rule=operate,
+            more_rules=(_FORCE_END,),
             query={
                 "state": {"enum": [COMPLETED, FAILED], "default": COMPLETED, "description": "The final state."},
                 "token": _TOKEN,
                 "force": {
                     "type": "boolean",
                     "default": False,
-                    "description": f"End the operation of another owner, without its secret. The rule {FORCE_END} "
-                    "must allow it; by default it allows administrators.",
+                    "description": "End the operation of another owner, without its secret. The rule "
+                    f"{_FORCE_END.name} must allow it; by default it allows administrators.",
                 },
             },
             responses={204: Answer(None, "The lease is released")},
@@ -188,10 +193,12 @@ class OperationItem:
 
     def show(self, call: Call, entity_id: str, operation_id: str) -> None:
         """Answers with the operation, running or ended."""
+        self._collection.require_owned(call, entity_id, known=True)
         call.answer(_document(_shown(self._operations, entity_id, operation_id), call.context))
 
     def heartbeat(self, call: Call, entity_id: str, operation_id: str) -> None:
         """Extends the lease."""
+        self._collection.require_owned(call, entity_id, known=True)
         token = (call.body or {}).get("token")
         try:
             lease = self._operations.heartbeat(entity_id, operation_id, proof_of(call), token)
@@ -201,10 +208,11 @@ class OperationItem:
 
     def end(self, call: Call, entity_id: str, operation_id: str) -> None:
         """Releases the lease."""
+        self._collection.require_owned(call, entity_id, known=True)
         token, state = call.query.get("token"), call.query["state"]
         proof = None if call.query["force"] else proof_of(call)
         if proof is None:
-            call.context.require(FORCE_END)
+            call.context.require(_FORCE_END.name)
         try:
             self._operations.end(entity_id, operation_id, proof, token, failed=state == FAILED)
         except StaleToken as stale:
@@ -241,6 +249,6 @@ def _running(lease: LeaseRow) -> dict[str, Any]:
 def _document(row: OperationRow, reader: RequestContext) -> dict[str, Any]:
     document = msgspec.structs.asdict(row)
     del document["secret_digest"]
-    if row.project_id != reader.project_id and not reader.may(ALL_PROJECTS):
+    if row.project_id != reader.project_id and reader.scope is not None:
         document["user_id"] = document["project_id"] = None
     return document

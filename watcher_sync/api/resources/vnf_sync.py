@@ -14,8 +14,8 @@ import msgspec
 from watcher_sync.api.core import schemas
 from watcher_sync.api.core.operation import Answer, Call, Rule, operation
 from watcher_sync.api.core.problems import Problem
+from watcher_sync.api.core.rules import PROJECT_MEMBER
 from watcher_sync.api.resources.entities import Collection
-from watcher_sync.api.resources.writing import WRITER
 from watcher_sync.events import Actor
 from watcher_sync.exceptions import SourceError
 from watcher_sync.model.vnf.evaluation import Result
@@ -98,7 +98,7 @@ class VnfSyncResource:
             description="Reads the instance's cluster, and writes the differences to the model. The cluster is not "
             "changed. While an operation holds the instance, the answer is 409, except for a dry run. It is 503 if the "
             "cluster is unavailable, or this server has no source for it.",
-            rule=Rule(f"{kind.plural}:sync", WRITER),
+            rule=Rule(f"{kind.plural}:sync", PROJECT_MEMBER),
             query={
                 "dry_run": {
                     "type": "boolean",
@@ -114,14 +114,15 @@ class VnfSyncResource:
     def sync(self, call: Call, entity_id: str) -> None:
         """Syncs the instance, and answers with the report."""
         collection = self._collection
-        collection.require_existing(entity_id)
+        collection.require_existing(call, entity_id)
         if self._sync is None:
             raise Problem(503, "This server does not sync; it has no source for any cluster")
         dry_run: bool = call.query["dry_run"]
         try:
             report = self._sync.run(entity_id, dry_run=dry_run, actor=call.context.actor)
         except KeyError:
-            collection.require_existing(entity_id)  # another writer may have deleted it meanwhile; else it is a bug
+            # Another writer may have deleted it meanwhile. Otherwise it is a bug.
+            collection.require_existing(call, entity_id)
             raise
         except SourceError as exc:
             raise Problem(503, f"{collection.kind.name} {entity_id} cannot be synced now: {exc}") from None

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """POST, PUT and DELETE for every kind of which the API owns a facet.
 
-A write is one short transaction under the locked journal head, so it is coherent with every engine. The API answers
-after the commit. The version of a write contains the journal's seq, and is newer than that of any event.
+A write is one short transaction under the locked journal head, so it is coherent with every engine. The version of a
+write contains the journal's seq, and is newer than that of any event.
 
-The transaction compares ``If-Match`` and ``If-None-Match`` with the ETag. If two writers have read the same version,
-one of them gets 412. A deletion is final: no later entity can have the id.
+The transaction compares ``If-Match`` and ``If-None-Match`` with the ETag. A deletion is final: no later entity can have
+the id.
+
+An entity belongs to the project of the token that creates it, unless the policy allows another ``project_id``. Ids are
+unique in the whole installation. The id of another project's entity gets 404 before any comparison and any lease.
 
 A :class:`WritableKind` describes the differences between the kinds.
 """
@@ -22,14 +25,18 @@ from typing import Any
 from watcher_sync.api.core import etags, schemas
 from watcher_sync.api.core.operation import JSON, Answer, Body, Call, Rule, operation
 from watcher_sync.api.core.problems import Problem, not_found
+from watcher_sync.api.core.rules import PROJECT_MEMBER
 from watcher_sync.api.core.schemas import Schema
+from watcher_sync.api.core.visibility import hidden_from, seen
 from watcher_sync.api.resources.entities import Collection, EntityItem, EntityList
 from watcher_sync.commit.direct import DirectCommitCycle, DirectWriter
 from watcher_sync.events import Event
 from watcher_sync.model.changes import Delete, Outcome, Upsert
-from watcher_sync.model.kinds import Entity, Kind
+from watcher_sync.model.kinds import PROJECT_FIELD, Entity, Kind
 
-WRITER = "role:admin or role:member"
+_PROJECT: Schema = schemas.nullable(schemas.SHORT_TEXT) | {
+    "description": "The project that owns it; by default that of the token. Only administrators name another one."
+}
 
 ID: Schema = {
     "type": "string",
@@ -72,6 +79,18 @@ class WritableKind(abc.ABC):
         :param old: the entity before the write; None: it does not exist.
         """
 
+    def more_rules(self, kind: Kind) -> Sequence[Rule]:
+        """The rules that :meth:`authorize` requires."""
+        return ()
+
+    def authorize(  # noqa: B027 - most kinds allow all values
+        self, call: Call, kind: Kind, values: Mapping[str, Any]
+    ) -> None:
+        """Requires that the policy allows these values, the project among them; by default it does.
+
+        :raises Problem: 403 when it does not.
+        """
+
     @contextlib.contextmanager
     def exclusive(self, call: Call, entity_id: str, *, deletes: bool) -> Iterator[Callable[[DirectCommitCycle], None]]:
         """Holds what a write of one entity needs, such as its operation lease; by default nothing.
@@ -97,25 +116,35 @@ class WritableList(EntityList):
         kind = collection.kind
         body = body_schema(kind, writable)
         self._kind = kind
+        self._collection = collection
         self._writer = writer
         self._writable = writable
         self.on_post = operation(
             summary=writable.create_summary,
             description=writable.create_description,
-            rule=Rule(f"{kind.plural}:create", WRITER),
+            rule=Rule(f"{kind.plural}:create", PROJECT_MEMBER),
+            more_rules=writable.more_rules(kind),
             body=Body({JSON: {**body, "properties": {"id": ID, **body["properties"]}}}),
             responses={201: Answer(writable.schema(kind), "The entity is created", headers=("ETag", "Location"))},
-            errors=(409, 422),
+            errors=(403, 404, 409, 422),
             tag=kind.plural,
         )(self.create)
 
     def create(self, call: Call) -> None:
         """Creates an entity under a new id."""
-        kind = self._kind
-        entity_id = call.body.pop("id", None) or str(uuid.uuid4())
-        values = self._writable.values(call.body)
+        kind, collection = self._kind, self._collection
+        given = call.body.pop("id", None)
+        entity_id = given or str(uuid.uuid4())
+        project_id = call.body.pop(PROJECT_FIELD, call.context.project_id)
+        call.context.require_on(call.rule, project_id)
+        values = {**self._writable.values(call.body), PROJECT_FIELD: project_id}
+        self._writable.authorize(call, kind, values)
+        if given is not None:
+            collection.require_owned(call, entity_id)
         with self._writer.begin(call.context.actor) as cycle:
-            if cycle.view.get(kind.name, entity_id) is not None:
+            old = cycle.view.get(kind.name, entity_id)
+            if old is not None:
+                collection.require_project(call, project_of(old), entity_id)
                 raise Problem(409, f"{kind.name} {entity_id} exists already")
             entity = put(cycle, kind, entity_id, values, self._writable)
         call.response.set_header("Location", f"{call.request.path.rstrip('/')}/{entity_id}")
@@ -134,20 +163,21 @@ class WritableItem(EntityItem):
         self.on_put = operation(
             summary=writable.replace_summary,
             description=writable.replace_description,
-            rule=Rule(f"{kind.plural}:replace", WRITER),
+            rule=Rule(f"{kind.plural}:replace", PROJECT_MEMBER),
+            more_rules=writable.more_rules(kind),
             path={"entity_id": ID},
             body=Body({JSON: body_schema(kind, writable)}),
             responses={
                 200: Answer(schema, "The entity is replaced", headers=("ETag",)),
                 201: Answer(schema, "The entity is created", headers=("ETag",)),
             },
-            errors=(409, 412, 422),
+            errors=(403, 404, 409, 412, 422),
             tag=kind.plural,
         )(self.replace)
         self.on_delete = operation(
             summary=writable.delete_summary,
             description=writable.delete_description,
-            rule=Rule(f"{kind.plural}:delete", WRITER),
+            rule=Rule(f"{kind.plural}:delete", PROJECT_MEMBER),
             responses={204: Answer(None, "The entity is deleted")},
             errors=(404, 409, 412),
             tag=kind.plural,
@@ -159,12 +189,20 @@ class WritableItem(EntityItem):
 
     def replace(self, call: Call, entity_id: str) -> None:
         """Creates the entity, or replaces its facets that the API owns."""
-        kind = self.collection.kind
+        kind, collection = self.collection.kind, self.collection
+        given: dict[str, Any] = {PROJECT_FIELD: call.body.pop(PROJECT_FIELD)} if PROJECT_FIELD in call.body else {}
         values = self._writable.values(call.body)
+        if given:
+            call.context.require_on(call.rule, given[PROJECT_FIELD])
+        collection.require_owned(call, entity_id)  # before a lease is taken, and before the ETags are compared
         actor = call.context.actor
         with self._writable.exclusive(call, entity_id, deletes=False) as check, self._writer.begin(actor) as cycle:
             check(cycle)
             old = cycle.view.get(kind.name, entity_id)
+            if old is not None:
+                collection.require_project(call, project_of(old), entity_id)
+            values |= given or {PROJECT_FIELD: call.context.project_id if old is None else project_of(old)}
+            self._writable.authorize(call, kind, values)
             etags.require(call, etags.of(kind, old.seq) if old is not None else None)
             entity = put(cycle, kind, entity_id, values, self._writable)
         answer(call, kind, entity, self._writable, 201 if old is None else 200)
@@ -172,22 +210,30 @@ class WritableItem(EntityItem):
     def delete(self, call: Call, entity_id: str) -> None:
         """Deletes the entity."""
         kind = self.collection.kind
-        self.collection.require_existing(entity_id)  # without an entity no lease is taken
+        self.collection.require_existing(call, entity_id)  # without an entity no lease is taken
         actor = call.context.actor
         with self._writable.exclusive(call, entity_id, deletes=True) as check, self._writer.begin(actor) as cycle:
             check(cycle)
             old = cycle.view.get(kind.name, entity_id)
             if old is None:
                 raise not_found(f"{kind.name} {entity_id}")
+            self.collection.require_project(call, project_of(old), entity_id)
             etags.require(call, etags.of(kind, old.seq))
             change = Delete(kind.name, entity_id, cycle.next_version())
             cycle.write(_cause(kind, "deleted", entity_id, _utcnow()), [change])
         call.answer_nothing()
 
 
+def project_of(entity: Entity) -> str | None:
+    """The project that the entity belongs to."""
+    project: str | None = getattr(entity, PROJECT_FIELD, None)
+    return project
+
+
 def body_schema(kind: Kind, writable: WritableKind) -> Schema:
     """The schema of a request's body, with the descriptions of the kind's fields."""
     properties = {name: schema | {"description": kind.fields[name].doc} for name, schema in writable.fields.items()}
+    properties[PROJECT_FIELD] = _PROJECT
     return {
         "type": "object",
         "required": list(writable.required),
@@ -218,7 +264,8 @@ def put(
 def answer(call: Call, kind: Kind, entity: Entity, writable: WritableKind, status: int) -> None:
     """Answers with the entity and its ETag."""
     call.response.set_header("ETag", etags.of(kind, entity.seq))
-    call.answer({**writable.document(kind, entity), "seq": entity.seq}, status)
+    document = seen(writable.document(kind, entity), hidden_from(call.context, kind))
+    call.answer({**document, "seq": entity.seq}, status)
 
 
 def _cause(kind: Kind, what: str, entity_id: str, now: datetime.datetime) -> Event:

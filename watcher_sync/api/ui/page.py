@@ -25,7 +25,7 @@ import msgspec
 from watcher_sync.api.core import etags, schemas
 from watcher_sync.api.core.operation import Answer, Call, Rule, operation
 from watcher_sync.api.core.problems import not_found
-from watcher_sync.api.core.request_context import EVERYBODY
+from watcher_sync.api.core.rules import EVERYBODY
 
 POLICY = "; ".join(
     (

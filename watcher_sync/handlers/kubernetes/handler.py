@@ -85,7 +85,9 @@ class KubernetesHandler(Handler):
         """
         pod = read(event, PodObject)
         uid, version = pod.metadata.uid, _version(event)
-        yield _upsert("pod", uid, version, _pod(event, pod), view.get("pod", uid), _POD_STATE)
+        fields = _pod(event, pod)
+        fields["project_id"] = self._project(event, pod.metadata)
+        yield _upsert("pod", uid, version, fields, view.get("pod", uid), _POD_STATE)
         now = view.get("pod", uid)
         if isinstance(now, Pod) and (traced := _trace(now, version, view)) is not None:
             yield traced
@@ -118,6 +120,7 @@ class KubernetesHandler(Handler):
             fields["ready_replicas"] = status.ready_replicas
             fields["updated_replicas"] = status.updated_replicas
             fields["observed_generation"] = status.observed_generation
+        fields["project_id"] = self._project(event, workload.metadata)
         return _workload(event, _KINDS[_kind(event)], workload.metadata, fields, view)
 
     def on_daemon_set(self, event: Event, view: View) -> Iterator[Change]:
@@ -132,6 +135,7 @@ class KubernetesHandler(Handler):
             fields["ready_replicas"] = status.ready
             fields["updated_replicas"] = status.updated
             fields["observed_generation"] = status.observed_generation
+        fields["project_id"] = self._project(event, workload.metadata)
         return _workload(event, "DaemonSet", workload.metadata, fields, view)
 
     def on_other_object(self, event: Event, view: View) -> Iterator[Change]:
@@ -139,7 +143,8 @@ class KubernetesHandler(Handler):
 
         :raises InvalidEvent: naming the field that is wrong.
         """
-        return _workload(event, _kind(event), read(event, Object).metadata, {}, view)
+        metadata = read(event, Object).metadata
+        return _workload(event, _kind(event), metadata, {"project_id": self._project(event, metadata)}, view)
 
     def on_workload_deleted(self, event: Event, view: View) -> Iterator[Change]:
         """A workload exists no more, known or not; its pods lose their workload.
@@ -188,6 +193,13 @@ class KubernetesHandler(Handler):
         if view.get("cluster", event.origin) is None:
             return (Upsert("cluster", event.origin, _version(event), {"state": {"state": "connected"}, "sync": sync}),)
         return (Upsert("cluster", event.origin, _version(event), {"sync": sync}),)
+
+    def _project(self, event: Event, metadata: Metadata) -> str | None:
+        """The project that the object's namespace is mapped to."""
+        projects = self.namespace_projects
+        if not projects or metadata.namespace is None:
+            return None
+        return projects.get((event.origin, metadata.namespace))
 
 
 # Objects

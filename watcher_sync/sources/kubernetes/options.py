@@ -6,6 +6,7 @@ from __future__ import annotations
 import msgspec
 from oslo_config import cfg
 
+from watcher_sync.conf.namespaces import CLUSTER, NAMESPACE_PROJECTS
 from watcher_sync.sources.kubernetes import resources
 
 OPTIONS: list[cfg.Opt] = [
@@ -48,15 +49,7 @@ It always gets ``PATH``, ``HOME``, ``KUBERNETES_EXEC_INFO`` and the variables th
 Related options: ``exec_timeout``.
 """,
     ),
-    cfg.StrOpt(
-        "cluster",
-        max_length=255,
-        help="""
-Name of the cluster in the model. Default: the name of the source.
-
-Two sources must not have the same: each would take for deleted what only the other one follows.
-""",
-    ),
+    CLUSTER,
     cfg.ListOpt(
         "namespaces",
         default=[],
@@ -67,6 +60,7 @@ Each namespace is listed and watched by itself. What is in the model of one that
 as it was.
 """,
     ),
+    NAMESPACE_PROJECTS,
     cfg.StrOpt(
         "label_selector",
         default="",

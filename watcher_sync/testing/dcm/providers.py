@@ -33,7 +33,9 @@ from watcher_sync.wire.envelopes import read_body
 EPOCH: Final = 1_772_000_000_000_000
 """When the simulated stream was made, microseconds since 1970."""
 
-UNTOLD: Final = frozenset(f"service_type_instance.{name}" for name in ("created_at", "spec_updated_at", "updated_at"))
+UNTOLD: Final = frozenset(
+    f"service_type_instance.{name}" for name in ("created_at", "project_id", "spec_updated_at", "updated_at")
+)
 """Fields that say when the API did something, which the simulator cannot know: to be left out of a comparison."""
 
 _TYPES: Final = tuple(dcm.STATUSES)

@@ -12,7 +12,7 @@ from alembic import op
 from watcher_sync.storage.types import Document
 
 revision = "0009"
-down_revision = "0007"
+down_revision = "0008"
 
 
 def upgrade() -> None:

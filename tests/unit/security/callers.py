@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Eight callers of an API with Keystone's tokens, and a model in which something belongs to one project."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import uuid
+
+from keystoneauth1.fixture import V3Token
+
+from tests.unit.api.conftest import Client
+from tests.unit.api.test_vnf_instances import DEMO, written
+from tests.unit.api.test_vnf_sync import Syncing
+from watcher_sync.api.app import make_application
+from watcher_sync.commit.cycle import Batch, CommitCycle
+from watcher_sync.dispatch import load_handlers
+from watcher_sync.events import Event
+from watcher_sync.model.changes import Upsert
+from watcher_sync.storage.drifts import Difference, replace_drifts
+from watcher_sync.storage.source_status import SourceRow, write_sources
+
+OWN, OTHER = "a" * 32, "b" * 32
+"""The project that owns the entities, and another one."""
+
+CALLERS = ("nobody", "reader", "member", "admin", "stranger", "system_reader", "system_admin", "service")
+"""No token; reader, member and admin of the own project; member of another one; reader and admin of the system; a
+service."""
+
+_ROLES = {
+    "reader": (["reader"], {"project_id": OWN}),
+    "member": (["member", "reader"], {"project_id": OWN}),
+    "admin": (["admin", "member", "reader"], {"project_id": OWN}),
+    "stranger": (["member", "reader"], {"project_id": OTHER}),
+    "system_reader": (["reader"], {"system": {"all": True}}),
+    "system_admin": (["admin", "member", "reader"], {"system": {"all": True}}),
+    "service": (["service"], {"project_id": "5" * 32}),
+    "domain_admin": (["admin", "member", "reader"], {"domain_id": "d" * 32}),
+}
+
+STI = {"service_type": "vm", "instance_name": "one", "spec": {"cpu": 2}}
+SERVER, POD, WORKLOAD, NODE = "server", "pod", "workload", "compute-1"
+
+
+def token(fixture, roles, *, project_id=None, system=None, domain_id=None):
+    """The header with a new token."""
+    made = V3Token(user_id=uuid.uuid4().hex, user_name="somebody")
+    if domain_id is not None:
+        made.set_domain_scope(id=domain_id, name="d")
+    if project_id is not None:
+        made.set_project_scope(id=project_id, name="p", domain_id="default", domain_name="Default")
+    if system is not None:
+        made.set_system_scope()
+    for role in roles:
+        made.add_role(name=role)
+    return {"X-Auth-Token": fixture.add_token(made)}
+
+
+class Api:
+    """The application with tokens. ``api(caller, method, path, ...)`` sends a request."""
+
+    def __init__(self, conf, store, fixture):
+        conf.set_override("auth_strategy", "keystone", group="api")
+        self.store = store
+        self.application = make_application(conf, store, Syncing(store))
+        self.client = Client(self.application)
+        self.cycle = CommitCycle(store, store.load(), load_handlers(conf))
+        self._headers = {"nobody": {}, **{name: token(fixture, r, **scope) for name, (r, scope) in _ROLES.items()}}
+        self._numbers = itertools.count()
+
+    def __call__(self, caller, method, path, *, headers=(), **more):
+        sent = {**self._headers[caller], **dict(headers)}
+        return self.client.simulate_request(method, path, headers=sent, **more)
+
+    def headers(self, caller):
+        """The headers of a caller's requests."""
+        return dict(self._headers[caller])
+
+    def fill(self):
+        """One entity of each kind; what can belong to a project belongs to the own one."""
+        instance = {"project_id": OWN, "name": "web", "state": "active"}
+        written(
+            self.cycle,
+            Upsert(
+                "instance", SERVER, "1", {"state": instance, "placement": {"host": NODE, "node": f"{NODE}.example"}}
+            ),
+            Upsert("aggregate", "aggregate", "1", {"state": {"name": "fast", "hosts": [NODE]}}),
+            Upsert("provider", "provider", "1", {"state": {"name": "p", "state": "available"}}),
+            Upsert("cluster", "edge", "1", {"state": {"state": "connected"}}),
+            Upsert("pod", POD, "1", {"state": {"project_id": OWN, "namespace": "n", "cluster": "edge", "node": NODE}}),
+            Upsert("workload", WORKLOAD, "1", {"state": {"project_id": OWN, "namespace": "n", "cluster": "edge"}}),
+        )
+        now = datetime.datetime.now(datetime.UTC)
+        drifts = [
+            Difference(
+                kind="instance", entity_id=SERVER, field="state", model_value="a", live_value="b", policy="heal"
+            ),
+            Difference(kind="instance", entity_id=SERVER, field="host", model_value="a", live_value="b", policy="heal"),
+            Difference(kind="compute_node", entity_id=NODE, field="state", model_value="up", policy="heal"),
+        ]
+        state = {"engine_group": "default", "host": "here", "pid": 1, "state": "connected", "since": now}
+        write_sources(self.store.database, [SourceRow(source="nova", updated_at=now, **state)])
+        replace_drifts(self.store.database, drifts, source="nova", kinds=["instance", "compute_node"], now=now)
+
+    def made(self, plural, **more):
+        """The id of a new entity of the own project."""
+        body = {**(DEMO if plural == "vnf_instances" else STI), "project_id": OWN, **more}
+        result = self("admin", "POST", f"/v1/{plural}", json=body)
+        assert result.status_code == 201, result.text
+        return result.json["id"]
+
+    def operation(self, entity_id):
+        """The id of a running operation on a VNF instance."""
+        body = {"operation": "SCALE", "holder": "lcm"}
+        result = self("admin", "POST", f"/v1/vnf_instances/{entity_id}/operations", json=body)
+        assert result.status_code == 201, result.text
+        return result.json["id"]
+
+    def quarantined(self):
+        """The id of a new event in quarantine."""
+        number = next(self._numbers)
+        event = Event(id=f"q{number}", type="undecodable", source="nova", data=b"{%d" % number, undecodable="no JSON")
+        self.cycle.run(Batch(events=[event]))
+        rows = self("admin", "GET", "/v1/quarantine", params={"limit": 1000}).json["quarantine"]
+        return next(row["id"] for row in rows if row["event_id"] == event.id)

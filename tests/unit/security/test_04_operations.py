@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every operation of the API: its rule, the scopes of its tokens, and the answer for each of eight callers."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from keystonemiddleware.fixture import AuthTokenFixture
+
+from tests.unit.api.conftest import conf, store  # noqa: F401 - fixtures
+from tests.unit.api.test_vnf_instances import DEMO
+from tests.unit.security.callers import CALLERS, NODE, OWN, POD, SERVER, STI, WORKLOAD, Api
+from watcher_sync.api.app import make_routes
+from watcher_sync.api.core import openapi, policies
+from watcher_sync.api.service import Service
+from watcher_sync.dispatch import load_handlers
+
+BOTH, ANY = ["system", "project"], None
+
+# no token, reader, member, admin, stranger, system reader, system admin, service
+PUBLIC = (200, 200, 200, 200, 200, 200, 200, 200)
+HOSTS = (401, 403, 403, 200, 403, 200, 200, 403)
+ADMIN = (401, 403, 403, 200, 403, 403, 200, 403)
+DROP = (401, 403, 403, 204, 403, 403, 204, 403)
+LIST = (401, 200, 200, 200, 200, 200, 200, 403)
+READ = (401, 200, 200, 200, 404, 200, 200, 403)
+CREATE = (401, 403, 201, 201, 201, 403, 201, 403)
+CREATE_IN = (401, 403, 201, 201, 404, 403, 201, 403)
+WRITE = (401, 403, 200, 200, 404, 403, 200, 403)
+DELETE = (401, 403, 204, 204, 404, 403, 204, 403)
+BRING = (401, 403, 403, 200, 403, 403, 200, 200)
+
+EVENTS = "events:create:dcm or events:create:kubernetes or events:create:nova or events:create:other"
+
+TABLE = {
+    "GET /": ("page:show", ANY, PUBLIC),
+    "GET /static/{name}": ("page:show", ANY, PUBLIC),
+    "GET /versions": ("versions:show", ANY, PUBLIC),
+    "GET /v1": ("versions:show", ANY, PUBLIC),
+    "GET /openapi.json": ("versions:show", ANY, PUBLIC),
+    "GET /v1/events": ("events:list", BOTH, LIST),
+    "POST /v1/events": (EVENTS, BOTH, BRING),
+    "GET /v1/sources": ("sources:list", BOTH, HOSTS),
+    "GET /v1/sources/{name}": ("sources:show", BOTH, HOSTS),
+    "GET /v1/topology": ("topology:show", BOTH, HOSTS),
+    "GET /v1/drifts": ("drifts:list", BOTH, LIST),
+    "GET /v1/quarantine": ("quarantine:list", BOTH, ADMIN),
+    "GET /v1/quarantine/{event_id}": ("quarantine:show", BOTH, ADMIN),
+    "DELETE /v1/quarantine/{event_id}": ("quarantine:drop", BOTH, DROP),
+    "POST /v1/quarantine/{event_id}/replay": ("quarantine:replay", BOTH, ADMIN),
+    **{
+        f"GET /v1/{plural}{path}": (f"{plural}:{what}", BOTH, HOSTS)
+        for plural in ("aggregates", "compute_nodes", "providers", "clusters")
+        for path, what in (("", "list"), ("/{entity_id}", "show"), ("/{entity_id}/history", "history"))
+    },
+    **{
+        f"GET /v1/{plural}{path}": (f"{plural}:{what}", BOTH, answers)
+        for plural in ("instances", "pods", "workloads", "service_type_instances", "vnf_instances")
+        for path, what, answers in (
+            ("", "list", LIST),
+            ("/{entity_id}", "show", READ),
+            ("/{entity_id}/history", "history", READ),
+        )
+    },
+    **{
+        f"{method} /v1/{plural}{path}": (f"{plural}:{what}", BOTH, answers)
+        for plural in ("service_type_instances", "vnf_instances")
+        for method, path, what, answers in (
+            ("POST", "", "create", CREATE),
+            ("PUT", "/{entity_id}", "replace", WRITE),
+            ("DELETE", "/{entity_id}", "delete", DELETE),
+        )
+    },
+    "POST /v1/vnf_instances/{entity_id}/operations": ("vnf_instances:operate", BOTH, CREATE_IN),
+    "GET /v1/vnf_instances/{entity_id}/operations": ("vnf_instances:operations", BOTH, READ),
+    "GET /v1/vnf_instances/{entity_id}/operations/{operation_id}": ("vnf_instances:operations", BOTH, READ),
+    "PUT /v1/vnf_instances/{entity_id}/operations/{operation_id}": ("vnf_instances:operate", BOTH, WRITE),
+    "DELETE /v1/vnf_instances/{entity_id}/operations/{operation_id}": ("vnf_instances:operate", BOTH, DELETE),
+    "POST /v1/vnf_instances/{entity_id}/sync": ("vnf_instances:sync", BOTH, WRITE),
+}
+"""Operation -> (rules, one of which is needed; scopes; the answers). The entity belongs to the own project."""
+
+FIXED = {"instances": SERVER, "pods": POD, "workloads": WORKLOAD, "compute_nodes": NODE, "clusters": "edge",
+         "aggregates": "aggregate", "providers": "provider"}  # fmt: skip
+
+CLOUD_EVENT = {
+    "specversion": "1.0", "id": "1", "source": "dcm/providers/p", "type": "dcm.status.vm", "subject": "dcm.vm",
+    "time": "2026-07-01T12:00:00Z", "data": {"id": "unknown", "status": "RUNNING"},
+}  # fmt: skip
+
+
+@pytest.fixture
+def operations(conf, store):  # noqa: F811
+    """Operation -> its declaration."""
+    routes = make_routes(Service(conf, store), load_handlers(conf))
+    return {f"{method.upper()} {template}": op for template, method, op in openapi.operations(routes)}
+
+
+@pytest.fixture
+def api(conf, store):  # noqa: F811
+    with AuthTokenFixture() as fixture:
+        api = Api(conf, store, fixture)
+        api.fill()
+        yield api
+
+
+def requested(api, operation):
+    """The method, the path and the rest of a request of an operation, on something new."""
+    method, template = operation.split()
+    path, more = template, {}
+    if "{event_id}" in path:
+        path = path.replace("{event_id}", str(api.quarantined()))
+    plural = template.split("/")[2] if template.startswith("/v1/") else ""
+    if "{entity_id}" in path:
+        entity_id = FIXED.get(plural) or api.made(plural)
+        if "{operation_id}" in path:
+            path = path.replace("{operation_id}", api.operation(entity_id))
+        path = path.replace("{entity_id}", entity_id)
+    path = path.replace("/static/{name}", "/static/app.js").replace("{name}", "nova")
+    if template == "/v1/events" and method == "POST":
+        more = {"body": json.dumps(CLOUD_EVENT), "headers": {"Content-Type": "application/cloudevents+json"}}
+    elif method == "POST" and template.endswith("/operations"):
+        more = {"json": {"operation": "SCALE", "holder": "lcm"}}
+    elif method in ("POST", "PUT") and plural == "vnf_instances" and template.count("/") <= 3:
+        more = {"json": DEMO}
+    elif method in ("POST", "PUT") and plural == "service_type_instances":
+        more = {"json": STI}
+    return method, path, more
+
+
+def test_every_operation_is_in_the_table_with_its_rule_and_its_scopes(operations):
+    assert set(operations) == set(TABLE)
+    scopes = {rule.name: rule.scope_types for rule in policies.rules_of(("", "", op) for op in operations.values())}
+    for name, operation in operations.items():
+        rules, scope, _ = TABLE[name]
+        assert " or ".join(rule.name for rule in operation.rules) == rules, name
+        assert all(scopes[rule.name] == scope for rule in operation.rules), name
+
+
+@pytest.mark.parametrize("caller", CALLERS)
+def test_each_caller_gets_the_answer_of_the_table(api, caller):
+    wrong = {}
+    for operation, (_, _, answers) in TABLE.items():
+        method, path, more = requested(api, operation)
+        result = api(caller, method, path, **more)
+        if result.status_code != answers[CALLERS.index(caller)]:
+            wrong[operation] = (result.status_code, answers[CALLERS.index(caller)], result.text[:200])
+    assert not wrong
+
+
+def test_a_token_of_a_domain_has_no_rights(api):
+    for operation, (_, scopes, _) in TABLE.items():
+        method, path, more = requested(api, operation)
+        assert api("domain_admin", method, path, **more).status_code == (403 if scopes else 200), operation
+
+
+def test_the_own_project_is_the_one_of_the_token(api):
+    assert api("member", "GET", f"/v1/instances/{SERVER}").json["project_id"] == OWN

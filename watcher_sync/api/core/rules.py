@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The named rules of the policy on which the defaults of all others are built (OpenStack's secure RBAC).
+
+An operation's default refers to them by name, so an operator changes the meaning of a role in one place.
+
+* *admin* does everything in every project. As in Nova and Neutron, the project of the token does not limit it.
+* *reader* reads what belongs to its project; with a token of the system scope, everything but the quarantine.
+* *member* also writes what belongs to its project.
+* *service* is for other services: it brings events in, and has no other right.
+
+Every rule accepts tokens of the scopes in :data:`SCOPES`. A token of a domain has no rights.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from oslo_policy import policy
+
+SCOPES: Final = ["system", "project"]
+"""The scopes of the tokens that the rules accept."""
+
+EVERYBODY: Final = "@"
+"""No token is needed."""
+
+ADMIN: Final = "rule:admin_required"
+ADMIN_OR_SERVICE: Final = "rule:admin_required or rule:service_role"
+ADMIN_OR_SYSTEM_READER: Final = "rule:admin_required or rule:system_reader"
+"""For what belongs to no project: hosts, clusters, sources, providers."""
+PROJECT_READER: Final = "rule:project_reader or rule:all_projects"
+"""For reading what belongs to a project."""
+PROJECT_MEMBER: Final = "rule:project_member or rule:admin_required"
+"""For writing what belongs to a project."""
+
+ALL_PROJECTS: Final = "all_projects"
+"""The rule of callers who see the entities of every project."""
+
+ADMIN_ONLY_FIELDS: Final = "admin_only_fields"
+"""The rule of callers who see the fields that tell of hosts."""
+
+
+def base_rules() -> list[policy.RuleDefault]:
+    """The named rules with their defaults."""
+    return [
+        _rule("admin_required", "role:admin", "Administrators."),
+        _rule("service_role", "role:service", "Other services, such as the publisher of a control plane's events."),
+        _rule("system_reader", "(role:reader or role:member) and system_scope:all", "Readers of the whole system."),
+        _rule(
+            "project_reader",
+            "(role:reader or role:member) and project_id:%(project_id)s",
+            "Readers of the project that the entity belongs to.",
+        ),
+        _rule(
+            "project_member",
+            "role:member and project_id:%(project_id)s",
+            "Members of the project that the entity belongs to.",
+        ),
+        _rule(ALL_PROJECTS, ADMIN_OR_SYSTEM_READER, "See the entities of every project."),
+        _rule(
+            ADMIN_ONLY_FIELDS,
+            ADMIN_OR_SYSTEM_READER,
+            "See the fields that tell of hosts, such as the host of an instance; filter and sort by them.",
+        ),
+    ]
+
+
+def _rule(name: str, check: str, description: str) -> policy.RuleDefault:
+    return policy.RuleDefault(name, check, description, scope_types=SCOPES)
