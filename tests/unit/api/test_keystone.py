@@ -22,11 +22,11 @@ def tokens():
     """Adds tokens; gives their headers."""
     with AuthTokenFixture() as fixture:
 
-        def token(*roles, project_id=ELSEWHERE):
+        def token(*roles, project_id=ELSEWHERE, user_id="u" * 32):
             made = uuid.uuid4().hex
             fixture.add_token_data(
                 token_id=made,
-                user_id="u" * 32,
+                user_id=user_id,
                 user_name="somebody",
                 project_id=project_id,
                 project_name="some",
