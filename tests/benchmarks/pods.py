@@ -128,7 +128,9 @@ class _Following:
         self.reflector = Reflector(KNOWN["pods"], None, self, settings, self)  # type: ignore[arg-type]
         self.reflector.list_pages()
 
-    def read(self, path: str, query: Mapping[str, str], *, accept: str, read_timeout: float | None = None) -> bytes:
+    def read(
+        self, path: str, query: Mapping[str, str], *, accept: str, read_timeout: float | None = None, max_bytes: int = 0
+    ) -> bytes:
         began = time.thread_time()
         body = next(self._bodies)
         self.waited += time.thread_time() - began

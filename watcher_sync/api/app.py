@@ -3,7 +3,8 @@
 
 A request passes from outside in::
 
-    healthcheck (WSGI, no authentication)  ->  authentication (WSGI)  ->  Falcon: validation, resource
+    healthcheck (WSGI, no authentication)  ->  authentication (WSGI)  ->  rate limits (WSGI)
+        ->  Falcon: validation, resource
 
 ``_MIDDLEWARES`` contains the functions that wrap the application in WSGI middlewares, outermost last.
 """
@@ -16,7 +17,7 @@ from typing import Any
 import falcon
 from oslo_config import cfg
 
-from watcher_sync.api.core import authentication, healthcheck, openapi, policies, problems
+from watcher_sync.api.core import authentication, healthcheck, openapi, policies, problems, rate_limits
 from watcher_sync.api.core.feed import Feed
 from watcher_sync.api.core.operation import ValidationMiddleware
 from watcher_sync.api.core.request_context import ContextFactory
@@ -25,6 +26,7 @@ from watcher_sync.api.resources import service_type_instances, vnf_instances
 from watcher_sync.api.resources.cloud_events import WritableEvents
 from watcher_sync.api.resources.entities import Collection, EntityHistory, EntityItem, EntityList
 from watcher_sync.api.resources.quarantine import QuarantinedEvent, QuarantineList, QuarantineReplay
+from watcher_sync.api.resources.quotas import Quotas
 from watcher_sync.api.resources.service_type_instances import WritableServiceTypeInstance
 from watcher_sync.api.resources.sources import DriftList, SourceItem, SourceList
 from watcher_sync.api.resources.topology import Topology
@@ -44,7 +46,11 @@ from watcher_sync.storage.store import Store
 Wsgi = Callable[..., Iterable[bytes]]
 """A WSGI application."""
 
-_MIDDLEWARES: tuple[Callable[[Wsgi, cfg.ConfigOpts], Wsgi], ...] = (authentication.wrap, healthcheck.wrap)
+_MIDDLEWARES: tuple[Callable[[Wsgi, cfg.ConfigOpts], Wsgi], ...] = (
+    rate_limits.wrap,
+    authentication.wrap,
+    healthcheck.wrap,
+)
 
 
 def make_application(
@@ -90,7 +96,11 @@ def make_routes(
     plurals = {name: kind.plural for name, kind in service.kinds.items()}
     settings = service.conf.api
     feed = Feed(
-        service.store.database, service.tables, slots=settings.max_streams, interval=settings.feed_poll_interval
+        service.store.database,
+        service.tables,
+        slots=settings.max_streams,
+        slots_per_identity=settings.max_streams_per_identity,
+        interval=settings.feed_poll_interval,
     )
     authority = Authority(dispatcher, with_own_sources(grants))
     writer = DirectWriter(service.store, dispatcher, lambda: float(service.conf.engine.parked_ttl), authority)
@@ -139,8 +149,10 @@ def _collection_resources(
     """Makes the list and the item of a kind. They are writable if the API owns a facet of the kind."""
     if collection.kind.name == service_type_instances.KIND:
         instance = WritableServiceTypeInstance()
+        instance.quotas = Quotas.of(collection.service.conf)
         return WritableList(collection, writer, instance), WritableItem(collection, writer, instance)
     if collection.kind.name == vnf_instances.KIND:
         vnf = WritableVnfInstance(operations, service.namespace_projects)
+        vnf.quotas = Quotas.of(collection.service.conf)
         return WritableList(collection, writer, vnf), VnfInstanceItem(collection, writer, vnf)
     return EntityList(collection), EntityItem(collection)

@@ -9,6 +9,7 @@ the API has executed a write.
 
 from __future__ import annotations
 
+import io
 import re
 import urllib.parse
 from collections.abc import Mapping
@@ -35,14 +36,20 @@ SERVICE_TYPE = "watcher-sync"
 CONNECT_TIMEOUT_SECONDS = 10.0
 """How long opening a connection may take."""
 
+MAX_ANSWER_BYTES = 256 * 1024 * 1024
+"""The maximum size of a decompressed answer: a page has at most 10,000 entries."""
+
+_CHUNK_BYTES = 65_536
+
 T = TypeVar("T")
 
 
 class SuccessResponse:
     """An answer with a status below 400."""
 
-    def __init__(self, response: requests.Response) -> None:
+    def __init__(self, response: requests.Response, content: bytes) -> None:
         self._response = response
+        self._content = content
         self.status = response.status_code
         self.etag: str = response.headers.get("ETag", "")
 
@@ -53,7 +60,7 @@ class SuccessResponse:
         :raises UnexpectedResponse: when the body is not of this type.
         """
         try:
-            return msgspec.json.decode(self._response.content, type=into)
+            return msgspec.json.decode(self._content, type=into)
         except (msgspec.DecodeError, ValueError) as exc:
             raise UnexpectedResponse(f"the answer of {self._response.url} is not one of this API: {exc}") from None
 
@@ -106,13 +113,15 @@ class Transport:
                 timeout=(min(CONNECT_TIMEOUT_SECONDS, self._timeout), self._timeout + wait),
                 user_agent="watcher-sync-client",
                 log=not confidential,
+                stream=True,
                 **more,
             )
+            content = _content(response)
         except (keystone.ClientException, requests.RequestException) as exc:
             raise _failure(exc) from exc
         if response.status_code >= 400:
-            raise _refusal(response)
-        return SuccessResponse(response)
+            raise _refusal(response, content)
+        return SuccessResponse(response, content)
 
     def for_thread(self) -> Transport:
         """Makes a transport for another thread: the same credentials and endpoint, but its own connections."""
@@ -180,10 +189,24 @@ def _cause(exc: BaseException) -> str:
     return found
 
 
-def _refusal(response: requests.Response) -> ClientError:
+def _content(response: requests.Response) -> bytes:
+    """Reads a body, and decompresses it while it arrives, so that a small body cannot fill the memory.
+
+    :raises UnexpectedResponse: when the body has more than :data:`MAX_ANSWER_BYTES`.
+    """
+    content = io.BytesIO()
+    with response:
+        for chunk in response.iter_content(_CHUNK_BYTES):
+            content.write(chunk)
+            if content.tell() > MAX_ANSWER_BYTES:
+                raise UnexpectedResponse(f"the answer of {response.url} has more than {MAX_ANSWER_BYTES} bytes")
+    return content.getvalue()
+
+
+def _refusal(response: requests.Response, content: bytes) -> ClientError:
     """The client's error for an answer. If the body is no problem document, the message has status and URL."""
     try:
-        document = msgspec.json.decode(response.content)
+        document = msgspec.json.decode(content)
         errors = msgspec.convert(document.get("errors", []), list[FieldError])
         detail = str(document.get("detail") or document.get("title") or response.reason)
     except (msgspec.MsgspecError, AttributeError, ValueError):

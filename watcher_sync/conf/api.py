@@ -84,6 +84,81 @@ Each stream occupies one thread of the WSGI server. The value must be smaller th
 remaining threads serve ordinary requests.
 """,
     ),
+    cfg.IntOpt(
+        "max_streams_per_identity",
+        default=16,
+        min=1,
+        help="""
+Maximum number of concurrent event streams and long polls of one identity in one worker process. The API answers a
+further one with 429.
+
+An identity is a user in a project. Without authentication it is the address of the client.
+
+Related options: ``max_streams``.
+""",
+    ),
+    cfg.FloatOpt(
+        "write_rate",
+        default=100.0,
+        min=0,
+        help="""
+Number of writes a second that one identity may make in one worker process. 0: no limit. The API answers a further
+write with 429 and ``Retry-After``.
+
+An identity is a user in a project. Without authentication it is the address of the client.
+
+Related options: ``write_burst``.
+""",
+    ),
+    cfg.IntOpt(
+        "write_burst",
+        default=1000,
+        min=1,
+        help="""
+Number of writes that one identity may make at once, after it made none for a while.
+
+Related options: ``write_rate``.
+""",
+    ),
+    cfg.FloatOpt(
+        "stream_rate",
+        default=2.0,
+        min=0,
+        help="""
+Number of event streams a second that one identity may open in one worker process. 0: no limit. The API answers a
+further one with 429 and ``Retry-After``.
+
+Related options: ``stream_burst``, ``max_streams_per_identity``.
+""",
+    ),
+    cfg.IntOpt(
+        "stream_burst",
+        default=100,
+        min=1,
+        help="""
+Number of event streams that one identity may open at once, after it opened none for a while.
+
+Related options: ``stream_rate``.
+""",
+    ),
+    cfg.IntOpt(
+        "quota_vnf_instances",
+        default=1000,
+        min=-1,
+        help="""
+Maximum number of VNF instances in one project. -1: no limit. The API answers a request that would create a further
+one with 403.
+""",
+    ),
+    cfg.IntOpt(
+        "quota_service_type_instances",
+        default=1000,
+        min=-1,
+        help="""
+Maximum number of instances of service types in one project. -1: no limit. The API answers a request that would create
+a further one with 403.
+""",
+    ),
     cfg.FloatOpt(
         "stream_max_age",
         default=600.0,

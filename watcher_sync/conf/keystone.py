@@ -61,8 +61,9 @@ def list_opts(conf: cfg.ConfigOpts) -> list[tuple[str, list[cfg.Opt]]]:
     conf.set_default("http_request_max_retries", _CONNECT_RETRIES, group=GROUP)
     section = _plugin_section(conf)
     loading.register_auth_conf_options(conf, section)
-    conf.set_default("auth_type", _DEFAULT_PLUGIN, group=section)
-    plugin: str = conf[section].auth_type
+    if is_configured(conf):
+        conf.set_default("auth_type", _DEFAULT_PLUGIN, group=section)
+    plugin: str = conf[section].auth_type or _DEFAULT_PLUGIN
     try:
         plugin_options = loading.get_auth_plugin_conf_options(plugin)
     except exceptions.NoMatchingPlugin:
@@ -84,7 +85,7 @@ def require_complete(conf: cfg.ConfigOpts) -> None:
 
     register_opts(conf)
     section = _plugin_section(conf)
-    plugin: str = conf[section].auth_type
+    plugin: str = conf[section].auth_type or _DEFAULT_PLUGIN
     missing = list(_missing(conf, section)) if plugin in ("password", "v3password") else []
     if not missing:
         try:

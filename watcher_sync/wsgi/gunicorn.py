@@ -3,9 +3,9 @@
 
 Options of the command line override them.
 
-gunicorn's threaded worker reads the head of a request in a thread, without a time limit. A client that sends half a
-head occupies the thread, and some hundred such clients occupy all threads. :class:`Worker` gives a connection to a thread when the head is complete. Until then the connection waits in the main
-loop, for at most :data:`HEAD_SECONDS`.
+gunicorn's threaded worker reads the head of a request in a thread, without a time limit. Clients that send half a head
+would occupy all threads. :class:`Worker` gives a connection to a thread when the head is complete. Until then the
+connection waits in the main loop, for at most :data:`HEAD_SECONDS`.
 
 A client that stops within a body, or that stops reading an answer, loses its connection after
 :data:`STALL_SECONDS`.

@@ -135,7 +135,7 @@ def test_a_change_of_another_process_reaches_streams_and_long_polls_within_a_sec
 def test_idle_streams_do_not_block_ordinary_requests_and_one_too_many_is_told_when_to_come_again(
     store: Store, serve: Callable[..., httpx.Client]
 ) -> None:
-    client = serve(store, workers=1, threads=72, max_streams=64)
+    client = serve(store, workers=1, threads=72, max_streams=64, max_streams_per_identity=64)
     limits = httpx.Limits(max_connections=100)
     with httpx.Client(base_url=client.base_url, timeout=30, limits=limits) as many:
         streams = [many.send(many.build_request("GET", "/v1/events", headers=STREAM), stream=True) for _ in range(64)]

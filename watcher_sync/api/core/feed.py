@@ -6,15 +6,16 @@ The thread polls the journal's head while a request waits, and reads each new ro
 a second, not 640. A request that needs older rows reads the table in its own thread.
 
 A waiting request occupies a thread of the WSGI server. ``[api] max_streams`` limits their number; further requests get
-503 with ``Retry-After``.
+503. ``[api] max_streams_per_identity`` limits those of one caller, and the answer is 429.
 
-The first waiting request starts the thread, so a preloaded application works after a fork too. The thread retries
-while the database is unavailable, and ends after a minute without requests.
+The first waiting request starts the thread, also after a fork. The thread retries while the database is unavailable,
+and ends after a minute without requests.
 """
 
 from __future__ import annotations
 
 import collections
+import functools
 import threading
 import time
 from collections.abc import Callable
@@ -23,6 +24,7 @@ import sqlalchemy as sa
 from oslo_log import log as logging
 
 from watcher_sync.api.core.problems import Problem
+from watcher_sync.api.core.rate_limits import Identity
 from watcher_sync.exceptions import JournalPurged, StorageError
 from watcher_sync.storage.database import translated
 from watcher_sync.storage.journal import JournalRow, read_head, read_since
@@ -63,21 +65,27 @@ class Feed:
         tables: Tables,
         *,
         slots: int,
+        slots_per_identity: int | None = None,
         interval: float,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """:param slots: the maximum number of streams and long polls at one time.
+
+        :param slots_per_identity: the maximum of one identity; None: ``slots``.
 
         :param interval: seconds between two polls of the journal's head.
         """
         self._engine = engine
         self._tables = tables
         self._slots = slots
+        self._slots_per_identity = slots if slots_per_identity is None else slots_per_identity
         self._interval = interval
         self._monotonic = monotonic
         # Guards everything below, and is notified when the head moves.
         self._changed = threading.Condition()
         self._free = slots
+        self._taken: collections.Counter[Identity] = collections.Counter()
+        """Identity -> its streams and long polls."""
         self._head = -1
         """The seq up to which the thread has read; -1: the thread has not read yet."""
         self._rows: collections.deque[JournalRow] = collections.deque(maxlen=MAX_CACHED_ROWS)
@@ -85,17 +93,21 @@ class Feed:
         self._last_wait = 0.0
         self._thread: threading.Thread | None = None
 
-    def take_slot(self) -> Slot:
+    def take_slot(self, identity: Identity = ()) -> Slot:
         """Takes a slot for one stream or long poll.
 
-        :raises Problem: 503 when no slot is free.
+        :raises Problem: 503 when no slot is free, 429 when the identity has its share.
         """
         with self._changed:
+            if self._free > 0 and self._taken[identity] >= self._slots_per_identity:
+                detail = f"All {self._slots_per_identity} streams of one caller in this process are in use"
+                raise Problem(429, detail, headers={"Retry-After": "5"})
             if self._free <= 0:
                 detail = f"All {self._slots} streams of this process are in use"
                 raise Problem(503, detail, headers={"Retry-After": "5"})
             self._free -= 1
-        return Slot(self._return_slot)
+            self._taken[identity] += 1
+        return Slot(functools.partial(self._return_slot, identity))
 
     def head(self) -> int:
         """Reads the seq of the last committed change from the database.
@@ -138,9 +150,12 @@ class Feed:
                 self._waiting -= 1
                 self._last_wait = self._monotonic()
 
-    def _return_slot(self) -> None:
+    def _return_slot(self, identity: Identity) -> None:
         with self._changed:
             self._free += 1
+            self._taken[identity] -= 1
+            if self._taken[identity] <= 0:
+                del self._taken[identity]
 
     def _run_thread(self) -> None:
         if self._thread is None or not self._thread.is_alive():

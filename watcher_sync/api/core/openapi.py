@@ -28,6 +28,7 @@ _PHRASES = {
     413: "The body is too large",
     415: "The API does not accept the media type of the body",
     422: "The database cannot store a value of the request",
+    429: "The caller exceeds its rate, or its share of the streams; retry later",
     500: "The server failed",
     503: "The database or another service is unavailable, or all streams are in use; retry later",
 }
@@ -98,7 +99,8 @@ def _operation(template: str, method: str, declared: Operation, *, tokens: bool)
     if declared.body is not None:
         content = {media: {"schema": schema} for media, schema in declared.body.schemas.items()}
         described["requestBody"] = {"required": declared.body.required, "content": content}
-    for status in sorted({*declared.errors, *_validation_errors(declared, guarded=guarded)}):
+    limited = {429} if method != "get" or declared.streams else set()
+    for status in sorted({*declared.errors, *_validation_errors(declared, guarded=guarded), *limited}):
         described["responses"][str(status)] = {
             "description": _PHRASES[status],
             "content": {problems.MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},

@@ -33,6 +33,7 @@ import falcon
 import jsonschema
 import msgspec
 
+from watcher_sync.api.core import patterns
 from watcher_sync.api.core.problems import FieldError, Problem, bad_request
 from watcher_sync.api.core.request_context import ContextFactory, RequestContext
 from watcher_sync.wire import json as wire_json
@@ -223,6 +224,12 @@ class ValidationMiddleware:
         request.context.max_body_bytes = self._max_body_bytes
 
 
+MAX_ERRORS = 10
+"""The number of errors after which the validation of a document stops."""
+
+_SIZES = frozenset({"maxItems", "maxProperties"})
+"""Keywords that precede the schema of the entries, so that entries in excess are not validated."""
+
 _FORMATS = jsonschema.FormatChecker(formats=())
 """The checked formats. Those of jsonschema need further libraries; without these they accept every text."""
 
@@ -243,7 +250,8 @@ def validator(schema: Schema) -> jsonschema.Draft202012Validator:
 def _validator(document: bytes) -> jsonschema.Draft202012Validator:
     schema = msgspec.json.decode(document)
     jsonschema.Draft202012Validator.check_schema(schema)
-    return jsonschema.Draft202012Validator(schema, format_checker=_FORMATS)
+    made: jsonschema.Draft202012Validator = patterns.Validator(schema, format_checker=_FORMATS)
+    return made
 
 
 def _require_acceptable(request: falcon.Request, declared: Operation) -> None:
@@ -336,12 +344,22 @@ def require_valid(
     :param prefix: what precedes the names of the fields in the request, but not in the document.
     :raises Problem: 400, with the wrong fields.
     """
-    errors = sorted(against.iter_errors(document), key=lambda e: [str(p) for p in e.absolute_path])
+    errors = _first_errors(against, document)
     if not errors:
         return
-    found = [FieldError(where, pointer(_path(e), prefix), _message(e)) for e in errors[:20]]
+    found = [FieldError(where, pointer(_path(e), prefix), _message(e)) for e in errors]
     at = found[0].pointer.lstrip("/") or name
     raise Problem(400, f"{at}: {found[0].detail}", errors=found)
+
+
+def _first_errors(against: jsonschema.Draft202012Validator, document: Any) -> list[jsonschema.ValidationError]:
+    """The first errors, by their path. The validation stops there, and at an array or object that is too large."""
+    found: list[jsonschema.ValidationError] = []
+    for error in against.iter_errors(document):
+        found.append(error)
+        if len(found) == MAX_ERRORS or error.validator in _SIZES:
+            break
+    return sorted(found, key=lambda error: [str(part) for part in error.absolute_path])
 
 
 def _path(error: jsonschema.ValidationError) -> list[Any]:
@@ -371,6 +389,10 @@ def _message(error: jsonschema.ValidationError) -> str:
         return f"is not one of {', '.join(map(str, value))}"
     if error.validator == "additionalProperties":
         return "is not a known field"
+    if error.validator == "maxItems":
+        return f"has more than {value} entries"
+    if error.validator == "maxProperties":
+        return f"has more than {value} fields"
     return error.message if len(error.message) < 300 else f"does not match the schema ({error.validator})"
 
 

@@ -118,6 +118,8 @@ SCHEMA: dict[str, Any] = {
         "operation": {"type": "string", "description": "The operation for which the holder has the lease."},
         "since": {"type": "string", "format": "date-time"},
         "expires_at": {"type": "string", "format": "date-time"},
+        "quota": {"type": "integer", "description": "The quota of the project, if it is exceeded."},
+        "used": {"type": "integer", "description": "What the project has of the quota."},
         "errors": {
             "type": "array",
             "items": {

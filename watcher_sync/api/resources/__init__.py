@@ -6,6 +6,7 @@
 ``events``                  ``GET /v1/events``: the journal as a page, a long poll, or a stream
 ``lease_proof``             The headers with which a caller proves that it holds an operation lease
 ``quarantine``              ``/v1/quarantine``: list, show, replay and drop quarantined events
+``quotas``                  The maximum number of entities of a kind in one project
 ``service_type_instances``  The writable fields of ``/v1/service_type_instances``
 ``sol003``                  A VNF instance in the form of ETSI GS NFV-SOL 003: ``instantiatedVnfInfo``
 ``sources``                 ``/v1/sources``: the state of the sources; ``/v1/drifts``: the drifts

@@ -62,7 +62,7 @@ _CLOUD_EVENT: schemas.Schema = {
 
 _MODES = {
     STRUCTURED: _CLOUD_EVENT,
-    BATCHED: {"type": "array", "items": _CLOUD_EVENT, "minItems": 1, "maxItems": 1000},
+    BATCHED: {"type": "array", "minItems": 1, "maxItems": 1000, "items": _CLOUD_EVENT},
 }
 
 _VALIDATOR = validator(_CLOUD_EVENT)

@@ -24,6 +24,7 @@ from watcher_sync.api.core import schemas
 from watcher_sync.api.core.feed import Feed, Slot
 from watcher_sync.api.core.operation import JSON, Answer, Call, Rule, operation
 from watcher_sync.api.core.problems import Problem
+from watcher_sync.api.core.rate_limits import identity_of
 from watcher_sync.api.core.request_context import NO_PROJECT
 from watcher_sync.api.core.rules import ALL_PROJECTS, PROJECT_READER
 from watcher_sync.api.core.visibility import Visibility, visibility
@@ -145,7 +146,7 @@ def _page(service: Service, feed: Feed, call: Call, chosen: Filter) -> None:
     _require_known(since, head)
     found, reached = _scan(feed, since, limit, chosen)
     if not found and wait:
-        slot = feed.take_slot()
+        slot = feed.take_slot(identity_of(call.request.env))
         try:
             deadline = time.monotonic() + wait
             while not found and feed.wait(reached, deadline - time.monotonic()):
@@ -191,7 +192,7 @@ def _stream(service: Service, feed: Feed, call: Call, chosen: Filter) -> None:
     last = call.request.get_header("Last-Event-ID")
     if last:
         since = int(last)
-    slot = feed.take_slot()
+    slot = feed.take_slot(identity_of(call.request.env))
     try:
         head = feed.head()
         since = head if since is None else since

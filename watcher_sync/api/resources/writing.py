@@ -29,6 +29,7 @@ from watcher_sync.api.core.rules import PROJECT_MEMBER
 from watcher_sync.api.core.schemas import Schema
 from watcher_sync.api.core.visibility import hidden_from, seen
 from watcher_sync.api.resources.entities import Collection, EntityItem, EntityList
+from watcher_sync.api.resources.quotas import Quotas
 from watcher_sync.commit.direct import DirectCommitCycle, DirectWriter
 from watcher_sync.events import Event
 from watcher_sync.model.changes import Delete, Outcome, Upsert
@@ -53,6 +54,8 @@ CONDITIONS = (
 class WritableKind(abc.ABC):
     """The fields of one kind that the API writes, and how."""
 
+    quotas: Quotas | None = None
+    """The limits for new entities; None: there are none."""
     fields: Mapping[str, Schema]
     """The fields of a body."""
     required: Sequence[str]
@@ -247,12 +250,14 @@ def put(
 ) -> Entity:
     """Creates or replaces an entity. If the entity has these values already, nothing is written.
 
-    :raises Problem: 409 when the id belonged to a deleted entity.
+    :raises Problem: 409 when the id belonged to a deleted entity, 403 when the quota of the project is exceeded.
     """
     now = _utcnow()
     old = cycle.view.get(kind.name, entity_id)
     if old is not None and all(getattr(old, name) == value for name, value in values.items()):
         return old
+    if writable.quotas is not None:
+        writable.quotas.require_room(cycle, kind, old, values)
     change = Upsert(kind.name, entity_id, cycle.next_version(), writable.facets(values, old, now))
     outcome = cycle.write(_cause(kind, "created" if old is None else "updated", entity_id, now), [change])
     entity = cycle.view.get(kind.name, entity_id)

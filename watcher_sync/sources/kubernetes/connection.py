@@ -8,6 +8,7 @@ module uses its connection pool, and never its model classes.
 * TCP keepalive probes detect a dead peer.
 * Before they expire, and after a 401, the credentials are read again. The request with the 401 is sent once more. A
   second 401 is raised.
+* An answer is decompressed while it arrives, up to a maximum size.
 * A failure is an :class:`ApiError` or a :class:`TransportError`.
 
 Thread-safe.
@@ -16,6 +17,7 @@ Thread-safe.
 from __future__ import annotations
 
 import contextlib
+import io
 import socket
 import threading
 from collections.abc import Iterator, Mapping
@@ -26,6 +28,11 @@ import urllib3
 
 from watcher_sync.sources.kubernetes.credentials import Access, Client, CredentialsError, load_client
 
+MAX_ANSWER_BYTES: Final = 32 * 1024 * 1024
+"""The default maximum of a decompressed answer."""
+
+_MAX_ERROR_BYTES: Final = 1024 * 1024
+_CHUNK_BYTES: Final = 1024 * 1024
 _MAX_MESSAGE_CHARS: Final = 200
 _MAX_RETRY_AFTER_SECONDS: Final = 300.0
 
@@ -125,17 +132,21 @@ class Connection:
         *,
         accept: str = "application/json",
         read_timeout: float | None = None,
+        max_bytes: int = MAX_ANSWER_BYTES,
     ) -> bytes:
-        """Return the whole body of an answer. For the arguments see :meth:`open`.
+        """Return the whole body of an answer. For the other arguments see :meth:`open`.
 
-        :raises ApiError, TransportError: see the module.
+        :param max_bytes: the maximum size of the decompressed body.
+        :raises ApiError, TransportError: see the module. A larger body raises TransportError.
         """
         response = self.open(path, query or {}, accept=accept, read_timeout=read_timeout)
-        with transport_errors():
-            try:
-                return bytes(response.read(decode_content=True))
-            finally:
-                response.release_conn()
+        try:
+            return _read_bounded(response, max_bytes)
+        except TransportError:
+            _discard(response)
+            raise
+        finally:
+            response.release_conn()
 
     def open(
         self, path: str, query: Mapping[str, str], *, accept: str, read_timeout: float | None = None
@@ -153,8 +164,7 @@ class Connection:
         if response.status == 200:
             return response
         try:
-            with transport_errors():
-                body = bytes(response.read(decode_content=True))
+            body = _read_bounded(response, _MAX_ERROR_BYTES)
         finally:
             _discard(response)
         raise api_error(body, code=response.status, retry_after=response.headers.get("Retry-After"))
@@ -228,6 +238,20 @@ def transport_errors() -> Iterator[None]:
     except (urllib3.exceptions.HTTPError, OSError, ValueError, AttributeError) as exc:
         # The library raises the last two when another thread closes its socket.
         raise TransportError(_describe(exc)) from exc
+
+
+def _read_bounded(response: urllib3.BaseHTTPResponse, max_bytes: int) -> bytes:
+    """Decompress a body while it arrives, so that a small body cannot fill the memory.
+
+    :raises TransportError: the body has more bytes, or the transport failed.
+    """
+    body = io.BytesIO()
+    with transport_errors():
+        for chunk in response.stream(_CHUNK_BYTES, decode_content=True):
+            body.write(chunk)
+            if body.tell() > max_bytes:
+                raise TransportError(f"the answer has more than {max_bytes} bytes")
+    return body.getvalue()
 
 
 def _discard(response: urllib3.BaseHTTPResponse) -> None:

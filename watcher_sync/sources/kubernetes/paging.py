@@ -16,12 +16,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from watcher_sync.sources.kubernetes.connection import ApiError, Connection, TransportError
+from watcher_sync.sources.kubernetes.connection import MAX_ANSWER_BYTES, ApiError, Connection, TransportError
 from watcher_sync.wire.kubernetes import Object
+
+_MAX_OBJECT_BYTES: Final = 256 * 1024
+"""The mean size of the objects of a page may not be larger. One object may: API servers accept up to 3 MiB."""
+
+_MAX_LIST_BYTES: Final = 1024 * 1024 * 1024
+"""The maximum size of a list that comes on one page."""
 
 
 class ListExpired(Exception):
@@ -113,7 +119,9 @@ def pages(
     while True:
         try:
             page_query = {**base_query, "continue": token} if token else base_query
-            body = connection.read(path, page_query, accept=accept, read_timeout=read_timeout())
+            body = connection.read(
+                path, page_query, accept=accept, read_timeout=read_timeout(), max_bytes=max_page_bytes(limit)
+            )
         except ApiError as exc:
             if token and exc.gone:
                 raise ListExpired from exc
@@ -123,6 +131,16 @@ def pages(
         del page, body  # frees their memory before the next page arrives
         if not token:
             return
+
+
+def max_page_bytes(limit: int) -> int:
+    """The maximum size of a page: far above what API servers send, and far below the memory of a machine.
+
+    :param limit: objects on the page; 0: all objects.
+    """
+    if not limit:
+        return _MAX_LIST_BYTES
+    return min(_MAX_LIST_BYTES, max(MAX_ANSWER_BYTES, limit * _MAX_OBJECT_BYTES))
 
 
 def _read(body: bytes, read_as: type[Object] | None) -> tuple[Page, str]:

@@ -47,7 +47,9 @@ class Cluster:
         self.reflector.list_pages()
         return self.events[before:]
 
-    def read(self, path: str, query: Mapping[str, str], *, accept: str, read_timeout: float | None = None) -> bytes:
+    def read(
+        self, path: str, query: Mapping[str, str], *, accept: str, read_timeout: float | None = None, max_bytes: int = 0
+    ) -> bytes:
         return next(self._bodies)
 
     def sequence(self) -> tuple[int, int]:
