@@ -154,8 +154,9 @@ class Dispatcher:
         entry = self._exact.get(event_type)
         if entry is None:
             entry = next((e for match, e in self._patterns if match.match(event_type)), None)
-        if len(self._cache) < _MAX_CACHED_TYPES:
-            self._cache[event_type] = entry
+        if len(self._cache) >= _MAX_CACHED_TYPES:
+            self._cache.clear()  # types that were made up must not keep the others out
+        self._cache[event_type] = entry
         return entry
 
     def table(self) -> Iterator[Entry]:

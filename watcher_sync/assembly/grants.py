@@ -29,14 +29,15 @@ class ConfiguredGrants:
     def __call__(self, source: str) -> Grant | None:
         """The grant of a source."""
         if source in self._more:
-            return _grant(self._more[source], source, type(self).__name__, None)
+            cls = self._more[source]
+            return _grant(cls, source, cls.__name__, None)
         if source not in self._conf.engine.enabled_sources:
             return None
         opts.register_source(self._conf, source, [])
         group = self._conf[f"source_{source}"]
-        cls = load_drivers().get(group.driver or "")
-        only = group.event_types
-        return None if cls is None else _grant(cls, source, group.driver, None if only is None else tuple(only))
+        driver, only = group.driver or "", group.event_types
+        installed = load_drivers().get(driver)
+        return _grant(installed, source, driver, None if only is None else tuple(only)) if installed else None
 
 
 def make_authority(

@@ -39,9 +39,9 @@ def test_without_data_id_the_older_form_names_the_instance(player, field):
 
 
 def test_an_id_with_dots_comes_whole_out_of_the_older_form(player):
-    document = {**dcm.status(), "subject": dcm.legacy_name("kube.virt", "vm", "a.b.status.c")}
+    document = {**dcm.status(provider="kube.virt"), "subject": dcm.legacy_name("kube.virt", "vm", "a.b.status.c")}
     del document["data"]["id"]
-    player.row("a.b.status.c", provider_name=None)
+    player.row("a.b.status.c", provider_name="kube.virt")
     assert player.play(event(document, sequence=1)) == [Outcome.APPLIED]
     assert player.get("a.b.status.c").status == "RUNNING"
 
@@ -64,7 +64,7 @@ def test_the_service_type_is_that_of_the_nats_subject(player, service_type):
 @pytest.mark.parametrize(
     "document",
     [dcm.status(service_type="network", told="READY"),
-     {**dcm.status(told="READY"), "type": dcm.legacy_name("p", "network", "i-1")},
+     {**dcm.status(told="READY"), "type": dcm.legacy_name("kubevirt-1", "network", "i-1")},
      {**dcm.status(told="READY"), "type": "dcm.network"},
      {**dcm.status(told="READY"), "type": "dcm.providers.status", "subject": "dcm.network"}],
 )  # fmt: skip
@@ -208,22 +208,25 @@ def test_an_event_about_an_unknown_instance_makes_it_if_policy_says_so_and_the_a
     assert player.get().provider_name == "other"
 
 
-def test_a_foreign_provider_is_refused_where_that_is_enforced(player):
-    player = Player(source_policy="enforce")
+def test_a_foreign_provider_is_refused_by_default(player):
     player.row(provider_name="acm")
     assert player.play(event(sequence=1)) == [Outcome.QUARANTINED]
-    assert player.reasons == ["source: 'kubevirt-1' is not the provider of service_type_instance i-1, 'acm'"]
+    assert player.reasons == [
+        "unauthorised: source: 'kubevirt-1' is not the provider of service_type_instance i-1, 'acm'"
+    ]
 
 
-def test_a_foreign_service_type_is_refused_where_that_is_enforced():
-    player = Player(source_policy="enforce")
+def test_a_foreign_service_type_is_refused_by_default(player):
     player.row(service_type="container")
     assert player.play(event(sequence=1)) == [Outcome.QUARANTINED]
-    assert player.reasons == ["type: 'vm' is not the service type of service_type_instance i-1, 'container'"]
+    assert player.reasons == [
+        "unauthorised: type: 'vm' is not the service type of service_type_instance i-1, 'container'"
+    ]
 
 
-def test_a_row_without_a_provider_is_anybodys():
-    player = Player(source_policy="enforce")
+@pytest.mark.parametrize("policy", ["off", "warn"])
+def test_a_row_without_a_provider_is_anybodys_where_the_policy_is_not_enforced(policy):
+    player = Player(source_policy=policy)
     player.row(provider_name=None)
     assert player.play(event(sequence=1)) == [Outcome.APPLIED]
 
@@ -234,10 +237,10 @@ def test_a_row_may_name_its_provider_as_the_whole_source_does():
     assert player.play(event({**dcm.status(), "source": "kubevirt.localhost"}, sequence=1)) == [Outcome.APPLIED]
 
 
-def test_a_foreign_provider_is_applied_with_one_warning_a_minute_by_default(caplog):
+def test_a_foreign_provider_is_applied_with_one_warning_a_minute_where_the_policy_says_so(caplog):
     clock = [0.0]
-    player = Player()
-    player.handler._monotonic = lambda: clock[0]
+    player = Player(source_policy="warn")
+    player.handler._authorship._monotonic = lambda: clock[0]
     player.row(provider_name="acm")
     for sequence, now in enumerate((0, 1, 59, 61), start=1):
         clock[0] = now
@@ -257,7 +260,7 @@ def test_a_foreign_provider_is_not_spoken_of_where_the_policy_is_off(caplog):
 @pytest.mark.parametrize("label", sorted(dcm.malformed()))
 def test_malformed_events_go_to_quarantine_and_the_reason_names_the_field(player, label):
     body, needle = dcm.malformed()[label]
-    player.row("i-bad", provider_name=None)
+    player.row("i-bad")
     (outcome,) = player.play(event(body, sequence=1))
     assert outcome is Outcome.QUARANTINED
     assert player.reasons[0]

@@ -61,8 +61,7 @@ def test_an_instance_that_moves_to_another_provider_shows_that_ones_state(player
 
 
 def test_a_complaint_that_fails_halfway_leaves_the_instances_alone(player):
-    document = publisher.health()
-    document["data"]["affectedProvider"] = "k" * 254
+    document = publisher.health(provider="k" * 254)
     player.row("i-2", provider_name="k" * 254)
     assert player.play(event(document, sequence=1)) == [Outcome.QUARANTINED]
     assert player.get("i-2").provider_state is None

@@ -23,6 +23,7 @@ from watcher_sync.commit.authorisation import Authority, overlap, recording, wit
 from watcher_sync.commit.cycle import Batch, CommitCycle
 from watcher_sync.commit.replay import replay, replay_quarantined
 from watcher_sync.conf import opts
+from watcher_sync.demo.in_process import InProcessSource
 from watcher_sync.dispatch import Dispatcher, load_handlers, matches
 from watcher_sync.events import CLOUD_EVENTS, KUBERNETES_WATCH, NATIVE, OSLO, Event
 from watcher_sync.exceptions import ConfigError, SourceError
@@ -256,6 +257,13 @@ def test_a_driver_of_a_third_party_brings_the_types_that_it_declares_but_not_res
     authority = Authority(dispatcher, ConfiguredGrants(conf))
     assert authority.refusal(event("racks", CLOUD_EVENTS, "kubernetes.pod.listed"))
     assert authority.refusal(event("racks", CLOUD_EVENTS, "kubernetes.pod.added"))
+
+
+def test_a_source_that_no_configuration_names_brings_what_its_class_declares(conf, dispatcher):
+    authority = make_authority(conf, dispatcher, {"here": InProcessSource("here")})
+    assert authority.refusal(event("here", CLOUD_EVENTS, "dcm.status.vm")) is None
+    reason = authority.refusal(event("here", CLOUD_EVENTS, "instance.delete.end"))
+    assert "source here (driver InProcessSource) may not bring" in reason
 
 
 @pytest.mark.parametrize("name", ["api", "replay"])

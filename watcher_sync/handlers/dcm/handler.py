@@ -8,8 +8,10 @@ The API creates the rows. An event without a row waits for it (``unknown_instanc
 ``spec`` and ``provider``, an event ``status`` and ``output``, so neither overwrites the other.
 :mod:`watcher_sync.handlers.dcm.ordering` says which event is newer.
 
-The handler reads the row's provider and version. Its only state is the time of the last warning about each provider,
-which bounds the log. For one thread at a time.
+A provider speaks only of its own instances, and an agent only of its own provider
+(:mod:`watcher_sync.handlers.dcm.authorship`).
+
+For one thread at a time.
 """
 
 from __future__ import annotations
@@ -24,9 +26,10 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from watcher_sync.events import Event
-from watcher_sync.exceptions import InvalidEvent
+from watcher_sync.exceptions import InvalidEvent, NotYet
 from watcher_sync.handlers import sortable
 from watcher_sync.handlers.base import Handler
+from watcher_sync.handlers.dcm.authorship import Authorship
 from watcher_sync.handlers.dcm.ordering import version_of
 from watcher_sync.handlers.dcm.payloads import (
     HealthData,
@@ -78,27 +81,39 @@ what the API writes later, by PUT, wins over what events said of service type an
     ),
     cfg.StrOpt(
         "source_policy",
-        default="warn",
+        default="enforce",
         choices=[
-            ("off", "Any source may report the status of any instance."),
+            ("off", "Any source may report on any instance and any provider."),
             ("warn", "It is applied, and the log says so, at most once a minute a provider."),
-            ("enforce", "The event goes to quarantine."),
+            ("enforce", "The event goes to quarantine; one about an instance without a provider waits for it."),
         ],
         help="""
-What to do with an event that does not come from the instance's own provider, or under another service type.
+What to do with an event that does not come from the instance's own provider, or under another service type, and with
+a warning of an agent that does not speak for the provider.
 
 The provider of an event is in its CloudEvents source: ``dcm/providers/kubevirt`` and ``kubevirt.localhost`` are
-both ``kubevirt``. An instance without a provider has none to be held against, nor has one that
-``unknown_instance = create`` made.
+both ``kubevirt``. A NATS subject, subject or type that names a provider has to name the same one.
+
+The provider of an instance is the one that the API wrote, or with ``unknown_instance = create`` the one of its first
+event. While the API has written none, events wait as for an instance that does not exist; with
+``unknown_instance = ignore`` they are ignored.
+
+Related options: ``agents``.
+""",
+    ),
+    cfg.DictOpt(
+        "agents",
+        default={},
+        help="""
+Agents that speak for providers under names of their own: CloudEvents source of the agent, a colon, and its providers,
+separated by spaces. For example ``agent-1: kubevirt acm, agent-2: harvester``.
+
+An agent whose CloudEvents source or NATS subject names the provider need not be listed.
+
+Related options: ``source_policy``.
 """,
     ),
 ]
-
-_WARNING_INTERVAL_SECONDS: Final = 60.0
-"""Seconds between two warnings about one provider."""
-
-_MAX_PROVIDERS: Final = 1000
-"""Providers whose last warning is remembered."""
 
 _NO_VERSIONS: Final = kind_of(ServiceTypeInstance).no_versions
 _SPEC, _STATUS, _OUTPUT = (kind_of(ServiceTypeInstance).facet_position[f] for f in ("spec", "status", "output"))
@@ -150,10 +165,8 @@ class DcmHandler(Handler):
         self._services = services
         # Read once: a look-up in the configuration costs more than the rest of an event.
         self._store_unknown = _option(conf, "unknown_status") == "store"
-        self._unknown_instance = _option(conf, "unknown_instance")
-        self._source_policy = _option(conf, "source_policy")
-        self._monotonic = monotonic
-        self._warned: dict[str, float] = {}
+        self._unknown_instance: str = _option(conf, "unknown_instance")
+        self._authorship = Authorship(_option(conf, "source_policy"), _option(conf, "agents"), monotonic)
 
     def on_status(self, event: Event, view: View) -> Iterable[Change]:
         """The status of an instance, with its message and output.
@@ -166,12 +179,13 @@ class DcmHandler(Handler):
         status = self._status(service_type, data.status)
         row = view.get(KIND, instance_id)
         made_by_api = isinstance(row, ServiceTypeInstance) and row.versions[_SPEC].startswith(WRITTEN_HERE)
-        if made_by_api and self._source_policy != "off":
-            self._authorise(event, service_type, row)
-        if row is None and self._unknown_instance == "ignore":
-            return ()
         published = time_of(event, data)
         when = sortable.NO_TIME if published is None else sortable.digits(*published)
+        owned = self._authorship.check_status(event, service_type, row)
+        if (row is None or not owned) and self._unknown_instance == "ignore":
+            return ()
+        if not owned and made_by_api:
+            raise NotYet(KIND, instance_id)
         facets: dict[str, dict[str, Any]] = {
             "status": {
                 "status": status,
@@ -197,12 +211,15 @@ class DcmHandler(Handler):
     def on_provider_health(self, event: Event, view: View) -> Iterable[Change]:
         """The state of a provider in one service type, as its environment agent sees it.
 
+        The agent speaks only for its own provider (:mod:`watcher_sync.handlers.dcm.authorship`).
+
         :raises InvalidEvent: naming the field that is wrong.
         """
         state = _STATES.get(event.type.rpartition(".")[2])
         if state is None:
             raise InvalidEvent(f"type: {event.type[:64]!r} tells no state; expected one of {', '.join(_STATES)}")
         data = event.read(HealthData)
+        self._authorship.check_health(event, data.affected_provider)
         fields = {
             "name": data.affected_provider,
             "service_type": data.service_type,
@@ -230,29 +247,8 @@ class DcmHandler(Handler):
         known_ones = ", ".join(self._services.statuses(service_type))
         raise InvalidEvent(f"data.status: {word[:64]!r} is no status of {service_type}; there are {known_ones}")
 
-    def _authorise(self, event: Event, service_type: str, row: Any) -> None:
-        """Compare the event's source and service type with the row.
 
-        :raises InvalidEvent: when they differ and the policy is enforce.
-        """
-        provider = provider_of(event)
-        if row.provider_name is not None and row.provider_name not in (provider, event.origin):
-            wrong = f"source: {provider[:64]!r} is not the provider of {KIND} {row.id}, {row.provider_name!r}"
-        elif row.service_type is not None and row.service_type != service_type:
-            wrong = f"type: {service_type[:64]!r} is not the service type of {KIND} {row.id}, {row.service_type!r}"
-        else:
-            return
-        if self._source_policy == "enforce":
-            raise InvalidEvent(wrong)
-        now = self._monotonic()
-        if now - self._warned.get(provider, -_WARNING_INTERVAL_SECONDS) >= _WARNING_INTERVAL_SECONDS:
-            if len(self._warned) >= _MAX_PROVIDERS:
-                self._warned.clear()
-            self._warned[provider] = now
-            LOG.warning("%s; applied all the same, see [handler_dcm] source_policy", wrong)
-
-
-def _option(conf: Any, name: str) -> str:
+def _option(conf: Any, name: str) -> Any:
     if conf is not None:
-        return str(conf[name])
-    return str(next(option.default for option in OPTIONS if option.name == name))
+        return conf[name]
+    return next(option.default for option in OPTIONS if option.name == name)

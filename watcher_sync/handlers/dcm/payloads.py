@@ -4,7 +4,8 @@
 DCM's contract is a CloudEvent of type ``dcm.status.{service type}`` from ``dcm/providers/{provider}`` under the
 NATS subject ``dcm.{service type}``, about the instance in ``data.id``. Publishers deviate from it: some name
 themselves ``kubevirt.localhost``, and some omit ``data.id``. Older ones put all fields into one name, as type or as
-subject: ``dcm.providers.{provider}.{service type}.instances.{id}.status``.
+subject: ``dcm.providers.{provider}.{service type}.instances.{id}.status``. Where each provider has a NATS account, the
+NATS subject is ``dcm.providers.{provider}.{service type}``.
 
 The structs are partial: the decoder skips fields that the model does not need. Pure functions, for any thread.
 """
@@ -58,6 +59,8 @@ def service_type_of(event: Event) -> str:
     :raises InvalidEvent: when none of them has one.
     """
     found = _service_type(event.channel) or _service_type(event.type)
+    if event.channel.startswith(_BY_PROVIDER):
+        found = _place(event.channel)[1] or found
     if found is None:
         legacy = legacy_of(event)
         found = legacy.service_type if legacy is not None else _service_type(event.subject)
@@ -90,8 +93,26 @@ def provider_of(event: Event) -> str:
 
 
 def legacy_of(event: Event) -> Legacy | None:
-    """The parts of the older form of the subject, else of the type; None where neither has it."""
-    return _legacy(event.subject) or _legacy(event.type)
+    """The parts of the older form of the subject, else of the type or NATS subject; None where none has it."""
+    return _legacy(event.subject) or _legacy(event.type) or _legacy(event.channel)
+
+
+def place_provider_of(event: Event) -> str | None:
+    """The provider in the NATS subject, which the server's permissions guard; None where it names none."""
+    return _place(event.channel)[0] if event.channel.startswith(_BY_PROVIDER) else None
+
+
+def claimed_providers(event: Event) -> list[tuple[str, str]]:
+    """(name of the field, provider) wherever the event names a provider beside its CloudEvents source."""
+    found = []
+    place = place_provider_of(event)
+    if place is not None:
+        found.append(("NATS subject", place))
+    for field, name in (("subject", event.subject), ("type", event.type)):
+        legacy = _legacy(name)
+        if legacy is not None:
+            found.append((field, legacy.provider))
+    return found
 
 
 def time_of(event: Event, data: StatusData) -> tuple[datetime.datetime, str] | None:
@@ -128,6 +149,16 @@ def _provider(origin: str) -> str:
     if path.startswith(_PROVIDERS) and (found := path.removeprefix(_PROVIDERS)):
         return found.rstrip("/") or found[0]
     return origin.removesuffix(_LOCAL) or origin
+
+
+@functools.lru_cache(maxsize=1024)
+def _place(channel: str) -> tuple[str | None, str | None]:
+    """Provider and service type of a NATS subject that names its provider."""
+    provider, _, service_type = channel.removeprefix(_LEGACY_BEGIN).partition(".")
+    if channel.startswith(_LEGACY_BEGIN) and provider and service_type and "." not in service_type:
+        return provider, service_type
+    legacy = _legacy(channel)
+    return (legacy.provider, legacy.service_type) if legacy is not None else (None, None)
 
 
 def _legacy(name: str) -> Legacy | None:

@@ -102,11 +102,14 @@ def health(
     reason: str = "service provider health check failures exceeded threshold",
     agent: str = "agent-1",
 ) -> Document:
-    """An environment agent's word about a provider: ``degraded``, ``unavailable`` or ``available``."""
+    """An environment agent's word about its provider: ``degraded``, ``unavailable`` or ``available``.
+
+    The CloudEvents source names the provider, for which the agent speaks.
+    """
     document: Document = {
         "specversion": "1.0",
         "id": event_id,
-        "source": agent,
+        "source": f"dcm/providers/{provider}",
         "type": f"dcm.agent.health.service-type-{state}",
         "datacontenttype": "application/json",
         "data": {
