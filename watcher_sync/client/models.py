@@ -53,6 +53,8 @@ class Change(Document, frozen=True):
     source: str
     merged: int = 1
     """How many events were merged into this change."""
+    project_id: str | None = None
+    """The project that the entity belongs to; None: to none."""
 
 
 class EventPage(Document, frozen=True):
