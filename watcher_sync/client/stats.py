@@ -3,11 +3,10 @@
 
 The API has no counters. So :class:`ModelStats` lists the ids of all entities once, and then reads the journal.
 
-It reads the journal from the seq of the very first page. So it misses no change that was committed during the listing.
-A change that it reads twice has no effect, because it stores ids and not numbers.
-If the API answers 410, the journal no longer reaches back that far, and :class:`ModelStats` lists again.
-
-A user of one project may not read hosts and sources. What the API refuses with 403 is absent from the statistics.
+It reads the journal from the seq of the very first page, so it misses no change. A change that it reads twice has no
+effect, because it stores ids and not numbers.
+If the API answers 410, the journal no longer reaches back that far, and :class:`ModelStats` lists again. What the API
+refuses with 403 is absent, such as hosts and sources for the users of a project.
 
 All requests are made by the caller's thread, in :meth:`ModelStats.refresh` and :meth:`ModelStats.read`.
 """
