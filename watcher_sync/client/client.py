@@ -85,6 +85,7 @@ class Client(VnfCalls):
         fields: Sequence[str] | None = None,
         limit: int | None = None,
         marker: str | None = None,
+        all_projects: bool | None = None,
     ) -> models.EntityPage:
         """One page of a list; see :meth:`entities`.
 
@@ -92,6 +93,7 @@ class Client(VnfCalls):
         """
         path = self._path(kind)
         query = {**(filters or {}), "sort": sort, "fields": fields, "limit": limit, "marker": marker}
+        query["all_projects"] = all_projects
         document = self._get(path, dict[str, Any], query)
         return _converted({**document, "entities": document.get(path.rpartition("/")[2])}, models.EntityPage)
 
@@ -104,6 +106,7 @@ class Client(VnfCalls):
         fields: Sequence[str] | None = None,
         limit: int | None = None,
         marker: str | None = None,
+        all_projects: bool | None = None,
     ) -> Iterator[Entity]:
         """The entities of a kind.
 
@@ -113,8 +116,13 @@ class Client(VnfCalls):
         :param fields: the fields of the result; all by default.
         :param limit: the maximum number of entities of all pages together.
         :param marker: where to begin: ``next_marker`` of a page.
+        :param all_projects: True: those of all projects; False: those of the caller's project; None: all that the
+            caller may see. Only for kinds with a ``project_id``.
+        :raises Forbidden: when the policy does not allow the list.
         """
-        pages = self.entity_pages(kind, filters=filters, sort=sort, fields=fields, limit=limit, marker=marker)
+        pages = self.entity_pages(
+            kind, filters=filters, sort=sort, fields=fields, limit=limit, marker=marker, all_projects=all_projects
+        )
         return (entity for page in pages for entity in page.entities)
 
     def entity_pages(
@@ -126,11 +134,14 @@ class Client(VnfCalls):
         fields: Sequence[str] | None = None,
         limit: int | None = None,
         marker: str | None = None,
+        all_projects: bool | None = None,
     ) -> Iterator[models.EntityPage]:
         """The same page by page. The events after the ``seq`` of the first page complete the list."""
 
         def page(size: int | None, marker: str | None) -> tuple[models.EntityPage, str | None]:
-            got = self.entity_page(kind, filters=filters, sort=sort, fields=fields, limit=size, marker=marker)
+            got = self.entity_page(
+                kind, filters=filters, sort=sort, fields=fields, limit=size, marker=marker, all_projects=all_projects
+            )
             return got, got.next_marker
 
         left = limit
@@ -176,15 +187,18 @@ class Client(VnfCalls):
         wait: float = 0.0,
         kind: str | None = None,
         entity_id: str | None = None,
+        all_projects: bool | None = None,
     ) -> models.EventPage:
         """One page of the journal.
 
         :param since: the seq after which to begin; None: the page has the last changes.
         :param wait: seconds that the API waits for a change if there is none after ``since``.
+        :param all_projects: see :meth:`entities`.
         :raises Gone: when the journal does not reach back to ``since``, or is another one.
         """
         known = self.kind(kind) if kind is not None else None
         query = {"since": since, "limit": limit, "wait": wait or None, "kind": known, "id": entity_id}
+        query["all_projects"] = all_projects
         return self._get("/v1/events", models.EventPage, query, wait=wait)
 
     def events(
@@ -193,6 +207,7 @@ class Client(VnfCalls):
         *,
         kind: str | None = None,
         entity_id: str | None = None,
+        all_projects: bool | None = None,
         patience: float | None = None,
         wait: float = DEFAULT_WAIT_SECONDS,
     ) -> ChangeStream:
@@ -202,6 +217,7 @@ class Client(VnfCalls):
         the iterator's ``position``.
 
         :param since: the seq after which to begin; None: the present end of the journal.
+        :param all_projects: see :meth:`entities`.
         :param patience: seconds of retries after which :class:`Unreachable` or :class:`Unavailable` is raised; None:
             retry without limit.
         :param wait: seconds that one request waits for a change, at most 60.
@@ -210,7 +226,9 @@ class Client(VnfCalls):
 
         def page(since: int | None, wait: float) -> models.EventPage:
             return self._sized(
-                lambda size: self.events_page(since, limit=size, wait=wait, kind=kind, entity_id=entity_id)
+                lambda size: self.events_page(
+                    since, limit=size, wait=wait, kind=kind, entity_id=entity_id, all_projects=all_projects
+                )
             )
 
         return ChangeStream(page, since, patience=patience, wait=wait)
@@ -231,11 +249,12 @@ class Client(VnfCalls):
         *,
         kind: str | None = None,
         source: str | None = None,
+        all_projects: bool | None = None,
         limit: int | None = None,
         marker: str | None = None,
     ) -> Iterator[models.Drift]:
         """The differences that reconciliation found between the model and the live systems."""
-        query = {"kind": self.kind(kind) if kind is not None else None, "source": source}
+        query = {"kind": self.kind(kind) if kind is not None else None, "source": source, "all_projects": all_projects}
         return self._list("/v1/drifts", "drifts", models.Drift, query, limit, marker)
 
     def quarantine(self, *, limit: int | None = None, marker: str | None = None) -> Iterator[models.Quarantined]:
@@ -266,7 +285,8 @@ class Client(VnfCalls):
     def create_service_type_instance(self, values: Mapping[str, Any]) -> models.Stored:
         """Creates an instance of a service type.
 
-        :param values: ``service_type``, and optionally ``id``, ``instance_name``, ``spec``, ``provider_name``.
+        :param values: ``service_type``, and optionally ``id``, ``instance_name``, ``spec``, ``provider_name``,
+            ``project_id``.
         :raises Conflict: when the id belongs or belonged to another instance.
         """
         answer = self._transport.request("POST", SERVICE_TYPE_INSTANCES, body=values)
@@ -275,9 +295,11 @@ class Client(VnfCalls):
     def replace_service_type_instance(
         self, entity_id: str, values: Mapping[str, Any], *, if_match: str | None = None
     ) -> models.Stored:
-        """Creates or replaces an instance of a service type. A field that ``values`` lacks becomes null.
+        """Creates or replaces an instance of a service type. A field that ``values`` lacks becomes null, but the
+        project is unchanged.
 
         :param if_match: the expected ETag; None: any.
+        :raises NotFound: when the instance belongs to another project.
         :raises PreconditionFailed: when the instance has another ETag.
         :raises Conflict: when the id belonged to a deleted instance.
         """

@@ -55,6 +55,8 @@ class Change(Document, frozen=True):
     """How many events were merged into this change."""
     actor: dict[str, Any] | None = None
     """user_id, project_id and request_id of the API's caller that wrote it; None for events of sources."""
+    project_id: str | None = None
+    """The project that the entity belongs to; None: to none."""
 
 
 class EventPage(Document, frozen=True):

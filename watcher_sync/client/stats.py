@@ -3,9 +3,10 @@
 
 The API has no counters. So :class:`ModelStats` lists the ids of all entities once, and then reads the journal.
 
-It reads the journal from the seq of the very first page. So it misses no change that was committed during the listing.
-A change that it reads twice has no effect, because it stores ids and not numbers.
-If the API answers 410, the journal no longer reaches back that far, and :class:`ModelStats` lists again.
+It reads the journal from the seq of the very first page, so it misses no change. A change that it reads twice has no
+effect, because it stores ids and not numbers.
+If the API answers 410, the journal no longer reaches back that far, and :class:`ModelStats` lists again. What the API
+refuses with 403 is absent, such as hosts and sources for the users of a project.
 
 All requests are made by the caller's thread, in :meth:`ModelStats.refresh` and :meth:`ModelStats.read`.
 """
@@ -13,6 +14,7 @@ All requests are made by the caller's thread, in :meth:`ModelStats.refresh` and 
 from __future__ import annotations
 
 import collections
+import contextlib
 import datetime
 import time
 from collections.abc import Callable
@@ -20,7 +22,7 @@ from collections.abc import Callable
 import msgspec
 
 from watcher_sync.client.client import Client
-from watcher_sync.client.errors import Gone, Unavailable, Unreachable
+from watcher_sync.client.errors import Forbidden, Gone, Unavailable, Unreachable
 from watcher_sync.client.models import Change, Source
 
 RATE_WINDOW_SECONDS = 10.0
@@ -90,7 +92,8 @@ class ModelStats:
     def _read(self) -> None:
         if self._since is None:
             self._list()
-        self._sources = self._client.sources()
+        with contextlib.suppress(Forbidden):
+            self._sources = self._client.sources()
         try:
             self._read_journal()
         except Gone:
@@ -103,9 +106,12 @@ class ModelStats:
         since: int | None = None
         for kind in self._client.kinds():
             ids: set[str] = set()
-            for page in self._client.entity_pages(kind, fields=("id",)):
-                since = page.seq if since is None else since
-                ids.update(entity["id"] for entity in page.entities)
+            try:
+                for page in self._client.entity_pages(kind, fields=("id",)):
+                    since = page.seq if since is None else since
+                    ids.update(entity["id"] for entity in page.entities)
+            except Forbidden:
+                continue
             self._ids[kind] = ids
         last = self._client.events_page()
         now, today = self._monotonic(), datetime.datetime.now(datetime.UTC)

@@ -33,7 +33,7 @@ class VnfCalls:
         """Registers a VNF instance.
 
         :param values: ``cluster``, ``namespace``, ``vnfd_id``, ``vdus``, and optionally ``id``, ``name``,
-            ``flavour_id``, ``aspects``.
+            ``flavour_id``, ``aspects``, ``project_id``.
         :raises BadRequest: when a field is invalid; ``errors`` names it.
         :raises Conflict: when the id belongs or belonged to another instance.
         """
@@ -51,7 +51,7 @@ class VnfCalls:
     ) -> models.Stored:
         """Registers a VNF instance, or replaces its registration. A field that ``values`` lacks becomes null.
 
-        The observed fields are unchanged.
+        The observed fields and, unless it is given, the project are unchanged.
 
         :param if_match: the expected ETag; ``*``: the instance must exist; None: any.
         :param token: the token of the caller's own operation on the instance.

@@ -109,6 +109,18 @@ def test_a_new_entity_with_anothers_id_is_404_and_never_409(api, path):
 
 
 @pytest.mark.parametrize("path", WRITABLE)
+def test_an_id_of_a_deleted_entity_without_a_known_owner_is_404(api, path):
+    body = {**WRITABLE[path], "id": api.made(path.rpartition("/")[2], id="gone")}
+    assert api("admin", "DELETE", f"{path}/gone").status_code == 204
+    with api.store.database.begin() as connection:
+        connection.execute(api.store.tables.journal.delete())
+    for caller in ("member", "stranger"):
+        assert api(caller, "POST", path, json=body).status_code == 404
+        assert api(caller, "PUT", f"{path}/gone", json=WRITABLE[path]).status_code == 404
+    assert api("admin", "POST", path, json=body).status_code == 409
+
+
+@pytest.mark.parametrize("path", WRITABLE)
 def test_an_entity_without_a_project_is_for_administrators(api, path):
     made = api("system_admin", "POST", path, json=WRITABLE[path])
     assert made.json["project_id"] is None

@@ -84,18 +84,25 @@ class Collection:
             raise not_found(f"{self.kind.name} {entity_id}")
         self.require_project(call, owner.project_id, entity_id)
 
-    def require_owned(self, call: Call, entity_id: str, *, known: bool = False) -> None:
+    def require_owned(self, call: Call, entity_id: str, *, known: bool = False) -> Problem | None:
         """Requires that the id is not that of another project's entity, existing or deleted.
 
         :param known: whether the caller also needs to be the owner; one who sees all projects does not.
+        :returns: the problem to answer if the id is that of a deleted entity. The journal no longer has its project,
+            which may be another one. None: the caller may learn of the deletion.
         :raises Problem: 404 when the caller may not see the entity; 403 when it may do no more.
         """
         with self.service.reading() as connection:
             owner = reading.read_owner(connection, self.service.tables, self.kind, entity_id, deleted=True)
         if owner is not None:
             self.require_project(call, owner.project_id, entity_id)
-        elif known and call.context.scope is not None:
-            raise not_found(f"{self.kind.name} {entity_id}")
+            return None
+        if call.context.scope is None:
+            return None
+        absent = not_found(f"{self.kind.name} {entity_id}")
+        if known:
+            raise absent
+        return absent
 
     def require_visible(self, call: Call, names: Iterable[str]) -> Hidden:
         """Requires that the caller sees the fields that the request names.

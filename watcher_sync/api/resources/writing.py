@@ -142,14 +142,13 @@ class WritableList(EntityList):
         call.context.require_on(call.rule, project_id)
         values = {**self._writable.values(call.body), PROJECT_FIELD: project_id}
         self._writable.authorize(call, kind, values)
-        if given is not None:
-            collection.require_owned(call, entity_id)
+        deleted = collection.require_owned(call, entity_id) if given is not None else None
         with self._writer.begin(call.context.actor) as cycle:
             old = cycle.view.get(kind.name, entity_id)
             if old is not None:
                 collection.require_project(call, project_of(old), entity_id)
                 raise Problem(409, f"{kind.name} {entity_id} exists already")
-            entity = put(cycle, kind, entity_id, values, self._writable)
+            entity = put(cycle, kind, entity_id, values, self._writable, deleted)
         call.response.set_header("Location", f"{call.request.path.rstrip('/')}/{entity_id}")
         answer(call, kind, entity, self._writable, 201)
 
@@ -197,7 +196,8 @@ class WritableItem(EntityItem):
         values = self._writable.values(call.body)
         if given:
             call.context.require_on(call.rule, given[PROJECT_FIELD])
-        collection.require_owned(call, entity_id)  # before a lease is taken, and before the ETags are compared
+        # Before a lease is taken, and before the ETags are compared.
+        deleted = collection.require_owned(call, entity_id)
         actor = call.context.actor
         with self._writable.exclusive(call, entity_id, deletes=False) as check, self._writer.begin(actor) as cycle:
             check(cycle)
@@ -207,7 +207,7 @@ class WritableItem(EntityItem):
             values |= given or {PROJECT_FIELD: call.context.project_id if old is None else project_of(old)}
             self._writable.authorize(call, kind, values)
             etags.require(call, etags.of(kind, old.seq) if old is not None else None)
-            entity = put(cycle, kind, entity_id, values, self._writable)
+            entity = put(cycle, kind, entity_id, values, self._writable, deleted)
         answer(call, kind, entity, self._writable, 201 if old is None else 200)
 
     def delete(self, call: Call, entity_id: str) -> None:
@@ -246,11 +246,17 @@ def body_schema(kind: Kind, writable: WritableKind) -> Schema:
 
 
 def put(
-    cycle: DirectCommitCycle, kind: Kind, entity_id: str, values: Mapping[str, Any], writable: WritableKind
+    cycle: DirectCommitCycle,
+    kind: Kind,
+    entity_id: str,
+    values: Mapping[str, Any],
+    writable: WritableKind,
+    deleted: Problem | None = None,
 ) -> Entity:
     """Creates or replaces an entity. If the entity has these values already, nothing is written.
 
-    :raises Problem: 409 when the id belonged to a deleted entity, 403 when the quota of the project is exceeded.
+    :param deleted: the problem of an id that belonged to a deleted entity; None: 409.
+    :raises Problem: when the id belonged to a deleted entity; 403 when the quota of the project is exceeded.
     """
     now = _utcnow()
     old = cycle.view.get(kind.name, entity_id)
@@ -262,7 +268,7 @@ def put(
     outcome = cycle.write(_cause(kind, "created" if old is None else "updated", entity_id, now), [change])
     entity = cycle.view.get(kind.name, entity_id)
     if outcome is not Outcome.APPLIED or entity is None:
-        raise Problem(409, f"The id {entity_id} belonged to a deleted {kind.name}; choose another id")
+        raise deleted or Problem(409, f"The id {entity_id} belonged to a deleted {kind.name}; choose another id")
     return entity
 
 

@@ -121,6 +121,16 @@ def add_paging(parser: argparse.ArgumentParser, *, marker: str = "where to begin
     parser.add_argument("--marker", metavar="MARKER", help=marker)
 
 
+def add_all_projects(parser: argparse.ArgumentParser) -> None:
+    """Adds ``--all-projects``."""
+    parser.add_argument(
+        "--all-projects",
+        action="store_true",
+        default=None,
+        help="those of all projects; an error, if the policy does not allow it (default: all that you may see)",
+    )
+
+
 def at_least_1(text: str) -> int:
     """The type of an option: a number of at least 1."""
     value = int(text)

@@ -7,7 +7,7 @@ import argparse
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from watcher_sync.client.commands.base import ListCommand, add_paging, row
+from watcher_sync.client.commands.base import ListCommand, add_all_projects, add_paging, row
 
 
 class DriftList(ListCommand):
@@ -18,6 +18,7 @@ class DriftList(ListCommand):
         parser = super().get_parser(prog_name)
         parser.add_argument("--kind", metavar="KIND", help="drifts of this kind only")
         parser.add_argument("--source", metavar="NAME", help="drifts found for this source only")
+        add_all_projects(parser)
         add_paging(parser)
         return parser
 
@@ -25,6 +26,10 @@ class DriftList(ListCommand):
         """Returns the columns and the rows."""
         names = ("id", "kind", "entity_id", "field", "model_value", "live_value", "policy", "source", "since")
         drifts = self.client.drifts(
-            kind=parsed_args.kind, source=parsed_args.source, limit=parsed_args.limit, marker=parsed_args.marker
+            kind=parsed_args.kind,
+            source=parsed_args.source,
+            all_projects=parsed_args.all_projects,
+            limit=parsed_args.limit,
+            marker=parsed_args.marker,
         )
         return names, [row(drift, names) for drift in drifts]

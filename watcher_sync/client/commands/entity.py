@@ -8,7 +8,14 @@ import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from watcher_sync.client.commands.base import ListCommand, ShowCommand, WrongUsage, add_paging, row
+from watcher_sync.client.commands.base import (
+    ListCommand,
+    ShowCommand,
+    WrongUsage,
+    add_all_projects,
+    add_paging,
+    row,
+)
 
 _DEFAULT_COLUMNS = frozenset(
     {
@@ -42,6 +49,7 @@ class EntityList(ListCommand):
         parser.add_argument("--sort", metavar="FIELD", help="sort by this field; --sort=-FIELD reverses the order")
         add_fields(parser)
         add_paging(parser, marker="where to begin: after this id, or at the next_marker of a page")
+        add_all_projects(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[tuple[Any, ...]]]:
@@ -57,6 +65,7 @@ class EntityList(ListCommand):
             fields=fields,
             limit=parsed_args.limit,
             marker=parsed_args.marker,
+            all_projects=parsed_args.all_projects,
         )
         first = next(entities, None)
         if first is None:

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from watcher_sync.client.commands.base import Command, at_least_1, seq
+from watcher_sync.client.commands.base import Command, add_all_projects, at_least_1, seq
 from watcher_sync.client.formatting import delta_text, plain
 from watcher_sync.client.models import Change
 
@@ -42,6 +42,7 @@ class EventsTail(Command):
         add("--follow", "-F", action="store_true", help="wait for further changes until Ctrl-C; reconnects to the API")
         add("--kind", metavar="KIND", help="changes of this kind only")
         add("--id", dest="entity_id", metavar="ID", help="changes of the entity with this id only")
+        add_all_projects(parser)
         add("-f", "--format", choices=sorted(_WRITERS), default="table", help="output format (default: table)")
         return parser
 
@@ -53,7 +54,11 @@ class EventsTail(Command):
             sys.stdout.flush()
 
     def _changes(self, parsed_args: argparse.Namespace) -> Iterable[Change]:
-        wanted = {"kind": parsed_args.kind, "entity_id": parsed_args.entity_id}
+        wanted: dict[str, Any] = {
+            "kind": parsed_args.kind,
+            "entity_id": parsed_args.entity_id,
+            "all_projects": parsed_args.all_projects,
+        }
         since: int | None = parsed_args.since
         if since is None:
             page = self.client.events_page(None, limit=parsed_args.limit or _DEFAULT_CHANGES, **wanted)

@@ -43,6 +43,9 @@ def add_registration(parser: argparse.ArgumentParser) -> None:
         help="read the registration from this JSON or YAML file, or from stdin if it is -; "
         "but -f with the name of a format, such as -f json, is --format",
     )  # fmt: skip
+    parser.add_argument(
+        "--project", metavar="ID", help="the project that owns it, for administrators (default: that of the token)"
+    )
     group = parser.add_argument_group("registration", "instead of a file")
     add = group.add_argument
     add("--name", metavar="NAME", help="name of the instance, for people")
@@ -63,10 +66,17 @@ def add_registration(parser: argparse.ArgumentParser) -> None:
 
 
 def registration(options: argparse.Namespace) -> dict[str, Any]:
-    """Reads the registration from the options or the file.
+    """Reads the registration from the options or the file, and the project from its option.
 
     :raises WrongUsage: when it is incomplete or cannot be read; the message names the option or the file.
     """
+    values = _registration(options)
+    if options.project is not None:
+        values["project_id"] = options.project
+    return values
+
+
+def _registration(options: argparse.Namespace) -> dict[str, Any]:
     given = [f"--{name.replace('_', '-')}" for name in (*_TEXTS, "vdu", "aspect") if getattr(options, name)]
     if options.file is not None:
         if given:

@@ -15,7 +15,16 @@ from typing import Any
 import msgspec
 from cliff import columns
 
-from watcher_sync.client.commands.base import Command, ListCommand, ShowCommand, WrongUsage, add_paging, cell, seq
+from watcher_sync.client.commands.base import (
+    Command,
+    ListCommand,
+    ShowCommand,
+    WrongUsage,
+    add_all_projects,
+    add_paging,
+    cell,
+    seq,
+)
 from watcher_sync.client.commands.operation_secret import add_secret, required_secret
 from watcher_sync.client.commands.registration import add_registration, aspect_text, registration, vdu_text
 from watcher_sync.client.errors import ClientError, PreconditionFailed
@@ -27,13 +36,13 @@ _KIND = "vnf_instance"
 
 _FILTERS = ("cluster", "namespace", "vnfd_id", "state")
 
-_LIST_COLUMNS = ("id", "name", "cluster", "namespace", "state", "scale_level", "observed", "updated_at")
+_LIST_COLUMNS = ("id", "name", "project_id", "cluster", "namespace", "state", "scale_level", "observed", "updated_at")
 """Columns of a list as a table; the other formats have all fields."""
 
 _SHOW_FIELDS = (
-    "id", "name", "cluster", "namespace", "vnfd_id", "flavour_id", "vdus", "aspects", "state", "scale_level",
-    "nearest_level", "observed", "vdu_results", "vnfc_resource_info", "created_at", "registered_at", "observed_at",
-    "etag",
+    "id", "name", "project_id", "cluster", "namespace", "vnfd_id", "flavour_id", "vdus", "aspects", "state",
+    "scale_level", "nearest_level", "observed", "vdu_results", "vnfc_resource_info", "created_at",
+    "registered_at", "observed_at", "etag",
 )  # fmt: skip
 """Fields of one instance as a table without ``-c``; otherwise all fields are available."""
 
@@ -52,6 +61,7 @@ class VnfList(ListCommand):
             parser.add_argument(f"--{option}", metavar=option.upper(), help=f"only instances with this {option}")
         parser.add_argument("--sort", metavar="FIELD", help="sort by this field; --sort=-FIELD reverses the order")
         add_paging(parser, marker="where to begin: after this id, or at the next_marker of a page")
+        add_all_projects(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[tuple[Any, ...]]]:
@@ -65,6 +75,7 @@ class VnfList(ListCommand):
             fields=_LIST_COLUMNS if few else None,
             limit=parsed_args.limit,
             marker=parsed_args.marker,
+            all_projects=parsed_args.all_projects,
         )
         first = next(entities, None)
         if first is None:

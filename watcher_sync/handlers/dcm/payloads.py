@@ -59,7 +59,7 @@ def service_type_of(event: Event) -> str:
     :raises InvalidEvent: when none of them has one.
     """
     found = _service_type(event.channel) or _service_type(event.type)
-    if event.channel.startswith(_BY_PROVIDER):
+    if event.channel.startswith(_LEGACY_BEGIN):
         found = _place(event.channel)[1] or found
     if found is None:
         legacy = legacy_of(event)
@@ -99,7 +99,7 @@ def legacy_of(event: Event) -> Legacy | None:
 
 def place_provider_of(event: Event) -> str | None:
     """The provider in the NATS subject, which the server's permissions guard; None where it names none."""
-    return _place(event.channel)[0] if event.channel.startswith(_BY_PROVIDER) else None
+    return _place(event.channel)[0] if event.channel.startswith(_LEGACY_BEGIN) else None
 
 
 def claimed_providers(event: Event) -> list[tuple[str, str]]:

@@ -36,7 +36,7 @@ export class Sources extends Pure {
     return html`
       <section class="sources" aria-labelledby="sources-title">
         <h2 id="sources-title">Sources</h2>
-        ${problem && html`<${Trouble} problem=${problem} />`}
+        ${problem && html`<${Trouble} problem=${problem} refused="The sources are for administrators." />`}
         ${sources && !sources.length && html`<p class="none">No engine has told of a source yet.</p>`}
         <ul>
           ${(sources || []).map(

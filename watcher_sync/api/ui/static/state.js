@@ -253,7 +253,7 @@ export class State {
   }
 
   _askSoon() {
-    if (this._due !== null || document.hidden) return;
+    if (this._due !== null || document.hidden || this.topologyProblem?.status === 403) return;
     const wait = Math.max(150, AGAIN - (performance.now() - this._asked));
     this._due = setTimeout(() => this.askTopology(), wait);
   }

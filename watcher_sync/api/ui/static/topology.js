@@ -155,7 +155,7 @@ export class Topology extends Pure {
               value=${search} aria-keyshortcuts="/" onInput=${(event) => searchFor(event.target.value)} />
           </label>
         </header>
-        ${problem && html`<${Trouble} problem=${problem} />`}
+        ${problem && html`<${Trouble} problem=${problem} refused="Hosts and clusters are for administrators." />`}
         <div class="pane-body" ref=${this.box} onKeyDown=${(event) => rove(event, ".tile")}>
           ${!topology && !problem && html`<p class="none">Loading…</p>`}
           ${nothing && html`<p class="none">${search ? "Nothing has such a name." : "Nothing is known yet."}</p>`}
