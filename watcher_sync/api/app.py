@@ -3,7 +3,8 @@
 
 A request passes from outside in::
 
-    healthcheck (WSGI, no authentication)  ->  authentication (WSGI)  ->  Falcon: validation, resource
+    request id  ->  access log  ->  healthcheck (no authentication)  ->  authentication  ->  caller  ->  audit
+        ->  Falcon: validation, resource
 
 ``_MIDDLEWARES`` contains the functions that wrap the application in WSGI middlewares, outermost last.
 """
@@ -16,7 +17,17 @@ from typing import Any
 import falcon
 from oslo_config import cfg
 
-from watcher_sync.api.core import authentication, healthcheck, openapi, policies, problems
+from watcher_sync.api.core import (
+    access_log,
+    audit,
+    authentication,
+    caller,
+    healthcheck,
+    openapi,
+    policies,
+    problems,
+    request_ids,
+)
 from watcher_sync.api.core.feed import Feed
 from watcher_sync.api.core.operation import ValidationMiddleware
 from watcher_sync.api.core.request_context import ContextFactory
@@ -43,7 +54,14 @@ from watcher_sync.storage.store import Store
 Wsgi = Callable[..., Iterable[bytes]]
 """A WSGI application."""
 
-_MIDDLEWARES: tuple[Callable[[Wsgi, cfg.ConfigOpts], Wsgi], ...] = (authentication.wrap, healthcheck.wrap)
+_MIDDLEWARES: tuple[Callable[[Wsgi, cfg.ConfigOpts], Wsgi], ...] = (
+    audit.wrap,
+    caller.wrap,
+    authentication.wrap,
+    healthcheck.wrap,
+    access_log.wrap,
+    request_ids.wrap,
+)
 
 
 def make_application(conf: cfg.ConfigOpts, store: Store, sync: SyncNow | None = None) -> Wsgi:

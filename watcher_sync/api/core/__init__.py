@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every resource of the API shares: operations, policy, problems, OpenAPI.
 
+``access_log``         WSGI middleware: a line per request in the access log, and per write in the audit log
+``audit``              CADF notifications of requests
 ``authentication``     WSGI middleware: tokens of Keystone, or requests from the loopback interface only
+``caller``             WSGI middleware: the caller's identity for the logs and for the audit
 ``etags``              ETag, If-Match and If-None-Match (RFC 9110)
 ``feed``               One thread reads new journal rows for all streams and long polls of a process
 ``healthcheck``        ``/healthcheck`` for load balancers, and its backends
@@ -12,6 +15,7 @@
 ``policy_sample``      Lists the rules for ``oslopolicy-sample-generator``
 ``problems``           Answers every error with problem details (RFC 9457)
 ``request_context``    The caller of one request, and what the policy allows it
+``request_ids``        WSGI middleware: every request has an id, in its answer, in logs and in the journal
 ``schemas``            JSON Schemas (draft 2020-12) of entities, journal rows and pages
 ``versions``           ``/versions``, ``/v1`` and ``/openapi.json``
 """
