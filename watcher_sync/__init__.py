@@ -11,6 +11,7 @@
 ``deprecation``  Old names of the plugin interface, which work for one release and warn
 ``dispatch``     The table from event types to handler methods
 ``engine``       Reads events from the sources, commits them in batches, and acknowledges them
+``escaping``     Text of others for a log or a terminal, without control characters
 ``events``       The type of events
 ``exceptions``   The exceptions that cross a package boundary
 ``handlers``     The dialects: an event and a view become changes

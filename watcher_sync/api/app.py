@@ -3,8 +3,8 @@
 
 A request passes from outside in::
 
-    healthcheck (WSGI, no authentication)  ->  authentication (WSGI)  ->  rate limits (WSGI)
-        ->  Falcon: validation, resource
+    request id  ->  access log  ->  healthcheck (no authentication)  ->  authentication  ->  caller  ->  audit
+        ->  rate limits  ->  Falcon: validation, resource
 
 ``_MIDDLEWARES`` contains the functions that wrap the application in WSGI middlewares, outermost last.
 """
@@ -17,7 +17,18 @@ from typing import Any
 import falcon
 from oslo_config import cfg
 
-from watcher_sync.api.core import authentication, healthcheck, openapi, policies, problems, rate_limits
+from watcher_sync.api.core import (
+    access_log,
+    audit,
+    authentication,
+    caller,
+    healthcheck,
+    openapi,
+    policies,
+    problems,
+    rate_limits,
+    request_ids,
+)
 from watcher_sync.api.core.feed import Feed
 from watcher_sync.api.core.operation import ValidationMiddleware
 from watcher_sync.api.core.request_context import ContextFactory
@@ -48,8 +59,12 @@ Wsgi = Callable[..., Iterable[bytes]]
 
 _MIDDLEWARES: tuple[Callable[[Wsgi, cfg.ConfigOpts], Wsgi], ...] = (
     rate_limits.wrap,
+    audit.wrap,
+    caller.wrap,
     authentication.wrap,
     healthcheck.wrap,
+    access_log.wrap,
+    request_ids.wrap,
 )
 
 

@@ -16,7 +16,9 @@ from oslo_log import log as logging
 from oslo_reports import opts as reports
 from oslo_service import backend
 
+from watcher_sync.assembly import safe_logging
 from watcher_sync.conf import keystone, opts, strict
+from watcher_sync.escaping import escaped
 from watcher_sync.exceptions import ConfigError, WatcherSyncError
 from watcher_sync.storage import database, file_modes
 
@@ -65,6 +67,7 @@ def make_conf(
             conf.set_default("default_log_levels", [*_LIBRARY_LOG_LEVELS, "watcher_sync=WARN"])
     logging.setup(conf, PROJECT)
     _restrict_log_files()
+    safe_logging.install()
     return conf
 
 
@@ -88,10 +91,10 @@ def run(main: Callable[[list[str]], int | None], argv: Sequence[str] | None = No
     try:
         return main(list(sys.argv[1:] if argv is None else argv)) or 0
     except ConfigError as exc:
-        print(f"error: {exc}", file=sys.stderr)
+        print(f"error: {escaped(str(exc))}", file=sys.stderr)
         return 2
     except WatcherSyncError as exc:
-        print(f"error: {exc}", file=sys.stderr)
+        print(f"error: {escaped(str(exc))}", file=sys.stderr)
         return 1
     except BrokenPipeError:
         sys.stderr.close()

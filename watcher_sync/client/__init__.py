@@ -23,6 +23,7 @@ The client imports nothing of the engine, the model or the storage. It needs key
 ``screen``         What ``top`` draws, for every size of the terminal
 ``shell``          The application ``watcher-sync``: the server, the credentials, the exit status
 ``stats``          ``ModelStats``: entities of each kind, the event rate, the latest changes
+``terminal``       Guards a terminal against control characters in the output of a command
 ``transport``      One HTTP request and its answer, or one of the errors
 ``vnf_instances``  The part of ``Client`` that writes VNF instances and their operations
 """

@@ -83,7 +83,7 @@ def _sources(sources: Sequence[Source]) -> RenderableType:
     shown = ordered if len(ordered) <= _MAX_SOURCES else ordered[: _MAX_SOURCES - 1]
     for source in shown:
         colour = "green" if source.fresh else "yellow" if source.state == "connected" else "red"
-        grid.add_row(Text(plain(source.source)), Text(source.state, style=colour), Text(plain(_about(source))))
+        grid.add_row(Text(plain(source.source)), Text(plain(source.state), style=colour), Text(plain(_about(source))))
     if len(shown) < len(ordered):
         grid.add_row(f"{len(ordered) - len(shown)} more", "", "")
     return grid

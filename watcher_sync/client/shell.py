@@ -29,6 +29,7 @@ from keystoneauth1 import exceptions as keystone
 from watcher_sync.client.client import Client
 from watcher_sync.client.commands.base import one_line_errors
 from watcher_sync.client.errors import NotConfigured
+from watcher_sync.client.formatting import plain
 from watcher_sync.client.transport import SERVICE_TYPE
 
 COMMANDS = "watcher_sync.cli"
@@ -186,6 +187,6 @@ def run(argv: list[str]) -> int:
     try:
         shell = Shell(argv)
     except NotConfigured as exc:
-        print(f"error: {exc}", file=sys.stderr)
+        print(f"error: {plain(str(exc))}", file=sys.stderr)
         return 2
     return shell.run(argv)

@@ -22,7 +22,7 @@ from cotyledon.types import WorkerId
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from watcher_sync.assembly import process
+from watcher_sync.assembly import process, safe_logging
 from watcher_sync.assembly.engine import assemble
 from watcher_sync.engine import guru_report
 from watcher_sync.engine.monitoring_http import MonitoringServer, check_port, make_application
@@ -66,6 +66,7 @@ class EngineService(cotyledon.Service):
             LOG.error("The configuration was not reloaded: %s", exc)
             return
         changed = self._conf.mutate_config_files()
+        safe_logging.install()
         names = [f"{group or 'DEFAULT'}.{option}" for group, option in changed]
         LOG.info("Reloaded the configuration: %s", ", ".join(names) or "nothing changed")
         self._engine.reload(names)

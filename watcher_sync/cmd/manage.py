@@ -21,6 +21,7 @@ from watcher_sync.assembly.grants import ConfiguredGrants
 from watcher_sync.assembly.store import load_kinds, open_store
 from watcher_sync.commit.replay import replay, replay_quarantined
 from watcher_sync.dispatch import load_handlers
+from watcher_sync.escaping import escaped, escaped_lines
 from watcher_sync.exceptions import ConfigError, ReconcileError
 from watcher_sync.sources.prefetch import read_ahead
 from watcher_sync.sources.replay import find_files, read_events
@@ -162,7 +163,8 @@ def _quarantine(conf: cfg.ConfigOpts) -> None:
         _list_quarantine(quarantine, as_table=conf.command.format == "table")
     elif action == "show":
         for row_id in ids:
-            print(msgspec.json.format(msgspec.json.encode(quarantine.show(row_id))).decode())
+            text = msgspec.json.format(msgspec.json.encode(quarantine.show(row_id))).decode()
+            print(escaped_lines(text) if sys.stdout.isatty() else text)
     elif action == "replay":
         events = quarantine.events(None if conf.command.all else ids)
         settings = conf.engine
@@ -200,7 +202,7 @@ def _reconcile(conf: cfg.ConfigOpts) -> int:
                 scope, dry_run=conf.command.dry_run, allow_deletes=conf.command.allow_deletes, deadline=deadline
             )
         except ReconcileError as exc:
-            print(exc, file=sys.stderr)
+            print(escaped(str(exc)), file=sys.stderr)
             failed = True
             continue
         failed |= not report.complete or bool(report.refused_deletes)
@@ -230,7 +232,7 @@ def _print_report(report: Report) -> None:
         f"{report.requests} requests in {report.seconds:.2f} s"
     )
     for resource, why in report.failures.items():
-        print(f"{report.scope}: {resource} could not be listed: {why}", file=sys.stderr)
+        print(escaped(f"{report.scope}: {resource} could not be listed: {why}"), file=sys.stderr)
 
 
 def _shown(value: Any) -> str:
@@ -260,7 +262,7 @@ def _handlers(conf: cfg.ConfigOpts) -> None:
     else:
         _print_table(columns, entries)
     for failure in dispatcher.failures:
-        print(f"failed to load: {failure.plugin}: {failure.reason}", file=sys.stderr)
+        print(escaped(f"failed to load: {failure.plugin}: {failure.reason}"), file=sys.stderr)
 
 
 def _print_result(conf: cfg.ConfigOpts, result: dict[str, float]) -> None:
@@ -271,21 +273,24 @@ def _print_result(conf: cfg.ConfigOpts, result: dict[str, float]) -> None:
 
 
 def _print_json(document: Any) -> None:
-    print(msgspec.json.encode(document).decode())
+    _print_lines([document])
 
 
 def _print_lines(documents: Iterable[Any]) -> None:
     write = sys.stdout.buffer.write
     sys.stdout.flush()
+    is_terminal = sys.stdout.isatty()
     for document in documents:
-        write(msgspec.json.encode(document) + b"\n")
+        line = msgspec.json.encode(document)
+        # JSON has no C0 characters, but it may have C1 characters and bidirectional overrides.
+        write((escaped(line.decode()).encode() if is_terminal else line) + b"\n")
     sys.stdout.buffer.flush()
 
 
 def _print_table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
     table = Table(*columns, box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(escaped(text) for text in row))
     console = Console()
     if not console.is_terminal:
         console = Console(width=200)

@@ -27,6 +27,7 @@ from watcher_sync.assembly.sources import source_makers
 from watcher_sync.assembly.store import open_store
 from watcher_sync.conf import opts
 from watcher_sync.dispatch import load_handlers
+from watcher_sync.escaping import escaped
 from watcher_sync.exceptions import ConfigError, SchemaMissing, SourceError, StorageError, WatcherSyncError
 from watcher_sync.sources.base import Source
 from watcher_sync.storage import schema
@@ -59,9 +60,9 @@ class Checks(upgradecheck.UpgradeCommands):
             store = open_store(self._conf, checked=False)
             schema.check(store.database, store.tables)
         except (SchemaMissing, ConfigError) as exc:
-            return Result(Code.FAILURE, str(exc))
+            return Result(Code.FAILURE, escaped(str(exc)))
         except StorageError as exc:
-            return Result(Code.FAILURE, f"The database is unavailable: {exc}")
+            return Result(Code.FAILURE, escaped(f"The database is unavailable: {exc}"))
         self._store = store
         return Result(Code.SUCCESS)
 
@@ -74,13 +75,13 @@ class Checks(upgradecheck.UpgradeCommands):
             makers = source_makers(self._conf, None)
             make_authority(self._conf, load_handlers(self._conf))
         except WatcherSyncError as exc:
-            return Result(Code.FAILURE, str(exc))
+            return Result(Code.FAILURE, escaped(str(exc)))
         troubles, unsupported = [], []
         for name, make in makers.items():
             try:
                 _probe(make(), self._timeout)
             except SourceError as exc:
-                troubles.append(f"{name}: {exc}")
+                troubles.append(escaped(f"{name}: {exc}"))
             except NotImplementedError:
                 unsupported.append(name)
         if troubles:
@@ -109,7 +110,7 @@ class Checks(upgradecheck.UpgradeCommands):
                 elif not _journaled(self._store, name, since, "instance.update"):
                     warnings.append(f"{name}: no instance.update within {hours:g} h; {_FIX_UPDATES}.")
         except StorageError as exc:
-            return Result(Code.WARNING, f"The journal cannot be read: {exc}")
+            return Result(Code.WARNING, escaped(f"The journal cannot be read: {exc}"))
         return Result(Code.WARNING, " ".join(warnings)) if warnings else Result(Code.SUCCESS)
 
     _upgrade_checks: Any = (

@@ -59,6 +59,47 @@ TCP port that the development server ``watcher-sync-api`` listens on.
 Related options: ``host``.
 """,
     ),
+    cfg.BoolOpt(
+        "access_log",
+        default=True,
+        help="""
+Write a log line for each request: method, path without the query, status, bytes, milliseconds, user, project and
+request id.
+
+The logger is ``watcher_sync.access``. A write also has a line in the logger ``watcher_sync.audit``, in any case.
+""",
+    ),
+    cfg.BoolOpt(
+        "audit",
+        default=False,
+        help="""
+Send CADF notifications of requests by keystonemiddleware's audit middleware.
+
+Related options:
+
+* ``audit_map_file``
+* ``audit_ignored_methods``
+* the sections ``[audit_middleware_notifications]`` and ``[oslo_messaging_notifications]``
+""",
+    ),
+    cfg.StrOpt(
+        "audit_map_file",
+        default="/etc/watcher-sync/api_audit_map.conf",
+        help="""
+File that maps the API's paths to the resources of CADF notifications.
+
+Related options: ``audit``.
+""",
+    ),
+    cfg.ListOpt(
+        "audit_ignored_methods",
+        default=["GET", "HEAD", "OPTIONS"],
+        help="""
+HTTP methods of which no CADF notification is sent. The default sends notifications of writes only.
+
+Related options: ``audit``.
+""",
+    ),
     cfg.IntOpt(
         "max_limit",
         default=1000,

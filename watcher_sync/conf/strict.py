@@ -30,6 +30,7 @@ _NAMESPACES = (
     "oslo.service.service",
     "oslo.reports",
     "keystonemiddleware.auth_token",
+    "keystonemiddleware.audit",
 )
 """Libraries whose options may be in our files, by the names of their entry points in the group _GROUP."""
 

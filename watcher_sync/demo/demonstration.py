@@ -47,6 +47,7 @@ from watcher_sync.demo.kubernetes import Kubernetes
 from watcher_sync.demo.screen import Screen, ScreenFigures, plain_line
 from watcher_sync.demo.watch import Watch
 from watcher_sync.engine.engine import Engine
+from watcher_sync.escaping import escaped
 from watcher_sync.exceptions import ConfigError, WatcherSyncError
 from watcher_sync.sources.base import SourceState
 from watcher_sync.storage import schema
@@ -222,7 +223,7 @@ class _Demo:
         if differences:
             say(f"[bold red]Not equal[/]  {len(differences):,} differences between the model and the truth:")
             for difference in differences[:_DIFFERENCES]:
-                self._console.print(f"  {difference}", markup=False)
+                self._console.print(escaped(f"  {difference}"), markup=False)
         else:
             say(f"[bold green]Equal[/]      {sum(entities.values()):,} entities, {_values(truth):,} values: "
                 "the tables, loaded back, hold exactly what the simulated systems are")  # fmt: skip

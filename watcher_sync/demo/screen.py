@@ -18,6 +18,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from watcher_sync.escaping import escaped
 from watcher_sync.model.changes import Outcome
 from watcher_sync.sources.base import SourceState, SourceStatus
 from watcher_sync.storage.journal import JournalRow
@@ -174,7 +175,7 @@ def _overview(figures: ScreenFigures, lines: int) -> RenderableType:
         more = (f"{status.lag:,} waiting" if status.lag else "") if connected else status.detail
         if more and left > 0:
             left -= 1
-            sources.add_row("", Text(more, style="dim", overflow="ellipsis", no_wrap=True))
+            sources.add_row("", Text(escaped(more), style="dim", overflow="ellipsis", no_wrap=True))
     row = Table.grid(expand=True)
     for ratio in (44, 26, 24):
         row.add_column(ratio=ratio)
@@ -204,9 +205,9 @@ def _vnfs(rows: Sequence[VnfRow], lines: int, *, wide: bool) -> RenderableType:
     table.add_column(justify="right", no_wrap=True)
     for row in rows[:lines]:
         table.add_row(
-            row.name,
+            Text(escaped(row.name)),
             Text(row.state, style=_STATES.get(row.state, "yellow")),
-            Text.assemble(row.levels, (f"  {row.held_by}" if row.held_by else "", "bold")),
+            Text.assemble(escaped(row.levels), (f"  {escaped(row.held_by)}" if row.held_by else "", "bold")),
             f"{row.pods} pods" if wide else str(row.pods),
         )
     return _filled(table, lines, len(rows))
@@ -225,8 +226,8 @@ def _changes(changes: Sequence[JournalRow], lines: int, *, wide: bool) -> Render
         table.add_row(
             str(row.seq),
             Text(row.change, style=_COLOURS.get(row.change, "")),
-            Text(f"{row.kind} {entity_id}"),
-            Text(_delta(row)),
+            Text(escaped(f"{row.kind} {entity_id}")),
+            Text(escaped(_delta(row))),
         )
     return _filled(table, lines, len(changes))
 
@@ -237,7 +238,7 @@ def _quarantine(rows: Sequence[Mapping[str, Any]], lines: int) -> RenderableType
     table.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
     for row in rows[-lines:]:
         kind = f"{row['event_type']}: " if row["event_type"] else ""
-        table.add_row(str(row["id"]), Text(" ".join(f"{kind}{row['reason']}".split()), style="yellow"))
+        table.add_row(str(row["id"]), Text(escaped(" ".join(f"{kind}{row['reason']}".split())), style="yellow"))
     return _filled(table, lines, len(rows))
 
 

@@ -31,6 +31,7 @@ from oslo_reports.models.with_default_views import ModelWithDefaultViews
 
 from watcher_sync.engine.engine import Engine
 from watcher_sync.engine.services import BackgroundService
+from watcher_sync.escaping import escaped
 from watcher_sync.exceptions import DatabaseUnavailable
 from watcher_sync.storage.database import translated
 
@@ -95,7 +96,14 @@ def make_report(conf: cfg.ConfigOpts, engine: Engine) -> type[guru_meditation_re
 
 
 def _model(values: Mapping[str, Any]) -> ModelWithDefaultViews:
-    return ModelWithDefaultViews(dict(values))
+    return ModelWithDefaultViews(_escaped(dict(values)))
+
+
+def _escaped(value: Any) -> Any:
+    """The value with escaped texts: names and error texts come from other systems."""
+    if isinstance(value, str):
+        return escaped(value)
+    return {escaped(str(k)): _escaped(v) for k, v in value.items()} if isinstance(value, Mapping) else value
 
 
 def _engine_section(engine: Engine) -> dict[str, Any]:

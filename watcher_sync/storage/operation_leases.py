@@ -9,7 +9,7 @@ A caller needs its answer at once and cannot watch a beat. So all times are thos
 
 An expired lease that was not taken still accepts a heartbeat. A row has the digest of its secret, not the secret.
 
-For any thread; each call is one transaction, unless it gets a connection.
+For any thread. A call without a connection is one transaction.
 """
 
 from __future__ import annotations

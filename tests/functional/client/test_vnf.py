@@ -86,8 +86,8 @@ def vnf_id(client: Client) -> Iterator[str]:
         client.delete_vnf_instance(entity["id"])
 
 
-def vnf(site: Site, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return run_executable("watcher-sync", "--endpoint", site.url, "vnf", *arguments)
+def vnf(site: Site, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return run_executable("watcher-sync", "--endpoint", site.url, "vnf", *arguments, **variables)
 
 
 @pytest.mark.usefixtures("vnf_id")
@@ -154,11 +154,9 @@ def test_a_registration_is_replaced_only_where_it_exists_and_is_what_was_seen(
     assert "does not exist" in failed(vnf(site, "delete", vnf_id), 1)
 
 
-def test_an_operation_has_the_instance_until_it_ends(
-    site: Site, client: Client, vnf_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def operation(verb: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return vnf(site, "operation", verb, vnf_id, *arguments)
+def test_an_operation_has_the_instance_until_it_ends(site: Site, client: Client, vnf_id: str, tmp_path: Path) -> None:
+    def operation(verb: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        return vnf(site, "operation", verb, vnf_id, *arguments, **variables)
 
     begun = json.loads(made(operation("begin", "SCALE", "--holder", "lcm-1", "-f", "json")))
     assert (begun["operation"], begun["holder"], begun["state"]) == ("SCALE", "lcm-1", "RUNNING")
@@ -170,16 +168,16 @@ def test_an_operation_has_the_instance_until_it_ends(
     assert "secret of the operation is needed" in failed(vnf(site, "update", vnf_id, *OPTIONS, "--token", token), 2)
     (tmp_path / "secret").write_text(begun["secret"] + "\n")
     made(vnf(site, "update", vnf_id, *OPTIONS, "--token", token, "--secret-file", str(tmp_path / "secret")))
-    monkeypatch.setenv("WATCHER_SYNC_OPERATION_SECRET", begun["secret"])
-    beaten = json.loads(made(operation("heartbeat", begun["id"], "--token", token, "-f", "json")))
+    own = {"WATCHER_SYNC_OPERATION_SECRET": begun["secret"]}
+    beaten = json.loads(made(operation("heartbeat", begun["id"], "--token", token, "-f", "json", **own)))
     assert beaten["expires_at"] > begun["expires_at"]
-    assert "not the token" in failed(operation("heartbeat", begun["id"], "--token", str(begun["token"] + 1)), 1)
-    assert made(operation("end", begun["id"], "--token", token, "--failed")) == ""
-    assert "FAILED" in failed(operation("heartbeat", begun["id"]), 1)
+    assert "not the token" in failed(operation("heartbeat", begun["id"], "--token", str(begun["token"] + 1), **own), 1)
+    assert made(operation("end", begun["id"], "--token", token, "--failed", **own)) == ""
+    assert "FAILED" in failed(operation("heartbeat", begun["id"], **own), 1)
     assert json.loads(made(operation("show", begun["id"], "-f", "json")))["state"] == "FAILED"
     again = json.loads(made(operation("begin", "HEAL", "-f", "json")))
     assert "@" in again["holder"]
-    assert "another caller" in failed(operation("end", again["id"]), 1)
+    assert "another caller" in failed(operation("end", again["id"], **own), 1)
     made(operation("end", again["id"], "--force"))
     listed = json.loads(made(operation("list", "-f", "json")))
     assert [(o["operation"], o["state"]) for o in listed] == [("SCALE", "FAILED"), ("HEAL", "COMPLETED")]

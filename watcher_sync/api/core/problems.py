@@ -17,6 +17,7 @@ import falcon
 import msgspec
 from oslo_log import log as logging
 
+from watcher_sync.api.core.request_ids import REQUEST_ID
 from watcher_sync.exceptions import (
     DatabaseUnavailable,
     HeadMoved,
@@ -116,6 +117,7 @@ SCHEMA: dict[str, Any] = {
         "detail": {"type": "string"},
         "holder": {"type": "string", "description": "The holder of the operation lease, if the lease is the conflict."},
         "operation": {"type": "string", "description": "The operation for which the holder has the lease."},
+        "request_id": {"type": "string", "description": "The id of the request, as in X-OpenStack-Request-ID."},
         "since": {"type": "string", "format": "date-time"},
         "expires_at": {"type": "string", "format": "date-time"},
         "quota": {"type": "integer", "description": "The quota of the project, if it is exceeded."},
@@ -152,10 +154,13 @@ def wsgi_answer(problem: Problem) -> tuple[str, list[tuple[str, str]], bytes]:
     return falcon.code_to_http_status(problem.status), headers, body
 
 
-def _answer(_request: falcon.Request, response: falcon.Response, problem: Problem, _params: Any) -> None:
+def _answer(request: falcon.Request, response: falcon.Response, problem: Problem, _params: Any) -> None:
+    document = problem.document()
+    if (request_id := request.env.get(REQUEST_ID)) is not None:
+        document["request_id"] = request_id
     response.status = falcon.code_to_http_status(problem.status)
     response.content_type = MEDIA_TYPE
-    response.data = msgspec.json.encode(problem.document())
+    response.data = msgspec.json.encode(document)
     response.text = None
     response.set_headers(problem.headers)
 

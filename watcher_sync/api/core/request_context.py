@@ -20,6 +20,7 @@ from oslo_config import cfg
 from oslo_context import context as oslo_context
 from oslo_policy import policy
 
+from watcher_sync.api.core.caller import NOAUTH_USER, ids_of
 from watcher_sync.api.core.problems import Problem
 from watcher_sync.api.core.rules import ADMIN_ONLY_FIELDS, ALL_PROJECTS
 from watcher_sync.events import Actor
@@ -99,9 +100,9 @@ class ContextFactory:
         environ: dict[str, Any] = request.env
         if self.strategy == "noauth":
             context = oslo_context.RequestContext(
-                user_id="noauth", roles=["admin", "member", "reader"], system_scope="all"
+                user_id=NOAUTH_USER, roles=["admin", "member", "reader"], system_scope="all", **ids_of(environ)
             )
             return RequestContext(context, self._enforcer, known=True)
         if environ.get("HTTP_X_IDENTITY_STATUS") != "Confirmed":
-            return RequestContext(oslo_context.RequestContext(), self._enforcer, known=False)
+            return RequestContext(oslo_context.RequestContext(**ids_of(environ)), self._enforcer, known=False)
         return RequestContext(oslo_context.RequestContext.from_environ(environ), self._enforcer, known=True)

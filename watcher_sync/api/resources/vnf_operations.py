@@ -23,6 +23,7 @@ from typing import Any
 import msgspec
 
 from watcher_sync.api.core import schemas
+from watcher_sync.api.core.access_log import AUDIT
 from watcher_sync.api.core.operation import JSON, Answer, Body, Call, Rule, operation
 from watcher_sync.api.core.problems import Problem, held_by, not_found
 from watcher_sync.api.core.request_context import RequestContext
@@ -219,6 +220,8 @@ class OperationItem:
             row = self._operations.show(entity_id, operation_id)
             if row is None or row.state != state or token not in (None, row.token):
                 raise _refusal(self._operations, entity_id, operation_id, token, stale) from None
+        if proof is None:
+            AUDIT.warning("the operation %s of %s was ended by force, as %s", operation_id, entity_id, state)
         call.answer_nothing()
 
 

@@ -8,6 +8,7 @@ request that the API refuses with 400, such as an unknown filter. The option ``-
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 import functools
 import json
@@ -21,7 +22,8 @@ from cliff import columns, command, lister, show
 from watcher_sync.client.client import Client
 from watcher_sync.client.deprecated import renamed
 from watcher_sync.client.errors import BadRequest, ClientError, NotConfigured, UnknownKind
-from watcher_sync.client.formatting import delta_text
+from watcher_sync.client.formatting import delta_text, plain
+from watcher_sync.client.terminal import guarded
 
 _WRONG_USAGE = (BadRequest, NotConfigured, UnknownKind)
 
@@ -41,6 +43,8 @@ class Command(command.Command):
 
     auth_required = True
     """OpenStackClient authenticates before it runs the command."""
+    is_guarded = True
+    """Whether a terminal gets no control characters; False for a command that draws, and escapes by itself."""
     app_dist_name = "watcher-sync"
     """If this is the application's distribution, cliff omits it from the help text."""
 
@@ -58,15 +62,16 @@ class Command(command.Command):
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Runs the command, and returns the exit status."""
-        try:
-            return super().run(parsed_args)
-        except ClientError as exc:
-            if getattr(self.app_args, "debug", False):
-                raise
-            print(f"error: {' '.join(str(exc).split())}", file=sys.stderr)
-            return 2 if isinstance(exc, (*_WRONG_USAGE, WrongUsage)) else 1
-        except KeyboardInterrupt:
-            return INTERRUPTED
+        with guarded(self.app) if self.is_guarded else contextlib.nullcontext():
+            try:
+                return super().run(parsed_args)
+            except ClientError as exc:
+                if getattr(self.app_args, "debug", False):
+                    raise
+                print(f"error: {plain(' '.join(str(exc).split()))}", file=sys.stderr)
+                return 2 if isinstance(exc, (*_WRONG_USAGE, WrongUsage)) else 1
+            except KeyboardInterrupt:
+                return INTERRUPTED
 
 
 class ListCommand(Command, lister.Lister):
@@ -86,7 +91,7 @@ class Json(columns.FormattableColumn[Any]):
 
     def human_readable(self) -> str:
         """Returns one line."""
-        return json.dumps(self._value, ensure_ascii=False)
+        return plain(json.dumps(self._value, ensure_ascii=False))
 
 
 class Delta(columns.FormattableColumn[Any]):
@@ -94,11 +99,21 @@ class Delta(columns.FormattableColumn[Any]):
 
     def human_readable(self) -> str:
         """Returns one line."""
-        return delta_text(self._value)
+        return plain(delta_text(self._value))
+
+
+class PlainText(columns.FormattableColumn[str]):
+    """A text of others: machine formats get the value, people get it without control characters."""
+
+    def human_readable(self) -> str:
+        """Returns the lines of the text."""
+        return "\n".join(plain(line) for line in self._value.split("\n"))
 
 
 def cell(value: Any) -> Any:
     """Converts a value for the formatters of cliff."""
+    if isinstance(value, str) and not value.isprintable():
+        return PlainText(value)
     if isinstance(value, (list, dict, tuple)):
         return Json(value)
     return value.isoformat() if isinstance(value, datetime.datetime) else value

@@ -29,6 +29,8 @@ _QUIT = frozenset("qQ\x03\x04")
 class Top(Command):
     """Show sources, entities, event rate and recent changes, refreshed every second. q ends."""
 
+    is_guarded = False
+
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Makes the parser of the options."""
         parser = super().get_parser(prog_name)

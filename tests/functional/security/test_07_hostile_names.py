@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cluster and a stored event with hostile texts, the log of a real engine, and the management command."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import json
+import os
+import pty
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.functional.engine.driving import Installation, wait_until
+from tests.unit.security.test_07_control_characters import FORGED, HOSTILE, unsafe_in
+from watcher_sync.events import Event
+from watcher_sync.storage.commits import Commit
+from watcher_sync.storage.stored_events import Quarantined
+
+
+class Hostile(http.server.BaseHTTPRequestHandler):
+    """A cluster that answers every request with an error."""
+
+    def do_GET(self) -> None:
+        body = json.dumps({"kind": "Status", "status": "Failure", "code": 500, "message": HOSTILE}).encode()
+        self.send_response(500)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_args: object) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Path]:
+    """The kubeconfig of the cluster."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hostile)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    kubeconfig = tmp_path / "kubeconfig"
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{server.server_port}"}}],
+        "users": [{"name": "u", "user": {}}],
+    }
+    kubeconfig.write_text(json.dumps(document))
+    yield kubeconfig
+    server.shutdown()
+    server.server_close()
+    thread.join(10)
+
+
+def test_the_log_of_an_engine_has_no_line_that_a_cluster_forged(
+    install: Callable[..., Installation], sqlite_url: str, cluster: Path
+) -> None:
+    site = install(sqlite_url, engine__enabled_sources="edge", source_edge__driver="kubernetes")
+    site.options |= {"source_edge.kubeconfig": cluster, "source_edge.cluster": "edge"}
+    site.upgrade()
+    site.engine(site.config())
+    log = site.folder / "engine-1.log"
+    wait_until(lambda: "owned" in log.read_text(), 40, "the cluster's text in the log")
+    text = log.read_text()
+    assert unsafe_in(text) == []
+    assert not [line for line in text.splitlines() if line.startswith(FORGED)]
+
+
+def on_a_terminal(command: list[str]) -> str:
+    """What a command prints on a terminal."""
+    master, slave = pty.openpty()
+    done = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=slave, stderr=slave)
+    os.close(slave)
+    found = b""
+    with contextlib.suppress(OSError):  # the terminal is gone when the command ends
+        while chunk := os.read(master, 65536):
+            found += chunk
+    assert done.wait(60) == 0, found
+    os.close(master)
+    return found.decode().replace("\r\n", "\n")
+
+
+@pytest.mark.parametrize("arguments", [("list",), ("list", "-f", "table"), ("show", "1")])
+def test_the_management_command_writes_no_control_character_of_others_to_a_terminal(
+    install: Callable[..., Installation], sqlite_url: str, arguments: tuple[str, ...]
+) -> None:
+    site = install(sqlite_url)
+    site.upgrade()
+    event = Event(
+        id="1",
+        type=HOSTILE[:40],
+        source="nova",
+        origin=HOSTILE,
+        subject=HOSTILE,
+        data=HOSTILE.encode(),
+        undecodable="x",
+    )
+    site.store.commit(Commit(generation=0, quarantined=[Quarantined(event=event, reason=HOSTILE, detail=HOSTILE)]))
+    command = [*site.command("watcher-sync-manage", site.config()), "quarantine", *arguments]
+    text = on_a_terminal(command)
+    assert "owned" in text or "\\u001b" in text
+    # A table has the colours of its head.
+    plain = text.replace("\x1b[1m", "").replace("\x1b[0m", "")
+    assert unsafe_in(plain) == []

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Output of a command on a terminal: no control character and no bidirectional override of others reaches it.
+
+A file or a pipe gets the output unchanged, because a program reads it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sys
+from collections.abc import Iterator
+from typing import Any, Final
+
+_UNSAFE: Final = re.compile(
+    "(?![\n\t])(?!\r\n)[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
+
+def escaped(text: str) -> str:
+    """The text with its line feeds; other control characters are escaped as in JSON, so JSON text stays valid."""
+    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+class GuardedStream:
+    """A stream of text that escapes what it writes."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Writes the escaped text; returns the length of the given one."""
+        self._stream.write(escaped(text))
+        return len(text)
+
+    def writelines(self, lines: Any) -> None:
+        """Writes each of the texts."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextlib.contextmanager
+def guarded(app: Any) -> Iterator[None]:
+    """Guards stdout, stderr and the application's stdout for the length of the block, if they are terminals."""
+    before = getattr(app, "stdout", None)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(contextlib.redirect_stdout(_guard(sys.stdout)))
+        stack.enter_context(contextlib.redirect_stderr(_guard(sys.stderr)))
+        if before is not None:
+            stack.callback(setattr, app, "stdout", before)
+            app.stdout = _guard(before)
+        yield
+
+
+def _guard(stream: Any) -> Any:
+    return GuardedStream(stream) if stream.isatty() else stream
