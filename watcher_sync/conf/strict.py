@@ -8,6 +8,7 @@ deprecated names included.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import functools
 import importlib.metadata
@@ -34,6 +35,8 @@ _NAMESPACES = (
 
 _GROUP = "oslo.config.opts"
 
+_KEYSTONE_GROUP = "keystone_authtoken"
+
 _ALWAYS = 2
 """Every process imports this many libraries at the head of _NAMESPACES in any case."""
 
@@ -54,7 +57,7 @@ def check(conf: cfg.ConfigOpts) -> None:
         parsed[name] = parser.found
     known: dict[str, set[str]] = {"DEFAULT": {"config_file", "config_dir"}}
     _add(known, opts.own_opts())
-    listers = _listers()
+    listers = _listers(parsed)
     # Modules that declare options are imported only while a name is still unknown.
     while _unknown(parsed, known, is_complete=False) is not None:
         listed = next(listers, None)
@@ -115,7 +118,9 @@ def _files(conf: cfg.ConfigOpts) -> list[str]:
     return list(dict.fromkeys(files))
 
 
-def _listers() -> Iterator[Callable[[], Iterable[tuple[Any, Iterable[cfg.Opt]]]]]:
+def _listers(
+    parsed: Mapping[str, Mapping[str, Mapping[str, str]]],
+) -> Iterator[Callable[[], Iterable[tuple[Any, Iterable[cfg.Opt]]]]]:
     """Functions that list more options: libraries that every process imports, then plugins, then other libraries."""
     found = {entry_point.name: entry_point for entry_point in importlib.metadata.entry_points(group=_GROUP)}
     libraries = [found[name] for name in _NAMESPACES if name in found]
@@ -125,6 +130,22 @@ def _listers() -> Iterator[Callable[[], Iterable[tuple[Any, Iterable[cfg.Opt]]]]
         yield functools.partial(opts.list_plugin_opts, namespace)
     for entry_point in libraries[_ALWAYS:]:
         yield entry_point.load()
+    yield functools.partial(_keystone_login, parsed)
+
+
+def _keystone_login(
+    parsed: Mapping[str, Mapping[str, Mapping[str, str]]],
+) -> Iterator[tuple[str, list[cfg.Opt]]]:
+    """The options with which the API's middleware logs in at Keystone; they depend on ``auth_type``."""
+    types = {found.get(_KEYSTONE_GROUP, {}).get("auth_type", "") for found in parsed.values()} - {""}
+    if not types:
+        return
+    # Not at the top: the import is slow, and only a file with these options needs it.
+    from keystoneauth1 import exceptions, loading
+
+    for name in types:
+        with contextlib.suppress(exceptions.NoMatchingPlugin):
+            yield _KEYSTONE_GROUP, loading.get_auth_plugin_conf_options(name)
 
 
 def _add(known: dict[str, set[str]], listed: Iterable[tuple[Any, Iterable[cfg.Opt]]]) -> None:
