@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 DEVELOPMENT := --requirement test-requirements.txt --requirement lint-requirements.txt
 DECLARED := setup.cfg requirements.txt test-requirements.txt lint-requirements.txt constraints.txt
 
-.PHONY: help demo test check unit hooks bench genconfig docs constraints clean
+.PHONY: help demo test check unit hooks bench genconfig docs constraints release clean
 
 help:
 	@echo "make demo         see it work: a simulated cloud, the engine and the model; ARGS=\"--for 20\" ends it"
@@ -22,6 +22,7 @@ help:
 	@echo "make docs         the documentation, into doc/build/html"
 	@echo "make genconfig    the sample configuration, into etc/watcher-sync"
 	@echo "make constraints  the exact versions of all dependencies, into constraints.txt"
+	@echo "make release      the distributions with SBOM and digests, into dist"
 	@echo "make clean        remove what the other targets made"
 
 $(BIN)/python:
@@ -76,12 +77,16 @@ constraints:
 	rm -rf build/constraints
 	$(PYTHON) -m venv build/constraints
 	build/constraints/bin/python -m pip install --quiet --upgrade $(DEVELOPMENT) --requirement doc/requirements.txt tox keystone \
+	  --requirement release-requirements.txt \
 	  --editable '.[demo,nkeys]'
 	{ echo '# SPDX-License-Identifier: Apache-2.0'; \
 	  echo '# Written by "make constraints": the versions that the checks and tests run with.'; \
 	  build/constraints/bin/python -m pip freeze --exclude-editable --exclude setuptools --exclude wheel; } > build/constraints.txt
 	mv build/constraints.txt constraints.txt
 	rm -rf build/constraints
+
+release: $(BIN)/tox
+	$(BIN)/tox -e release
 
 clean:
 	rm -rf $(VENV) .tox build dist doc/build releasenotes/build *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -57,10 +57,26 @@ def type_of(document: Any) -> str:
 def test_all_is_well_where_nova_sends_everything(site: Installation, tmp_path: Path) -> None:
     played(site, tmp_path, lambda d: True)
     status, found = checked(site)
-    assert found == {"Database schema": (0, ""), "Sources": (0, ""), "Nova's notifications": (0, "")}
+    assert found == {
+        "Security of files": (0, ""),
+        "Security of access": (0, ""),
+        "Security of transports": (0, ""),
+        "Database schema": (0, ""),
+        "Sources": (0, ""),
+        "Nova's notifications": (0, ""),
+    }
     assert status == 0
     done = site.run("watcher-sync-status", "upgrade", "check")
-    assert (done.returncode, done.stdout.count("Result: Success")) == (0, 3)
+    assert (done.returncode, done.stdout.count("Result: Success")) == (0, 6)
+
+
+def test_an_insecure_setting_is_a_warning_with_the_option_and_the_file(site: Installation) -> None:
+    site.options |= {"api.auth_strategy": "noauth", "engine.enabled_sources": ""}
+    status, found = checked(site)
+    code, details = found["Security of access"]
+    assert (status, code) == (1, 1)
+    assert details.startswith(f"[api] auth_strategy ({site.folder}")
+    assert details.endswith("set auth_strategy = keystone.")
 
 
 def test_what_nova_hides_by_default_is_a_warning_that_names_the_option(site: Installation, tmp_path: Path) -> None:

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Assembles the parts of a process from its configuration. Only executables and the demo import this package.
 
-``api``           The REST API's WSGI application
-``drivers``       The installed source drivers
-``engine``        An engine with its sources and background services
-``grants``        What each configured source may bring
-``on_demand``     The sync of a VNF instance on request, in a process without an engine
-``process``       Start and end of every executable: threads, configuration, logging, exit status
-``reconcile``     The reconcilers and the background services that run them
-``safe_logging``  Makes log lines unforgeable
-``sources``       The enabled sources, as functions that make their driver instances
-``store``         The store, with the entity kinds of the installed plugins
+``api``                The REST API's WSGI application
+``drivers``            The installed source drivers
+``engine``             An engine with its sources and background services
+``grants``             What each configured source may bring
+``insecure_settings``  Settings that let others do or read more than they should
+``loose_files``        Files that other users can read or change
+``on_demand``          The sync of a VNF instance on request, in a process without an engine
+``process``            Start and end of every executable: threads, configuration, logging, exit status
+``reconcile``          The reconcilers and the background services that run them
+``safe_logging``       Makes log lines unforgeable
+``sources``            The enabled sources, as functions that make their driver instances
+``store``              The store, with the entity kinds of the installed plugins
 """

@@ -23,6 +23,8 @@ from oslo_upgradecheck.upgradecheck import Code, Result
 
 from watcher_sync.assembly import process
 from watcher_sync.assembly.grants import make_authority
+from watcher_sync.assembly.insecure_settings import find_insecure_access, find_insecure_transports
+from watcher_sync.assembly.loose_files import find_loose_files
 from watcher_sync.assembly.sources import source_makers
 from watcher_sync.assembly.store import open_store
 from watcher_sync.conf import opts
@@ -113,7 +115,23 @@ class Checks(upgradecheck.UpgradeCommands):
             return Result(Code.WARNING, escaped(f"The journal cannot be read: {exc}"))
         return Result(Code.WARNING, " ".join(warnings)) if warnings else Result(Code.SUCCESS)
 
+    def access(self) -> Result:
+        """No setting lets clients or providers do more than they should."""
+        return _warn(find_insecure_access(self._conf))
+
+    def transports(self) -> Result:
+        """Every connection to another machine has TLS and verifies the peer."""
+        return _warn(find_insecure_transports(self._conf))
+
+    def files(self) -> Result:
+        """No other user can read a secret, or change a file that this service reads."""
+        return _warn(find_loose_files(self._conf))
+
     _upgrade_checks: Any = (
+        # The files first: the check of the database restricts an SQLite file.
+        ("Security of files", files),
+        ("Security of access", access),
+        ("Security of transports", transports),
         ("Database schema", database),
         ("Sources", sources),
         ("Nova's notifications", nova),
@@ -174,6 +192,11 @@ def _probe(source: Source, timeout: float) -> None:
         if isinstance(failed[0], (SourceError, NotImplementedError)):
             raise failed[0]
         raise SourceError(f"{type(failed[0]).__name__}: {failed[0]}") from failed[0]
+
+
+def _warn(findings: list[str]) -> Result:
+    """A warning with one line per finding."""
+    return Result(Code.WARNING, "\n".join(findings)) if findings else Result(Code.SUCCESS)
 
 
 def _journaled(store: Store, source: str, since: datetime.datetime, event_type: str | None = None) -> bool:

@@ -283,6 +283,7 @@ class Installation:
         for name, value in options.items():
             section, _, option = name.partition(".")
             sections[section].append(f"{option} = {value}")
+        path.touch(mode=0o600)  # it may have passwords
         path.write_text("".join(f"[{s}]\n" + "\n".join(lines) + "\n\n" for s, lines in sections.items()))
 
     def upgrade(self) -> None:

@@ -64,6 +64,15 @@ def test_a_mistake_is_status_2_and_one_line_that_names_it(run, text, words):
     assert all(word in err for word in words), err
 
 
+def test_the_login_of_the_api_at_keystone_is_known(run):
+    login = (
+        "auth_type = password\nauth_url = https://keystone:5000\nusername = ws\npassword = x\nproject_name = service\n"
+    )
+    assert run(f"[keystone_authtoken]\n{login}user_domain_name = Default\nproject_domain_name = Default\n")[0] == 0
+    status, err, _ = run("[keystone_authtoken]\nauth_type = password\nusrname = ws\n")
+    assert (status, "unknown option usrname in [keystone_authtoken]; did you mean username?" in err) == (2, True)
+
+
 def test_files_of_a_folder_are_checked_too(run):
     status, err, _ = run(folder={"10-good.conf": "[engine]\nbatch_size = 5\n", "20-bad.conf": "[engine]\nx = 1\n"})
     assert (status, "20-bad.conf: unknown option x" in err) == (2, True)

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each insecure setting is one line of the upgrade check, with the option, the file and the remedy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from oslo_service import backend
+
+backend.init_backend(backend.BackendType.THREADING)
+
+from watcher_sync.assembly import process  # noqa: E402
+from watcher_sync.assembly.insecure_settings import find_insecure_access, find_insecure_transports  # noqa: E402
+from watcher_sync.assembly.loose_files import find_loose_files  # noqa: E402
+
+
+@pytest.fixture
+def configured(tmp_path):
+    """The configuration of a file with these sections: {group: {option: value}}."""
+
+    def read(sections: dict[str, dict[str, Any]], mode: int = 0o640) -> Any:
+        path = tmp_path / "ws.conf"
+        sections = {"DEFAULT": {"state_path": tmp_path}, **sections}
+        path.write_text(
+            "".join(f"[{name}]\n" + "".join(f"{o} = {v}\n" for o, v in s.items()) for name, s in sections.items())
+        )
+        path.chmod(mode)
+        return process.make_conf([f"--config-file={path}"], prog="test")
+
+    return read
+
+
+def _source(name: str, driver: str, **options: Any) -> dict[str, dict[str, Any]]:
+    return {"engine": {"enabled_sources": name}, f"source_{name}": {"driver": driver, **options}}
+
+
+def _rabbit(url: str) -> dict[str, dict[str, Any]]:
+    return _source("nova", "oslo_messaging", transport_url=url)
+
+
+def _nats(servers: str, **options: Any) -> dict[str, dict[str, Any]]:
+    return _source("dcm", "nats_jetstream", servers=servers, stream="s", subject="dcm.*", durable="d", **options)
+
+
+def _database(url: str) -> dict[str, dict[str, Any]]:
+    return {"database": {"connection": url}}
+
+
+def _keystone(url: str) -> dict[str, dict[str, Any]]:
+    return {"keystone_authtoken": {"auth_type": "password", "auth_url": url}}
+
+
+def _only(findings: list[str], tmp_path: Path, option: str, remedy: str) -> None:
+    """One line, with the option, the file that sets it, and the remedy."""
+    (finding,) = findings
+    assert "\n" not in finding
+    assert option in finding
+    assert str(tmp_path) in finding
+    assert remedy in finding
+    assert "hidden" not in finding
+
+
+def test_the_defaults_have_no_finding(configured):
+    conf = configured({})
+    assert find_insecure_access(conf) == []
+    assert find_insecure_transports(conf) == []
+    assert find_loose_files(conf) == []
+
+
+@pytest.mark.parametrize(
+    ("sections", "option", "remedy"),
+    [
+        ({"api": {"auth_strategy": "noauth"}}, "[api] auth_strategy", "auth_strategy = keystone"),
+        ({"monitoring": {"port": 9000, "host": "0.0.0.0"}}, "[monitoring] host", "host = 127.0.0.1"),
+        ({"keystone_authtoken": {"insecure": "true"}}, "[keystone_authtoken] insecure", "set cafile"),
+        (_keystone("http://keystone:5000"), "[keystone_authtoken] auth_url", "https URL"),
+        (
+            _nats("nats://127.0.0.1") | {"handler_dcm": {"source_policy": "warn"}},
+            "[handler_dcm] source_policy", "source_policy = enforce",
+        ),
+    ],
+)  # fmt: skip
+def test_access_beyond_what_is_needed_is_named(configured, tmp_path, sections, option, remedy):
+    _only(find_insecure_access(configured(sections)), tmp_path, option, remedy)
+
+
+def test_noauth_for_other_machines_is_a_finding_of_its_own(configured):
+    conf = configured({"api": {"auth_strategy": "noauth", "noauth_allow_remote": "true"}})
+    assert ["[api] noauth_allow_remote" in line for line in find_insecure_access(conf)] == [False, True]
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {"monitoring": {"port": 9000}},
+        {"monitoring": {"host": "0.0.0.0"}},
+        _keystone("https://keystone:5000"),
+        _keystone("http://127.0.0.1:5000"),
+        _nats("nats://127.0.0.1") | {"handler_dcm": {"source_policy": "enforce"}},
+    ],
+)
+def test_access_that_is_restricted_has_no_finding(configured, sections):
+    assert find_insecure_access(configured(sections)) == []
+
+
+@pytest.mark.parametrize(
+    ("sections", "option", "remedy"),
+    [
+        (_rabbit("rabbit://ws:hidden@mq:5672/"), "[source_nova] transport_url", "ssl = true"),
+        (_rabbit("rabbit://ws:hidden@127.0.0.1:5672,ws:hidden@mq:5672/"), "[source_nova] transport_url", "ssl = true"),
+        (_rabbit("rabbit://ws:hidden@[2001:db8::1]:5672/"), "2001:db8::1", "ssl = true"),
+        (_rabbit("rabbit://ws:hidden@mq/?ssl=0"), "[source_nova] transport_url", "ssl = true"),
+        (_rabbit("rabbit://ws:hidden@mq/?ssl=1"), "[source_nova] transport_url", "set ssl_ca_file"),
+        (_nats("nats://ws:hidden@nats:4222"), "[source_dcm] servers", "tls_ca_file"),
+        (_database("postgresql://ws:hidden@db/ws"), "[database] connection", "sslmode=verify-full"),
+        (_database("postgresql://ws:hidden@db/ws?sslmode=require"), "[database] connection", "sslmode=verify-full"),
+        (_database("postgresql:///ws?host=db"), "[database] connection", "sslmode=verify-full"),
+        (_database("mysql+pymysql://ws:hidden@db/ws"), "[database] connection", "ssl_ca=FILE"),
+        (_database("mariadb://ws:hidden@db/ws"), "[database] connection", "ssl_ca=FILE"),
+    ],
+)
+def test_a_connection_to_another_machine_without_verified_tls_is_named(configured, tmp_path, sections, option, remedy):
+    _only(find_insecure_transports(configured(sections)), tmp_path, option, remedy)
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        _rabbit("rabbit://ws:x@127.0.0.1:5672/"),
+        _rabbit("rabbit://ws:x@localhost,ws:x@[::1]:5672/"),
+        _rabbit("rabbit://ws:x@mq/?ssl=1&ssl_ca_file=/etc/ca.pem"),
+        _rabbit("rabbit://ws:x@mq/") | {"oslo_messaging_rabbit": {"ssl": "true", "ssl_ca_file": "/etc/ca.pem"}},
+        _rabbit("fake://"),
+        _nats("nats://127.0.0.1, nats://localhost:4223"),
+        _nats("tls://nats:4222"),
+        _nats("nats://nats:4222", tls_ca_file="/etc/ca.pem"),
+        _database("postgresql://db/ws?sslmode=verify-full&sslrootcert=/etc/ca.pem"),
+        _database("postgresql:///ws?host=/run/postgresql"),
+        _database("postgresql://127.0.0.1/ws"),
+        _database("mysql+pymysql://db/ws?ssl_ca=/etc/ca.pem"),
+        _database("mysql+pymysql://localhost/ws"),
+        {"database": {"connection": "mysql+pymysql://db/ws", "connection_parameters": "ssl_ca=/etc/ca.pem"}},
+    ],
+)
+def test_a_connection_with_tls_or_to_this_machine_has_no_finding(configured, sections):
+    assert find_insecure_transports(configured(sections)) == []
+
+
+@pytest.mark.parametrize(
+    ("cluster", "remedy"),
+    [
+        ({"server": "https://k8s", "insecure-skip-tls-verify": True}, "set certificate-authority-data"),
+        ({"server": "http://k8s:8080"}, "https address"),
+        ({"server": "https://k8s"}, None),
+        ({"server": "http://127.0.0.1:8080"}, None),
+    ],
+)
+def test_an_api_server_without_verified_tls_is_named(configured, tmp_path, cluster, remedy):
+    path = _kubeconfig(tmp_path, cluster)
+    found = find_insecure_transports(configured(_source("edge", "kubernetes", kubeconfig=path)))
+    if remedy is None:
+        assert found == []
+    else:
+        _only(found, tmp_path, "[source_edge] kubeconfig", remedy)
+
+
+def _kubeconfig(folder: Path, cluster: dict[str, Any], mode: int = 0o600) -> Path:
+    path = folder / "kubeconfig"
+    document = {
+        "clusters": [{"name": "edge", "cluster": cluster}],
+        "contexts": [{"name": "edge", "context": {"cluster": "edge"}}],
+        "current-context": "edge",
+    }
+    path.write_text(yaml.safe_dump(document))
+    path.chmod(mode)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("sections", "mode", "remedy"),
+    [
+        (_rabbit("rabbit://ws:hidden@mq/"), 0o644, "every user can read it"),
+        ({"keystone_authtoken": {"auth_type": "password", "password": "hidden"}}, 0o604, "every user can read it"),
+        (_database("postgresql://ws:hidden@db/ws"), 0o644, "every user can read it"),
+        ({}, 0o646, "every user can change it"),
+        ({}, 0o660, "its group can change it"),
+    ],
+)
+def test_a_configuration_file_that_others_can_read_or_change_is_named(configured, tmp_path, sections, mode, remedy):
+    _only(find_loose_files(configured(sections, mode)), tmp_path, "configuration file", remedy)
+
+
+@pytest.mark.parametrize(("sections", "mode"), [({}, 0o644), (_rabbit("rabbit://ws:hidden@mq/"), 0o640)])
+def test_a_configuration_file_that_only_its_owner_changes_has_no_finding(configured, sections, mode):
+    assert find_loose_files(configured(sections, mode)) == []
+
+
+def test_a_kubeconfig_a_key_and_a_database_that_others_can_read_are_named(configured, tmp_path):
+    kubeconfig = _kubeconfig(tmp_path, {"server": "https://k8s"}, 0o644)
+    _only(
+        find_loose_files(configured(_source("edge", "kubernetes", kubeconfig=kubeconfig))),
+        tmp_path, "[source_edge] kubeconfig", "chmod 0640",
+    )  # fmt: skip
+    key = tmp_path / "key.pem"
+    key.touch(mode=0o644)
+    sections = _nats("tls://nats", tls_cert_file=tmp_path / "cert.pem", tls_key_file=key)
+    _only(find_loose_files(configured(sections)), tmp_path, "[source_dcm] tls_key_file", "chmod 0640")
+    (tmp_path / "watcher-sync.sqlite").touch(mode=0o644)
+    _only(find_loose_files(configured({})), tmp_path, "[database] connection", "chmod 0640")
+
+
+def test_a_policy_file_that_others_can_change_is_named(configured, tmp_path):
+    policy = tmp_path / "policy.yaml"
+    policy.touch()
+    policy.chmod(0o644)
+    assert find_loose_files(configured({})) == []
+    policy.chmod(0o664)
+    _only(find_loose_files(configured({})), tmp_path, "[oslo_policy] policy_file", "chmod go-w")
+
+
+def test_a_state_directory_that_everyone_can_write_is_named(configured, tmp_path):
+    state = tmp_path / "state"
+    state.mkdir()
+    state.chmod(0o777)
+    _only(find_loose_files(configured({"DEFAULT": {"state_path": state}})), tmp_path, "state_path", "chmod o-w")

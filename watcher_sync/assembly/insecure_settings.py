@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds settings that let others read or change what only this service should: access and transports.
+
+Each finding is one line: the option with its file, what follows from it, and the remedy. A transport to this machine
+needs no TLS. Nothing here connects.
+"""
+
+from __future__ import annotations
+
+import urllib.parse
+from collections.abc import Iterator
+
+import sqlalchemy as sa
+from oslo_config import cfg
+from sqlalchemy import exc as sa_exc
+
+from watcher_sync.api.core.authentication import is_loopback
+from watcher_sync.conf import opts
+from watcher_sync.handlers.dcm.handler import DcmHandler
+from watcher_sync.sources.kubernetes.kubeconfig import KubeconfigError, read_kubeconfig
+
+_RABBIT_SCHEMES = ("rabbit", "amqp", "kombu+rabbit", "kombu+amqp")
+_RABBIT_OPTIONS = [cfg.BoolOpt("ssl", default=False), cfg.StrOpt("ssl_ca_file", default="")]
+_KEYSTONE_OPTIONS = [cfg.BoolOpt("insecure", default=False), cfg.StrOpt("auth_url")]
+_RABBIT_GROUP = "oslo_messaging_rabbit"
+
+
+def find_insecure_access(conf: cfg.ConfigOpts) -> list[str]:
+    """Settings that let clients or providers do more than they should."""
+    return [*_api(conf), *_monitoring(conf), *_keystone(conf), *_providers(conf)]
+
+
+def find_insecure_transports(conf: cfg.ConfigOpts) -> list[str]:
+    """Connections to other machines without TLS, or without verification of the peer."""
+    found = [*_database(conf)]
+    for name, driver in enabled_sources(conf):
+        if driver == "kubernetes":
+            found += _kubernetes(conf, name)
+        elif driver == "nats_jetstream":
+            found += _nats(conf, name)
+        elif "transport_url" in conf[f"source_{name}"]:
+            found += _rabbit(conf, f"source_{name}", conf[f"source_{name}"].transport_url)
+    return found
+
+
+def enabled_sources(conf: cfg.ConfigOpts) -> Iterator[tuple[str, str | None]]:
+    """(name, driver) of each enabled source, with the options of the driver registered if it is installed."""
+    options = opts.plugin_options(opts.SOURCES) if conf.engine.enabled_sources else {}
+    for name in dict.fromkeys(conf.engine.enabled_sources):
+        opts.register_source(conf, name, [])
+        driver = conf[f"source_{name}"].driver
+        opts.register_source(conf, name, options.get(driver, []))
+        yield name, driver
+
+
+def place(conf: cfg.ConfigOpts, option: str, group: str) -> str:
+    """``[group] option (file)``; without the file if the value is a default."""
+    try:
+        location = conf.get_location(option, group)
+    except (KeyError, cfg.NoSuchOptError, ValueError):
+        location = None
+    file = getattr(location, "detail", "") if location is not None and location.location.is_user_controlled else ""
+    return f"[{group}] {option} ({file})" if file else f"[{group}] {option}"
+
+
+def _api(conf: cfg.ConfigOpts) -> Iterator[str]:
+    if conf.api.auth_strategy != "noauth":
+        return
+    where = place(conf, "auth_strategy", "api")
+    yield f"{where}: with noauth every user of this machine may write everything; set auth_strategy = keystone."
+    if conf.api.noauth_allow_remote:
+        where = place(conf, "noauth_allow_remote", "api")
+        yield f"{where}: with noauth every machine that reaches the port may write everything; remove the option."
+
+
+def _monitoring(conf: cfg.ConfigOpts) -> Iterator[str]:
+    if conf.monitoring.port and not is_loopback(conf.monitoring.host):
+        where = place(conf, "host", "monitoring")
+        yield (
+            f"{where}: other machines can read health and metrics without authentication; set host = 127.0.0.1, or "
+            "restrict the port with a firewall."
+        )
+
+
+def _keystone(conf: cfg.ConfigOpts) -> Iterator[str]:
+    if conf.api.auth_strategy != "keystone":
+        return
+    private = read_privately(
+        conf, "keystone_authtoken", [cfg.BoolOpt("insecure", default=False), cfg.StrOpt("auth_url")]
+    )
+    group = private.keystone_authtoken
+    if group.insecure:
+        where = place(private, "insecure", "keystone_authtoken")
+        yield f"{where}: Keystone's certificate is not verified; remove the option, and set cafile."
+    if group.auth_url and _is_remote_http(group.auth_url):
+        where = place(private, "auth_url", "keystone_authtoken")
+        yield f"{where}: tokens and the service password cross the network without TLS; use an https URL."
+
+
+def _providers(conf: cfg.ConfigOpts) -> Iterator[str]:
+    if not any(driver == "nats_jetstream" for _, driver in enabled_sources(conf)):
+        return
+    conf.register_opts(DcmHandler.options, group="handler_dcm")
+    if conf.handler_dcm.source_policy != "enforce":
+        where = place(conf, "source_policy", "handler_dcm")
+        yield (
+            f"{where}: with {conf.handler_dcm.source_policy} a provider can report the status of another provider's "
+            "instances; set source_policy = enforce."
+        )
+
+
+def _database(conf: cfg.ConfigOpts) -> Iterator[str]:
+    try:
+        url = sa.make_url(conf.database.connection)
+    except sa_exc.ArgumentError:
+        return  # the check of the database reports it
+    query = {k: v if isinstance(v, str) else v[-1] for k, v in url.query.items()}
+    query |= dict(urllib.parse.parse_qsl(conf.database.connection_parameters or ""))
+    hosts = [host for value in (url.host, query.get("host")) if value for host in value.split(",")]
+    if all(is_local(host) for host in hosts):
+        return
+    where = place(conf, "connection", "database")
+    if url.get_backend_name() == "postgresql" and query.get("sslmode") not in ("verify-ca", "verify-full"):
+        yield (
+            f"{where}: the connection to {hosts[0]} does not verify the server; add sslmode=verify-full and "
+            "sslrootcert=FILE to the URL."
+        )
+    elif url.get_backend_name() in ("mysql", "mariadb") and not ({"ssl_ca", "ssl_capath"} & query.keys()):
+        yield f"{where}: the connection to {hosts[0]} has no verified TLS; add ssl_ca=FILE to the URL."
+
+
+def _rabbit(conf: cfg.ConfigOpts, group: str, given: str | None) -> Iterator[str]:
+    scheme, _, rest = (given or "").partition("://")
+    if scheme not in _RABBIT_SCHEMES:
+        return
+    address, _, query = rest.partition("?")
+    remote = [host for host in _hosts(address.partition("/")[0]) if not is_local(host)]
+    if not remote:
+        return
+    values = dict(urllib.parse.parse_qsl(query))
+    common = read_privately(conf, _RABBIT_GROUP, _RABBIT_OPTIONS)[_RABBIT_GROUP]
+    encrypted = values["ssl"].lower() in ("1", "true", "yes", "on") if "ssl" in values else common.ssl
+    where = place(conf, "transport_url", group)
+    if not encrypted:
+        yield (
+            f"{where}: messages and the password for {remote[0]} cross the network without TLS; set ssl = true and "
+            f"ssl_ca_file in [{_RABBIT_GROUP}]."
+        )
+    elif not (values.get("ssl_ca_file") or common.ssl_ca_file):
+        yield f"{where}: the certificate of {remote[0]} is not verified; set ssl_ca_file in [{_RABBIT_GROUP}]."
+
+
+def _nats(conf: cfg.ConfigOpts, name: str) -> Iterator[str]:
+    group = conf[f"source_{name}"]
+    if any(getattr(group, option, None) for option in ("tls_ca_file", "tls_cert_file", "tls_hostname", "tls_first")):
+        return
+    servers = [urllib.parse.urlsplit(server) for server in group.servers]
+    if any(server.scheme == "tls" for server in servers):
+        return
+    remote = [server.hostname for server in servers if server.hostname and not is_local(server.hostname)]
+    if remote:
+        where = place(conf, "servers", f"source_{name}")
+        yield (
+            f"{where}: events and credentials for {remote[0]} cross the network without TLS; use tls:// in the URL "
+            "and set tls_ca_file."
+        )
+
+
+def _kubernetes(conf: cfg.ConfigOpts, name: str) -> Iterator[str]:
+    group = conf[f"source_{name}"]
+    if group.in_cluster:
+        return
+    try:
+        cluster = read_kubeconfig(group.kubeconfig, group.context).cluster
+        is_unverified, server = cluster.flag("insecure-skip-tls-verify"), cluster.text("server") or ""
+    except KubeconfigError:
+        return  # the check of the sources reports it
+    where = f"{place(conf, 'kubeconfig', f'source_{name}')}: {cluster.path}"
+    if is_unverified:
+        yield (
+            f"{where}: insecure-skip-tls-verify of {cluster.name!r} disables the verification of the API server; "
+            "remove it, and set certificate-authority-data."
+        )
+    if _is_remote_http(server):
+        yield f"{where}: the server of {cluster.name!r} has no TLS, so tokens are readable; use its https address."
+
+
+def is_local(host: str) -> bool:
+    """Whether a host, or the path of a socket, is on this machine."""
+    return host.startswith(("/", "@")) or is_loopback(host)
+
+
+def _is_remote_http(url: str) -> bool:
+    parts = urllib.parse.urlsplit(url)
+    return parts.scheme == "http" and not is_local(parts.hostname or "")
+
+
+def _hosts(address: str) -> Iterator[str]:
+    """The hosts of ``user:password@host:port,...``."""
+    for part in address.split(","):
+        host = part.rpartition("@")[2]
+        yield host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+
+
+def read_privately(conf: cfg.ConfigOpts, group: str, options: list[cfg.Opt]) -> cfg.ConfigOpts:
+    """The same files with options of a library, whose own registration would conflict with ours."""
+    private = cfg.ConfigOpts()
+    private.register_opts(options, group=group)
+    private([], default_config_files=list(conf.config_file or []), default_config_dirs=list(conf.config_dir or []))
+    return private

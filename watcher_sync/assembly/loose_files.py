@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds files of ours, and files that the configuration names, that other users can read or change.
+
+A finding is one line: the file, the option that names it, and the remedy. A file that anyone may change is a finding
+in any case. A file that anyone may read is one only if it has secrets.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import stat
+from collections.abc import Iterator
+
+import sqlalchemy as sa
+from oslo_config import cfg
+from sqlalchemy import exc as sa_exc
+
+from watcher_sync.assembly.insecure_settings import enabled_sources, place, read_privately
+from watcher_sync.sources.kubernetes.kubeconfig import find_paths
+from watcher_sync.storage.database import sqlite_path
+
+_SECRET = re.compile(
+    r"^[ \t]*(?:\w*(?:password|secret|token|secret_key)[ \t]*=[ \t]*\S"
+    r"|(?:transport_url|connection|slave_connection|servers)[ \t]*=.*:[^/\n]*@)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_POLICY_OPTIONS = [
+    cfg.StrOpt("policy_file", default="policy.yaml"),
+    cfg.MultiStrOpt("policy_dirs", default=["policy.d"]),
+]
+_MAX_BYTES = 4 * 1024 * 1024
+_NATS_SECRET_FILES = ("tls_key_file", "nkey_seed_file", "credentials_file")
+"""Options of a JetStream source that name files with a secret."""
+
+
+def find_loose_files(conf: cfg.ConfigOpts) -> list[str]:
+    """The findings for configuration, policy, kubeconfigs, keys and the SQLite database."""
+    return [*_configuration(conf), *_policy(conf), *_source_files(conf), *_state(conf)]
+
+
+def _configuration(conf: cfg.ConfigOpts) -> Iterator[str]:
+    for path in _config_files(conf):
+        try:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                has_secret = _SECRET.search(file.read(_MAX_BYTES)) is not None
+        except OSError:
+            continue
+        yield from _examine(path, "configuration file", has_secret=has_secret)
+
+
+def _config_files(conf: cfg.ConfigOpts) -> list[str]:
+    files = list(conf.config_file or [])
+    for folder in conf.config_dir or []:
+        files += sorted(map(str, pathlib.Path(folder).glob("*.conf")))
+    return list(dict.fromkeys(files))
+
+
+def _policy(conf: cfg.ConfigOpts) -> Iterator[str]:
+    files = read_privately(conf, "oslo_policy", _POLICY_OPTIONS)
+    group = files.oslo_policy
+    paths = [files.find_file(group.policy_file)]
+    for folder in group.policy_dirs:
+        found = files.find_file(folder)
+        paths += sorted(map(str, pathlib.Path(found).glob("*"))) if found and os.path.isdir(found) else []
+    for path in paths:
+        if path:
+            yield from _examine(path, place(files, "policy_file", "oslo_policy"), has_secret=False)
+
+
+def _source_files(conf: cfg.ConfigOpts) -> Iterator[str]:
+    for name, driver in enabled_sources(conf):
+        section = f"source_{name}"
+        group = conf[section]
+        if driver == "kubernetes" and not group.in_cluster:
+            for path in find_paths(group.kubeconfig):
+                yield from _examine(str(path), place(conf, "kubeconfig", section), has_secret=True)
+        for option in _NATS_SECRET_FILES if driver == "nats_jetstream" else ():
+            if group[option]:
+                yield from _examine(group[option], place(conf, option, section), has_secret=True)
+
+
+def _state(conf: cfg.ConfigOpts) -> Iterator[str]:
+    try:
+        path = sqlite_path(sa.make_url(conf.database.connection))
+    except sa_exc.ArgumentError:
+        return  # the check of the database reports it
+    if path is not None:
+        for suffix in ("", "-wal", "-shm"):
+            yield from _examine(path + suffix, place(conf, "connection", "database"), has_secret=True)
+    mode = _mode(conf.state_path)
+    if mode is not None and mode & 0o002 and not mode & stat.S_ISVTX:
+        yield f"{conf.state_path}: state_path: every user can replace the files in it; run chmod o-w on it."
+
+
+def _examine(path: str, what: str, *, has_secret: bool) -> Iterator[str]:
+    mode = _mode(path)
+    if mode is None:
+        return
+    if mode & 0o022:
+        others = "every user" if mode & 0o002 else "its group"
+        yield f"{path}: {what}: {others} can change it (mode {mode:04o}); run chmod {_remedy(has_secret)} on it."
+    elif has_secret and mode & 0o004:
+        yield f"{path}: {what}: every user can read it (mode {mode:04o}); run chmod {_remedy(has_secret)} on it."
+
+
+def _remedy(has_secret: bool) -> str:
+    return "0640" if has_secret else "go-w"
+
+
+def _mode(path: str) -> int | None:
+    try:
+        return stat.S_IMODE(os.stat(path).st_mode)
+    except OSError:
+        return None
