@@ -84,7 +84,10 @@ def make_routes(service: Service, dispatcher: Dispatcher, sync: SyncNow | None =
     feed = Feed(
         service.store.database, service.tables, slots=settings.max_streams, interval=settings.feed_poll_interval
     )
-    writer = DirectWriter(service.store, dispatcher, lambda: float(service.conf.engine.parked_ttl))
+    engine = service.conf.engine
+    writer = DirectWriter(
+        service.store, dispatcher, lambda: float(engine.parked_ttl), lambda: float(engine.max_clock_skew)
+    )
     operations = Operations(
         OperationLeases(service.store.database, service.tables),
         vnf_instances.KIND,

@@ -4,6 +4,7 @@
 ``cycle``           Dispatches, commits and publishes one batch of events
 ``direct``          The commit cycle of a process without a replica, inside one short transaction
 ``evaluation``      The interface of an evaluator, whose changes join the commit of a batch
+``in_hand``         The event that a cycle dispatches now, for a watchdog in another thread
 ``last_seen``       Writes at intervals when entities were last seen
 ``pipeline``        Dispatches each batch while the database writes the one before it
 ``replay``          Commits recorded or quarantined events outside a running engine

@@ -13,11 +13,12 @@ nothing is committed.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import sqlalchemy as sa
 
-from watcher_sync.commit.cycle import Batch, BatchCommitter, Dispatched
+from watcher_sync.commit.cycle import MAX_CLOCK_SKEW_SECONDS, Batch, BatchCommitter, Dispatched
 from watcher_sync.commit.stats import CommitStats
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
@@ -50,12 +51,19 @@ class DirectCommitCycle(BatchCommitter):
     model: TableModel
 
     def __init__(
-        self, store: LockedStore, model: TableModel, dispatcher: Dispatcher, parked_ttl: Callable[[], float]
+        self,
+        store: LockedStore,
+        model: TableModel,
+        dispatcher: Dispatcher,
+        parked_ttl: Callable[[], float],
+        max_clock_skew: Callable[[], float],
     ) -> None:
         self.recorded = RecordingStats()
         self.view: View = model
         """The tables, including what was written so far."""
-        super().__init__(store, model, dispatcher, stats=self.recorded, parked_ttl=parked_ttl)
+        super().__init__(
+            store, model, dispatcher, stats=self.recorded, parked_ttl=parked_ttl, max_clock_skew=max_clock_skew
+        )
 
     @property
     def generation(self) -> int:
@@ -95,6 +103,25 @@ class DirectCommitCycle(BatchCommitter):
         self._unpark_ready()
         return self.recorded.events[before : before + len(events)]
 
+    def repair(
+        self,
+        event: Event,
+        kind: str,
+        entity_id: str,
+        values: Mapping[str, Any] | None,
+        versions: tuple[Version, ...],
+    ) -> None:
+        """Commit what an administrator wants; see :meth:`Transaction.repair`.
+
+        :raises RowRefused: the database refuses a value.
+        """
+
+        def dispatch(transaction: Transaction, _events: Sequence[Event]) -> Dispatched:
+            return Dispatched(transaction, [transaction.repair(event, kind, entity_id, values, versions)], [], [])
+
+        self._commit(Batch(events=[event]), dispatch)
+        self._unpark_ready()
+
     def next_version(self) -> Version:
         """Newer than every version before: of events, and of earlier writes."""
         return Version(f"{WRITTEN_HERE}{self.generation + 1:020d}")
@@ -123,11 +150,21 @@ class DirectCommitCycle(BatchCommitter):
 class DirectWriter:
     """Writes for an API worker. For any thread; writes to one database wait for each other."""
 
-    def __init__(self, store: Store, dispatcher: Dispatcher, parked_ttl: Callable[[], float]) -> None:
-        """:param parked_ttl: seconds that an event waits for its entity."""
+    def __init__(
+        self,
+        store: Store,
+        dispatcher: Dispatcher,
+        parked_ttl: Callable[[], float],
+        max_clock_skew: Callable[[], float] = lambda: MAX_CLOCK_SKEW_SECONDS,
+    ) -> None:
+        """:param parked_ttl: seconds that an event waits for its entity.
+
+        :param max_clock_skew: seconds that the times of versions may be ahead of this system's clock.
+        """
         self._store = store
         self._dispatcher = dispatcher
         self._parked_ttl = parked_ttl
+        self._max_clock_skew = max_clock_skew
 
     @contextlib.contextmanager
     def begin(self) -> Iterator[DirectCommitCycle]:
@@ -136,7 +173,7 @@ class DirectWriter:
         :raises DatabaseUnavailable: the database is unavailable.
         """
         with lock_head(self._store) as (store, model):
-            cycle = DirectCommitCycle(store, model, self._dispatcher, self._parked_ttl)
+            cycle = DirectCommitCycle(store, model, self._dispatcher, self._parked_ttl, self._max_clock_skew)
             yield cycle
             if model.last_seen:
                 store.persist_last_seen(model.last_seen)

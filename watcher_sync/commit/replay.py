@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import msgspec
 
-from watcher_sync.commit.cycle import Batch, CommitCycle
+from watcher_sync.commit.cycle import MAX_CLOCK_SKEW_SECONDS, Batch, CommitCycle
 from watcher_sync.commit.last_seen import LastSeenWriter
 from watcher_sync.commit.stats import CommitStats
 from watcher_sync.dispatch import Dispatcher
@@ -26,17 +26,31 @@ T = TypeVar("T")
 
 
 def replay(
-    store: Store, dispatcher: Dispatcher, events: Iterable[Event], *, batch_size: int, parked_ttl: float = 3600.0
+    store: Store,
+    dispatcher: Dispatcher,
+    events: Iterable[Event],
+    *,
+    batch_size: int,
+    parked_ttl: float = 3600.0,
+    max_clock_skew: float = MAX_CLOCK_SKEW_SECONDS,
 ) -> dict[str, float]:
     """Commit the events in order, in batches.
 
     :param parked_ttl: seconds that an event waits for its entity.
+    :param max_clock_skew: seconds that the times of versions may be ahead of this system's clock.
     :returns: ``read``, each outcome, and ``seconds``.
     :raises DatabaseUnavailable: the database is unavailable. Run it again: committed events are recognised.
     """
     began = time.monotonic()
     stats = CommitStats()
-    cycle = CommitCycle(store, store.load(), dispatcher, stats=stats, parked_ttl=lambda: parked_ttl)
+    cycle = CommitCycle(
+        store,
+        store.load(),
+        dispatcher,
+        stats=stats,
+        parked_ttl=lambda: parked_ttl,
+        max_clock_skew=lambda: max_clock_skew,
+    )
     for chunk in _chunks(events, batch_size):
         cycle.run(Batch(events=chunk))
     return _finish(store, cycle, stats, began)
@@ -49,6 +63,7 @@ def replay_quarantined(
     *,
     batch_size: int,
     parked_ttl: float = 3600.0,
+    max_clock_skew: float = MAX_CLOCK_SKEW_SECONDS,
 ) -> dict[str, float]:
     """Dispatch quarantined events again; those that are refused again are stored under a new id.
 
@@ -56,12 +71,20 @@ def replay_quarantined(
 
     :param events: (row id, event), as :meth:`Quarantine.events` gives them.
     :param parked_ttl: seconds that an event waits for its entity.
+    :param max_clock_skew: seconds that the times of versions may be ahead of this system's clock.
     :returns: ``read``, each outcome, and ``seconds``.
     :raises DatabaseUnavailable: the database is unavailable. Run it again: committed events are recognised.
     """
     began = time.monotonic()
     stats = CommitStats()
-    cycle = CommitCycle(store, store.load(), dispatcher, stats=stats, parked_ttl=lambda: parked_ttl)
+    cycle = CommitCycle(
+        store,
+        store.load(),
+        dispatcher,
+        stats=stats,
+        parked_ttl=lambda: parked_ttl,
+        max_clock_skew=lambda: max_clock_skew,
+    )
     for chunk in _chunks(events, batch_size):
         released = [row_id for row_id, _ in chunk]
         cycle.run(Batch(events=[decoded_again(row_id, event) for row_id, event in chunk], released=released))
