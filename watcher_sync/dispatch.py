@@ -159,6 +159,11 @@ class Dispatcher:
         self._cache[event_type] = entry
         return entry
 
+    def handler_of(self, event_type: str) -> str:
+        """``plugin.method`` of a type that was found before; any thread may ask."""
+        entry = self._cache.get(event_type)
+        return entry.handler if entry is not None else "(none)"
+
     def table(self) -> Iterator[Entry]:
         """All entries in the order in which they win: exact ones by name, then patterns."""
         yield from (self._exact[name] for name in sorted(self._exact))

@@ -117,8 +117,14 @@ def make_routes(
         slots_per_identity=settings.max_streams_per_identity,
         interval=settings.feed_poll_interval,
     )
-    authority = Authority(dispatcher, with_own_sources(grants))
-    writer = DirectWriter(service.store, dispatcher, lambda: float(service.conf.engine.parked_ttl), authority)
+    engine = service.conf.engine
+    writer = DirectWriter(
+        service.store,
+        dispatcher,
+        lambda: float(engine.parked_ttl),
+        max_clock_skew=lambda: float(engine.max_clock_skew),
+        authority=Authority(dispatcher, with_own_sources(grants)),
+    )
     operations = Operations(
         OperationLeases(service.store.database, service.tables),
         vnf_instances.KIND,

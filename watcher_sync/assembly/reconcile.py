@@ -68,7 +68,12 @@ def make_context(conf: cfg.ConfigOpts, store: Store, dispatcher: Dispatcher, vie
     """The dependencies that the reconcilers of a process share."""
     return Context(
         store=store,
-        writes=DirectWriter(store, dispatcher, lambda: float(conf.engine.parked_ttl)),
+        writes=DirectWriter(
+            store,
+            dispatcher,
+            lambda: float(conf.engine.parked_ttl),
+            max_clock_skew=lambda: float(conf.engine.max_clock_skew),
+        ),
         dispatcher=dispatcher,
         operations=Operations(
             OperationLeases(store.database, store.tables), "vnf_instance", lambda: float(conf.operations.lease_time)

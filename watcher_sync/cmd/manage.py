@@ -19,10 +19,13 @@ from rich.table import Table
 from watcher_sync.assembly import process
 from watcher_sync.assembly.grants import ConfiguredGrants
 from watcher_sync.assembly.store import load_kinds, open_store
+from watcher_sync.commit import entity_repair
+from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.commit.replay import replay, replay_quarantined
 from watcher_sync.dispatch import load_handlers
 from watcher_sync.escaping import escaped, escaped_lines
 from watcher_sync.exceptions import ConfigError, ReconcileError
+from watcher_sync.model.kinds import Kind, Kinds
 from watcher_sync.sources.prefetch import read_ahead
 from watcher_sync.sources.replay import find_files, read_events
 from watcher_sync.storage import journal, retention, schema
@@ -85,6 +88,16 @@ def _add_commands(commands: Any) -> None:
     quarantine.add_argument("--all", action="store_true", help="replay or drop all events")
     _add_format(quarantine)
 
+    entity = add("entity", _entity, "Repair one entity; the repair has a row in the journal.")
+    entity.add_argument(
+        "action",
+        choices=["reset", "undelete"],
+        help="reset: set the versions back, so that the next event writes; undelete: restore what was deleted",
+    )
+    entity.add_argument("--kind", required=True, help="the entity kind, such as instance")
+    entity.add_argument("--facet", help="reset: this facet only (default: all facets that events write)")
+    entity.add_argument("id", metavar="ID", help="the entity's id")
+
     compare = add("reconcile", _reconcile, "Compare the model with the live systems and repair the model.")
     compare.add_argument("scopes", nargs="*", metavar="SCOPE", help="a scope, such as a cluster (default: all scopes)")
     compare.add_argument("--dry-run", action="store_true", help="print the differences and write nothing")
@@ -121,17 +134,21 @@ def _replay(conf: cfg.ConfigOpts) -> None:
     store = open_store(conf)
     events = read_ahead(lambda: read_events(paths, source))
     settings = conf.engine
-    dispatcher = load_handlers(conf)
-    result = replay(store, dispatcher, events, batch_size=settings.batch_size, parked_ttl=settings.parked_ttl)
+    result = replay(
+        store,
+        load_handlers(conf),
+        events,
+        batch_size=settings.batch_size,
+        parked_ttl=settings.parked_ttl,
+        max_clock_skew=settings.max_clock_skew,
+    )
     _print_result(conf, result)
 
 
 def _model_dump(conf: cfg.ConfigOpts) -> None:
-    kind = conf.command.kind
     kinds = load_kinds()
-    if kind not in kinds:
-        raise ConfigError(f"--kind {kind}: no such kind; the kinds are {', '.join(sorted(kinds))}")
-    _print_lines(open_store(conf, kinds).load().snapshot().dump(kind))
+    kind = _kind_of(kinds, conf.command.kind)
+    _print_lines(open_store(conf, kinds).load().snapshot().dump(kind.name))
 
 
 def _journal_tail(conf: cfg.ConfigOpts) -> None:
@@ -175,6 +192,7 @@ def _quarantine(conf: cfg.ConfigOpts) -> None:
             grants=ConfiguredGrants(conf),
             batch_size=settings.batch_size,
             parked_ttl=settings.parked_ttl,
+            max_clock_skew=settings.max_clock_skew,
         )
         _print_result(conf, result)
     else:
@@ -182,6 +200,33 @@ def _quarantine(conf: cfg.ConfigOpts) -> None:
         for start in range(0, len(chosen), _PAGE):
             quarantine.drop(chosen[start : start + _PAGE])
         print(f"Dropped {len(chosen)} events.")
+
+
+def _entity(conf: cfg.ConfigOpts) -> None:
+    kinds = load_kinds()
+    kind = _kind_of(kinds, conf.command.kind)
+    action, entity_id, facet = conf.command.action, conf.command.id, conf.command.facet
+    if facet is not None and action == "undelete":
+        raise ConfigError("entity undelete: --facet is for entity reset only")
+    if facet is not None and facet not in kind.facets:
+        raise ConfigError(f"--facet {facet}: {kind.name} has no such facet; the facets are {', '.join(kind.facets)}")
+    settings = conf.engine
+    writer = DirectWriter(
+        open_store(conf, kinds),
+        load_handlers(conf),
+        lambda: float(settings.parked_ttl),
+        max_clock_skew=lambda: float(settings.max_clock_skew),
+    )
+    if action == "reset":
+        _print_json(entity_repair.reset(writer, kind, entity_id, facet))
+    else:
+        _print_json(entity_repair.undelete(writer, kind, entity_id))
+
+
+def _kind_of(kinds: Kinds, name: str) -> Kind:
+    if name not in kinds:
+        raise ConfigError(f"--kind {name}: no such kind; the kinds are {', '.join(sorted(kinds))}")
+    return kinds[name]
 
 
 def _reconcile(conf: cfg.ConfigOpts) -> int:

@@ -4,8 +4,10 @@
 ``authorisation``   Decides which source may bring which events
 ``cycle``           Dispatches, commits and publishes one batch of events
 ``direct``          The commit cycle of a process without a replica, inside one short transaction
+``entity_repair``   Repairs of single entities by an administrator: reset versions, and undelete
 ``evaluation``      The interface of an evaluator, whose changes join the commit of a batch
 ``failure_log``     Logs why events go to quarantine, at limited rates
+``in_hand``         The event that a cycle dispatches now, for a watchdog in another thread
 ``last_seen``       Writes at intervals when entities were last seen
 ``pipeline``        Dispatches each batch while the database writes the one before it
 ``replay``          Commits recorded or quarantined events outside a running engine

@@ -29,6 +29,7 @@ from oslo_log import log as logging
 from watcher_sync.commit.authorisation import Authority, with_envelope
 from watcher_sync.commit.evaluation import Evaluated, Evaluator, NoEvaluation
 from watcher_sync.commit.failure_log import FailureLog
+from watcher_sync.commit.in_hand import EventInHand
 from watcher_sync.commit.stats import CommitStats
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
@@ -41,7 +42,9 @@ from watcher_sync.exceptions import (
     RowRefused,
     UnauthorisedEvent,
 )
+from watcher_sync.handlers import sortable
 from watcher_sync.model.changes import Outcome
+from watcher_sync.model.clock import ClockLimit, limit_at, reset_limit, set_limit
 from watcher_sync.model.kinds import Entity
 from watcher_sync.model.model import Model, Written
 from watcher_sync.model.reader import ModelReader
@@ -57,6 +60,10 @@ LOG = logging.getLogger(__name__)
 
 _MAX_REASON_LENGTH = 2000
 """Characters of the reason in a quarantined event."""
+
+
+MAX_CLOCK_SKEW_SECONDS = 300.0
+"""Seconds that the times of versions may be ahead of this system's clock, if nothing else is configured."""
 
 
 class Batch(msgspec.Struct, kw_only=True):
@@ -119,6 +126,8 @@ class BatchCommitter(abc.ABC):
         authority: Authority | None = None,
         fence: Callable[[], Fence | None] = lambda: None,
         parked_ttl: Callable[[], float] = lambda: 3600.0,
+        max_clock_skew: Callable[[], float] = lambda: MAX_CLOCK_SKEW_SECONDS,
+        in_hand: EventInHand | None = None,
         now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -129,6 +138,9 @@ class BatchCommitter(abc.ABC):
         :param fence: returns the lease to write under; called at every commit.
 
         :param parked_ttl: returns the seconds that an event waits for its entity; called when one is parked.
+        :param max_clock_skew: returns the seconds that the times of versions may be ahead of ``now``; called once
+            per batch.
+        :param in_hand: gets the event that is dispatched, for a watchdog.
         """
         self.store: CommitStore = store
         self.model: CommittedModel = model
@@ -138,6 +150,8 @@ class BatchCommitter(abc.ABC):
         self._authority = authority
         self._fence = fence
         self._parked_ttl = parked_ttl
+        self._max_clock_skew = max_clock_skew
+        self._in_hand = in_hand or EventInHand()
         self._now = now
         self._monotonic = monotonic
         self._parked = ParkedEvents(store)
@@ -311,10 +325,26 @@ class BatchCommitter(abc.ABC):
                     self._ready[item.kind, item.id] = None
 
     def _dispatch(self, transaction: Transaction, batch: Batch) -> Dispatched:
+        limit = limit_at(self._now(), self._max_clock_skew())
+        transaction.clock_limit = limit
+        token = set_limit(limit)
+        try:
+            return self._dispatch_within(limit, transaction, batch)
+        finally:
+            reset_limit(token)
+            self._in_hand.end(self._monotonic())
+
+    def _dispatch_within(self, limit: ClockLimit, transaction: Transaction, batch: Batch) -> Dispatched:
         work = Dispatched(transaction, [], [], [])
-        find = self.dispatcher.find
         refusal = self._authority.refusal if self._authority is not None and not batch.authorised else _no_refusal
+        find, monotonic, hand = self.dispatcher.find, self._monotonic, self._in_hand
+        latest, last, utc = limit.latest, limit.microseconds, datetime.UTC
         for event in batch.events:
+            now = monotonic()
+            if now - hand.since > hand.limit:
+                hand.end(now)
+            hand.since = now
+            hand.event = event
             if event.undecodable is not None:
                 work.quarantined.append(Quarantined(event, event.undecodable))
                 work.outcomes.append(Outcome.QUARANTINED)
@@ -329,6 +359,11 @@ class BatchCommitter(abc.ABC):
                 work.outcomes.append(Outcome.IGNORED)
                 continue
             try:
+                when, sequence = event.time, event.sequence
+                if (when is not None and (when.tzinfo is not utc or when > latest)) or (
+                    sequence is not None and sequence[0] > last
+                ):
+                    _check_times(event, limit)
                 outcome = transaction.apply(event, entry.call(event, transaction) or ())
             except InvalidEvent as exc:
                 work.quarantined.append(Quarantined(event, str(exc)[:_MAX_REASON_LENGTH]))
@@ -386,6 +421,18 @@ class CommitCycle(BatchCommitter):
 def _no_refusal(event: Event) -> str | None:
     """Every event may come."""
     return None
+
+
+def _check_times(event: Event, limit: ClockLimit) -> None:
+    """Check the times of an event that may become part of a version. The handler checks those of the payload.
+
+    :raises InvalidEvent: one of them is after the limit.
+    """
+    time = event.time
+    if time is not None and (time if time.tzinfo is datetime.UTC else sortable.utc(time, "time")) > limit.latest:
+        limit.refuse("time", time)
+    if event.sequence is not None and event.sequence[0] > limit.microseconds:
+        limit.refuse("sequence (the creation time of the stream)", event.sequence[0])
 
 
 def _refusing(reason: str) -> Dispatch:

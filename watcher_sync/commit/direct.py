@@ -13,13 +13,14 @@ nothing is committed.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.commit.authorisation import Authority
-from watcher_sync.commit.cycle import Batch, BatchCommitter, Dispatched
+from watcher_sync.commit.cycle import MAX_CLOCK_SKEW_SECONDS, Batch, BatchCommitter, Dispatched
 from watcher_sync.commit.stats import CommitStats
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Actor, Event
@@ -57,6 +58,8 @@ class DirectCommitCycle(BatchCommitter):
         model: TableModel,
         dispatcher: Dispatcher,
         parked_ttl: Callable[[], float],
+        *,
+        max_clock_skew: Callable[[], float] = lambda: MAX_CLOCK_SKEW_SECONDS,
         authority: Authority | None = None,
         actor: Actor | None = None,
     ) -> None:
@@ -64,7 +67,15 @@ class DirectCommitCycle(BatchCommitter):
         self._actor = actor
         self.view: View = model
         """The tables, including what was written so far."""
-        super().__init__(store, model, dispatcher, stats=self.recorded, parked_ttl=parked_ttl, authority=authority)
+        super().__init__(
+            store,
+            model,
+            dispatcher,
+            stats=self.recorded,
+            authority=authority,
+            parked_ttl=parked_ttl,
+            max_clock_skew=max_clock_skew,
+        )
 
     @property
     def generation(self) -> int:
@@ -106,6 +117,25 @@ class DirectCommitCycle(BatchCommitter):
         self._unpark_ready()
         return self.recorded.events[before : before + len(events)]
 
+    def repair(
+        self,
+        event: Event,
+        kind: str,
+        entity_id: str,
+        values: Mapping[str, Any] | None,
+        versions: tuple[Version, ...],
+    ) -> None:
+        """Commit what an administrator wants; see :meth:`Transaction.repair`.
+
+        :raises RowRefused: the database refuses a value.
+        """
+
+        def dispatch(transaction: Transaction, _batch: Batch) -> Dispatched:
+            return Dispatched(transaction, [transaction.repair(event, kind, entity_id, values, versions)], [], [])
+
+        self._commit(Batch(events=[event]), dispatch)
+        self._unpark_ready()
+
     def next_version(self) -> Version:
         """Newer than every version before: of events, and of earlier writes."""
         return Version(f"{WRITTEN_HERE}{self.generation + 1:020d}")
@@ -139,16 +169,20 @@ class DirectWriter:
         store: Store,
         dispatcher: Dispatcher,
         parked_ttl: Callable[[], float],
+        *,
+        max_clock_skew: Callable[[], float] = lambda: MAX_CLOCK_SKEW_SECONDS,
         authority: Authority | None = None,
     ) -> None:
         """:param parked_ttl: seconds that an event waits for its entity.
 
+        :param max_clock_skew: seconds that the times of versions may be ahead of this system's clock.
         :param authority: decides which events may come; None: all events are the caller's own.
         """
         self._store = store
         self._dispatcher = dispatcher
         self._parked_ttl = parked_ttl
         self._authority = authority
+        self._max_clock_skew = max_clock_skew
 
     @contextlib.contextmanager
     def begin(self, actor: Actor | None = None) -> Iterator[DirectCommitCycle]:
@@ -159,7 +193,13 @@ class DirectWriter:
         """
         with lock_head(self._store) as (store, model):
             cycle = DirectCommitCycle(
-                store, model, self._dispatcher, self._parked_ttl, authority=self._authority, actor=actor
+                store,
+                model,
+                self._dispatcher,
+                self._parked_ttl,
+                max_clock_skew=self._max_clock_skew,
+                authority=self._authority,
+                actor=actor,
             )
             yield cycle
             if model.last_seen:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from watcher_sync.commit.authorisation import KNOWN_BEFORE, Authority, Grants, recording, with_own_sources
-from watcher_sync.commit.cycle import Batch, CommitCycle
+from watcher_sync.commit.cycle import MAX_CLOCK_SKEW_SECONDS, Batch, CommitCycle
 from watcher_sync.commit.last_seen import LastSeenWriter
 from watcher_sync.commit.stats import CommitStats
 from watcher_sync.dispatch import Dispatcher
@@ -30,19 +30,26 @@ def replay(
     batch_size: int,
     parked_ttl: float = 3600.0,
     authority: Authority | None = None,
+    max_clock_skew: float = MAX_CLOCK_SKEW_SECONDS,
 ) -> dict[str, float]:
     """Commit the events in order, in batches.
 
     :param authority: decides which events may come; None: that of recordings.
     :param parked_ttl: seconds that an event waits for its entity.
+    :param max_clock_skew: seconds that the times of versions may be ahead of this system's clock.
     :returns: ``read``, each outcome, and ``seconds``.
     :raises DatabaseUnavailable: the database is unavailable. Run it again: committed events are recognised.
     """
     began = time.monotonic()
     stats = CommitStats()
-    authority = authority or Authority(dispatcher, recording)
     cycle = CommitCycle(
-        store, store.load(), dispatcher, stats=stats, authority=authority, parked_ttl=lambda: parked_ttl
+        store,
+        store.load(),
+        dispatcher,
+        stats=stats,
+        authority=authority or Authority(dispatcher, recording),
+        parked_ttl=lambda: parked_ttl,
+        max_clock_skew=lambda: max_clock_skew,
     )
     for chunk in portions(events, batch_size):
         cycle.run(Batch(events=chunk))
@@ -57,6 +64,7 @@ def replay_quarantined(
     grants: Grants | None = None,
     batch_size: int,
     parked_ttl: float = 3600.0,
+    max_clock_skew: float = MAX_CLOCK_SKEW_SECONDS,
 ) -> dict[str, float]:
     """Dispatch quarantined events again; those that are refused again are stored under a new id.
 
@@ -66,14 +74,20 @@ def replay_quarantined(
     :param grants: name of a source -> what it may bring; None: no source is known.
     :param events: (row id, event), as :meth:`Quarantine.events` gives them.
     :param parked_ttl: seconds that an event waits for its entity.
+    :param max_clock_skew: seconds that the times of versions may be ahead of this system's clock.
     :returns: ``read``, each outcome, and ``seconds``.
     :raises DatabaseUnavailable: the database is unavailable. Run it again: committed events are recognised.
     """
     began = time.monotonic()
     stats = CommitStats()
-    authority = Authority(dispatcher, with_own_sources(grants))
     cycle = CommitCycle(
-        store, store.load(), dispatcher, stats=stats, authority=authority, parked_ttl=lambda: parked_ttl
+        store,
+        store.load(),
+        dispatcher,
+        stats=stats,
+        authority=Authority(dispatcher, with_own_sources(grants)),
+        parked_ttl=lambda: parked_ttl,
+        max_clock_skew=lambda: max_clock_skew,
     )
     for chunk in _chunks(events, batch_size):
         released = [row_id for row_id, _ in chunk]

@@ -141,6 +141,37 @@ After this time the engine drops the event, counts it as expired, and logs a war
 """,
     ),
     cfg.FloatOpt(
+        "max_clock_skew",
+        default=300,
+        min=0,
+        max=10 * 365 * 86_400,
+        mutable=True,
+        help="""
+Seconds that a time in an event may be ahead of this system's clock.
+
+An event whose time is further ahead is quarantined. Its change would be newer than every change to come, so the entity
+would never change again. The event can be replayed from quarantine when its time has come. This applies to the time of
+an event, to times in payloads that order changes, and to the creation time of a stream. It also applies to events from
+``POST /v1/events`` and ``watcher-sync-manage replay``.
+
+Synchronize the clocks of all hosts that publish events, of the brokers and of this system by NTP, and alert on skew.
+With NTP, one second suffices. A SIGHUP applies a new value.
+""",
+    ),
+    cfg.FloatOpt(
+        "event_watchdog",
+        default=10,
+        min=0,
+        mutable=True,
+        help="""
+Seconds after which the engine reports an event whose handler has not ended; 0 never reports.
+
+The report is an error in the log. It names the event, its source, its handler and the place in the code. The log
+repeats it after twice the time, four times the time, and so on. Meanwhile ``/readyz`` answers 503, and ``/healthz``
+does after six times the time. A SIGHUP applies a new value.
+""",
+    ),
+    cfg.FloatOpt(
         "liveness_interval",
         default=60,
         min=1,

@@ -15,4 +15,5 @@
 ``services``         The interface of background services that run while an engine leads
 ``source_reporter``  The thread that writes the state of the sources to the database
 ``supervision``      Starts each source, checks it, and restarts it after a failure
+``watchdog``         The thread that reports the event that holds the engine's thread for too long
 """

@@ -35,6 +35,7 @@ from watcher_sync.engine.retention import RetentionWorker, StoredCounts
 from watcher_sync.engine.services import BackgroundService
 from watcher_sync.engine.source_reporter import SourceReporter
 from watcher_sync.engine.supervision import MakeSource, Supervisor
+from watcher_sync.engine.watchdog import Watchdog
 from watcher_sync.exceptions import DatabaseUnavailable, LeaseHeld
 from watcher_sync.model.model import Model
 from watcher_sync.sources.base import SourceStatus
@@ -89,6 +90,7 @@ class Engine:
         self._leading = False
         self._shutdown = ShutdownState()
         self._ended = threading.Event()
+        self.watchdog = Watchdog(lambda: float(conf.engine.event_watchdog), dispatcher.handler_of)
         self.services = tuple(make(self) for make in services)
         """They run while this engine leads."""
 
@@ -198,6 +200,8 @@ class Engine:
                     authority=self._authority,
                     fence=lambda: self.lease.fence,
                     parked_ttl=lambda: float(self.conf.engine.parked_ttl),
+                    max_clock_skew=lambda: float(self.conf.engine.max_clock_skew),
+                    in_hand=self.watchdog.in_hand,
                 )
             except DatabaseUnavailable as exc:
                 self._database_health.mark_unavailable(exc)
@@ -262,6 +266,7 @@ class Engine:
             self.conf, self.store, self._supervisors, is_unavailable=is_unavailable
         )
         reporter.start()
+        self.watchdog.start()
         for service in self.services:
             service.start()
         self._leading = True
@@ -273,6 +278,7 @@ class Engine:
             self._drain(consumer)
             for service in self.services:
                 service.join(_SERVICE_STOP_SECONDS)
+            self.watchdog.join(_SERVICE_STOP_SECONDS)
             self._leading = False
             self._reporter = self._retention = None
             reporter.stop(write_stopped=not self._shutdown.lease_lost.is_set())

@@ -76,6 +76,7 @@ def make_report(conf: cfg.ConfigOpts, engine: Engine) -> type[guru_meditation_re
         "Engine": lambda: _model(_engine_section(engine)),
         "Sources": lambda: _model(_sources_section(engine)),
         "Model": lambda: _model(_model_section(engine)),
+        "Watchdog": lambda: _model(engine.watchdog.report()),
         "Leases": lambda: _model(_leases_section(engine)),
         **{service.title: _service_section(service) for service in engine.services},
     }

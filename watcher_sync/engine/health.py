@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Readiness of an engine, with a reason for each failed check.
 
-An engine is ready when it leads its group, the database is available, and every source is fresh. A standby is healthy
-but not ready, so that a load balancer or an operator can see which engine leads. Liveness means less: the process
-answers and the engine's loop has not ended. An outage of the database or of a broker does not affect liveness, because
-a restart repairs neither.
+An engine is ready when it leads its group, the database is available, no event holds its thread, and every source is
+fresh. A standby is healthy but not ready, so that a load balancer or an operator can see which engine leads.
+
+Liveness means less: the process answers, the engine's loop has not ended, and no event has held it for very long. An
+outage of the database or of a broker does not affect liveness, because a restart repairs neither.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Readiness(msgspec.Struct, frozen=True):
 
     ready: bool
     checks: dict[str, Any]
-    """``database`` and ``lease``: a :class:`Check`; ``sources``: name -> :class:`Check`."""
+    """``database``, ``lease`` and ``watchdog``: a :class:`Check`; ``sources``: name -> :class:`Check`."""
 
 
 def readiness(engine: Engine, now: datetime.datetime) -> Readiness:
@@ -40,8 +41,10 @@ def readiness(engine: Engine, now: datetime.datetime) -> Readiness:
     database = Check(trouble is None, f"the database is unavailable: {trouble}" if trouble is not None else "")
     lease = Check(engine.leading, "" if engine.leading else "another engine leads the group, or none does yet")
     sources = {name: Check(not why, why) for name, why in stale_sources(engine, now).items()}
-    ready = database.ok and lease.ok and all(check.ok for check in sources.values())
-    return Readiness(ready, {"database": database, "lease": lease, "sources": sources})
+    trouble = engine.watchdog.trouble
+    watchdog = Check(not trouble, trouble)
+    ready = database.ok and lease.ok and watchdog.ok and all(check.ok for check in sources.values())
+    return Readiness(ready, {"database": database, "lease": lease, "watchdog": watchdog, "sources": sources})
 
 
 def stale_sources(engine: Engine, now: datetime.datetime) -> dict[str, str]:

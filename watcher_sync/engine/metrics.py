@@ -54,7 +54,13 @@ class EngineCollector(Collector):
         """The current value of all metrics."""
         services = (service.collect() for service in self._engine.services)
         return itertools.chain(
-            self._state(), self._commits(), self._model(), self._stored(), self._sources(), *services
+            self._state(),
+            self._commits(),
+            self._model(),
+            self._stored(),
+            self._sources(),
+            self._engine.watchdog.collect(),
+            *services,
         )
 
     def _state(self) -> Iterator[Metric]:

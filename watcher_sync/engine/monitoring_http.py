@@ -53,8 +53,9 @@ def make_application(
         if path not in _PATHS:
             return _answer(start_response, "404 Not Found", {"paths": _PATHS})
         if path == "/healthz":
-            status = "503 Service Unavailable" if engine.ended else "200 OK"
-            return _answer(start_response, status, {"alive": not engine.ended})
+            alive, trouble = not engine.ended and not engine.watchdog.is_dead, engine.watchdog.trouble
+            status = "200 OK" if alive else "503 Service Unavailable"
+            return _answer(start_response, status, {"alive": alive, **({"detail": trouble} if trouble else {})})
         found = readiness(engine, now())
         return _answer(start_response, "200 OK" if found.ready else "503 Service Unavailable", found)
 

@@ -12,6 +12,7 @@ import hashlib
 from typing import Final
 
 from watcher_sync.exceptions import InvalidEvent
+from watcher_sync.model.clock import NO_LIMIT, current_limit
 
 UTC: Final = datetime.UTC
 
@@ -19,20 +20,36 @@ NO_TIME: Final = "0" * 17
 """The text of an unknown time: before every other."""
 
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=UTC)
-_LATEST_DAY: Final = 10**17 // (86_400 * 10**6)
-"""The first day whose microseconds do not all fit into 17 digits: in the year 5138."""
 
 
 def digits(time: datetime.datetime, where: str) -> str:
     """Microseconds since 1970, with zeros in front: 17 digits.
 
     :param where: the path of the field with the time.
-    :raises InvalidEvent: naming that path, for a time that such text cannot put in order.
+    :raises InvalidEvent: naming that path, for a time that such text cannot put in order, or that is further ahead of
+        this system's clock than ``[engine] max_clock_skew``.
     """
     since = (time if time.tzinfo is UTC else utc(time, where)) - _EPOCH
-    if not 0 <= since.days < _LATEST_DAY:
-        raise InvalidEvent(f"{where}: a time before 1970 or after 5138, which cannot be put in order")
-    return str((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds).zfill(17)
+    microseconds = (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+    limit = current_limit()
+    if not 0 <= microseconds <= limit.microseconds:
+        (limit if microseconds > 0 else NO_LIMIT).refuse(where, time)
+    return str(microseconds).zfill(17)
+
+
+def not_in_future(time: datetime.datetime, where: str) -> datetime.datetime:
+    """The time, for a handler that makes its versions without :func:`digits`.
+
+    A version with a time of the payload needs this check. The commit cycle checks :attr:`Event.time` itself.
+
+    :param where: the path of the field with the time.
+    :raises InvalidEvent: naming that path, for a time that is further ahead of this system's clock than
+        ``[engine] max_clock_skew``.
+    """
+    limit = current_limit()
+    if (aware := utc(time, where)) > limit.latest:
+        limit.refuse(where, aware)
+    return time
 
 
 def utc(time: datetime.datetime, where: str) -> datetime.datetime:

@@ -2,6 +2,7 @@
 """The model: entity kinds, the replica in memory, and the ordering guard.
 
 ``changes``       the changes that a handler yields, and the outcomes of an event
+``clock``         the limit of times that become part of versions
 ``declarations``  what a declaration of a kind is written with
 ``entities``      the built-in kinds of Nova and DCM
 ``kinds``         the declaration of a kind; table, JSON and schema follow from it

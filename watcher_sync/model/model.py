@@ -164,6 +164,10 @@ class Model:
             if old is None or old < time:
                 known[entity_id] = time
 
+    def forget_last_seen(self, kind: str, entity_id: str) -> None:
+        """The stored time was wrong: the next one is the newest, whatever it is."""
+        self._last_seen[kind].pop(entity_id, None)
+
     def forget_tombstones(self, before: datetime.datetime) -> int:
         """Drop the tombstones of deletions before this time; how many there were."""
         dropped = 0

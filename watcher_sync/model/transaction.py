@@ -23,6 +23,7 @@ import msgspec
 from watcher_sync.events import Event
 from watcher_sync.exceptions import InvalidEvent, NotYet
 from watcher_sync.model.changes import Change, Delete, Outcome, Seen, Upsert, Version
+from watcher_sync.model.clock import NO_LIMIT, ClockLimit
 from watcher_sync.model.kinds import Entity, Kind
 from watcher_sync.model.model import Tombstone, Written
 from watcher_sync.model.overlay import IndexOverlay
@@ -88,6 +89,8 @@ class Transaction:
         self.base_generation = model.generation if on is None else on.head
         self.seen: dict[str, dict[str, datetime.datetime]] = {}
         self._now = (now or _utcnow)()
+        self.clock_limit: ClockLimit = NO_LIMIT
+        """The latest time of a sign of life."""
         self._staged: dict[Key, Staged] = {}
         self.indexes = IndexOverlay()
         """What the batch did to the model's indexes so far."""
@@ -178,6 +181,32 @@ class Transaction:
             if sign.id not in known or known[sign.id] < sign.time:
                 known[sign.id] = sign.time
         return outcome if outcome is not None else Outcome.IGNORED
+
+    def repair(
+        self,
+        event: Event,
+        kind_name: str,
+        entity_id: str,
+        values: Mapping[str, Any] | None,
+        versions: tuple[Version, ...],
+    ) -> Outcome:
+        """Stage what an administrator wants, whatever the ordering guard says.
+
+        :param event: what is recorded as the cause.
+        :param values: fields of the kind's declared types; None: the entity stays deleted.
+        :param versions: of all facets.
+        """
+        self._undo.clear()
+        self._outdated.clear()
+        kind = self._kind(kind_name)
+        entity, _ = self._current((kind_name, entity_id))
+        if values is None:
+            self._add_tombstone(event, kind, entity_id, entity, versions)
+        else:
+            self._write(event, kind, entity_id, entity, values, versions)
+        while self._outdated:
+            self._derive_from_others(event, *self._outdated.popitem()[0])
+        return Outcome.APPLIED
 
     # The ordering guard
 
@@ -295,6 +324,8 @@ class Transaction:
         self._kind(sign.kind)
         if sign.time.tzinfo is None:
             raise InvalidEvent(f"{sign.kind} {sign.id}: a sign of life needs a time with a zone")
+        if sign.time > self.clock_limit.latest:
+            self.clock_limit.refuse(f"{sign.kind} {sign.id}: the time of a sign of life", sign.time)
 
     def _current(self, key: Key) -> tuple[Entity | None, Tombstone | None]:
         staged = self._staged.get(key)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import sqlalchemy as sa
@@ -21,6 +21,9 @@ from watcher_sync.model.model import Model, Tombstone, Written
 from watcher_sync.model.transaction import Key
 from watcher_sync.storage.tables import Tables
 from watcher_sync.storage.types import json_text
+
+FORGETS_LAST_SEEN: Final = "manage.entity.reset"
+"""The event type of a row that also resets the time when the entity was last seen, which the journal does not have."""
 
 
 class JournalRow(msgspec.Struct, frozen=True):
@@ -136,6 +139,8 @@ def follow(model: Model, rows: Sequence[JournalRow], before: dict[Key, Entity | 
         kind = model.kinds.get(row.kind)
         if kind is None:  # a plugin's kind that this process does not know
             continue
+        if row.event_type == FORGETS_LAST_SEEN:
+            model.forget_last_seen(row.kind, row.entity_id)
         key = (row.kind, row.entity_id)
         known = latest.get(key)
         old = known.entity if known is not None else model.get(*key)

@@ -49,7 +49,12 @@ def test_a_leading_engine_with_a_fresh_source_is_ready_and_an_ended_one_is_not_e
         200,
         {
             "ready": True,
-            "checks": {"database": {"ok": True}, "lease": {"ok": True}, "sources": {"spoken": {"ok": True}}},
+            "checks": {
+                "database": {"ok": True},
+                "lease": {"ok": True},
+                "watchdog": {"ok": True},
+                "sources": {"spoken": {"ok": True}},
+            },
         },
     )
     assert ask(application, "/healthz") == (200, {"alive": True})

@@ -5,8 +5,8 @@
 step, or one per step. So level n of an aspect is, for each of its VDUs, the initial number and the first n deltas.
 
 A level matches if *all* its VDUs have its numbers, so the order of the VDUs does not matter. Two aspects may not scale
-the same VDU, because their levels would be ambiguous. So each VDU has a highest level that its pods suffice for, and
-the lowest of these is the level that all pods suffice for. No table of levels is needed to find it.
+the same VDU, because their levels would be ambiguous. Each VDU has a highest level that its pods
+suffice for; the lowest of these is the aspect's.
 """
 
 from __future__ import annotations
