@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The servers and installations of the functional tests."""
+
+from __future__ import annotations
+
+from tests.functional.conftest import figure as figure
+from tests.functional.conftest import own_nats as own_nats
+from tests.functional.conftest import postgresql_url as postgresql_url
+from tests.functional.conftest import pytest_terminal_summary as pytest_terminal_summary
+from tests.functional.engine.conftest import install as install
