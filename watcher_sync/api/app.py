@@ -3,8 +3,8 @@
 
 A request passes from outside in::
 
-    healthcheck (WSGI, no authentication)  ->  authentication (WSGI)  ->  rate limits (WSGI)
-        ->  Falcon: validation, resource
+    response headers  ->  healthcheck (no authentication)  ->  authentication  ->  rate limits  (all WSGI)
+        ->  Falcon: ids with a slash, validation, resource
 
 ``_MIDDLEWARES`` contains the functions that wrap the application in WSGI middlewares, outermost last.
 """
@@ -17,10 +17,19 @@ from typing import Any
 import falcon
 from oslo_config import cfg
 
-from watcher_sync.api.core import authentication, healthcheck, openapi, policies, problems, rate_limits
+from watcher_sync.api.core import (
+    authentication,
+    healthcheck,
+    openapi,
+    policies,
+    problems,
+    rate_limits,
+    response_headers,
+)
 from watcher_sync.api.core.feed import Feed
 from watcher_sync.api.core.operation import ValidationMiddleware
 from watcher_sync.api.core.request_context import ContextFactory
+from watcher_sync.api.core.slashes import SlashedIds
 from watcher_sync.api.core.versions import OpenApi, Version1, Versions, release
 from watcher_sync.api.resources import service_type_instances, vnf_instances
 from watcher_sync.api.resources.cloud_events import WritableEvents
@@ -49,6 +58,7 @@ _MIDDLEWARES: tuple[Callable[[Wsgi, cfg.ConfigOpts], Wsgi], ...] = (
     rate_limits.wrap,
     authentication.wrap,
     healthcheck.wrap,
+    response_headers.wrap,
 )
 
 
@@ -70,9 +80,9 @@ def make_app(service: Service, dispatcher: Dispatcher, sync: SyncNow | None = No
     """Makes the Falcon application without the WSGI middlewares."""
     routes = make_routes(service, dispatcher, sync)
     rules = policies.rules_of(openapi.operations(routes))
-    app = falcon.App(
-        middleware=[ValidationMiddleware(ContextFactory(service.conf, rules), service.conf.api.max_body_bytes)]
-    )
+    app = falcon.App()
+    app.add_middleware(SlashedIds([kind.plural for kind in service.kinds.values() if kind.name != vnf_instances.KIND]))
+    app.add_middleware(ValidationMiddleware(ContextFactory(service.conf, rules), service.conf.api.max_body_bytes))
     app.req_options.strip_url_path_trailing_slash = True
     app.resp_options.default_media_type = "application/json"
     problems.install(app)

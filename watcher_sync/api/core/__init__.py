@@ -8,12 +8,15 @@
 ``keystone``         Checks tokens with keystonemiddleware, and answers 503 while Keystone is unavailable
 ``openapi``          Generates the OpenAPI 3.1 document from the operations of the routes
 ``operation``        The declaration of a REST method, and the validation of its requests
+``origins``          The hosts, web pages and proxies of trusted requests
 ``patterns``         The ``pattern`` of schemas, in which ``$`` is the end of the text
 ``policies``         Collects the policy's rules and their defaults from the operations
 ``policy_sample``    Lists the rules for ``oslopolicy-sample-generator``
 ``problems``         Answers every error with problem details (RFC 9457)
 ``rate_limits``      Limits the writes and the new event streams of each identity
 ``request_context``  The caller of one request, and what the policy allows it
+``response_headers``  Adds nosniff, no-store and Vary to every answer
 ``schemas``          JSON Schemas (draft 2020-12) of entities, journal rows and pages
+``slashes``          Ids with a slash in the paths of items and histories
 ``versions``         ``/versions``, ``/v1`` and ``/openapi.json``
 """
