@@ -3,8 +3,8 @@
 
 A request passes from outside in::
 
-    request id  ->  access log  ->  healthcheck (no authentication)  ->  authentication  ->  caller  ->  audit
-        ->  rate limits  ->  Falcon: validation, resource
+    request id  ->  access log  ->  response headers  ->  healthcheck (no authentication)  ->  authentication
+        ->  caller  ->  audit  ->  rate limits  ->  Falcon: ids with a slash, validation, resource
 
 ``_MIDDLEWARES`` contains the functions that wrap the application in WSGI middlewares, outermost last.
 """
@@ -28,10 +28,12 @@ from watcher_sync.api.core import (
     problems,
     rate_limits,
     request_ids,
+    response_headers,
 )
 from watcher_sync.api.core.feed import Feed
 from watcher_sync.api.core.operation import ValidationMiddleware
 from watcher_sync.api.core.request_context import ContextFactory
+from watcher_sync.api.core.slashes import SlashedIds
 from watcher_sync.api.core.versions import OpenApi, Version1, Versions, release
 from watcher_sync.api.resources import service_type_instances, vnf_instances
 from watcher_sync.api.resources.cloud_events import WritableEvents
@@ -63,6 +65,7 @@ _MIDDLEWARES: tuple[Callable[[Wsgi, cfg.ConfigOpts], Wsgi], ...] = (
     caller.wrap,
     authentication.wrap,
     healthcheck.wrap,
+    response_headers.wrap,
     access_log.wrap,
     request_ids.wrap,
 )
@@ -91,9 +94,9 @@ def make_app(
     """Makes the Falcon application without the WSGI middlewares."""
     routes = make_routes(service, dispatcher, sync, grants)
     rules = policies.rules_of(openapi.operations(routes))
-    app = falcon.App(
-        middleware=[ValidationMiddleware(ContextFactory(service.conf, rules), service.conf.api.max_body_bytes)]
-    )
+    app = falcon.App()
+    app.add_middleware(SlashedIds([kind.plural for kind in service.kinds.values() if kind.name != vnf_instances.KIND]))
+    app.add_middleware(ValidationMiddleware(ContextFactory(service.conf, rules), service.conf.api.max_body_bytes))
     app.req_options.strip_url_path_trailing_slash = True
     app.resp_options.default_media_type = "application/json"
     problems.install(app)

@@ -159,14 +159,14 @@ class Client(VnfCalls):
         :param fields: the fields of the result; all by default.
         :raises NotFound: when there is none with this id.
         """
-        return self._get(f"{self._path(kind)}/{segment(entity_id)}", Entity, {"fields": fields})
+        return self._get(f"{self._path(kind)}/{segment(entity_id, slash=True)}", Entity, {"fields": fields})
 
     def stored(self, kind: str, entity_id: str) -> models.Stored:
         """One entity with its ETag, for a conditional write.
 
         :raises NotFound: when there is none with this id.
         """
-        answer = self._transport.request("GET", f"{self._path(kind)}/{segment(entity_id)}")
+        answer = self._transport.request("GET", f"{self._path(kind)}/{segment(entity_id, slash=True)}")
         return models.Stored(entity=answer.read(Entity), etag=answer.etag)
 
     def history(
@@ -177,7 +177,9 @@ class Client(VnfCalls):
         :param marker: the seq after which to begin.
         :raises NotFound: when the API knows no entity with this id, existing or deleted.
         """
-        return self._list(f"{self._path(kind)}/{segment(entity_id)}/history", "history", Change, {}, limit, marker)
+        return self._list(
+            f"{self._path(kind)}/{segment(entity_id, slash=True)}/history", "history", Change, {}, limit, marker
+        )
 
     def events_page(
         self,

@@ -144,12 +144,14 @@ class Transport:
         return self._root
 
 
-def segment(text: str) -> str:
+def segment(text: str, *, slash: bool = False) -> str:
     """Encodes a text as one segment of a path.
 
-    :raises InvalidId: when the text would change the path. HTTP libraries resolve dots, even encoded ones.
+    :param slash: whether the text may contain slashes, as the ids of some kinds do.
+    :raises InvalidId: when the text would change the path. HTTP libraries and proxies resolve dots, even encoded ones.
     """
-    if text in ("", ".", "..") or "/" in text:
+    parts = text.split("/") if slash else [text]
+    if any(part in ("", ".", "..") or "/" in part for part in parts):
         raise InvalidId(f"the id {text!r} cannot be part of a path; a list contains the entity")
     return urllib.parse.quote(text, safe="")
 

@@ -39,6 +39,26 @@ if another component restricts access, such as a proxy that authenticates.
 Related options: ``auth_strategy``.
 """,
     ),
+    cfg.ListOpt(
+        "allowed_hosts",
+        default=[],
+        help="""
+Host names, without ports, that the ``Host`` header of a request may have. The API answers another one with 403.
+
+By default every host is allowed with ``auth_strategy = keystone``. With ``noauth`` only the hosts of the loopback
+interface are allowed, and those of this option.
+""",
+    ),
+    cfg.ListOpt(
+        "allowed_origins",
+        default=[],
+        help="""
+Origins of web pages of other hosts that may use the API, such as ``https://console.example.com``.
+
+A browser sends the header ``Origin``. The API answers a request with another origin than its own ``Host`` with 403.
+Set this option if a proxy replaces the ``Host`` header.
+""",
+    ),
     cfg.HostAddressOpt(
         "host",
         default="127.0.0.1",

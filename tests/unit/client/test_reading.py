@@ -84,12 +84,21 @@ def test_an_id_is_one_segment_of_the_path_whatever_is_in_it(client):
             client.entity("instance", entity_id)
 
 
-@pytest.mark.parametrize("entity_id", ["", ".", "..", "a/b", "../../versions"])
+@pytest.mark.parametrize("entity_id", ["", ".", "..", "a//b", "../../versions"])
 def test_an_id_that_would_be_another_path_is_not_asked_for(client, entity_id):
     with pytest.raises(InvalidId):
         client.entity("instance", entity_id)
     with pytest.raises(InvalidId):
         client.delete_service_type_instance(entity_id)
+
+
+def test_an_id_with_a_slash_is_asked_for(client):
+    with pytest.raises(NotFound, match=r"^instance a/b does not exist"):
+        client.entity("instance", "a/b")
+    with pytest.raises(NotFound, match=r"^instance a/b does not exist"):
+        list(client.history("instance", "a/b"))
+    with pytest.raises(InvalidId):
+        client.delete_service_type_instance("a/b")
 
 
 def test_the_endpoint_may_end_with_the_version_and_a_slash(url, truth):

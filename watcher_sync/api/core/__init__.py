@@ -1,25 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every resource of the API shares: operations, policy, problems, OpenAPI.
 
-``access_log``         WSGI middleware: a line per request in the access log, and per write in the audit log
-``audit``              CADF notifications of requests
-``authentication``     WSGI middleware: tokens of Keystone, or requests from the loopback interface only
-``caller``             WSGI middleware: the caller's identity for the logs and for the audit
-``etags``              ETag, If-Match and If-None-Match (RFC 9110)
-``feed``               One thread reads new journal rows for all streams and long polls of a process
-``healthcheck``        ``/healthcheck`` for load balancers, and its backends
-``keystone``           Checks tokens with keystonemiddleware, and answers 503 while Keystone is unavailable
-``openapi``            Generates the OpenAPI 3.1 document from the operations of the routes
-``operation``          The declaration of a REST method, and the validation of its requests
-``patterns``           The ``pattern`` of schemas, in which ``$`` is the end of the text
-``policies``           Collects the policy's rules and their defaults from the operations
-``policy_sample``      Lists the rules for ``oslopolicy-sample-generator``
-``problems``           Answers every error with problem details (RFC 9457)
-``rate_limits``        Limits the writes and the new event streams of each identity
-``request_context``    The caller of one request, and what the policy allows it
-``request_ids``        WSGI middleware: every request has an id, in its answer, in logs and in the journal
-``rules``              The named rules of the policy: the roles and scopes of OpenStack's secure RBAC
-``schemas``            JSON Schemas (draft 2020-12) of entities, journal rows and pages
-``versions``           ``/versions``, ``/v1`` and ``/openapi.json``
-``visibility``         What of the model one caller sees: its project, without the fields that tell of hosts
+``access_log``        WSGI middleware: a line per request in the access log, and per write in the audit log
+``audit``             CADF notifications of requests
+``authentication``    WSGI middleware: tokens of Keystone, or requests from the loopback interface only
+``caller``            WSGI middleware: the caller's identity for the logs and for the audit
+``etags``             ETag, If-Match and If-None-Match (RFC 9110)
+``feed``              One thread reads new journal rows for all streams and long polls of a process
+``healthcheck``       ``/healthcheck`` for load balancers, and its backends
+``keystone``          Checks tokens with keystonemiddleware, and answers 503 while Keystone is unavailable
+``openapi``           Generates the OpenAPI 3.1 document from the operations of the routes
+``operation``         The declaration of a REST method, and the validation of its requests
+``origins``           The hosts, web pages and proxies of trusted requests
+``patterns``          The ``pattern`` of schemas, in which ``$`` is the end of the text
+``policies``          Collects the policy's rules and their defaults from the operations
+``policy_sample``     Lists the rules for ``oslopolicy-sample-generator``
+``problems``          Answers every error with problem details (RFC 9457)
+``rate_limits``       Limits the writes and the new event streams of each identity
+``request_context``   The caller of one request, and what the policy allows it
+``request_ids``       WSGI middleware: every request has an id, in its answer, in logs and in the journal
+``response_headers``  Adds nosniff, no-store and Vary to every answer
+``rules``             The named rules of the policy: the roles and scopes of OpenStack's secure RBAC
+``schemas``           JSON Schemas (draft 2020-12) of entities, journal rows and pages
+``slashes``           Ids with a slash in the paths of items and histories
+``versions``          ``/versions``, ``/v1`` and ``/openapi.json``
+``visibility``        What of the model one caller sees: its project, without the fields that tell of hosts
 """

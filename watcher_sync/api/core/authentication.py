@@ -3,73 +3,85 @@
 
 Without authentication (``auth_strategy = noauth``) the API refuses a request with 403, unless
 
-* it comes from the loopback interface,
-* its ``Host`` header names a loopback host,
-* its ``Origin`` header, if a browser sent one, names the same host.
+* it comes from the loopback interface, and no proxy sends it for another machine,
+* its ``Host`` header names a loopback host, or one of ``[api] allowed_hosts``.
 
-So neither another machine nor a web page that a local user visits can use the API.
+With each strategy it refuses a request that
+
+* names a host beyond ``[api] allowed_hosts``, if this option is set,
+* has an ``Origin`` header, which browsers send, of another host (:mod:`watcher_sync.api.core.origins`).
 """
 
 from __future__ import annotations
 
-import ipaddress
-import urllib.parse
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from oslo_config import cfg
 
+from watcher_sync.api.core.origins import host_of, is_foreign_origin, is_forwarded_stranger, is_loopback
 from watcher_sync.api.core.problems import Problem, wsgi_answer
+
+__all__ = ["TrustedRequests", "is_loopback", "wrap"]
 
 Wsgi = Callable[..., Iterable[bytes]]
 
 
 def wrap(application: Wsgi, conf: cfg.ConfigOpts) -> Wsgi:
     """Wraps the application in the configured authentication."""
+    is_open = conf.api.auth_strategy == "keystone" or conf.api.noauth_allow_remote
     if conf.api.auth_strategy == "keystone":
         # Imported here: the import is slow, and an API without Keystone does not need it.
         from watcher_sync.api.core.keystone import KeystoneAuthentication
 
-        return KeystoneAuthentication(application, conf)
-    return application if conf.api.noauth_allow_remote else LoopbackOnly(application)
+        application = KeystoneAuthentication(application, conf)
+    return TrustedRequests(
+        application, local_only=not is_open, hosts=conf.api.allowed_hosts, origins=conf.api.allowed_origins
+    )
 
 
-def is_loopback(host: str) -> bool:
-    """Whether a host name or an address belongs to the loopback interface."""
-    if host.lower().rstrip(".") == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
+class TrustedRequests:
+    """Refuses requests of other web pages, for other hosts, and, without authentication, of other machines."""
 
+    def __init__(
+        self, application: Wsgi, *, local_only: bool, hosts: Iterable[str] = (), origins: Iterable[str] = ()
+    ) -> None:
+        """:param local_only: refuse requests of other machines.
 
-class LoopbackOnly:
-    """Refuses every request from another machine, or for another host, with 403."""
-
-    def __init__(self, application: Wsgi) -> None:
+        :param hosts: the allowed hosts; none: all, or with ``local_only`` those of the loopback interface.
+        :param origins: allowed origins of other hosts.
+        """
         self._application = application
+        self._local_only = local_only
+        self._hosts = frozenset(host.lower() for host in hosts)
+        self._origins = frozenset(origin.lower().rstrip("/") for origin in origins)
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         """WSGI."""
-        reason = _refusal_reason(environ)
+        reason = self._local_refusal(environ) if self._local_only else None
+        reason = reason or self._refusal(environ)
         if reason is None:
             return self._application(environ, start_response)
-        problem = Problem(403, f"{reason}; without authentication the API serves this machine only")
-        status, headers, body = wsgi_answer(problem)
+        status, headers, body = wsgi_answer(Problem(403, reason))
         start_response(status, headers)
         return [body]
 
+    def _local_refusal(self, environ: dict[str, Any]) -> str | None:
+        """Why the request is not one of this machine; None: it is."""
+        only = "without authentication the API serves this machine only"
+        address = environ.get("REMOTE_ADDR", "")  # empty on a Unix socket
+        if address and not is_loopback(address):
+            return f"The request comes from {address}; {only}"
+        if is_forwarded_stranger(environ):
+            return f"A proxy sends the request for another machine; {only}"
+        if host_of(environ) not in self._hosts and not is_loopback(host_of(environ)):
+            return f"The request names another host; {only}"
+        return None
 
-def _refusal_reason(environ: dict[str, Any]) -> str | None:
-    """Why the request is refused; None: it is local."""
-    address = environ.get("REMOTE_ADDR", "")  # empty on a Unix socket
-    if address and not is_loopback(address):
-        return f"The request comes from {address}"
-    host = urllib.parse.urlsplit("//" + environ.get("HTTP_HOST", "localhost")).hostname or ""
-    if not is_loopback(host):
-        return "The request names another host"
-    origin = environ.get("HTTP_ORIGIN")
-    if origin is not None and urllib.parse.urlsplit(origin).netloc != environ.get("HTTP_HOST"):
-        return "The request comes from a page of another host"
-    return None
+    def _refusal(self, environ: dict[str, Any]) -> str | None:
+        host = host_of(environ)
+        if self._hosts and host not in self._hosts and not (self._local_only and is_loopback(host)):
+            return "The request names a host that [api] allowed_hosts does not have"
+        if is_foreign_origin(environ, self._origins):
+            return "The request comes from a page of another host"
+        return None

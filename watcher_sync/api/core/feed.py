@@ -2,11 +2,11 @@
 """One thread reads new journal rows for all streams and long polls of a process.
 
 The thread polls the journal's head while a request waits, and reads each new row once. It caches the last
-:data:`MAX_CACHED_ROWS` rows and wakes the waiting requests. So 64 idle streams cost the database ten one-row queries
-a second, not 640. A request that needs older rows reads the table in its own thread.
+:data:`MAX_CACHED_ROWS` rows and wakes the waiting requests. So 64 idle streams cost the database ten
+queries a second, not 640. A request for older rows reads the table itself.
 
 A waiting request occupies a thread of the WSGI server. ``[api] max_streams`` limits their number; further requests get
-503. ``[api] max_streams_per_identity`` limits those of one caller, and the answer is 429.
+503. ``[api] max_streams_per_identity`` limits those of one caller (429).
 
 The first waiting request starts the thread, also after a fork. The thread retries while the database is unavailable,
 and ends after a minute without requests.
