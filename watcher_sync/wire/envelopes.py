@@ -10,7 +10,8 @@ Each envelope has fields of its own:
   ``kubernetes.<kind>.<what happened>``.
 
 Guaranteed: every document becomes exactly one event, and no function raises. An unknown envelope becomes an event
-whose ``undecodable`` names the wrong field. Of a body above ``max_size`` the event has an excerpt. An envelope without an id gets the caller's number, or a digest.
+whose ``undecodable`` names the wrong field. Of a body above ``max_size`` the event has an excerpt. An envelope without
+an id gets the caller's number, or a digest.
 
 The data of a text is JSON text: the handler decodes what it needs. The data of a decoded document is a tree. Pure
 functions, for any thread.
