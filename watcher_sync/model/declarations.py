@@ -14,6 +14,8 @@ from typing import Annotated, Any
 
 import msgspec
 
+from watcher_sync.wire.limits import MAX_DOCUMENT_BYTES
+
 
 class In(msgspec.Struct, frozen=True):
     """Annotation: the facet that a field belongs to."""
@@ -25,6 +27,16 @@ class Doc(msgspec.Struct, frozen=True):
     """Annotation: what a field means, for the API schema and the documentation."""
 
     text: str
+
+
+class MaxBytes(msgspec.Struct, frozen=True):
+    """Annotation: the bytes that a field with an object or a list may have as JSON.
+
+    Without it they are :data:`~watcher_sync.wire.limits.MAX_DOCUMENT_BYTES`. 0: no limit, for a field that the model
+    computes itself.
+    """
+
+    limit: int
 
 
 class Reference(msgspec.Struct, frozen=True):
@@ -84,6 +96,8 @@ class Field(msgspec.Struct, frozen=True):
     nullable: bool
     max_length: int | None
     doc: str
+    max_bytes: int = 0
+    """Of a list or a dict, the bytes that it may have as JSON; 0: no limit."""
 
 
 def may_be_converted(field: Field) -> bool:
@@ -103,6 +117,7 @@ def fields_of(cls: type) -> Iterator[Field]:
             continue
         facet: str | None = None
         doc = ""
+        max_bytes = MAX_DOCUMENT_BYTES
         bare = hint
         if typing.get_origin(hint) is Annotated:
             bare, *marks = typing.get_args(hint)
@@ -112,12 +127,15 @@ def fields_of(cls: type) -> Iterator[Field]:
                     facet = mark.facet
                 elif isinstance(mark, Doc):
                     doc = mark.text
+                elif isinstance(mark, MaxBytes):
+                    max_bytes = mark.limit
                 else:
                     others.append(mark)
             if others:
                 bare = Annotated[(bare, *others)]
         python, nullable, max_length = _shape(bare)
-        yield Field(name, facet, bare, python, nullable, max_length, doc)
+        max_bytes = max_bytes if python in (dict, list) else 0
+        yield Field(name, facet, bare, python, nullable, max_length, doc, max_bytes)
 
 
 def _shape(hint: Any) -> tuple[type, bool, int | None]:
