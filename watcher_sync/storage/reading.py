@@ -26,6 +26,8 @@ from watcher_sync.storage.database import translated
 from watcher_sync.storage.journal import JournalRow, read_head, versions_of
 from watcher_sync.storage.tables import Tables
 
+_MAX_LAST_BYTES = 8_388_608
+
 
 class Sort(msgspec.Struct, frozen=True):
     """The order of a list: by this field, then by id."""
@@ -248,9 +250,16 @@ def last_change(connection: sa.Connection, tables: Tables, kind: str, entity_id:
 
 
 def read_last(connection: sa.Connection, tables: Tables, limit: int) -> list[JournalRow]:
-    """The last rows of the journal, in order."""
+    """The last rows of the journal, in order: at most ``limit`` of about 8 MiB, but at least one."""
     t = tables.journal
-    rows = connection.execute(sa.select(t).order_by(t.c.seq.desc()).limit(limit)).all()
+    lengths = sa.select(sa.func.length(sa.type_coerce(t.c.delta, sa.Text))).order_by(t.c.seq.desc()).limit(limit)
+    total = count = 0
+    for length in connection.execute(lengths).scalars():
+        total += length or 0
+        count += 1
+        if total >= _MAX_LAST_BYTES:
+            break
+    rows = connection.execute(sa.select(t).order_by(t.c.seq.desc()).limit(count)).all()
     return [JournalRow(*row) for row in reversed(rows)]
 
 
