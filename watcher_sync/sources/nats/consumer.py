@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A pull consumer with two requests for a batch open at all times.
 
-The client library's ``fetch`` makes a task and a timer for each message. Here one inbox receives everything, and a
-request is a publish that names the inbox as its reply.
+The client library's ``fetch`` makes a task and a timer for each message. Here one inbox receives everything.
 
-The server does not say which request a message answers, so the messages of all open requests are counted together. A
+The server does not say which request a message answers, so they are counted together. A
 status message says what is left of a request that expired. A server of the 2.9 series may end a request without one, so
-a request counts for a second beyond its time. A request is limited in bytes, too: a server that has more to send than
-its ``max_pending`` closes the connection. No request is made while as many bytes wait for the emitting thread.
+a request counts for a second beyond its time.
+
+A request is limited in bytes, too: a server that has more to send than its ``max_pending`` closes the connection.
 
 Guaranteed: messages are emitted in the order of their arrival, except isolated ones
 (:mod:`~watcher_sync.sources.nats.isolation`). For the event loop's thread only.

@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Isolation of messages that may end the process, and a slow start after the process has ended.
 
-A message may end the process each time. The server then redelivers everything that was in flight, and counts a delivery
-for each message. Without isolation the neighbours reach ``max_deliveries``, too.
+A message may end the process each time. The server then redelivers everything that was in flight. Its
+neighbours reach ``max_deliveries``, too.
 
 * A message above the limit is *isolated*: it is emitted when nothing else is in flight.
-* Requests are *serial* at the start and after an isolated message: for one message each. A message below the limit
-  ends this. The server sends redelivered messages first.
+* Requests are *serial*, for one message each, at the start and after an isolated message. A message below the limit
+  ends this.
 * A *slow start* limits what is in flight to what was settled, plus a few.
 
-A connection that ends while the process lives says nothing against the messages in flight, although the server counts a
-delivery for each. So :class:`ConnectionLosses` subtracts these deliveries.
+When a connection ends, the server counts these deliveries, too. :class:`ConnectionLosses` subtracts them.
 
 For the event loop's thread only. The decision record ``redelivery-isolation`` has the figures.
 """
