@@ -14,6 +14,7 @@ from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.kinds import Entity, Kinds
 from watcher_sync.storage import schema
 from watcher_sync.storage.database import open_database
+from watcher_sync.storage.quotas import Quotas
 from watcher_sync.storage.store import Store
 
 LOG = logging.getLogger(__name__)
@@ -49,7 +50,8 @@ def open_store(conf: cfg.ConfigOpts, kinds: Kinds | None = None, *, checked: boo
     :raises DatabaseUnavailable: the database is unavailable (only if checked).
     """
     database = open_database(conf)
-    store = Store(database, kinds if kinds is not None else load_kinds())
+    declared = kinds if kinds is not None else load_kinds()
+    store = Store(database, declared, quotas=lambda: Quotas.from_conf(conf.retention))
     if checked:
         schema.check(database, store.tables)
     return store

@@ -8,7 +8,7 @@ committed.
 * If a handler fails, only its own event is quarantined.
 * If another writer was first, the replica reads its journal rows and the batch is dispatched again.
 * If the database refuses a row, the batch is bisected until the event is found and quarantined.
-* If an entity appears that parked events wait for, those events are dispatched at once.
+* If an entity appears that parked events wait for, those events are dispatched in portions, each a commit of its own.
 
 It runs in the thread that writes the model.
 """
@@ -51,7 +51,7 @@ from watcher_sync.model.reader import ModelReader
 from watcher_sync.model.transaction import Key, Transaction
 from watcher_sync.storage.commit_store import CommitStore
 from watcher_sync.storage.commits import Commit, Fence
-from watcher_sync.storage.parking import ParkedEvents
+from watcher_sync.storage.parking import PORTION_EVENTS, Awaited, ParkedEvents
 from watcher_sync.storage.store import Store
 from watcher_sync.storage.stored_events import Parked, Quarantined
 
@@ -155,13 +155,13 @@ class BatchCommitter(abc.ABC):
         self._now = now
         self._monotonic = monotonic
         self._parked = ParkedEvents(store)
-        self._awaited: collections.Counter[tuple[str, str]] = collections.Counter()
+        self._awaited: Awaited = collections.Counter()
         self._ready: dict[tuple[str, str], None] = {}
         self._failures = FailureLog(monotonic)
         self.read_parked()
 
     def run(self, batch: Batch) -> None:
-        """Commit a batch, and the parked events that it makes ready.
+        """Commit a batch, and a portion of the parked events that are ready.
 
         :raises DatabaseUnavailable: the database is unavailable; call :meth:`catch_up` and run the batch again.
         :raises LeaseLost: this process no longer leads.
@@ -175,7 +175,7 @@ class BatchCommitter(abc.ABC):
             self.observe(batch, began)
 
     def catch_up(self) -> None:
-        """Move the model to the head of the journal, and commit the parked events that this makes ready.
+        """Move the model to the head of the journal, and commit a portion of the parked events that are ready.
 
         :raises DatabaseUnavailable: the database is unavailable.
         :raises LeaseLost: this process no longer leads.
@@ -192,19 +192,25 @@ class BatchCommitter(abc.ABC):
         """Read which events are parked now."""
 
     def _unpark_ready(self) -> None:
-        """Commit the parked events whose entity exists, and those that they make ready in turn."""
-        while self._ready:
-            ready = {key: self._awaited.pop(key, 0) for key in self._ready}
-            self._ready.clear()
+        """Commit a portion of the parked events whose entity exists, and those that they make ready in turn.
+
+        :attr:`has_ready` says whether more of them wait for the next call.
+        """
+        room = PORTION_EVENTS
+        while self._ready and room > 0:
+            portion = self._parked.portion(self._ready)
+            done = {key: self._awaited.pop(key, 0) for key in portion.complete}
+            for key in done:
+                del self._ready[key]
             try:
-                events, rows = self._parked.read(list(ready))
-                if rows:
-                    self._run(Batch(events=events, unparked=rows, authorised=True))
+                if portion.rows:
+                    self._run(Batch(events=portion.events, unparked=portion.rows, authorised=True))
             except BaseException:
                 # The rows are still in the table. An event that was parked again is counted already.
-                self._awaited.update(ready)
-                self._ready.update(dict.fromkeys(ready))
+                self._awaited.update(done)
+                self._ready.update(dict.fromkeys(done))
                 raise
+            room -= max(1, len(portion.rows))
 
     def _run(self, batch: Batch) -> None:
         """Commit the batch, and bisect it if the database refuses a row."""
@@ -301,7 +307,9 @@ class BatchCommitter(abc.ABC):
             self.stats.unauthorised.update([event.source for event in work.unauthorised])
             self._failures.log_unauthorised(work.quarantined)
         for parked in work.parked:
-            self._awaited[parked.kind, parked.entity_id] += 1
+            key = (parked.kind, parked.entity_id)
+            self._awaited[key] += 1
+            self._ready.pop(key, None)  # its entity has gone again: nothing is to be tried at once
         self._mark_appeared(work.transaction.written())
 
     def observe(self, batch: Batch, began: float) -> None:
@@ -388,6 +396,8 @@ class CommitCycle(BatchCommitter):
 
     store: Store
     model: Model
+    _counted: Awaited | None = None
+    """What parked events wait for, by the latest count; None once it is merged."""
 
     def follow(self) -> None:
         """Move the replica to the head of the journal and write nothing. A standby does only this.
@@ -396,7 +406,9 @@ class CommitCycle(BatchCommitter):
         """
         before: dict[Key, Entity | None] = {}
         try:
-            self._mark_appeared(self.store.catch_up(self.model, before=before))
+            written = self.store.catch_up(self.model, before=before)
+            self._mark_appeared(written)
+            self._mark_created([w for w in written if w.entity is not None and before.get((w.kind, w.id)) is None])
         except JournalPurged:
             LOG.info("The journal no longer reaches back to seq %d; loading the tables", self.model.generation)
             self.model.replace_with(self.store.load())
@@ -413,6 +425,24 @@ class CommitCycle(BatchCommitter):
         """
         self._awaited = self._parked.awaited()
         self._mark_all_appeared()
+
+    def add_awaited(self, awaited: Awaited) -> None:
+        """Learn what parked events wait for, including those of other writers. Any thread may call it."""
+        self._counted = awaited
+
+    def catch_up(self) -> None:
+        """As the base class does, with what :meth:`add_awaited` was called with."""
+        counted, self._counted = self._counted, None
+        if counted:
+            self._awaited |= counted
+            self._ready.update((key, None) for key in counted if self.model.get(*key) is not None)
+        super().catch_up()
+
+    def _mark_created(self, written: Sequence[Written]) -> None:
+        """Mark those of these new entities as ready that events of another writer wait for."""
+        keys = [(item.kind, item.id) for item in written if (item.kind, item.id) not in self._awaited]
+        if keys:
+            self._ready.update(dict.fromkeys(self._parked.existing(keys)))
 
     def _mark_all_appeared(self) -> None:
         self._ready.update((key, None) for key in self._awaited if self.model.get(*key) is not None)

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The commit cycle of a process without a replica, such as an API worker, inside one short transaction.
 
-It shares dispatch, quarantine, bisecting and parked events with the engine's cycle. It reads the tables while the
-journal's head is locked (:mod:`watcher_sync.storage.locked`). Comparing the head at the commit, as engines do, would
+It shares dispatch, quarantine and bisecting with the engine's cycle. It reads the tables while the journal's head is
+locked (:mod:`watcher_sync.storage.locked`). Comparing the head at the commit, as engines do, would
 starve: a busy engine moves the head fifty times a second. Reading the tables takes longer. The price is
 that handlers run while the head is locked, so the size of a request's batch is limited.
 
-When a method returns, everything is committed, including parked events that the change made ready. If it raises,
-nothing is committed.
+When a method returns, everything is committed; if it raises, nothing is. The engine that leads applies the parked
+events whose entity the change created: it finds the entity in the journal.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
-import sqlalchemy as sa
 
 from watcher_sync.commit.authorisation import Authority
 from watcher_sync.commit.cycle import MAX_CLOCK_SKEW_SECONDS, Batch, BatchCommitter, Dispatched
@@ -34,7 +33,7 @@ from watcher_sync.storage.store import Store
 
 
 class RecordingStats(CommitStats):
-    """Records the outcome of each event of a batch in order, then of the parked events that it made ready."""
+    """Records the outcome of each event of a batch in order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -83,7 +82,7 @@ class DirectCommitCycle(BatchCommitter):
         return self.model.generation
 
     def write(self, event: Event, changes: Iterable[Change]) -> Outcome:
-        """Commit changes that no handler made, and the parked events that they make ready.
+        """Commit changes that no handler made.
 
         :param event: recorded as the cause.
         :raises InvalidEvent: a change violates the declaration of its kind.
@@ -95,7 +94,6 @@ class DirectCommitCycle(BatchCommitter):
             return Dispatched(transaction, [transaction.apply(event, changes)], [], [])
 
         self._commit(Batch(events=[event]), dispatch)
-        self._unpark_ready()
         return self.recorded.events[0]
 
     def write_all(self, writes: Sequence[tuple[Event, Callable[[View], Iterable[Change]]]]) -> list[Outcome]:
@@ -114,7 +112,6 @@ class DirectCommitCycle(BatchCommitter):
             return Dispatched(transaction, outcomes, [], [])
 
         self._commit(Batch(events=events), dispatch)
-        self._unpark_ready()
         return self.recorded.events[before : before + len(events)]
 
     def repair(
@@ -134,7 +131,6 @@ class DirectCommitCycle(BatchCommitter):
             return Dispatched(transaction, [transaction.repair(event, kind, entity_id, values, versions)], [], [])
 
         self._commit(Batch(events=[event]), dispatch)
-        self._unpark_ready()
 
     def next_version(self) -> Version:
         """Newer than every version before: of events, and of earlier writes."""
@@ -145,20 +141,10 @@ class DirectCommitCycle(BatchCommitter):
         raise RuntimeError("the journal's head moved while it was locked")
 
     def read_parked(self) -> None:
-        """Does nothing: parked events are read when an entity appears."""
+        """Does nothing: an engine applies parked events."""
 
     def _mark_appeared(self, written: Iterable[Written]) -> None:
-        keys = [(item.kind, item.id) for item in written if item.entity is not None]
-        t = self.store.tables.parked
-        for start in range(0, len(keys), 200):
-            chunk = keys[start : start + 200]
-            query = sa.select(t.c.kind, t.c.entity_id).where(t.c.entity_id.in_([i for _, i in chunk])).distinct()
-            with self.store.connect() as connection:
-                found = {(row.kind, row.entity_id) for row in connection.execute(query)}
-            for key in chunk:
-                if key in found:
-                    self._awaited[key] += 1
-                    self._ready[key] = None
+        """Does nothing: an engine applies parked events."""
 
 
 class DirectWriter:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``[retention]``: how long history is stored."""
+"""``[retention]``: how long history is stored, and how much of it."""
 
 from __future__ import annotations
 
@@ -49,6 +49,85 @@ The value must exceed the longest delay of any transport. A SIGHUP applies a new
         min=0,
         mutable=True,
         help="Days after which quarantined events are purged; 0 sets no limit. A SIGHUP applies a new value.",
+    ),
+    cfg.IntOpt(
+        "quarantine_events",
+        default=200_000,
+        min=0,
+        mutable=True,
+        help="""
+Maximum number of quarantined events of all sources; 0 sets no limit.
+
+Beyond it the oldest events of the source that has most are dropped, counted and logged. A SIGHUP applies a new value.
+""",
+    ),
+    cfg.IntOpt(
+        "quarantine_bytes",
+        default=2_147_483_648,
+        min=0,
+        mutable=True,
+        help="""
+Maximum bytes of the quarantined events of all sources; 0 sets no limit.
+
+Beyond it the oldest events of the source that has most are dropped, counted and logged. A SIGHUP applies a new value.
+""",
+    ),
+    cfg.IntOpt(
+        "quarantine_events_per_source",
+        default=50_000,
+        min=0,
+        mutable=True,
+        help="""
+Maximum number of quarantined events of one source; 0 sets no limit.
+
+Beyond it the oldest events are dropped, counted and logged. A SIGHUP applies a new value.
+""",
+    ),
+    cfg.IntOpt(
+        "quarantine_bytes_per_source",
+        default=536_870_912,
+        min=0,
+        mutable=True,
+        help="""
+Maximum bytes of the quarantined events of one source; 0 sets no limit.
+
+Beyond it the oldest events are dropped, counted and logged. A SIGHUP applies a new value.
+""",
+    ),
+    cfg.IntOpt(
+        "parked_events_per_source",
+        default=100_000,
+        min=0,
+        mutable=True,
+        help="""
+Maximum number of parked events of one source; 0 sets no limit.
+
+Beyond it the oldest events are dropped, counted and logged. A SIGHUP applies a new value.
+
+Related options: ``[engine] parked_ttl``.
+""",
+    ),
+    cfg.IntOpt(
+        "parked_bytes_per_source",
+        default=268_435_456,
+        min=0,
+        mutable=True,
+        help="""
+Maximum bytes of the parked events of one source; 0 sets no limit.
+
+Beyond it the oldest events are dropped, counted and logged. A SIGHUP applies a new value.
+""",
+    ),
+    cfg.IntOpt(
+        "parked_events_per_entity",
+        default=10_000,
+        min=0,
+        mutable=True,
+        help="""
+Maximum number of events that may wait for one entity; 0 sets no limit.
+
+Beyond it the oldest events are dropped, counted and logged. A SIGHUP applies a new value.
+""",
     ),
     cfg.IntOpt(
         "operations_days",

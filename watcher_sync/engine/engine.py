@@ -256,7 +256,9 @@ class Engine:
         heartbeat = Heartbeat(self.lease, self._lose_lease)
         heartbeat.start()
         is_unavailable = self._database_health.is_unavailable
-        self._retention = retention = RetentionWorker(self.conf, self.store, self.stats, is_unavailable=is_unavailable)
+        self._retention = retention = RetentionWorker(
+            self.conf, self.store, self.stats, is_unavailable=is_unavailable, on_awaited=self._cycle.add_awaited
+        )
         retention.start()
         last_seen = LastSeenWriter(self.store, self.model, lambda: float(self.conf.engine.liveness_interval))
         self._supervisors = {name: Supervisor(name, make, self.intake.emitter) for name, make in self._sources.items()}

@@ -2,14 +2,13 @@
 """The bounded queue between the sources' threads and the engine's thread.
 
 The queue preserves the order within a source. An event counts towards the limits of its source, in events and in
-bytes, from its emission until the engine has acked or nacked it. A list of events that exceeds the bytes alone is
-accepted when nothing else of its source is in hand.
+bytes, from its emission until the engine has acked or nacked it. A list above the bytes passes alone.
 
-A fast source cannot delay a slow one. Each source has a limit of its own, and a batch has an equal share for each
-source that has events. What one source leaves of its share, the others use.
+A fast source cannot delay a slow one. Each source has its own limits, and an equal share of a batch. What one source
+leaves of it, the others use.
 
 The engine takes a batch as soon as one event waits. It lingers for a fuller batch only while events are flowing, and
-only for sources that emit without waiting for acks. A lone event is never delayed.
+only for sources that emit without waiting for acks. A lone event is not delayed.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from prometheus_client.registry import Collector
 from watcher_sync.commit.stats import Distribution
 from watcher_sync.engine.engine import Engine
 from watcher_sync.engine.health import stale_sources
+from watcher_sync.engine.retention import StoredCounts
 from watcher_sync.model.changes import Outcome
 
 PREFIX = "watcher_sync_"
@@ -75,6 +76,13 @@ class EngineCollector(Collector):
         yield leading
         yield _gauge("database_up", "1 while the database is available.", engine.database_trouble is None)
         yield _gauge("intake_events", "Events in the intake that wait for their batch.", engine.intake.waiting())
+        in_hand = GaugeMetricFamily(
+            f"{PREFIX}bytes_in_hand", "Bytes of events that are neither acknowledged nor returned.", labels=["source"]
+        )
+        held = engine.intake.bytes_in_hand()
+        for name in engine.source_names:
+            in_hand.add_metric([name], held.get(name, 0))
+        yield in_hand
 
     def _commits(self) -> Iterator[Metric]:
         stats = self._engine.stats
@@ -109,6 +117,12 @@ class EngineCollector(Collector):
         yield entities
 
     def _stored(self) -> Iterator[Metric]:
+        dropped = CounterMetricFamily(
+            f"{PREFIX}dropped_events", "Stored events that exceeded a quota.", labels=["table", "source"]
+        )
+        for (table, source), number in list(self._engine.store.dropped.counts.items()):
+            dropped.add_metric([table, source], number)
+        yield dropped
         drifts = GaugeMetricFamily(
             f"{PREFIX}drifts", "Differences between the model and the live system, by kind.", labels=["kind"]
         )
@@ -117,6 +131,7 @@ class EngineCollector(Collector):
             return
         yield _gauge("quarantined_events", "Events in quarantine.", stored.quarantined)
         yield _gauge("parked_events", "Events that wait for their entity.", stored.parked)
+        yield from _usage(stored)
         for kind in {**dict.fromkeys(self._engine.model.kinds, 0), **stored.drifts}:
             drifts.add_metric([kind], stored.drifts.get(kind, 0))
         yield drifts
@@ -153,6 +168,19 @@ class EngineCollector(Collector):
             if status.redelivered is not None:
                 redelivered.add_metric([name], status.redelivered)
         return iter((connected, stale, lag, redelivered, last_event, reconnects, restarts))
+
+
+def _usage(stored: StoredCounts) -> Iterator[Metric]:
+    """What each source has in quarantine and parked."""
+    labels = ["table", "source"]
+    events = GaugeMetricFamily(f"{PREFIX}stored_events", "Events in quarantine and parked, by source.", labels=labels)
+    sizes = GaugeMetricFamily(f"{PREFIX}stored_bytes", "Their bytes, by source.", labels=labels)
+    for table, sources in stored.usage.items():
+        for source, found in sources.items():
+            events.add_metric([table, source], found.events)
+            sizes.add_metric([table, source], found.bytes)
+    yield events
+    yield sizes
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The thread that purges old rows and counts stored events and drifts.
 
-Old journal rows, tombstones, quarantined events and ended operations are purged as ``[retention]`` says. Parked events
+Old journal rows, tombstones, quarantined events and ended operations are purged as ``[retention]`` says. So are stored
+events that exceed a quota. Parked events
 whose entity never came are dropped, with one warning per purge. A purge may take long, so it has a thread of its own.
 """
 
@@ -20,9 +21,9 @@ from oslo_log import log as logging
 from watcher_sync.commit.stats import CommitStats
 from watcher_sync.exceptions import DatabaseUnavailable, StorageError
 from watcher_sync.storage.drifts import count_drifts
-from watcher_sync.storage.parking import ParkedEvents, expire_parked
-from watcher_sync.storage.quarantine import Quarantine
-from watcher_sync.storage.retention import Retention, purge
+from watcher_sync.storage.parking import Awaited, ParkedEvents, expire_parked
+from watcher_sync.storage.quotas import Quotas, Usage, usage_of
+from watcher_sync.storage.retention import Retention, enforce_quotas, purge
 from watcher_sync.storage.store import Store
 
 LOG = logging.getLogger(__name__)
@@ -39,6 +40,8 @@ class StoredCounts(msgspec.Struct, frozen=True):
     parked: int
     drifts: dict[str, int]
     """kind -> number of drifts."""
+    usage: dict[str, dict[str, Usage]]
+    """``quarantine`` and ``parked`` -> source -> its stored events and their bytes."""
 
 
 class RetentionWorker:
@@ -51,14 +54,18 @@ class RetentionWorker:
         stats: CommitStats,
         *,
         is_unavailable: Callable[[], bool] = lambda: False,
+        on_awaited: Callable[[Awaited], None] = lambda awaited: None,
     ) -> None:
-        """:param is_unavailable: whether the database is known to be unavailable; nothing is counted then."""
+        """:param is_unavailable: whether the database is known to be unavailable; nothing is counted then.
+
+        :param on_awaited: called with the entities that parked events wait for, at each count.
+        """
+        self._on_awaited = on_awaited
         self._is_unavailable = is_unavailable
         self._conf = conf
         self._store = store
         self._stats = stats
         self._parked = ParkedEvents(store)
-        self._quarantine = Quarantine(store)
         self.stored_counts: StoredCounts | None = None
         """The result of the last count; None before the first one."""
         self._next_purge = time.monotonic() + conf.retention.interval
@@ -93,6 +100,9 @@ class RetentionWorker:
         purged = purge(self._store.database, self._store.tables, Retention.from_conf(self._conf.retention), now)
         if any(purged.values()):
             LOG.info("Purged %s", ", ".join(f"{n} of {table}" for table, n in purged.items() if n))
+        enforce_quotas(
+            self._store.database, self._store.tables, Quotas.from_conf(self._conf.retention), self._store.dropped
+        )
         expired = expire_parked(self._store.database, self._store.tables, now)
         if expired:
             self._stats.expired += len(expired)
@@ -110,8 +120,13 @@ class RetentionWorker:
         if self._is_unavailable():
             return
         try:
-            parked = sum(self._parked.awaited().values())
-            self.stored_counts = StoredCounts(self._quarantine.count(), parked, count_drifts(self._store.database))
+            tables = (self._store.tables.quarantine, self._store.tables.parked)
+            with self._store.connect() as connection:
+                usage = {table.name: usage_of(connection, table) for table in tables}
+            quarantined, parked = (sum(found.events for found in usage[table.name].values()) for table in tables)
+            drifts = count_drifts(self._store.database)
+            self.stored_counts = StoredCounts(quarantined, parked, drifts, usage)
+            self._on_awaited(self._parked.awaited())
         except StorageError as exc:
             LOG.debug("Stored events and drifts cannot be counted: %s", exc)
 

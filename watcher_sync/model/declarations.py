@@ -14,6 +14,8 @@ from typing import Annotated, Any
 
 import msgspec
 
+from watcher_sync.wire.limits import MAX_DOCUMENT_BYTES
+
 
 class In(msgspec.Struct, frozen=True):
     """Annotation: the facet that a field belongs to."""
@@ -35,6 +37,16 @@ class AdminOnly(msgspec.Struct, frozen=True):
     """
 
     members: tuple[str, ...] = ()
+
+
+class MaxBytes(msgspec.Struct, frozen=True):
+    """Annotation: the bytes that a field with an object or a list may have as JSON.
+
+    Without it they are :data:`~watcher_sync.wire.limits.MAX_DOCUMENT_BYTES`. 0: no limit, for a field that the model
+    computes itself.
+    """
+
+    limit: int
 
 
 class Reference(msgspec.Struct, frozen=True):
@@ -96,6 +108,8 @@ class Field(msgspec.Struct, frozen=True):
     doc: str
     admin_only: AdminOnly | None = None
     """What of it the API hides from callers who see one project only; None: nothing."""
+    max_bytes: int = 0
+    """Of a list or a dict, the bytes that it may have as JSON; 0: no limit."""
 
 
 def may_be_converted(field: Field) -> bool:
@@ -116,6 +130,7 @@ def fields_of(cls: type) -> Iterator[Field]:
         facet: str | None = None
         doc = ""
         admin_only: AdminOnly | None = None
+        max_bytes = MAX_DOCUMENT_BYTES
         bare = hint
         if typing.get_origin(hint) is Annotated:
             bare, *marks = typing.get_args(hint)
@@ -127,12 +142,15 @@ def fields_of(cls: type) -> Iterator[Field]:
                     doc = mark.text
                 elif isinstance(mark, AdminOnly):
                     admin_only = mark
+                elif isinstance(mark, MaxBytes):
+                    max_bytes = mark.limit
                 else:
                     others.append(mark)
             if others:
                 bare = Annotated[(bare, *others)]
         python, nullable, max_length = _shape(bare)
-        yield Field(name, facet, bare, python, nullable, max_length, doc, admin_only)
+        max_bytes = max_bytes if python in (dict, list) else 0
+        yield Field(name, facet, bare, python, nullable, max_length, doc, admin_only, max_bytes)
 
 
 def _shape(hint: Any) -> tuple[type, bool, int | None]:

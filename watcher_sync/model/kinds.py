@@ -32,6 +32,7 @@ from watcher_sync.model.declarations import Derived as Derived
 from watcher_sync.model.declarations import Doc as Doc
 from watcher_sync.model.declarations import Field as Field
 from watcher_sync.model.declarations import In as In
+from watcher_sync.model.declarations import MaxBytes as MaxBytes
 from watcher_sync.model.declarations import Reference as Reference
 from watcher_sync.model.declarations import fields_of, may_be_converted
 from watcher_sync.wire.limits import Count as Count
@@ -124,6 +125,7 @@ class Kind:
         }
         self._times = [f.name for f in self.fields.values() if f.python is datetime.datetime]
         self._converted = [f.name for f in self.fields.values() if may_be_converted(f)]
+        self._max_bytes = {field.name: field.max_bytes for field in self.fields.values() if field.max_bytes}
         self._facet_names = {facet: frozenset(names) for facet, names in self.facet_fields.items()}
         self._patch = msgspec.defstruct(
             f"{cls.__name__}Patch",
@@ -195,6 +197,21 @@ class Kind:
             msgspec.convert(values, self._patch)
         except msgspec.ValidationError as exc:
             raise InvalidEvent(f"{self.name}: {exc}") from None
+
+    def check_bytes(self, values: Mapping[str, Any]) -> None:
+        """Hold objects and lists against the bytes that they may have as JSON.
+
+        :raises InvalidEvent: naming the field.
+        """
+        for name, limit in self._max_bytes.items():
+            value = values.get(name)
+            if value:
+                try:
+                    size = len(_encode(value))
+                except (TypeError, ValueError, RecursionError):
+                    continue  # check_values says what is wrong with it
+                if size > limit:
+                    raise InvalidEvent(f"{self.name}: {name} has {size} bytes as JSON, {limit} are allowed")
 
     def make(self, values: dict[str, Any]) -> Entity:
         """A new entity of values that are held against their declared types, in one step; for the rest :attr:`cls`.
@@ -274,6 +291,8 @@ _KIND_OF: dict[type[Entity], Kind] = {}
 """Filled by the decorator when a class is declared; read-only afterwards."""
 
 E = TypeVar("E", bound=Entity)
+
+_encode = msgspec.json.Encoder().encode
 
 
 def kind(

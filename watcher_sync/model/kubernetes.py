@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from watcher_sync.model.kinds import AdminOnly, Count, Derived, Doc, Entity, In, LongText, Text, kind
+from watcher_sync.model.kinds import AdminOnly, Count, Derived, Doc, Entity, In, LongText, MaxBytes, Text, kind
 from watcher_sync.model.view import View
 
 FullName = Annotated[str, msgspec.Meta(max_length=600)]
@@ -161,24 +161,35 @@ class VnfInstance(Entity, frozen=True, kw_only=True, gc=False):
         Doc("How what runs compares with the levels."),
     ] = "UNKNOWN"
     scale_level: Annotated[
-        dict[str, Any] | None, In("observed"), Doc("Scaling aspect -> level; absent until a level was seen.")
+        dict[str, Any] | None,
+        In("observed"),
+        MaxBytes(0),
+        Doc("Scaling aspect -> level; absent until a level was seen."),
     ] = None
     nearest_level: Annotated[
-        dict[str, Any] | None, In("observed"), Doc("Aspect that matches no level -> the nearest lower one, or null.")
+        dict[str, Any] | None,
+        In("observed"),
+        MaxBytes(0),
+        Doc("Aspect that matches no level -> the nearest lower one, or null."),
     ] = None
-    observed: Annotated[dict[str, Any] | None, In("observed"), Doc("VDU -> pods that count.")] = None
+    observed: Annotated[dict[str, Any] | None, In("observed"), MaxBytes(0), Doc("VDU -> pods that count.")] = None
     vdu_results: Annotated[
-        dict[str, Any] | None, In("observed"), Doc("VDU -> result, what else was seen, and why.")
+        dict[str, Any] | None, In("observed"), MaxBytes(0), Doc("VDU -> result, what else was seen, and why.")
     ] = None
     vnfc_resource_info: Annotated[
         list[dict[str, Any]] | None,
         In("observed"),
         _PLACES,
+        MaxBytes(0),
         Doc("SOL003's vnfcResourceInfo, and the pod behind each."),
     ] = None
-    vnfc_info: Annotated[list[dict[str, Any]] | None, In("observed"), Doc("SOL003's vnfcInfo.")] = None
+    vnfc_info: Annotated[list[dict[str, Any]] | None, In("observed"), MaxBytes(0), Doc("SOL003's vnfcInfo.")] = None
     vacant: Annotated[
-        list[dict[str, Any]] | None, In("observed"), _PLACES, Doc("Places of vnfcResourceInfo that wait for a pod.")
+        list[dict[str, Any]] | None,
+        In("observed"),
+        MaxBytes(0),
+        _PLACES,
+        Doc("Places of vnfcResourceInfo that wait for a pod."),
     ] = None
     observed_at: Annotated[datetime.datetime | None, In("observed"), Doc("When what is observed last changed.")] = None
     updated_at: Annotated[datetime.datetime | None, Doc("The later of the two times.")] = None

@@ -29,6 +29,7 @@ from watcher_sync.model.model import Tombstone, Written
 from watcher_sync.model.overlay import IndexOverlay
 from watcher_sync.model.reader import ModelReader
 from watcher_sync.model.table import index_values
+from watcher_sync.wire.limits import MAX_DOCUMENT_BYTES
 
 Key = tuple[str, str]
 """(kind, id)."""
@@ -241,6 +242,8 @@ class Transaction:
             if kind.anchor not in change.facets and tombstone is None:
                 raise NotYet(kind.name, change.id)
             return Outcome.STALE
+        if not 0 < event.size <= _SMALL_EVENT_BYTES:
+            kind.check_bytes(values)
         if entity is not None:
             values = {n: v for n, v in values.items() if (old := getattr(entity, n)) is not v and _differ(old, v)}
         if entity is None and tombstone is None and kind.is_standalone and kind.name not in self.kinds.followers:
@@ -478,6 +481,9 @@ class Transaction:
             for value in concerned:
                 self._outdated[reference.kind, value] = None
 
+
+_SMALL_EVENT_BYTES = MAX_DOCUMENT_BYTES // 8
+"""No field of a smaller event can be too large: encoded again, a number of five characters has at most twenty."""
 
 _replaced = msgspec.structs.replace
 _set = msgspec.structs.force_setattr

@@ -22,6 +22,7 @@ from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar, Final
 
+import msgspec
 import oslo_messaging
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -43,6 +44,8 @@ PRIORITIES: Final = ("info", "warn", "error", "critical")
 _BACKOFF_SECONDS: Final = (0.2, 3.0)
 _LAG_INTERVAL_SECONDS: Final = 5.0
 _GENERIC_POLL_SECONDS: Final = 0.02
+_HELD_BYTES: Final = 67_108_864
+"""Bytes of bodies that are read from the broker and not settled; above them nothing more is read."""
 
 
 class _Batch:
@@ -252,6 +255,8 @@ class OsloMessagingSource(Source):
 
     def _event_of(self, message: Any, position: int) -> Event:
         if isinstance(message, rabbit_strict.RawMessage):
+            if message.event is not None:
+                return msgspec.structs.replace(message.event, position=position)
             return envelopes.read_body(
                 message.body,
                 source=self.name,
@@ -259,7 +264,11 @@ class OsloMessagingSource(Source):
                 deliveries=message.deliveries,
                 max_size=self.group.max_event_size,
             )
-        return envelopes.read_document(message.message, source=self.name, position=position)
+        event = envelopes.read_document(message.message, source=self.name, position=position)
+        return msgspec.structs.replace(event, size=_size_of(message.message))
+
+    def _oversized(self, body: bytes, deliveries: int) -> Event:
+        return envelopes.read_body(body, source=self.name, deliveries=deliveries, max_size=self.group.max_event_size)
 
     def _wait_for(self, batch: _Batch) -> None:
         """Until all of it is acked or nacked, and the delay of what is nacked is over."""
@@ -298,7 +307,11 @@ class OsloMessagingSource(Source):
         if self._strict:
             rabbit_strict.set_defaults(self._private, prefetch=2 * self._batch_size)
             self._driver = rabbit_strict.StrictRabbitDriver(
-                self._private, self._url, linger=self.group.poll_timeout, on_state=self._on_state
+                self._private,
+                self._url,
+                linger=self.group.poll_timeout,
+                on_state=self._on_state,
+                limits=rabbit_strict.Limits(self.group.max_event_size, _HELD_BYTES, self._oversized),
             )
             transport = NotificationTransport(self._driver)
             wait = self.group.poll_timeout
@@ -372,6 +385,14 @@ class OsloMessagingSource(Source):
             if host.password:
                 text = text.replace(host.password, "***")
         return text[:300]
+
+
+def _size_of(document: Any) -> int:
+    """About the bytes of a document that the library has decoded."""
+    try:
+        return len(msgspec.json.encode(document))
+    except (TypeError, ValueError, RecursionError):
+        return 0
 
 
 def _private_conf(conf: cfg.ConfigOpts) -> cfg.ConfigOpts:

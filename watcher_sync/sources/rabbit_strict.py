@@ -14,15 +14,18 @@ Not promised: that an acked message is never redelivered. An ack can be lost.
 
 from __future__ import annotations
 
+import functools
 import random
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from oslo_config import cfg
 from oslo_log import log as logging
 from oslo_messaging._drivers import amqpdriver, base, impl_rabbit
 from oslo_messaging._drivers import common as driver_common
+
+from watcher_sync.events import Event
 
 LOG = logging.getLogger(__name__)
 
@@ -37,10 +40,22 @@ OnState = Callable[[bool, str], None]
 """The poll thread calls it when the connection is lost or restored: (connected, why not)."""
 
 
+class Limits(NamedTuple):
+    """The bytes that a listener holds."""
+
+    event_bytes: int = 2**62
+    """A larger body is replaced by its event, which has an excerpt."""
+    held_bytes: int = 2**62
+    """While so many are held, nothing more is read from the broker."""
+    oversized: Callable[[bytes, int], Event] = lambda body, deliveries: Event(id="", type="", source="")
+    """Makes the event of a body that is too large, with the number of its deliveries."""
+
+
 class RawMessage(base.IncomingMessage):  # type: ignore[misc]
     """A message as the broker delivered it.
 
     :ivar body: the body, whatever it is.
+    :ivar event: its event, if the body is too large: then ``body`` is empty, and the event has an excerpt.
     :ivar deliveries: how often it was delivered. A broker that does not count them gives 2 for "more than once".
     """
 
@@ -48,6 +63,7 @@ class RawMessage(base.IncomingMessage):  # type: ignore[misc]
         super().__init__({}, None, msg_id="")
         body = raw.body
         self.body: bytes = body.encode(errors="surrogatepass") if isinstance(body, str) else bytes(body or b"")
+        self.event: Event | None = None
         count = (raw.headers or {}).get("x-delivery-count")
         if isinstance(count, int):
             self.deliveries = count + 1
@@ -113,8 +129,12 @@ class _Listener(amqpdriver.NotificationAMQPListener):  # type: ignore[misc]
     A lone message is not delayed, and batches are full under load. Idle it wakes four times a second.
     """
 
-    def __init__(self, driver: StrictRabbitDriver, conn: Any, *, linger: float, on_state: OnState) -> None:
+    def __init__(
+        self, driver: StrictRabbitDriver, conn: Any, *, linger: float, on_state: OnState, limits: Limits
+    ) -> None:
         super().__init__(driver, conn)
+        self._limits = limits
+        self._held = 0  # bytes that are passed on or wait here; the poll thread only
         self.incoming: list[RawMessage] = []
         self._rabbit: _Connection = conn.connection  # the connection inside the context manager
         self._linger = linger
@@ -125,7 +145,15 @@ class _Listener(amqpdriver.NotificationAMQPListener):  # type: ignore[misc]
         self._unsettled = 0  # passed on and neither acked nor requeued; the poll thread only
 
     def __call__(self, message: Any) -> None:
-        self.incoming.append(RawMessage(message, self._settle))
+        size = [0]
+        raw = RawMessage(message, functools.partial(self._settle, size))
+        if len(raw.body) > self._limits.event_bytes:
+            raw.event, raw.body = self._limits.oversized(raw.body, raw.deliveries), b""
+            if not hasattr(message, "serializable"):  # kombu's virtual transports requeue the body themselves
+                message.body = None
+        size[0] = len(raw.body)
+        self._held += size[0]
+        self.incoming.append(raw)
 
     def poll(
         self, timeout: float | None = None, batch_size: int = 1, batch_timeout: float | None = None
@@ -136,17 +164,31 @@ class _Listener(amqpdriver.NotificationAMQPListener):  # type: ignore[misc]
         while not self._shutdown.is_set():
             self._message_operations_handler.process()
             busy = self._unsettled > 0
+            is_full = self._held >= self._limits.held_bytes
             if len(self.incoming) >= batch_size or (self.incoming and not busy):
-                batch = self.incoming[:batch_size]
-                del self.incoming[:batch_size]
+                batch = self._next_batch(batch_size)
                 self._unsettled += len(batch)
                 return batch
+            if is_full:
+                # What the broker has sent waits in the socket, until the engine settles what is held.
+                self._shutdown.wait(_BUSY_WAIT_SECONDS)
+                continue
             self._receive(_BUSY_WAIT_SECONDS if busy else _IDLE_WAIT_SECONDS, batch_size)
         # What was not passed on goes back to the queue when the connection closes.
         self._cancel()
         self.incoming.clear()
         self._shutoff.set()
         return []
+
+    def _next_batch(self, most: int) -> list[RawMessage]:
+        """The first messages, of a limited number and a quarter of the bytes that may be held."""
+        count = size = 0
+        while count < min(most, len(self.incoming)) and size < self._limits.held_bytes // 4:
+            size += len(self.incoming[count].body)
+            count += 1
+        batch = self.incoming[:count]
+        del self.incoming[:count]
+        return batch
 
     def stop(self) -> None:
         """Pass on nothing more; returns when the poll thread does not use the connection any more."""
@@ -171,11 +213,15 @@ class _Listener(amqpdriver.NotificationAMQPListener):  # type: ignore[misc]
             probe = self._rabbit.connection.clone()
         return int(probe.default_channel.queue_declare(queue=queue, passive=True).message_count), probe
 
-    def _settle(self, settlement: Callable[[], None]) -> None:
-        """Have the poll thread do it; any thread may call this."""
+    def _settle(self, size: list[int], settlement: Callable[[], None]) -> None:
+        """Have the poll thread do it; any thread may call this.
+
+        :param size: one number, the bytes that the message holds.
+        """
 
         def run() -> None:
             self._unsettled -= 1
+            self._held -= size[0]
             try:
                 settlement()
             except Exception as exc:  # noqa: BLE001 - whatever a dead connection raises
@@ -214,7 +260,9 @@ class _Listener(amqpdriver.NotificationAMQPListener):  # type: ignore[misc]
         drain = self._rabbit.connection.drain_events
         end = time.monotonic() + _BURST_SECONDS
         try:
-            while len(self.incoming) < batch_size and not self._shutdown.is_set():
+            while len(self.incoming) < batch_size and self._held < self._limits.held_bytes:
+                if self._shutdown.is_set():
+                    return
                 drain(timeout=self._linger)
                 if time.monotonic() > end:
                     return
@@ -226,6 +274,8 @@ class _Listener(amqpdriver.NotificationAMQPListener):  # type: ignore[misc]
     def _on_reconnected(self) -> None:
         """There is a new connection: the broker redelivers what came by the old one."""
         channel = self._rabbit.channel
+        lost = [message for message in self.incoming if message._raw.channel is not channel]
+        self._held -= sum(len(message.body) for message in lost)
         self.incoming = [message for message in self.incoming if message._raw.channel is channel]
         self._channel = channel
         self._connected = True
@@ -233,6 +283,7 @@ class _Listener(amqpdriver.NotificationAMQPListener):  # type: ignore[misc]
         self._on_state(True, "")
 
     def _on_lost(self, error: Exception | None) -> None:
+        self._held -= sum(len(message.body) for message in self.incoming)
         self.incoming.clear()
         self._connected = False
         self._channel = None
@@ -249,11 +300,12 @@ class StrictRabbitDriver(impl_rabbit.RabbitDriver):  # type: ignore[misc]
     :param on_state: called when the connection is lost and when it is restored.
     """
 
-    def __init__(self, conf: cfg.ConfigOpts, url: Any, *, linger: float, on_state: OnState) -> None:
+    def __init__(self, conf: cfg.ConfigOpts, url: Any, *, linger: float, on_state: OnState, limits: Limits) -> None:
         super().__init__(conf, url, default_exchange=None, allowed_remote_exmods=[])
         self._connection_pool.connection_cls = _Connection
         self._linger = linger
         self._on_state = on_state
+        self._limits = limits
         self.listener: _Listener | None = None
 
     def listen_for_notifications(
@@ -265,7 +317,7 @@ class StrictRabbitDriver(impl_rabbit.RabbitDriver):  # type: ignore[misc]
         """
         conn = self._get_connection(driver_common.PURPOSE_LISTEN)
         try:
-            self.listener = _Listener(self, conn, linger=self._linger, on_state=self._on_state)
+            self.listener = _Listener(self, conn, linger=self._linger, on_state=self._on_state, limits=self._limits)
             # One order of declaring for all processes, so that two that start at once cannot block each other.
             for target, priority in sorted(targets_and_priorities, key=lambda pair: (pair[0].topic, pair[1])):
                 conn.declare_topic_consumer(
@@ -287,7 +339,7 @@ def probe(conf: cfg.ConfigOpts, url: Any) -> None:
     :param conf: after :func:`set_defaults`.
     :raises Exception: whatever the connection fails with.
     """
-    driver = StrictRabbitDriver(conf, url, linger=0.0, on_state=lambda connected, why: None)
+    driver = StrictRabbitDriver(conf, url, linger=0.0, on_state=lambda connected, why: None, limits=Limits())
     try:
         driver._get_connection(driver_common.PURPOSE_LISTEN).close()
     finally:

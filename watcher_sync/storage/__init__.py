@@ -18,6 +18,7 @@
 ``operation_leases``  The rows of operation leases and of operations
 ``parking``           Parked events, which wait for an entity
 ``quarantine``        Lists, shows, drops and returns quarantined events
+``quotas``            Limits the stored events of each source
 ``reading``           Reads entities and their history from the tables
 ``retention``         Deletes old rows of the journal and of other tables
 ``schema``            The schema and its revisions (alembic)

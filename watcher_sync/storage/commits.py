@@ -7,8 +7,9 @@ the database's work, so another thread can wait for it.
 
 from __future__ import annotations
 
+import collections
 import datetime
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -18,8 +19,15 @@ from watcher_sync.model.kinds import Kinds
 from watcher_sync.model.transaction import Staged
 from watcher_sync.storage import journal
 from watcher_sync.storage.entity_rows import EntityRows
+from watcher_sync.storage.quotas import Connect, EntityQuota, QuotaKeeper, Quotas, Usage
 from watcher_sync.storage.statements import Row, Statement, Statements
-from watcher_sync.storage.stored_events import Parked, Quarantined, columns_of
+from watcher_sync.storage.stored_events import (
+    MAX_BODY_BYTES,
+    Parked,
+    Quarantined,
+    parked_columns,
+    quarantined_columns,
+)
 from watcher_sync.storage.tables import Tables
 
 
@@ -59,13 +67,22 @@ class Prepared(msgspec.Struct):
     swap: Statement | None
     """Moves the head if generation and fence match; None if the commit needs neither."""
     statements: list[Statement]
+    dropped: Mapping[str, Mapping[str, int]] = {}
+    """Table -> source -> its oldest events that are deleted because of a quota."""
 
 
 class CommitWriter:
-    """Makes the statements of commits; for the thread that dispatches."""
+    """Makes the statements of commits; for the thread that dispatches.
 
-    def __init__(self, database: sa.Engine, tables: Tables, kinds: Kinds) -> None:
-        statements = Statements(database)
+    :param quotas: returns the limits of stored events; called at every commit that stores one.
+    """
+
+    def __init__(self, database: sa.Engine, tables: Tables, kinds: Kinds, quotas: Callable[[], Quotas]) -> None:
+        self.statements = statements = Statements(database)
+        self._tables = tables
+        self._quarantine_quota = QuotaKeeper(tables.quarantine, lambda: quotas().quarantine)
+        self._parked_quota = QuotaKeeper(tables.parked, lambda: quotas().parked)
+        self._entity_quota = EntityQuota(tables.parked, lambda: quotas().parked_of_entity)
         entities = tables.entities
         self._entities = {name: EntityRows(statements, table, kinds[name]) for name, table in entities.items()}
         self._remove = {name: statements.delete(table, "id") for name, table in entities.items()}
@@ -82,8 +99,12 @@ class CommitWriter:
         self._park = statements.store_event(tables.parked)
         self._unpark = statements.delete(tables.parked, "id")
 
-    def prepare(self, commit: Commit, now: datetime.datetime) -> Prepared:
-        """:param now: what the rows give as the time of the commit."""
+    def prepare(self, commit: Commit, now: datetime.datetime, connect: Connect) -> Prepared:
+        """:param now: what the rows give as the time of the commit.
+
+        :param connect: opens a connection for reading, if a quota has to be counted.
+        :raises RowRefused: a row is too large for the database.
+        """
         statements: list[Statement] = []
         for sql, ids in ((self._unpark, commit.unparked), (self._release, commit.released)):
             _add(statements, sql, [(i,) for i in ids])
@@ -91,17 +112,36 @@ class CommitWriter:
             self._prepare_staged(commit.staged, now, statements)
         for source, position in commit.cursors.items():
             statements += self._cursor.statements([self._cursor.values((source, position, now))])
-        quarantined = [
-            self._quarantine.values((*columns_of(q.event).values(), now, q.reason, q.detail))
-            for q in commit.quarantined
-        ]
-        statements += self._quarantine.statements(quarantined)
-        parked = [
-            self._park.values((*columns_of(p.event).values(), p.kind, p.entity_id, now, p.expires_at))
-            for p in commit.parked
-        ]
-        statements += self._park.statements(parked)
-        return Prepared(commit, self._head(commit), statements)
+        dropped: dict[str, Mapping[str, int]] = {}
+        if commit.quarantined or commit.parked:
+            dropped = self._prepare_stored(commit, now, connect, statements)
+        return Prepared(commit, self._head(commit), statements, dropped)
+
+    def _prepare_stored(
+        self, commit: Commit, now: datetime.datetime, connect: Connect, statements: list[Statement]
+    ) -> dict[str, Mapping[str, int]]:
+        """Add the statements of the quarantined and the parked events.
+
+        :returns: table -> source -> events that are deleted for these.
+        """
+        max_body = min(MAX_BODY_BYTES, self.statements.max_value_bytes)
+        quarantined = [quarantined_columns(q, max_body) | {"received_at": now} for q in commit.quarantined]
+        parked = [parked_columns(p, max_body) | {"parked_at": now, "expires_at": p.expires_at} for p in commit.parked]
+        doomed = self._quarantine_quota.make_room(_usage(quarantined), connect) if quarantined else {}
+        late: dict[int, str] = {}
+        if parked:
+            late = self._parked_quota.make_room(_usage(parked), connect)
+            late |= self._entity_quota.make_room(((row["kind"], row["entity_id"]) for row in parked), connect)
+        for sql, ids in ((self._release, doomed), (self._unpark, late)):
+            _add(statements, sql, [(i,) for i in ids])
+        for writer, table, rows in (
+            (self._quarantine, self._tables.quarantine, quarantined),
+            (self._park, self._tables.parked, parked),
+        ):
+            names = [c.name for c in table.columns if c.name != "id"]
+            statements += writer.statements([writer.values(tuple([row[n] for n in names])) for row in rows])
+        counts = {"quarantine": collections.Counter(doomed.values()), "parked": collections.Counter(late.values())}
+        return {table_name: count for table_name, count in counts.items() if count}
 
     def _head(self, commit: Commit) -> Statement | None:
         moves, fence = bool(commit.staged or commit.parked), commit.fence
@@ -157,6 +197,15 @@ class CommitWriter:
         _add(statements, self._remove_tombstone, revived)
         statements += self._add_tombstone.statements(tombstones)
         statements += self._journal.statements(entries)
+
+
+def _usage(rows: Sequence[Mapping[str, Any]]) -> dict[str, Usage]:
+    """Source -> what these rows add."""
+    usage: dict[str, Usage] = {}
+    for row in rows:
+        found = usage.get(row["source"], Usage())
+        usage[row["source"]] = Usage(found.events + 1, found.bytes + row["size"])
+    return usage
 
 
 def _add(statements: list[Statement], sql: str, rows: list[Row]) -> None:

@@ -41,6 +41,12 @@ _URL_DEFAULTS = {
 }
 """Time limits for a server that stops answering; parameters of the URL take precedence."""
 
+MAX_PACKET = "max_allowed_packet"
+"""Key of ``connection.info``: bytes of the largest statement that MariaDB accepts."""
+
+_PACKET_TOO_LARGE = 1153
+"""MariaDB's error for a statement above ``max_allowed_packet``, where it can still answer."""
+
 _REFUSED = (
     db_exc.DBDataError,
     db_exc.DBConstraintError,
@@ -90,6 +96,8 @@ def open_database(conf: cfg.ConfigOpts) -> sa.Engine:
         path = sqlite_path(url)
         if path is not None:
             sa_event.listen(database, "connect", lambda _connection, _record: _restrict_files(path), once=True)
+    elif dialect == "mysql":
+        sa_event.listen(database, "connect", _set_up_mysql)
     return database  # type: ignore[no-any-return]
 
 
@@ -117,6 +125,17 @@ def _restrict_files(path: str) -> None:
         restrict(path + suffix)
 
 
+def _set_up_mysql(connection: Any, record: Any) -> None:
+    """Read the largest statement that the server accepts, and have the driver make smaller ones of many rows."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT @@max_allowed_packet")
+        limit = int(cursor.fetchone()[0])
+    record.info[MAX_PACKET] = limit
+    plain = connection.cursorclass
+    if getattr(plain, "max_stmt_length", 0) > limit // 2:
+        connection.cursorclass = type(plain.__name__, (plain,), {"max_stmt_length": limit // 2})
+
+
 @contextlib.contextmanager
 def translated() -> Iterator[None]:
     """Turn every database error inside into one of ours.
@@ -132,9 +151,16 @@ def translated() -> Iterator[None]:
         raise RowRefused(reason_of(exc)) from exc
     except (sa_exc.SQLAlchemyError, db_exc.DBError, OSError) as exc:
         # oslo.db has no class of its own for every refusal: what it does not know it wraps as it is.
-        if isinstance(getattr(exc, "inner_exception", None), _REFUSED):
+        if isinstance(getattr(exc, "inner_exception", None), _REFUSED) or _code_of(exc) == _PACKET_TOO_LARGE:
             raise RowRefused(reason_of(exc)) from exc
         raise DatabaseUnavailable(reason_of(exc)) from exc
+
+
+def _code_of(exc: BaseException) -> Any:
+    """The number that the server gave to an error; None if there is none."""
+    inner = getattr(exc, "inner_exception", None) or exc
+    arguments = getattr(getattr(inner, "orig", None), "args", ())
+    return arguments[0] if arguments else None
 
 
 def reason_of(exc: BaseException) -> str:

@@ -24,6 +24,10 @@ from watcher_sync.storage.types import json_text
 
 FORGETS_LAST_SEEN: Final = "manage.entity.reset"
 """The event type of a row that also resets the time when the entity was last seen, which the journal does not have."""
+MAX_READ_BYTES: Final = 16_777_216
+"""Bytes of deltas that are read at once."""
+
+_UNCOUNTED_ROWS: Final = 32
 
 
 class JournalRow(msgspec.Struct, frozen=True):
@@ -50,6 +54,10 @@ class JournalRow(msgspec.Struct, frozen=True):
     """The project of the entity after the change, or before its deletion. None: it has none, or the row is older
     than the column."""
 
+    def size(self) -> int:
+        """The bytes of its delta as JSON."""
+        return len(msgspec.json.encode(self.delta))
+
     def document(self) -> dict[str, Any]:
         """As shown to users: the words of the design."""
         return {
@@ -73,13 +81,17 @@ def read_head(connection: sa.Connection, tables: Tables) -> int:
     return int(connection.execute(sa.select(tables.journal_head.c.seq)).scalar_one())
 
 
-def read_since(connection: sa.Connection, tables: Tables, seq: int, limit: int) -> list[JournalRow]:
-    """The rows after ``seq``, in order.
+def read_since(
+    connection: sa.Connection, tables: Tables, seq: int, limit: int, max_bytes: int = MAX_READ_BYTES
+) -> list[JournalRow]:
+    """The rows after ``seq``, in order, at least one if there is one.
 
+    :param limit: the maximum number of rows.
+    :param max_bytes: bytes of deltas after which no further row is read. They are counted above 32 rows only.
     :raises JournalPurged: when rows after ``seq`` were purged.
     """
     table = tables.journal
-    query = sa.select(table).where(table.c.seq > seq).order_by(table.c.seq).limit(limit)
+    query = sa.select(table).where(table.c.seq > seq).order_by(table.c.seq).limit(min(limit, _UNCOUNTED_ROWS))
     rows = [JournalRow(*row) for row in connection.execute(query)]
     if not rows and read_head(connection, tables) > seq:
         # Purged, or committed since the first query: every row up to the head is visible now.
@@ -88,7 +100,24 @@ def read_since(connection: sa.Connection, tables: Tables, seq: int, limit: int) 
             raise JournalPurged(f"the journal begins after seq {seq + 1}")
     if rows and rows[0].seq != seq + 1:
         raise JournalPurged(f"the journal begins after seq {seq + 1}")
+    if _UNCOUNTED_ROWS <= len(rows) < limit:
+        last = rows[-1].seq
+        fitting = _fitting_rows(connection, table, last, limit - len(rows), max_bytes)
+        rest = sa.select(table).where(table.c.seq > last).order_by(table.c.seq).limit(fitting)
+        rows += [JournalRow(*row) for row in connection.execute(rest)]
     return rows
+
+
+def _fitting_rows(connection: sa.Connection, table: sa.Table, seq: int, limit: int, max_bytes: int) -> int:
+    """How many of the next rows have about so many bytes together."""
+    lengths = sa.select(table.c.seq, sa.func.length(sa.type_coerce(table.c.delta, sa.Text)))
+    query = lengths.where(table.c.seq > seq).order_by(table.c.seq).limit(limit)
+    total = 0
+    for count, (_, length) in enumerate(connection.execute(query), 1):
+        total += length or 0
+        if total >= max_bytes:
+            return count
+    return limit
 
 
 def first_since(connection: sa.Connection, tables: Tables, time: datetime.datetime) -> int:

@@ -59,7 +59,7 @@ class LockedStore:
         :raises RowRefused: a value can never be written; nothing of this commit was written.
         :raises DatabaseUnavailable: the database is unavailable; nothing of the transaction will be written.
         """
-        prepared = self._store.prepare(commit)
+        prepared = self._store.prepare(commit, self.connect)
         with translated(), self._connection.begin_nested():
             self._store.write(self._connection, prepared)
 

@@ -5,16 +5,35 @@ from __future__ import annotations
 
 import collections
 import datetime
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Final
 
+import msgspec
 import sqlalchemy as sa
 
-from watcher_sync.events import Event
+from watcher_sync.events import MAX_PORTION_BYTES, Event
 from watcher_sync.storage.commit_store import CommitStore
 from watcher_sync.storage.database import translated
 from watcher_sync.storage.stored_events import event_of
 from watcher_sync.storage.tables import Tables
+
+Awaited = collections.Counter[tuple[str, str]]
+"""(kind, id) -> how many events wait for it."""
+
+_CHUNK_KEYS: Final = 200
+
+PORTION_EVENTS: Final = 500
+"""Parked events that are applied in one commit."""
+
+
+class Portion(msgspec.Struct):
+    """Some of the events that wait for entities, in the order in which they were parked."""
+
+    events: list[Event]
+    rows: list[int]
+    """Their ids."""
+    complete: list[tuple[str, str]]
+    """The entities for which no further event waits."""
 
 
 class ParkedEvents:
@@ -24,7 +43,7 @@ class ParkedEvents:
         self._store = store
         self._table = store.tables.parked
 
-    def awaited(self) -> collections.Counter[tuple[str, str]]:
+    def awaited(self) -> Awaited:
         """(kind, id) -> how many events wait for it.
 
         :raises DatabaseUnavailable: the database is unavailable.
@@ -34,16 +53,51 @@ class ParkedEvents:
         with self._store.connect() as connection:
             return collections.Counter({(kind, i): n for kind, i, n in connection.execute(query)})
 
-    def read(self, keys: Sequence[tuple[str, str]]) -> tuple[list[Event], list[int]]:
-        """The events that wait for these entities, in the order in which they were parked, and their rows."""
-        t = self._table
-        found: list[sa.Row[Any]] = []
+    def existing(self, keys: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
+        """Those of these entities that events wait for.
+
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        c, wanted = self._table.c, set(keys)
+        found: set[tuple[str, str]] = set()
         with self._store.connect() as connection:
-            for kind, entity_id in dict.fromkeys(keys):
-                query = sa.select(t).where(t.c.kind == kind, t.c.entity_id == entity_id)
-                found += connection.execute(query).all()
-        found.sort(key=lambda row: row.id)
-        return [event_of(row) for row in found], [row.id for row in found]
+            for start in range(0, len(keys), _CHUNK_KEYS):
+                ids = [entity_id for _, entity_id in keys[start : start + _CHUNK_KEYS]]
+                query = sa.select(c.kind, c.entity_id).where(c.entity_id.in_(ids)).distinct()
+                kinds = {kind for kind, _ in keys[start : start + _CHUNK_KEYS]}
+                query = query.where(c.kind.in_(kinds))
+                found.update((kind, entity_id) for kind, entity_id in connection.execute(query))
+        return found & wanted
+
+    def portion(self, keys: Iterable[tuple[str, str]]) -> Portion:
+        """The oldest events that wait for the first ones of these entities, of bounded number and bytes.
+
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        c = self._table.c
+        portion = Portion([], [], [])
+        room, room_bytes = PORTION_EVENTS, MAX_PORTION_BYTES
+        with self._store.connect() as connection:
+            for key in keys:
+                query = sa.select(c.id, c.size).where(c.kind == key[0], c.entity_id == key[1]).order_by(c.id)
+                found = connection.execute(query.limit(room + 1)).all()
+                taken = 0
+                while taken < min(room, len(found)) and room_bytes > 0:
+                    room_bytes -= found[taken].size
+                    taken += 1
+                portion.rows += [row.id for row in found[:taken]]
+                room -= taken
+                if taken < len(found):
+                    break
+                portion.complete.append(key)
+                if room <= 0 or room_bytes <= 0:
+                    break
+            portion.rows.sort()
+            for start in range(0, len(portion.rows), _CHUNK_KEYS):
+                rows = portion.rows[start : start + _CHUNK_KEYS]
+                query = sa.select(self._table).where(c.id.in_(rows)).order_by(c.id)
+                portion.events += [event_of(row) for row in connection.execute(query)]
+        return portion
 
 
 def expire_parked(database: sa.Engine, tables: Tables, now: datetime.datetime) -> list[tuple[str, str, str]]:

@@ -16,6 +16,9 @@ from watcher_sync.storage.database import translated
 from watcher_sync.storage.store import Store
 from watcher_sync.storage.stored_events import event_of
 
+_CHUNK_ROWS = 32
+"""Events with their bodies that are read at once."""
+
 
 class NoSuchEvent(WatcherSyncError):
     """No quarantined event has this id."""
@@ -65,12 +68,12 @@ class Quarantine:
 
         :raises NoSuchEvent: when one of the ids is not there.
         """
+        t = self._table
         if row_ids is None:
             with translated(), self._database.connect() as connection:
-                t = self._table
                 row_ids = list(connection.execute(sa.select(t.c.id).order_by(t.c.id)).scalars())
-        for start in range(0, len(row_ids), 200):
-            for row in self._rows(row_ids[start : start + 200]):
+        for start in range(0, len(row_ids), _CHUNK_ROWS):
+            for row in self._rows(row_ids[start : start + _CHUNK_ROWS]):
                 yield row.id, event_of(row)
 
     def drop(self, row_ids: Sequence[int]) -> None:

@@ -26,6 +26,8 @@ from watcher_sync.storage.database import translated
 from watcher_sync.storage.journal import JournalRow, read_head, versions_of
 from watcher_sync.storage.tables import Tables
 
+_MAX_LAST_BYTES = 8_388_608
+
 
 class Sort(msgspec.Struct, frozen=True):
     """The order of a list: by this field, then by id."""
@@ -276,15 +278,20 @@ def last_change(connection: sa.Connection, tables: Tables, kind: str, entity_id:
 def read_last(
     connection: sa.Connection, tables: Tables, limit: int, *, project_id: str | None = None
 ) -> list[JournalRow]:
-    """The last rows of the journal, in order.
+    """The last rows of the journal, in order: at most ``limit`` of about 8 MiB, but at least one.
 
     :param project_id: only those of entities of this project; None: of all.
     """
     t = tables.journal
-    query = sa.select(t).order_by(t.c.seq.desc()).limit(limit)
-    if project_id is not None:
-        query = query.where(t.c.project_id == project_id)
-    rows = connection.execute(query).all()
+    chosen = t.c.project_id == project_id if project_id is not None else sa.true()
+    lengths = sa.select(sa.func.length(sa.type_coerce(t.c.delta, sa.Text)))
+    total = count = 0
+    for length in connection.execute(lengths.where(chosen).order_by(t.c.seq.desc()).limit(limit)).scalars():
+        total += length or 0
+        count += 1
+        if total >= _MAX_LAST_BYTES:
+            break
+    rows = connection.execute(sa.select(t).where(chosen).order_by(t.c.seq.desc()).limit(count)).all()
     return [JournalRow(*row) for row in reversed(rows)]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deletes old rows: of the journal, tombstones, quarantined events and ended operations.
+"""Deletes old rows: of the journal, tombstones, quarantined events and ended operations, and what exceeds a quota.
 
 Each table is purged in small transactions, oldest rows first. A purge of millions of rows neither blocks the engine
 nor fills the write-ahead log. The journal remains gapless: it is cut at its start.
@@ -7,7 +7,9 @@ nor fills the write-ahead log. The journal remains gapless: it is cut at its sta
 
 from __future__ import annotations
 
+import collections
 import datetime
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -15,6 +17,7 @@ import sqlalchemy as sa
 
 from watcher_sync.storage.database import translated
 from watcher_sync.storage.journal import first_since, read_head
+from watcher_sync.storage.quotas import DroppedEvents, Quotas, Usage, crowded, oldest, superseded, surplus, usage_of
 from watcher_sync.storage.tables import Tables
 
 _CHUNK_ROWS = 5000
@@ -68,6 +71,57 @@ def purge(database: sa.Engine, tables: Tables, retention: Retention, now: dateti
             o = tables.operations
             purged["operations"] = _purge_older(database, o, "ended_at", [o.c.id], now - retention.operations_age)
     return purged
+
+
+def enforce_quotas(database: sa.Engine, tables: Tables, quotas: Quotas, dropped: DroppedEvents) -> None:
+    """Delete the oldest stored events of each source that exceeds its quota, and count them.
+
+    :raises DatabaseUnavailable: the database is unavailable; committed deletions remain.
+    """
+    with translated():
+        for table, each, total in (
+            (tables.quarantine, quotas.quarantine, quotas.quarantine_total),
+            (tables.parked, quotas.parked, Usage()),
+        ):
+            with database.connect() as connection:
+                excess = surplus(usage_of(connection, table), each, total)
+            for source, more in excess.items():
+                dropped.add(table.name, {source: _drop_oldest(database, table, source, more)})
+        if quotas.parked_of_entity:
+            _trim_entities(database, tables.parked, quotas.parked_of_entity, dropped)
+
+
+def _drop_oldest(database: sa.Engine, table: sa.Table, source: str, excess: Usage) -> int:
+    """Delete the oldest events of a source; returns their number."""
+    deleted = 0
+    while excess.events > 0 or excess.bytes > 0:
+        part = Usage(min(excess.events, _CHUNK_ROWS), excess.bytes)
+        with database.begin() as connection:
+            rows = oldest(connection, table, source, part)[:_CHUNK_ROWS]
+            _delete(connection, table, [row_id for row_id, _ in rows])
+        if not rows:
+            break
+        deleted += len(rows)
+        excess = Usage(excess.events - len(rows), excess.bytes - sum(size for _, size in rows))
+    return deleted
+
+
+def _trim_entities(database: sa.Engine, table: sa.Table, limit: int, dropped: DroppedEvents) -> None:
+    with database.connect() as connection:
+        keys = crowded(connection, table, limit)
+    for key in keys:
+        while True:
+            with database.begin() as connection:
+                rows = superseded(connection, table, key, limit)
+                _delete(connection, table, list(rows))
+            dropped.add(table.name, collections.Counter(rows.values()))
+            if not rows:
+                break
+
+
+def _delete(connection: sa.Connection, table: sa.Table, row_ids: Sequence[int]) -> None:
+    if row_ids:
+        connection.execute(sa.delete(table).where(table.c.id == sa.bindparam("b_id")), [{"b_id": i} for i in row_ids])
 
 
 def _purge_journal(database: sa.Engine, tables: Tables, retention: Retention, now: datetime.datetime) -> int:

@@ -4,11 +4,12 @@
 A *guarded* upsert writes an entity row: it replaces a row only if its own journal seq is newer. The guard makes a
 repeated statement harmless.
 
-PostgreSQL gets all rows of a statement as one JSON document: binding a row there costs more than writing it. The
-server unfolds it with the usual casts. A number that is not finite becomes NULL. COPY would be a third cheaper for the
-journal, but it waits without limit for a frozen client while the head is locked.
+PostgreSQL gets all rows of a statement as one JSON document: binding a row there costs more than writing it. A number
+that is not finite becomes NULL. COPY would be a third cheaper for the journal, but it waits without limit for a frozen
+client while the head is locked.
 
-SQLite and MariaDB get ``executemany``: SQLite has no server, and MariaDB's driver makes one statement of it.
+SQLite and MariaDB get ``executemany``: SQLite has no server, and MariaDB's driver makes statements of about 1 MB of it.
+A row above ``max_allowed_packet`` is refused here.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
-from watcher_sync.storage.types import converter
+from watcher_sync.exceptions import RowRefused
+from watcher_sync.storage.types import Document, converter
 
 Row = tuple[Any, ...]
 
@@ -51,6 +53,54 @@ class Statement(msgspec.Struct, gc=False):
         return found
 
 
+_NO_LIMIT = 2**40
+_DEFAULT_PACKET_BYTES = 16_777_216
+_OVERHEAD_BYTES = 65_536
+"""Of a statement: its text, and its values beside the wide ones."""
+
+_ESCAPED = "\0\n\r\x1a\"'\\"
+"""What MariaDB's driver writes as two characters."""
+
+
+def has_row_above(parameters: Any, limit: int) -> bool:
+    """Whether a row of these parameters has more bytes in its texts than the limit."""
+    rows = parameters if isinstance(parameters, list) else [parameters]
+    return any(sum(len(v) for v in row if isinstance(v, (str, bytes))) > limit for row in rows)
+
+
+class PacketLimit:
+    """What one row may have on MariaDB, by the server's ``max_allowed_packet``."""
+
+    def __init__(self) -> None:
+        self.bytes = _DEFAULT_PACKET_BYTES
+        """``max_allowed_packet`` of the latest connection."""
+
+    @property
+    def max_value_bytes(self) -> int:
+        """Bytes of a value that fit even if each one is escaped."""
+        return max(4_096, (self.bytes - 2 * _OVERHEAD_BYTES) // 2)
+
+    def check(self, rows: Sequence[Row], wide: Sequence[int]) -> None:
+        """Refuse a row that would exceed the limit.
+
+        :param wide: the positions of values that may be long.
+        :raises RowRefused: naming the bytes.
+        """
+        near = self.bytes // 16  # four bytes a character, each one escaped, leave room for the rest
+        for row in rows:
+            if sum([len(value) for i in wide if (value := row[i]) is not None]) > near:
+                size = sum(_escaped_size(value) for value in row if isinstance(value, (str, bytes)))
+                if size + _OVERHEAD_BYTES > self.bytes:
+                    raise RowRefused(f"a row of {size} bytes exceeds max_allowed_packet of {self.bytes} bytes")
+
+
+def _escaped_size(value: str | bytes) -> int:
+    """The bytes that a value has in the text of a statement."""
+    if isinstance(value, bytes):
+        return len(value) + sum(value.count(mark.encode()) for mark in _ESCAPED)
+    return len(value.encode("utf-8", "replace")) + sum(value.count(mark) for mark in _ESCAPED)
+
+
 class RowWriter:
     """One statement and how an object becomes its parameters.
 
@@ -65,8 +115,11 @@ class RowWriter:
         dialect: str,
         unfolded: str = "",
         parameter: Callable[[bytes], Any] = bytes.decode,
+        packet: PacketLimit | None = None,
     ) -> None:
         self.sql = sql
+        self._packet = packet if dialect == "mysql" else None
+        self._wide = [i for i, c in enumerate(columns) if isinstance(c.type, (Document, sa.Text, sa.LargeBinary))]
         self._unfolded = unfolded
         self._parameter = parameter
         if unfolded:  # what is not named is NULL; dictionaries would cost more than the rest of the document
@@ -91,6 +144,8 @@ class RowWriter:
         """What writes rows with these parameters, in their order: one statement, or where there are none, none."""
         if not rows:
             return []
+        if self._packet is not None:
+            self._packet.check(rows, self._wide)
         if self._unfolded:
             record = self._record
             document = _encode([record(*row) for row in rows])
@@ -113,6 +168,12 @@ class Statements:
         self._mark = "?" if database.dialect.paramstyle == "qmark" else "%s"
         self._quote = database.dialect.identifier_preparer.quote
         self._parameter = _json_of_psycopg() if database.dialect.driver == "psycopg" else bytes.decode
+        self.packet = PacketLimit()
+
+    @property
+    def max_value_bytes(self) -> int:
+        """Bytes of one value that fit into a statement in any case."""
+        return self.packet.max_value_bytes if self.dialect == "mysql" else _NO_LIMIT
 
     def insert(self, table: sa.Table, *, skip: Sequence[str] = ()) -> RowWriter:
         """A plain insert of all columns but the skipped."""
@@ -168,7 +229,7 @@ class Statements:
             sql += f" ON DUPLICATE KEY UPDATE {count} = {count} + 1"
         else:
             sql += f" ON CONFLICT ({q('digest')}) DO UPDATE SET {count} = {q(table.name)}.{count} + 1"
-        return RowWriter(sql, columns, self.dialect)
+        return RowWriter(sql, columns, self.dialect, packet=self.packet)
 
     def swap(self, head: sa.Table, leases: sa.Table, *, moves: bool, fenced: bool) -> str:
         """Move the journal's head by a number, which comes first among the parameters.
@@ -196,7 +257,9 @@ class Statements:
             names = ", ".join(q(c.name) for c in columns)
             rows = f"json_populate_recordset(NULL::{q(table.name)}, {self._mark})"
             unfolded = f"INSERT INTO {q(table.name)} ({names}) SELECT {names} FROM {rows}{conflict}"
-        return RowWriter(self._insert(table, columns) + conflict, columns, self.dialect, unfolded, self._parameter)
+        return RowWriter(
+            self._insert(table, columns) + conflict, columns, self.dialect, unfolded, self._parameter, self.packet
+        )
 
     def _insert(self, table: sa.Table, columns: Sequence[sa.Column[Any]]) -> str:
         names = ", ".join(self._quote(c.name) for c in columns)

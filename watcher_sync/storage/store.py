@@ -24,17 +24,26 @@ from concurrent.futures import Future
 
 import sqlalchemy as sa
 
-from watcher_sync.exceptions import DatabaseUnavailable, EntitiesLeased, HeadMoved, LeaseLost, StorageError
+from watcher_sync.exceptions import (
+    DatabaseUnavailable,
+    EntitiesLeased,
+    HeadMoved,
+    LeaseLost,
+    RowRefused,
+    StorageError,
+)
 from watcher_sync.model.kinds import Entity, Kinds
 from watcher_sync.model.model import Model, Written
 from watcher_sync.model.transaction import Key
 from watcher_sync.storage import journal
 from watcher_sync.storage.background import run_in_background
 from watcher_sync.storage.commits import Commit, CommitWriter, Prepared
-from watcher_sync.storage.database import translated
+from watcher_sync.storage.database import MAX_PACKET, translated
 from watcher_sync.storage.last_seen import read_last_seen, write_last_seen
 from watcher_sync.storage.loading import load_rows
 from watcher_sync.storage.operation_leases import lock_leases
+from watcher_sync.storage.quotas import Connect, DroppedEvents, Quotas
+from watcher_sync.storage.statements import has_row_above
 from watcher_sync.storage.tables import Tables
 
 _IDLE_TRANSACTION_SECONDS = 4
@@ -54,13 +63,19 @@ class Store:
         kinds: Kinds,
         *,
         now: Callable[[], datetime.datetime] | None = None,
+        quotas: Callable[[], Quotas] = Quotas,
     ) -> None:
+        """:param quotas: returns the limits of stored events; called at every commit that stores one."""
         self.database = database
         self.kinds = kinds
         self.tables = Tables(kinds)
         self._now = now or (lambda: datetime.datetime.now(datetime.UTC))
         self._connection: sa.Connection | None = None
-        self._writer = CommitWriter(database, self.tables, kinds)
+        self._writer = CommitWriter(database, self.tables, kinds, quotas)
+        self._packet_known = database.dialect.name not in ("mysql", "mariadb")
+        self.quotas = quotas
+        self.dropped = DroppedEvents()
+        """Stored events that were deleted because of a quota."""
 
     def load(self) -> Model:
         """The model as the tables have it, at one consistent seq.
@@ -104,13 +119,25 @@ class Store:
         """
         self._end(self._run(self.prepare(commit)))
 
-    def prepare(self, commit: Commit) -> Prepared:
-        """Make the statements, and do nothing yet.
+    def prepare(self, commit: Commit, connect: Connect | None = None) -> Prepared:
+        """Make the statements, and write nothing yet.
 
+        :param connect: opens a connection for reading, if a quota has to be counted; None: one of the store's own.
         :raises RowRefused: a value can never be written.
+        :raises DatabaseUnavailable: the database is unavailable.
         """
         with translated():
-            return self._writer.prepare(commit, self._now())
+            if not self._packet_known:
+                with self.database.connect() as connection:
+                    self._learn_packet(connection)
+            return self._writer.prepare(commit, self._now(), connect or self.connect)
+
+    def _learn_packet(self, connection: sa.Connection) -> None:
+        """Learn the largest statement from a new connection: it may have changed with a restart of the server."""
+        limit = connection.info.get(MAX_PACKET)
+        if limit is not None:
+            self._writer.statements.packet.bytes = limit
+            self._packet_known = True
 
     def begin(self, prepared: Prepared) -> Future[float]:
         """Write everything or nothing while the caller continues; no other commit may begin meanwhile.
@@ -192,9 +219,26 @@ class Store:
                 return transaction
         except (HeadMoved, LeaseLost, EntitiesLeased):
             raise
-        except StorageError:
+        except StorageError as exc:
             self.close()
+            if isinstance(exc, DatabaseUnavailable):
+                self._refuse_large_row(prepared, exc)
             raise
+
+    def _refuse_large_row(self, prepared: Prepared, error: DatabaseUnavailable) -> None:
+        """If MariaDB answers again after a statement near its limit, that statement was the reason.
+
+        It closes the connection instead of answering a statement that is too large.
+
+        :raises RowRefused: the commit has such a row.
+        :raises DatabaseUnavailable: the database does not answer.
+        """
+        limit = self._writer.statements.packet.bytes // 2
+        if self.database.dialect.name in ("mysql", "mariadb") and any(
+            has_row_above(s.parameters, limit) for s in prepared.statements
+        ):
+            self.ping()
+            raise RowRefused(f"a row of more than {limit} bytes ended the connection: {error}") from error
 
     def _end(self, transaction: sa.RootTransaction) -> None:
         try:
@@ -208,6 +252,7 @@ class Store:
         if self._connection is None or self._connection.invalidated:
             self.close()
             self._connection = self.database.connect()
+            self._learn_packet(self._connection)
             self.limit_idle_transactions(self._connection)
         return self._connection
 
@@ -243,6 +288,8 @@ class Store:
                 raise EntitiesLeased(leases)
         for statement in prepared.statements:
             statement.run(connection)
+        for table, sources in prepared.dropped.items():
+            self.dropped.add(table, sources)
 
     def _explain(self, connection: sa.Connection, commit: Commit) -> None:
         """Raise the reason why the head did not move.

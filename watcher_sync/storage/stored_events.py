@@ -2,7 +2,8 @@
 """Converts events to and from rows of quarantined and parked events.
 
 An event that is delivered again is stored once: its digest (source, id, body) is unique, and a second delivery only
-increments a count.
+increments a count. Of a body that is too large for the database, an excerpt is stored, with the length and the SHA-256
+of the whole.
 """
 
 from __future__ import annotations
@@ -13,9 +14,14 @@ from typing import Any
 
 import msgspec
 
-from watcher_sync.events import Event, PartialPayload
+from watcher_sync.events import Event, PartialPayload, excerpt
+from watcher_sync.exceptions import RowRefused
 
-_MAX_BODY_BYTES = 16_000_000
+MAX_BODY_BYTES = 16_000_000
+"""Bytes of a body that any database stores; MariaDB's column ends at 16 MiB."""
+
+_MAX_REASON_LENGTH = 4_000
+_MAX_DETAIL_LENGTH = 65_536
 
 
 class Quarantined(msgspec.Struct, frozen=True):
@@ -36,11 +42,39 @@ class Parked(msgspec.Struct, frozen=True):
     expires_at: datetime.datetime
 
 
-def columns_of(event: Event) -> dict[str, Any]:
-    """The event as a row of the tables that keep events."""
+def quarantined_columns(quarantined: Quarantined, max_body: int = MAX_BODY_BYTES) -> dict[str, Any]:
+    """The event and why it was refused, as columns.
+
+    :param max_body: bytes of a body that are stored; of a larger one, an excerpt is.
+    """
+    reason, detail = quarantined.reason[:_MAX_REASON_LENGTH], quarantined.detail[:_MAX_DETAIL_LENGTH]
+    columns = columns_of(quarantined.event, max_body)
+    columns["size"] += len(reason) + len(detail)
+    return columns | {"reason": reason, "detail": detail}
+
+
+def parked_columns(parked: Parked, max_body: int = MAX_BODY_BYTES) -> dict[str, Any]:
+    """The event and its entity, as columns.
+
+    :param max_body: bytes of a body that can be stored.
+    :raises RowRefused: it has more, so it could not be applied later.
+    """
+    columns = columns_of(parked.event, max_body)
+    if columns["whole_size"] is not None:
+        raise RowRefused(f"{columns['whole_size']} bytes cannot be parked, {max_body} are allowed")
+    return columns | {"kind": parked.kind, "entity_id": parked.entity_id}
+
+
+def columns_of(event: Event, max_body: int = MAX_BODY_BYTES) -> dict[str, Any]:
+    """The event as columns of the tables of stored events."""
     body, decoded = _body_of(event)
     epoch, number = event.sequence if event.sequence is not None else (None, None)
-    digest = hashlib.sha256(b"\0".join((event.source.encode(), event.id.encode("utf-8", "replace"), body)))
+    digest = hashlib.sha256(b"%b\0%b\0" % (event.source.encode(), event.id.encode("utf-8", "replace")))
+    digest.update(event.digest.encode() or body)
+    whole_size, whole_digest = event.whole_size or None, event.digest or None
+    if len(body) > max_body:
+        whole_size, decoded = len(body), False
+        body, whole_digest = excerpt(body)
     return {
         "digest": digest.hexdigest(),
         "event_id": _short(event.id),
@@ -50,11 +84,14 @@ def columns_of(event: Event) -> dict[str, Any]:
         "subject": _short(event.subject),
         "time": event.time,
         "decoded": decoded,
-        "body": body[:_MAX_BODY_BYTES],
+        "body": body,
         "deliveries": event.deliveries,
         "channel": _short(event.channel),
         "stream_epoch": epoch,
         "stream_sequence": number,
+        "size": len(body),
+        "whole_size": whole_size,
+        "whole_digest": whole_digest,
     }
 
 
@@ -71,20 +108,29 @@ def event_of(row: Any) -> Event:
         channel=row.channel or "",
         sequence=None if row.stream_epoch is None else (row.stream_epoch, row.stream_sequence),
         deliveries=row.deliveries,
-        undecodable=None if row.decoded else "not decoded",
+        undecodable=None if row.decoded else "not decoded" if row.whole_size is None else _reason_of(row),
+        size=len(row.body),
+        whole_size=row.whole_size or 0,
+        digest=row.whole_digest or "",
     )
+
+
+def _reason_of(row: Any) -> str:
+    """Why the whole of an excerpt was refused."""
+    reason: str = row.reason
+    return reason
 
 
 def _body_of(event: Event) -> tuple[bytes, bool]:
     """The data as bytes, and whether they are JSON; what JSON cannot express is stored as its repr."""
     data = event.data.text if isinstance(event.data, PartialPayload) else event.data
     if isinstance(data, (bytes, bytearray, memoryview)):
-        return bytes(data), event.undecodable is None and len(data) <= _MAX_BODY_BYTES
+        return bytes(data), event.undecodable is None
     try:
         body = msgspec.json.encode(data)
     except (TypeError, ValueError, RecursionError):
         return repr(data).encode("utf-8", "backslashreplace"), False
-    return body, len(body) <= _MAX_BODY_BYTES
+    return body, True
 
 
 def _short(text: str) -> str:

@@ -35,6 +35,9 @@ def _event_columns() -> list[Any]:
         sa.Column("channel", sa.String(255)),
         sa.Column("stream_epoch", sa.BigInteger),
         sa.Column("stream_sequence", sa.BigInteger),
+        sa.Column("size", sa.BigInteger, nullable=False, server_default="0"),
+        sa.Column("whole_size", sa.BigInteger),
+        sa.Column("whole_digest", sa.String(64)),
     ]
 
 
@@ -140,6 +143,7 @@ def _quarantine(metadata: sa.MetaData) -> sa.Table:
         sa.Column("received_at", UtcDateTime(), nullable=False, index=True),
         sa.Column("reason", text_type(None), nullable=False),
         sa.Column("detail", text_type(None), nullable=False),
+        sa.Index("ix_quarantine_source", "source", "id", "size"),
         **_OPTIONS,
     )
 
@@ -154,6 +158,7 @@ def _parked(metadata: sa.MetaData) -> sa.Table:
         sa.Column("parked_at", UtcDateTime(), nullable=False),
         sa.Column("expires_at", UtcDateTime(), nullable=False, index=True),
         sa.Index("ix_parked_entity", "kind", "entity_id"),
+        sa.Index("ix_parked_source", "source", "id", "size"),
         **_OPTIONS,
     )
 

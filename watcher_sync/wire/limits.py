@@ -13,6 +13,9 @@ Id = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
 Text = Annotated[str, msgspec.Meta(max_length=255)]
 """A short text: a name, a state, an id of something else."""
 
+MAX_DOCUMENT_BYTES = 524_288
+"""Bytes that one field with an object or a list may have as JSON."""
+
 LongText = Annotated[str, msgspec.Meta(max_length=65_535)]
 """A message for an operator."""
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fixtures of the engine's tests."""
+"""The fixtures of the tests of the engine and of the storage."""
 
 from __future__ import annotations
 
 from tests.functional.engine.conftest import install as install
 from tests.functional.engine.conftest import line as line
+from tests.functional.storage.conftest import new_store as new_store
+from tests.functional.storage.conftest import store as store

@@ -190,7 +190,7 @@ def test_a_quarantined_event_keeps_its_channel_and_its_place_in_the_stream(store
 def test_a_parked_event_keeps_its_channel_and_its_place_in_the_stream(store):
     cycle = cycle_on(store, naming())
     commit(cycle, msgspec.structs.replace(rename(1), channel="dcm.vm", sequence=STREAM), rename(2, "b"))
-    events, _ = ParkedEvents(store).read([("meter", "a"), ("meter", "b")])
+    events = ParkedEvents(store).portion([("meter", "a"), ("meter", "b")]).events
     assert [(e.id, e.channel, e.sequence) for e in events] == [
         ("event-1", "dcm.vm", STREAM),
         ("event-2", "", None),

@@ -8,6 +8,8 @@ import json
 import pytest
 
 from tests.providers import seconds
+from watcher_sync.commit.cycle import CommitCycle
+from watcher_sync.dispatch import load_handlers
 from watcher_sync.testing.dcm import publisher
 
 PATH = "/v1/service_type_instances"
@@ -31,9 +33,11 @@ def shown(client, entity_id="i-1"):
     return client.simulate_get(f"{PATH}/{entity_id}").json
 
 
-def test_an_event_before_its_row_is_applied_when_the_row_is_posted(client, post):
+def test_an_event_before_its_row_is_applied_when_the_row_is_posted(client, conf, store, post):
+    engine = CommitCycle(store, store.load(), load_handlers(conf))
     assert post(publisher.status()) == ["parked"]
     assert client.simulate_post(PATH, json=ROW).status_code == 201
+    engine.catch_up()
     row = shown(client)
     assert (row["status"], row["status_message"]) == ("RUNNING", "It runs.")
     assert row["status_updated_at"] == "2026-03-01T12:00:00Z"

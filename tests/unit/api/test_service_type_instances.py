@@ -76,6 +76,8 @@ def test_a_parked_event_is_taken_up_when_its_instance_is_made(store, conf, provi
     client = Client(make_app(Service(conf, store), provider.dispatcher))
     made = client.simulate_put(f"{PATH}/a", json=VM)
     assert made.status_code == 201
+    assert made.json["status"] is None
+    provider.catch_up()  # as the engine does within [engine] journal_poll_interval
     assert client.simulate_get(f"{PATH}/a").json["status"] == "RUNNING"
     with store.database.connect() as connection:
         assert connection.execute(store.tables.parked.select()).all() == []

@@ -10,10 +10,14 @@ import threading
 
 import pytest
 
-from tests.simulated import event
+from tests.simulated import event, new_model
 from watcher_sync.engine.intake import Intake, size_of
 from watcher_sync.events import EXCERPT_BYTES, portions
+from watcher_sync.exceptions import InvalidEvent
+from watcher_sync.model.changes import Outcome, Upsert
+from watcher_sync.model.transaction import Transaction
 from watcher_sync.wire.envelopes import read_body, read_message
+from watcher_sync.wire.limits import MAX_DOCUMENT_BYTES
 
 MIB = 2**20
 
@@ -133,3 +137,15 @@ def test_events_are_passed_on_in_portions_of_bounded_bytes():
     found = list(portions([sized(n, 3 * MIB) for n in range(5)], 100, 4 * MIB))
     assert [len(portion) for portion in found] == [2, 2, 1]
     assert [len(portion) for portion in portions([sized(n, 10) for n in range(5)], 2)] == [2, 2, 1]
+
+
+def test_a_field_that_is_too_large_is_refused_by_its_name_and_the_rest_of_the_batch_is_applied():
+    model, document = new_model(), {"x": "y" * MAX_DOCUMENT_BYTES}
+    refused = Upsert("service_type_instance", "a", "1", {"spec": {"service_type": "vm", "spec": document}})
+    good = Upsert("service_type_instance", "b", "1", {"spec": {"service_type": "vm", "spec": {"x": "y" * 500_000}}})
+    transaction = Transaction(model)
+    with pytest.raises(InvalidEvent, match=r"service_type_instance: spec has \d+ bytes as JSON, 524288 are allowed"):
+        transaction.apply(event(1, size=600_000), [refused])
+    assert transaction.apply(event(2, size=600_000), [good]) is Outcome.APPLIED
+    with pytest.raises(InvalidEvent, match="spec has"):
+        transaction.apply(event(3), [refused])

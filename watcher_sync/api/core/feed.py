@@ -2,7 +2,7 @@
 """One thread reads new journal rows for all streams and long polls of a process.
 
 The thread polls the journal's head while a request waits, and reads each new row once. It caches the last
-:data:`MAX_CACHED_ROWS` rows and wakes the waiting requests. So 64 idle streams cost the database ten
+rows, bounded in number and bytes, and wakes the waiting requests. So 64 idle streams cost the database ten one-row
 queries a second, not 640. A request for older rows reads the table itself.
 
 A waiting request occupies a thread of the WSGI server. ``[api] max_streams`` limits their number; further requests get
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import itertools
 import threading
 import time
 from collections.abc import Callable
@@ -34,6 +35,11 @@ LOG = logging.getLogger(__name__)
 
 MAX_CACHED_ROWS = 5000
 """Rows in memory. A stream that lags by fewer rows does not read the table."""
+
+MAX_CACHED_BYTES = 33_554_432
+"""Bytes of the deltas of these rows, as JSON."""
+
+_CHUNK_BYTES = 4_194_304
 
 _CHUNK_ROWS = 1000
 _IDLE_SECONDS = 60.0
@@ -88,7 +94,10 @@ class Feed:
         """Identity -> its streams and long polls."""
         self._head = -1
         """The seq up to which the thread has read; -1: the thread has not read yet."""
-        self._rows: collections.deque[JournalRow] = collections.deque(maxlen=MAX_CACHED_ROWS)
+        self._rows: collections.deque[JournalRow] = collections.deque()
+        self._sizes: collections.deque[int] = collections.deque()
+        self._bytes = 0
+        """The sum of the sizes, one for each row."""
         self._waiting = 0
         self._last_wait = 0.0
         self._thread: threading.Thread | None = None
@@ -120,6 +129,8 @@ class Feed:
     def read(self, since: int, limit: int = _CHUNK_ROWS) -> list[JournalRow]:
         """Returns the rows after ``since`` without a gap, from the cache or the table. It does not wait.
 
+        It returns at most ``limit`` rows and about 4 MiB, but at least one row if there is one.
+
         :raises JournalPurged: when the journal does not reach back that far.
         :raises DatabaseUnavailable: when the database does not answer.
         """
@@ -127,9 +138,19 @@ class Feed:
             rows = self._rows
             if rows and rows[0].seq <= since + 1 <= rows[-1].seq:
                 begin = since + 1 - rows[0].seq
-                return [rows[i] for i in range(begin, min(begin + limit, len(rows)))]
+                return self._cached(begin, min(begin + limit, len(rows)))
         with translated(), self._engine.connect() as connection:
-            return read_since(connection, self._tables, since, limit)
+            return read_since(connection, self._tables, since, limit, _CHUNK_BYTES)
+
+    def _cached(self, begin: int, end: int) -> list[JournalRow]:
+        """These rows of the cache, as far as a chunk goes."""
+        total = 0
+        for i, size in enumerate(itertools.islice(self._sizes, begin, end), begin + 1):
+            total += size
+            if total >= _CHUNK_BYTES:
+                end = i
+                break
+        return list(itertools.islice(self._rows, begin, end))
 
     def wait(self, since: int, seconds: float) -> bool:
         """Waits until the head is past ``since``, or the time is over.
@@ -160,9 +181,14 @@ class Feed:
     def _run_thread(self) -> None:
         if self._thread is None or not self._thread.is_alive():
             self._head = -1
-            self._rows.clear()
+            self._clear()
             self._thread = threading.Thread(target=self._poll_until_idle, name="journal-feed", daemon=True)
             self._thread.start()
+
+    def _clear(self) -> None:
+        self._rows.clear()
+        self._sizes.clear()
+        self._bytes = 0
 
     def _poll_until_idle(self) -> None:
         """Runs in the feed's thread until no request has waited for :data:`_IDLE_SECONDS`."""
@@ -194,12 +220,18 @@ class Feed:
             rows: list[JournalRow] = []
             if 0 <= known < head:
                 try:
-                    rows = read_since(connection, self._tables, known, MAX_CACHED_ROWS)
+                    rows = read_since(connection, self._tables, known, MAX_CACHED_ROWS, MAX_CACHED_BYTES)
                 except JournalPurged:
                     rows = []
+        sizes = [row.size() for row in rows]
         with self._changed:
             if not rows or (self._rows and self._rows[-1].seq + 1 != rows[0].seq):
-                self._rows.clear()
+                self._clear()
             self._rows.extend(rows)
+            self._sizes.extend(sizes)
+            self._bytes += sum(sizes)
+            while len(self._rows) > MAX_CACHED_ROWS or (self._bytes > MAX_CACHED_BYTES and len(self._rows) > 1):
+                self._rows.popleft()
+                self._bytes -= self._sizes.popleft()
             self._head = rows[-1].seq if rows else head
             self._changed.notify_all()

@@ -21,6 +21,7 @@ from watcher_sync.api.core.request_ids import REQUEST_ID
 from watcher_sync.exceptions import (
     DatabaseUnavailable,
     HeadMoved,
+    InvalidEvent,
     JournalPurged,
     NoSuchOperation,
     OperationRunning,
@@ -183,6 +184,8 @@ def _answer_own_error(request: falcon.Request, response: falcon.Response, error:
     if isinstance(error, (DatabaseUnavailable, HeadMoved, SchemaMissing)):
         LOG.warning("%s %s: %s", request.method, request.path, error)
         problem = Problem(503, "The database is not available now", headers={"Retry-After": "2"})
+    elif isinstance(error, InvalidEvent):
+        problem = Problem(400, str(error))
     elif isinstance(error, RowRefused):
         problem = Problem(422, f"The database refuses a value: {error}")
     elif isinstance(error, OperationRunning):

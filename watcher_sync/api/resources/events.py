@@ -38,6 +38,9 @@ EVENT_STREAM = "text/event-stream"
 _MAX_SCANNED_ROWS = 10_000
 """Journal rows that the API reads for one page. A filtered page may end early; ``next_since`` has the position."""
 
+_MAX_PAGE_BYTES = 8_388_608
+"""Bytes of the deltas that the API reads for one page, about."""
+
 _PAGE: schemas.Schema = {
     "type": "object",
     "required": ["events", "next_since", "head"],
@@ -164,10 +167,10 @@ def _answer(call: Call, rows: list[JournalRow], reached: int, head: int) -> None
 def _scan(feed: Feed, since: int, limit: int, chosen: Filter) -> tuple[list[JournalRow], int]:
     """Reads the chosen changes after ``since``.
 
-    :returns: at most ``limit`` changes, and the seq up to which there is no further one.
+    :returns: at most ``limit`` changes of about 8 MiB, and the seq up to which there is no further one.
     """
     found: list[JournalRow] = []
-    reached = since
+    reached, size = since, 0
     while reached - since < _MAX_SCANNED_ROWS:
         rows = feed.read(reached)
         if not rows:
@@ -178,6 +181,9 @@ def _scan(feed: Feed, since: int, limit: int, chosen: Filter) -> tuple[list[Jour
                 found.append(shown)
                 if len(found) == limit:
                     return found, reached
+        size += sum(row.size() for row in rows)
+        if size >= _MAX_PAGE_BYTES:
+            break
     return found, reached
 
 

@@ -27,6 +27,11 @@ _HEAD: schemas.Schema = {
     "channel": schemas.nullable(schemas.STRING) | {"description": "The topic, queue or subject of the transport."},
     "stream_epoch": schemas.nullable({"type": "integer"}) | {"description": "Microseconds since 1970."},
     "stream_sequence": schemas.nullable({"type": "integer"}),
+    "size": {"type": "integer", "description": "Bytes that are stored of it."},
+    "whole_size": schemas.nullable({"type": "integer"})
+    | {"description": "Bytes of the whole body, if only an excerpt is stored."},
+    "whole_digest": schemas.nullable(schemas.STRING)
+    | {"description": "SHA-256 of the whole body, if only an excerpt is stored."},
     "received_at": schemas.TIME,
     "reason": schemas.STRING,
 }

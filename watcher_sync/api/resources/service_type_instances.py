@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The writable fields of ``/v1/service_type_instances``: the facets ``spec`` and ``provider``.
 
-A provider's events own other facets, so they never overwrite these fields. The transaction that creates an instance
-also applies the events that were parked because the instance did not exist.
+A provider's events own other facets, so they never overwrite these fields. The engine
+applies the events that were parked because the instance did not exist, within a second of its creation.
 """
 
 from __future__ import annotations

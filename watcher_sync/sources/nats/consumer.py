@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A pull consumer with two requests for a batch open at all times.
 
-The client library's ``fetch`` makes a task and a timer for each message. Here one inbox receives everything, and a
-request is a publish that names the inbox as its reply.
+The client library's ``fetch`` makes a task and a timer for each message. Here one inbox receives everything.
 
-The server does not say which request a message answers, so the messages of all open requests are counted together. A
+The server does not say which request a message answers, so they are counted together. A
 status message says what is left of a request that expired. A server of the 2.9 series may end a request without one, so
 a request counts for a second beyond its time.
+
+A request is limited in bytes, too: a server that has more to send than its ``max_pending`` closes the connection.
 
 Guaranteed: messages are emitted in the order of their arrival, except isolated ones
 (:mod:`~watcher_sync.sources.nats.isolation`). For the event loop's thread only.
@@ -28,7 +29,8 @@ from nats.errors import Error as NatsError
 from watcher_sync.sources.nats import messages
 from watcher_sync.sources.nats.client import DirectClient, Message
 from watcher_sync.sources.nats.in_flight import InFlight
-from watcher_sync.sources.nats.isolation import RedeliveryIsolation
+from watcher_sync.sources.nats.isolation import ConnectionLosses, RedeliveryIsolation
+from watcher_sync.sources.nats.settings import OPEN_REQUESTS
 
 HEARTBEAT_SECONDS: Final = 2.0
 """Silence after which the server sends a heartbeat for a request."""
@@ -37,6 +39,8 @@ EXPIRES_SECONDS: Final = 8.0
 """The server ends a request that is not fulfilled after this time: later than its silence is noticed."""
 
 _SILENCE_SECONDS: Final = 3 * HEARTBEAT_SECONDS
+_OVERHEAD_BYTES: Final = 65_536
+"""Subject and headers of a message, which the server counts, too."""
 _GRACE_SECONDS: Final = 1.0
 """After the end of a request its status message arrives within this time."""
 
@@ -49,6 +53,8 @@ class PullConsumer:
     :param isolation: says what the next request may ask for, and which messages are emitted alone.
     :param epoch: of the stream.
     :param batch: messages of one request.
+    :param max_bytes: bytes of one request; at least the largest message that the server accepts.
+    :param losses: the connections that were lost before this one.
     :param wake: called when a request may be made or the consumer is lost.
     """
 
@@ -61,6 +67,8 @@ class PullConsumer:
         *,
         epoch: int,
         batch: int,
+        max_bytes: int,
+        losses: ConnectionLosses,
         wake: Callable[[], None],
     ) -> None:
         self.lost: str | None = None
@@ -76,6 +84,8 @@ class PullConsumer:
         self._isolation = isolation
         self._epoch = epoch
         self._batch = batch
+        self._max_bytes = max(max_bytes, connection.max_payload + _OVERHEAD_BYTES)
+        self._losses = losses
         self._wake = wake
         self._inbox = connection.new_inbox()
         self._numbers = itertools.count(1)
@@ -84,11 +94,13 @@ class PullConsumer:
         # Of each request that may be open: when it is over, and its messages; and the sum of these.
         self._requests: collections.deque[tuple[float, int]] = collections.deque()
         self._requests_total = 0
+        # Number -> messages of the requests that may still be open: none of them is answered by a status.
+        self._open: dict[int, int] = {}
         self._last_received_at = 0.0
         self._latest_reply: str | None = None
         self._doubted = False
         self._subscription: Subscription | None = None
-        self._full_request = _request(batch)
+        self._full_request = _request(batch, self._max_bytes)
 
     async def begin(self) -> None:
         """Subscribe. :raises nats.errors.Error: when the connection is gone."""
@@ -112,13 +124,25 @@ class PullConsumer:
             self._requested += size
             self._requests_total += size
             self._requests.append((now + EXPIRES_SECONDS + _GRACE_SECONDS, size))
-            request = self._full_request if size == self._batch else _request(size)
-            await self._connection.publish(self._subject, request, f"{self._inbox}.{next(self._numbers)}")
+            number = next(self._numbers)
+            self._open[number] = size
+            request = self._full_request if size == self._batch else _request(size, self._max_bytes)
+            await self._connection.publish(self._subject, request, f"{self._inbox}.{number}")
 
     def _next_size(self) -> int:
+        if self._in_flight.unemitted_bytes() >= self._max_bytes or self._open_requests() >= OPEN_REQUESTS:
+            return 0
         return self._isolation.request_size(
             requested=self._requested, in_flight=len(self._in_flight), unemitted=self._in_flight.unemitted_count()
         )
+
+    def _open_requests(self) -> int:
+        """How many requests may be open: without the oldest ones, if the others can bring all that is requested."""
+        total = sum(self._open.values())
+        while self._open and self._requested <= total - (size := next(iter(self._open.values()))):
+            total -= size
+            del self._open[next(iter(self._open))]
+        return len(self._open)
 
     def _forget_expired(self) -> None:
         """No more can be requested than by requests whose time is not over."""
@@ -178,7 +202,7 @@ class PullConsumer:
             return self._connection.publish_all([(reply, messages.NAK)])
         self._requested -= 1
         self._latest_reply = reply
-        received = messages.read(message)
+        received = self._losses.without(messages.read(message))
         if self._requested <= self._batch:
             self._wake()
         may_emit = self._isolation.may_emit(received)
@@ -196,6 +220,12 @@ class PullConsumer:
             return
         description = headers.get("Description", "").strip()
         left = headers.get("Nats-Pending-Messages", "")
+        number = message.subject.rpartition(".")[2]
+        size = self._open.pop(int(number), 0) if number.isdigit() else 0
+        if "maxbytes" in description.lower() and left.isdigit() and int(left) == size:
+            # The next message alone does not fit.
+            self._max_bytes *= 2
+            self._full_request = _request(self._batch, self._max_bytes)
         if status == "503":
             self.lose("the consumer is gone")
         elif status == "409" and "consumer" in description.lower():
@@ -207,7 +237,12 @@ class PullConsumer:
             self.lose(f"the server ended a request: {status} {description}".rstrip())
 
 
-def _request(batch: int) -> bytes:
+def _request(batch: int, max_bytes: int) -> bytes:
     return msgspec.json.encode(
-        {"batch": batch, "expires": int(EXPIRES_SECONDS * 1e9), "idle_heartbeat": int(HEARTBEAT_SECONDS * 1e9)}
+        {
+            "batch": batch,
+            "max_bytes": max_bytes,
+            "expires": int(EXPIRES_SECONDS * 1e9),
+            "idle_heartbeat": int(HEARTBEAT_SECONDS * 1e9),
+        }
     )

@@ -16,7 +16,7 @@ import collections
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 
-from watcher_sync.events import Event
+from watcher_sync.events import MAX_PORTION_BYTES, Event
 from watcher_sync.sources.nats.isolation import Key
 from watcher_sync.sources.nats.messages import ACK, JetStreamMessage, nak
 
@@ -32,6 +32,7 @@ class InFlight:
         # Guards the queue; notified when a message arrives and at the stop.
         self._changed = threading.Condition()
         self._queue: collections.deque[tuple[int, JetStreamMessage]] = collections.deque()
+        self._queue_bytes = 0
         # Appending and taking are atomic. None: acked, else the delay of the nack in seconds.
         self._settled: collections.deque[tuple[Sequence[Event], float | None]] = collections.deque()
         # The event loop's thread only: where the settlement goes.
@@ -47,6 +48,10 @@ class InFlight:
         """How many messages wait for the emitting thread."""
         return len(self._queue)
 
+    def unemitted_bytes(self) -> int:
+        """The bytes of these messages."""
+        return self._queue_bytes
+
     def wake(self) -> None:
         """Have :meth:`take` notice a stop."""
         with self._changed:
@@ -54,10 +59,13 @@ class InFlight:
 
     # The emitting thread
 
-    def take(self, most: int, linger: float) -> list[tuple[int, JetStreamMessage]] | None:
+    def take(
+        self, most: int, linger: float, most_bytes: int = MAX_PORTION_BYTES
+    ) -> list[tuple[int, JetStreamMessage]] | None:
         """(epoch, message) of what has arrived, in order, at least one; None at the stop.
 
         :param linger: seconds to wait for ``most`` of them once there is one.
+        :param most_bytes: bytes after which no further message is taken.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._queue or self._stopping.is_set())
@@ -65,7 +73,14 @@ class InFlight:
                 self._changed.wait_for(lambda: len(self._queue) >= most or self._stopping.is_set(), linger)
             if self._stopping.is_set():
                 return None
-            return [self._queue.popleft() for _ in range(min(most, len(self._queue)))]
+            taken: list[tuple[int, JetStreamMessage]] = []
+            size = 0
+            while self._queue and len(taken) < most and size < most_bytes:
+                item = self._queue.popleft()
+                size += len(item[1].message.data)
+                taken.append(item)
+            self._queue_bytes -= size
+            return taken
 
     # The event loop's thread
 
@@ -89,6 +104,7 @@ class InFlight:
         """Queue a tracked message for the emitting thread."""
         with self._changed:
             self._queue.append((epoch, message))
+            self._queue_bytes += len(message.message.data)
             if len(self._queue) == 1:
                 self._changed.notify_all()
 
@@ -114,6 +130,7 @@ class InFlight:
         with self._changed:
             keys = [(came, message.sequence) for came, message in self._queue]
             self._queue.clear()
+            self._queue_bytes = 0
         keys += isolated
         replies = [(key, self._replies.pop(key, "")) for key in keys]
         return [reply for (came, _), reply in replies if came == epoch and reply]

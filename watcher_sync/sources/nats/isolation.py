@@ -1,24 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """Isolation of messages that may end the process, and a slow start after the process has ended.
 
-A message may end the process each time. The server then redelivers everything that was in flight, and counts a delivery
-for each message. Without isolation the neighbours reach ``max_deliveries``, too.
+A message may end the process each time. The server then redelivers everything that was in flight. Its
+neighbours reach ``max_deliveries``, too.
 
 * A message above the limit is *isolated*: it is emitted when nothing else is in flight.
-* Requests are *serial* at the start and after an isolated message: for one message each. A message below the limit
-  ends this. The server sends redelivered messages first.
+* Requests are *serial*, for one message each, at the start and after an isolated message. A message below the limit
+  ends this.
 * A *slow start* limits what is in flight to what was settled, plus a few.
+
+When a connection ends, the server counts these deliveries, too. :class:`ConnectionLosses` subtracts them.
 
 For the event loop's thread only. The decision record ``redelivery-isolation`` has the figures.
 """
 
 from __future__ import annotations
 
+import collections
 from typing import Final
 
+import msgspec
 from oslo_log import log as logging
 
-from watcher_sync.sources.nats.messages import JetStreamMessage
+from watcher_sync.sources.nats.messages import JetStreamMessage, stored_time_of
 
 LOG = logging.getLogger(__name__)
 
@@ -30,6 +34,39 @@ _SLOW_START_BATCHES: Final = 4
 
 _FIRST_REQUEST: Final = 32
 """Messages of the first request of a slow start."""
+
+
+_MAX_LOSSES: Final = 100
+"""Connections whose loss is remembered."""
+
+
+class ConnectionLosses:
+    """When this process lost a connection with messages in flight, and the deliveries that this explains.
+
+    A message that ends the process ends this count, too: the next process counts each of its deliveries.
+    """
+
+    def __init__(self) -> None:
+        # Nanoseconds since 1970, ascending.
+        self._times: collections.deque[int] = collections.deque(maxlen=_MAX_LOSSES)
+
+    def add(self, time: int) -> None:
+        """A connection is lost.
+
+        :param time: nanoseconds since 1970.
+        """
+        self._times.append(time)
+
+    def without(self, message: JetStreamMessage) -> JetStreamMessage:
+        """The message with the deliveries that no lost connection explains, at least one.
+
+        Only connections count that were lost after the server stored the message.
+        """
+        if message.deliveries <= 1 or not self._times:
+            return message
+        stored_at = stored_time_of(message.message.reply)
+        lost = sum(time > stored_at for time in self._times)
+        return msgspec.structs.replace(message, deliveries=max(1, message.deliveries - lost))
 
 
 class RedeliveryIsolation:

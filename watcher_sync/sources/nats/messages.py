@@ -27,6 +27,7 @@ MAX_DELAY_SECONDS: Final = 60.0
 """After a nack the server delivers the message again within this time."""
 
 _SHORT_TOKENS: Final = 9
+_TIME: Final = 3
 _PENDING: Final = 4
 
 
@@ -37,7 +38,8 @@ class JetStreamMessage(msgspec.Struct, frozen=True, gc=False):
     sequence: int
     """Its sequence in the stream."""
     deliveries: int
-    """How often the server delivered it, this time included."""
+    """How often the server delivered it, this time included; see also
+    :class:`~watcher_sync.sources.nats.isolation.ConnectionLosses`."""
 
 
 def read(message: Message) -> JetStreamMessage:
@@ -51,6 +53,12 @@ def pending_of(reply: str) -> int:
     """How many messages the consumer had left when the server sent the message with this reply subject."""
     tokens = reply.split(".")
     return int(tokens[_first_number(tokens) + _PENDING])
+
+
+def stored_time_of(reply: str) -> int:
+    """When the server stored the message with this reply subject, in nanoseconds since 1970."""
+    tokens = reply.split(".")
+    return int(tokens[_first_number(tokens) + _TIME])
 
 
 def nak(delay: float, deliveries: int) -> bytes:

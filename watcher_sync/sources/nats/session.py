@@ -33,7 +33,7 @@ from watcher_sync.sources.base import SourceState
 from watcher_sync.sources.nats.connection import Connection, close, connect, describe
 from watcher_sync.sources.nats.consumer import PullConsumer
 from watcher_sync.sources.nats.in_flight import InFlight
-from watcher_sync.sources.nats.isolation import RedeliveryIsolation
+from watcher_sync.sources.nats.isolation import ConnectionLosses, RedeliveryIsolation
 from watcher_sync.sources.nats.messages import IN_PROGRESS, NAK
 from watcher_sync.sources.nats.settings import Settings
 from watcher_sync.sources.nats.stream import ConsumerHandle, JetStream, NoAnswer, NotReady
@@ -90,6 +90,7 @@ class Session:
         self._settings = settings
         self._in_flight = in_flight
         self._isolation = RedeliveryIsolation(name, limit=settings.isolation_limit, batch=settings.batch)
+        self._losses = ConnectionLosses()
         self._stopping = stopping
         self._status = status
         self._deadline = self._nack_at = 0.0
@@ -141,6 +142,7 @@ class Session:
                 self._error = None
                 if await self._use(client):
                     failures = 0
+                self._losses.add(time.time_ns())
                 if self._status.state is SourceState.CONNECTED:
                     self._set_state(SourceState.DISCONNECTED, f"the connection is lost: {describe(self._error)}")
             await self._back_off(failures)
@@ -223,6 +225,8 @@ class Session:
             self._isolation,
             epoch=handle.epoch,
             batch=self._settings.batch,
+            max_bytes=self._settings.max_bytes,
+            losses=self._losses,
             wake=self._set_woken,
         )
         polling = asyncio.create_task(self._poll_backlog(stream, handle, consumer))

@@ -104,6 +104,19 @@ hold twice as many.
 Related options: ``max_ack_pending``.
 """,
     ),
+    cfg.IntOpt(
+        "max_bytes",
+        default=8_388_608,
+        min=65_536,
+        help="""
+Bytes that one request to the server asks for. Two requests are open at a time.
+
+A server closes a connection for which it has too many bytes to send (its ``max_pending``, 64 MB by default). So the
+value must be well below half of that. It is raised to the largest message that the server accepts.
+
+Related options: ``batch``, ``max_event_size``.
+""",
+    ),
     cfg.FloatOpt(
         "linger",
         default=0.002,
@@ -207,6 +220,7 @@ class Settings:
         self._section = f"source_{name}"
         self._group = group = conf[self._section]
         self.batch: int = group.batch
+        self.max_bytes: int = group.max_bytes
         self.linger: float = group.linger
         self.max_event_size: int = group.max_event_size
         self.max_deliveries: int = group.max_deliveries

@@ -14,7 +14,7 @@ from watcher_sync.events import Event
 from watcher_sync.sources.nats.client import Listen, Message
 from watcher_sync.sources.nats.consumer import EXPIRES_SECONDS, PullConsumer
 from watcher_sync.sources.nats.in_flight import InFlight
-from watcher_sync.sources.nats.isolation import RedeliveryIsolation
+from watcher_sync.sources.nats.isolation import ConnectionLosses, RedeliveryIsolation
 from watcher_sync.sources.nats.messages import ACK
 
 BATCH = 10
@@ -24,8 +24,11 @@ LIMIT = 5
 class Line:
     """A connection: what is asked for over it, and what the server says."""
 
+    max_payload = 1_048_576
+
     def __init__(self) -> None:
         self.asked: list[int] = []
+        self.requests: list[dict[str, int]] = []
         self._listen: Listen | None = None
 
     def new_inbox(self) -> str:
@@ -35,7 +38,8 @@ class Line:
         self._listen = listener
 
     async def publish(self, subject: str, payload: bytes, reply: str) -> None:
-        self.asked.append(msgspec.json.decode(payload)["batch"])
+        self.requests.append(msgspec.json.decode(payload))
+        self.asked.append(self.requests[-1]["batch"])
 
     def bring(self, *messages: tuple[int, int]) -> None:
         """:param messages: sequence and deliveries of each."""
@@ -43,6 +47,15 @@ class Line:
         for sequence, deliveries in messages:
             reply = f"$JS.ACK.dcm-status.watcher-sync.{deliveries}.{sequence}.{sequence}.1.0"
             assert self._listen(Message("dcm.vm", reply, b"")) is None
+
+    def exceed(self, number: int, left: int) -> None:
+        assert self._listen is not None
+        headers = {
+            "Status": "409",
+            "Description": "Message Size Exceeds MaxBytes",
+            "Nats-Pending-Messages": str(left),
+        }
+        assert self._listen(Message(f"_INBOX.x.{number}", "", b"", headers)) is None
 
     def expire(self, left: int) -> None:
         assert self._listen is not None
@@ -58,6 +71,7 @@ class Pulled:
 
     def __init__(self, *, slow_start: bool = False) -> None:
         self.line = Line()
+        self.losses = ConnectionLosses()
         self.in_flight = InFlight(threading.Event())
         self.isolation = RedeliveryIsolation("dcm", limit=LIMIT, batch=BATCH, slow_start=slow_start)
         self.consumer = PullConsumer(
@@ -67,6 +81,8 @@ class Pulled:
             self.isolation,
             epoch=1,
             batch=BATCH,
+            max_bytes=8_388_608,
+            losses=self.losses,
             wake=lambda: None,
         )
         asyncio.run(self.consumer.begin())
@@ -202,3 +218,23 @@ def test_every_message_says_how_many_are_pending(reply: str) -> None:
     pulled.line._listen(Message("dcm.vm", reply, b""))
     assert pulled.consumer.pending() == 4321
     assert pulled.consumer.pending() is None, "nothing came meanwhile"
+
+
+def test_a_message_whose_deliveries_lost_connections_explain_is_not_isolated(pulled: Pulled) -> None:
+    for _ in range(3):
+        pulled.losses.add(2)
+    pulled.line.bring((1, LIMIT + 1), (2, LIMIT + 4))
+    assert pulled.take() == [1]
+
+
+def test_a_request_that_brings_nothing_because_a_message_is_too_large_is_followed_by_one_for_more(
+    pulled: Pulled,
+) -> None:
+    assert [request["max_bytes"] for request in pulled.line.requests] == [8_388_608] * 2
+    pulled.line.exceed(1, BATCH)
+    pulled.ask()
+    assert pulled.line.requests[-1]["max_bytes"] == 2 * 8_388_608
+    pulled.line.bring((1, 1))
+    pulled.line.exceed(2, BATCH - 1)
+    pulled.ask()
+    assert pulled.line.requests[-1]["max_bytes"] == 2 * 8_388_608

@@ -10,7 +10,7 @@ Revision: 0011, after 0007.
 from alembic import op
 
 revision = "0011"
-down_revision = "0009"
+down_revision = "0010"
 
 
 def upgrade() -> None:

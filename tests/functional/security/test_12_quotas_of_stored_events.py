@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""No source can fill the quarantine: each has a quota of events and bytes, and the others keep theirs."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from oslo_config import cfg
+
+from tests.functional.storage.writing import commit, cycle_on, rows
+from watcher_sync.commit.stats import CommitStats
+from watcher_sync.conf import retention as retention_conf
+from watcher_sync.engine.retention import RetentionWorker
+from watcher_sync.events import Event
+from watcher_sync.storage.quotas import Quotas, Usage, surplus
+
+
+def bad(number: int, source: str = "hostile", size: int = 10) -> Event:
+    return Event(id=f"e-{number}", type="t", source=source, data=b"x" * size, undecodable="no JSON")
+
+
+def limit(a_store, usage: Usage) -> None:
+    a_store._writer._quarantine_quota._limit = lambda: usage
+
+
+def test_a_flood_of_one_source_is_bounded_at_the_commit_and_the_others_keep_their_events(store, caplog):
+    limit(store, Usage(200, 0))
+    cycle = cycle_on(store)
+    commit(cycle, *(bad(n, "honest") for n in range(50)))
+    for start in range(0, 2_000, 100):
+        commit(cycle, *(bad(n) for n in range(start, start + 100)))
+        assert len(rows(store, "quarantine")) <= 250
+    left = {
+        source: [r.event_id for r in rows(store, "quarantine") if r.source == source]
+        for source in ("honest", "hostile")
+    }
+    assert len(left["honest"]) == 50
+    assert left["hostile"] == [f"e-{n}" for n in range(2_000 - len(left["hostile"]), 2_000)]
+    assert store.dropped.counts == {("quarantine", "hostile"): 2_000 - len(left["hostile"])}
+    warnings = [record.getMessage() for record in caplog.records if "exceeded a quota" in record.getMessage()]
+    assert len(warnings) == 1
+    assert warnings[0].startswith("source hostile: ")
+
+
+def test_a_flood_of_bytes_is_bounded_as_well(store):
+    limit(store, Usage(0, 1_000_000))
+    cycle = cycle_on(store)
+    for n in range(60):
+        commit(cycle, bad(n, size=50_000))
+        assert sum(row.size for row in rows(store, "quarantine")) <= 1_000_000
+    assert rows(store, "quarantine")[-1].event_id == "e-59"
+
+
+def test_the_retention_worker_enforces_the_quotas_and_the_total(store):
+    cycle = cycle_on(store)
+    commit(cycle, *(bad(n, "hostile") for n in range(400)), *(bad(n, "honest") for n in range(50)))
+    conf = cfg.ConfigOpts()
+    retention_conf.register_opts(conf)
+    conf([], default_config_files=[], default_config_dirs=[])
+    conf.set_override("quarantine_events_per_source", 300, group="retention")
+    conf.set_override("quarantine_events", 120, group="retention")
+    worker = RetentionWorker(conf, store, CommitStats())
+    worker.purge_now()
+    left = [(row.source, row.event_id) for row in rows(store, "quarantine")]
+    assert len([1 for source, _ in left if source == "honest"]) == 50
+    assert [i for source, i in left if source == "hostile"] == [f"e-{n}" for n in range(330, 400)]
+    assert store.dropped.counts == {("quarantine", "hostile"): 330}
+    worker.count()
+    assert {name: found.events for name, found in worker.stored_counts.usage["quarantine"].items()} == {
+        "hostile": 70,
+        "honest": 50,
+    }
+
+
+def test_an_event_that_is_delivered_again_and_again_evicts_nothing(store):
+    limit(store, Usage(20, 0))
+    cycle = cycle_on(store)
+    commit(cycle, *(bad(n) for n in range(15)))
+    for _ in range(30):
+        commit(cycle, *(bad(0) for _ in range(4)))
+    assert len(rows(store, "quarantine")) == 15
+
+
+@pytest.mark.parametrize(
+    ("found", "each", "total", "cut"),
+    [
+        ({"a": 10}, 0, 0, {}),
+        ({"a": 10, "b": 3}, 5, 0, {"a": 5}),
+        ({"a": 10, "b": 3}, 0, 8, {"a": 5}),
+        ({"a": 10, "b": 8, "c": 1}, 0, 7, {"a": 7, "b": 5}),
+        ({"a": 10, "b": 8, "c": 1}, 9, 100, {"a": 1}),
+    ],
+)
+def test_the_source_that_has_most_is_reduced_first(found, each, total, cut):
+    for field in ("events", "bytes"):
+        usage = {name: Usage(**{field: number}) for name, number in found.items()}
+        result = surplus(usage, Usage(**{field: each}), Usage(**{field: total}))
+        assert {name: getattr(more, field) for name, more in result.items()} == cut
+
+
+def test_the_quotas_follow_the_configuration():
+    conf = cfg.ConfigOpts()
+    retention_conf.register_opts(conf)
+    conf([], default_config_files=[], default_config_dirs=[])
+    assert Quotas.from_conf(conf.retention) == Quotas()
+    assert msgspec.structs.asdict(Quotas())["parked_of_entity"] == 10_000

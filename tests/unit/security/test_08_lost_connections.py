@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A connection that the server closed says nothing against the messages that were in flight."""
+
+from __future__ import annotations
+
+import pytest
+
+from watcher_sync.sources.nats.client import Message
+from watcher_sync.sources.nats.isolation import ConnectionLosses
+from watcher_sync.sources.nats.messages import JetStreamMessage, read, stored_time_of
+
+STORED_AT = 1_000_000
+
+
+def delivered(times: int) -> JetStreamMessage:
+    return read(Message("dcm.vm", f"$JS.ACK.dcm-status.watcher-sync.{times}.7.9.{STORED_AT}.3", b""))
+
+
+@pytest.mark.parametrize(
+    ("times", "losses", "counted"),
+    [
+        (5, [], 5),
+        (5, [STORED_AT + 1] * 3, 2),
+        (5, [STORED_AT - 1] * 3, 5),
+        (5, [STORED_AT - 1, STORED_AT + 1], 4),
+        (2, [STORED_AT + 1] * 90, 1),
+        (1, [STORED_AT + 1], 1),
+    ],
+)
+def test_a_delivery_is_excused_for_each_connection_that_was_lost_since_the_message_was_stored(times, losses, counted):
+    lost = ConnectionLosses()
+    for time in losses:
+        lost.add(time)
+    assert lost.without(delivered(times)).deliveries == counted
+
+
+def test_the_losses_that_are_remembered_are_bounded():
+    lost = ConnectionLosses()
+    for _ in range(100_000):
+        lost.add(STORED_AT + 1)
+    assert lost.without(delivered(1_000)).deliveries >= 900
+
+
+@pytest.mark.parametrize("prefix", ["$JS.ACK.s.c", "$JS.ACK.domain.hash.s.c"])
+def test_the_time_is_found_in_both_forms_of_the_reply_subject(prefix):
+    assert stored_time_of(f"{prefix}.2.7.9.{STORED_AT}.3" + (".x" if "domain" in prefix else "")) == STORED_AT
