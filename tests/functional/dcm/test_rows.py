@@ -38,9 +38,9 @@ def test_an_event_five_seconds_before_its_row_is_applied_when_the_row_is_made(
     wait_until(lambda: time.monotonic() - began >= 5)
     assert parked(made.store) == 2
     assert client.post("/v1/service_type_instances", json=ROW).status_code == 201
+    wait_until(lambda: parked(made.store) == 0, what="the engine to apply the events")
     row = client.get("/v1/service_type_instances/i-1").json()
     assert (row["status"], row["status_message"]) == ("RUNNING", "It runs.")
-    assert parked(made.store) == 0
     dcm.publish(told(3, "STOPPED"))
     wait_until(lambda: client.get("/v1/service_type_instances/i-1").json()["status"] == "STOPPED")
     wait_until(dcm.settled)
