@@ -20,6 +20,8 @@ from tests.functional.security.serving import documented_api
 BIN = Path(sys.executable).parent
 CACHE_SECONDS = 2
 
+pytestmark = pytest.mark.timeout(400)  # the first test includes the installation of Keystone
+
 
 @pytest.fixture(scope="module")
 def keystone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keystone]:
