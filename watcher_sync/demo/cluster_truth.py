@@ -55,7 +55,7 @@ def cluster_truth(server: KubernetesServer, cluster: str, functions: Iterable[Fu
         "cluster": {cluster: _cluster(cluster)},
         "workload": {uid: _workload(obj, cluster) for uid, obj in workloads.items()},
         "pod": {pod["metadata"]["uid"]: _pod(pod, cluster, workloads) for pod in pods},
-        "vnf_instance": {each.id: each.registration(cluster) for each in functions},
+        "vnf_instance": {each.id: {**each.registration(cluster), "project_id": None} for each in functions},
     }
 
 

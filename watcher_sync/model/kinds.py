@@ -126,6 +126,8 @@ class Kind:
         self._times = [f.name for f in self.fields.values() if f.python is datetime.datetime]
         self._converted = [f.name for f in self.fields.values() if may_be_converted(f)]
         self._max_bytes = {field.name: field.max_bytes for field in self.fields.values() if field.max_bytes}
+        self.limited = frozenset(self._max_bytes)
+        """The fields whose bytes are limited."""
         self._facet_names = {facet: frozenset(names) for facet, names in self.facet_fields.items()}
         self._patch = msgspec.defstruct(
             f"{cls.__name__}Patch",

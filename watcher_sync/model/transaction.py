@@ -242,7 +242,7 @@ class Transaction:
             if kind.anchor not in change.facets and tombstone is None:
                 raise NotYet(kind.name, change.id)
             return Outcome.STALE
-        if not 0 < event.size <= _SMALL_EVENT_BYTES:
+        if not (0 < event.size <= _SMALL_EVENT_BYTES or kind.limited.isdisjoint(values)):
             kind.check_bytes(values)
         if entity is not None:
             values = {n: v for n, v in values.items() if (old := getattr(entity, n)) is not v and _differ(old, v)}

@@ -4,96 +4,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import nats
 import pytest
-from nats.aio.client import Client
 from nats.errors import Error as NatsError
-from nats.js.api import StreamConfig
 
 from tests.functional.engine.driving import Installation, wait_until
-from tests.functional.sources.jetstream import Dcm, dcm_of
-from tests.services.servers import Server, private_nats
+from tests.functional.security.provider_accounts import STREAM, Login, source
+from tests.functional.security.provider_accounts import dcm as dcm
+from tests.functional.security.provider_accounts import login as login
+from tests.functional.security.provider_accounts import server as server
+from tests.functional.sources.jetstream import Dcm
+from tests.services.servers import Server
 from watcher_sync.testing.dcm import publisher
-
-FILE = Path(__file__).parents[3] / "etc" / "watcher-sync" / "nats-server-dcm.conf"
-STREAM = "dcm-providers"
-USERS = ("dcm", "watcher_sync", "kubevirt", "acm")
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Server]:
-    """A server with exactly the example's file."""
-    for user in USERS:
-        monkeypatch.setenv(f"{user.upper()}_PASSWORD", f"pw-{user}")
-    monkeypatch.setenv("NATS_STORE_DIR", str(tmp_path / "jetstream"))
-    with private_nats(FILE) as server:
-        yield server
-
-
-@pytest.fixture
-def dcm(server: Server) -> Iterator[Dcm]:
-    """The control plane, with the stream made."""
-    with dcm_of(server.url, user="dcm", password="pw-dcm") as client:
-        client.do(client.js.add_stream(StreamConfig(name=STREAM, subjects=["dcm.providers.*.*"])))
-        yield client
-
-
-class Login:
-    """A user of the server, and what the server refused it."""
-
-    def __init__(self, dcm: Dcm, url: str, user: str) -> None:
-        self._dcm = dcm
-        self.refused: list[str] = []
-        self.client: Client = dcm.do(nats.connect(url, user=user, password=f"pw-{user}", error_cb=self._on_error))
-        self.js = self.client.jetstream(timeout=2)
-
-    async def _on_error(self, error: Exception) -> None:
-        self.refused.append(str(error))
-
-    def publish(self, document: publisher.Document, subject: str) -> None:
-        """Publish as providers do, and wait until it is stored."""
-        self._dcm.do(self.js.publish(subject, publisher.body_of(document)))
-
-    def try_publish(self, subject: str) -> str:
-        """Publish without an acknowledgement; what the server says to it."""
-        before = len(self.refused)
-        self._dcm.do(self.client.publish(subject, b"{}"))
-        self._dcm.do(self.client.flush())
-        wait_until(lambda: len(self.refused) > before, 10, "a refusal")
-        return self.refused[-1]
-
-
-@pytest.fixture
-def login(dcm: Dcm, server: Server) -> Iterator[Callable[[str], Login]]:
-    made: list[Login] = []
-
-    def make(user: str) -> Login:
-        made.append(Login(dcm, server.url, user))
-        return made[-1]
-
-    yield make
-    for one in made:
-        dcm.do(one.client.close())
 
 
 @pytest.fixture
 def site(install: Callable[..., Installation], sqlite_url: str, server: Server, dcm: Dcm) -> Installation:
     """An installation whose source logs in as the example's user for it."""
-    site = install(
-        sqlite_url,
-        engine__enabled_sources="dcm",
-        source_dcm__driver="nats_jetstream",
-        source_dcm__servers=server.url,
-        source_dcm__user="watcher_sync",
-        source_dcm__password="pw-watcher_sync",
-        source_dcm__stream=STREAM,
-        source_dcm__subject="dcm.providers.*.*",
-        handler_dcm__unknown_instance="create",
-    )
+    site = install(sqlite_url, engine__enabled_sources="dcm", handler_dcm__unknown_instance="create")
+    site.options |= source(server.url)
     site.upgrade()
     return site
 

@@ -72,14 +72,14 @@ def test_the_guide_works_and_tokens_are_judged(keystone: Keystone, api: httpx.Cl
     def ask(path: str, token: str | None) -> httpx.Response:
         return api.get(path, headers={"X-Auth-Token": token} if token else {})
 
-    assert ask("/v1/compute_nodes", keystone.token(reader, project)).status_code == 200
+    assert ask("/v1/instances", keystone.token(reader, project)).status_code == 200
     assert ask("/v1/quarantine", keystone.token(admin, project)).status_code == 200
     for token in (None, "made-up"):
-        refused = ask("/v1/compute_nodes", token)
+        refused = ask("/v1/instances", token)
         assert refused.status_code == 401
         assert refused.headers["WWW-Authenticate"] == f'Keystone uri="{keystone.url}"'
         assert refused.headers["Content-Type"] == "application/problem+json"
-    assert ask("/v1/compute_nodes", keystone.token(other, project)).status_code == 403
+    assert ask("/v1/instances", keystone.token(other, project)).status_code == 403
     assert ask("/v1/quarantine", keystone.token(reader, project)).status_code == 403
 
 
@@ -94,11 +94,9 @@ def test_a_revoked_token_is_refused_when_its_cache_entry_ends(keystone: Keystone
     project = keystone.project("revoked")
     token = keystone.token(keystone.user("revoked-reader", project, "reader"), project)
     headers = {"X-Auth-Token": token}
-    assert api.get("/v1/compute_nodes", headers=headers).status_code == 200
+    assert api.get("/v1/instances", headers=headers).status_code == 200
     keystone.revoke(token)
-    wait_until(
-        lambda: api.get("/v1/compute_nodes", headers=headers).status_code == 401, CACHE_SECONDS + 5, "the refusal"
-    )
+    wait_until(lambda: api.get("/v1/instances", headers=headers).status_code == 401, CACHE_SECONDS + 5, "the refusal")
 
 
 def test_without_keystone_it_is_503_and_with_its_return_200(keystone: Keystone, api: httpx.Client) -> None:
@@ -106,16 +104,16 @@ def test_without_keystone_it_is_503_and_with_its_return_200(keystone: Keystone, 
     headers = {"X-Auth-Token": keystone.token(keystone.user("away-reader", project, "reader"), project)}
     keystone.kill()
     try:
-        answer = api.get("/v1/compute_nodes", headers=headers)
+        answer = api.get("/v1/instances", headers=headers)
         assert answer.status_code == 503
         assert answer.headers["Content-Type"] == "application/problem+json"
         assert int(answer.headers["Retry-After"]) > 0
         assert "Keystone" in answer.json()["detail"]
-        assert api.get("/v1/compute_nodes").status_code == 401
+        assert api.get("/v1/instances").status_code == 401
         assert api.get("/v1").status_code == 200
     finally:
         keystone.start()
-    wait_until(lambda: api.get("/v1/compute_nodes", headers=headers).status_code == 200, 20, "the return")
+    wait_until(lambda: api.get("/v1/instances", headers=headers).status_code == 200, 20, "the return")
 
 
 def test_a_wrong_password_of_the_service_is_503_too(keystone: Keystone, config: Path) -> None:
@@ -123,6 +121,6 @@ def test_a_wrong_password_of_the_service_is_503_too(keystone: Keystone, config: 
     headers = {"X-Auth-Token": keystone.token(keystone.user("refused-reader", project, "reader"), project)}
     config.write_text(config.read_text().replace("password = PASSWORD", "password = wrong"))
     with documented_api(config) as api:
-        answer = api.get("/v1/compute_nodes", headers=headers)
+        answer = api.get("/v1/instances", headers=headers)
     assert answer.status_code == 503
     assert int(answer.headers["Retry-After"]) > 0

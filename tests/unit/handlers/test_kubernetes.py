@@ -121,6 +121,7 @@ def test_a_pod_is_in_the_model_as_the_api_server_tells_it(player: Player, story:
         "labels": {"app": "vdu1"},
         "created_at": datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC),
         "resource_version": "77",
+        "project_id": None,
     }
 
 

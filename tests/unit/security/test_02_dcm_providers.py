@@ -118,6 +118,7 @@ def test_waiting_events_stay_in_the_database_through_writes_that_name_no_provide
         engine.catch_up()
         assert sum(ParkedEvents(store).awaited().values()) == 1
     assert client.simulate_put(path, json={**row, "provider_name": "kubevirt-1"}).status_code == 200
+    engine.catch_up()
     assert client.simulate_get(path).json["status"] == "RUNNING"
     assert not ParkedEvents(store).awaited()
 

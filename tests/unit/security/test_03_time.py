@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
+import msgspec
 import pytest
 
 from tests.unit.api.conftest import application, client, conf, store  # noqa: F401 - fixtures
@@ -19,7 +20,7 @@ from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
 from watcher_sync.exceptions import InvalidEvent
 from watcher_sync.handlers import sortable
-from watcher_sync.handlers.dcm.handler import DcmHandler
+from watcher_sync.handlers.dcm.handler import OPTIONS, DcmHandler
 from watcher_sync.handlers.nova.handler import NovaHandler
 from watcher_sync.model.changes import Change, Outcome, Seen, Upsert
 from watcher_sync.model.clock import limit_at
@@ -66,11 +67,8 @@ def clock() -> Clock:
     return Clock()
 
 
-class Conf(dict[str, str]):
-    """The options of the handler."""
-
-
-CREATE = Conf(unknown_status="quarantine", unknown_instance="create", source_policy="off")
+CREATE = {option.name: option.default for option in OPTIONS} | {"unknown_instance": "create", "source_policy": "off"}
+"""The options of the handler."""
 
 
 @pytest.fixture
@@ -204,7 +202,7 @@ def test_the_clock_is_read_once_per_batch_whatever_its_size(store: Any) -> None:
 
 def test_a_replay_and_the_replay_of_quarantined_events_have_the_limit(store: Any) -> None:
     dispatcher = Dispatcher([("dcm", DcmHandler(CREATE))])
-    far = dcm("1", time=FAR)
+    far = msgspec.structs.replace(dcm("1", time=FAR), source="replay")  # a source that may be replayed by its name
     assert replay(store, dispatcher, [far], batch_size=10)["quarantined"] == 1
     again = replay_quarantined(store, dispatcher, list(Quarantine(store).events()), batch_size=10)
     assert again["quarantined"] == 1
@@ -248,7 +246,7 @@ def test_a_transaction_keeps_to_its_limit_for_signs_of_life(cycle: CommitCycle) 
 def test_a_row_of_the_past_can_still_be_written_by_the_api(client: Any, store: Any) -> None:
     """A version of the API is newer than every event's: also than one that froze its facet before this limit."""
     dispatcher = Dispatcher([("dcm", DcmHandler(CREATE))])
-    writer = DirectWriter(store, dispatcher, lambda: 60.0, lambda: 4000 * 366 * 86_400.0)
+    writer = DirectWriter(store, dispatcher, lambda: 60.0, max_clock_skew=lambda: 4000 * 366 * 86_400.0)
     assert writer.run([dcm("1", time=FAR)])[0] == [Outcome.APPLIED]
     path = "/v1/service_type_instances/vm-1"
     put = client.simulate_put(path, json={"service_type": "container", "provider_name": "q"})

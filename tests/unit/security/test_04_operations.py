@@ -105,7 +105,7 @@ def api(conf, store):  # noqa: F811
         yield api
 
 
-def requested(api, operation):
+def requested(api, operation, caller):
     """The method, the path and the rest of a request of an operation, on something new."""
     method, template = operation.split()
     path, more = template, {}
@@ -115,7 +115,8 @@ def requested(api, operation):
     if "{entity_id}" in path:
         entity_id = FIXED.get(plural) or api.made(plural)
         if "{operation_id}" in path:
-            path = path.replace("{operation_id}", api.operation(entity_id))
+            operation_id, headers = api.operation(entity_id, caller)
+            path, more = path.replace("{operation_id}", operation_id), {"headers": headers}
         path = path.replace("{entity_id}", entity_id)
     path = path.replace("/static/{name}", "/static/app.js").replace("{name}", "nova")
     if template == "/v1/events" and method == "POST":
@@ -142,7 +143,7 @@ def test_every_operation_is_in_the_table_with_its_rule_and_its_scopes(operations
 def test_each_caller_gets_the_answer_of_the_table(api, caller):
     wrong = {}
     for operation, (_, _, answers) in TABLE.items():
-        method, path, more = requested(api, operation)
+        method, path, more = requested(api, operation, caller)
         result = api(caller, method, path, **more)
         if result.status_code != answers[CALLERS.index(caller)]:
             wrong[operation] = (result.status_code, answers[CALLERS.index(caller)], result.text[:200])
@@ -151,7 +152,7 @@ def test_each_caller_gets_the_answer_of_the_table(api, caller):
 
 def test_a_token_of_a_domain_has_no_rights(api):
     for operation, (_, scopes, _) in TABLE.items():
-        method, path, more = requested(api, operation)
+        method, path, more = requested(api, operation, "domain_admin")
         assert api("domain_admin", method, path, **more).status_code == (403 if scopes else 200), operation
 
 

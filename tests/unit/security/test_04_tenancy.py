@@ -45,8 +45,9 @@ def with_policy(conf, store, tmp_path):  # noqa: F811
 
 
 def answered(result, entity_id):
-    """The status and the document of an answer, without the id that the request named."""
-    return result.status_code, result.text.replace(entity_id, "ID")
+    """The status and the document of an answer, without the ids of the entity and the request."""
+    text = result.text.replace(entity_id, "ID")
+    return result.status_code, text.replace(result.headers["X-OpenStack-Request-ID"], "REQUEST")
 
 
 # What belongs to another project does not exist
@@ -67,14 +68,16 @@ def test_anothers_entity_is_404_before_every_condition(api, path):
 
 def test_an_operation_on_anothers_instance_is_404_and_tells_no_holder(api):
     entity_id = api.made("vnf_instances")
-    operation = api.operation(entity_id)
+    operation, secret = api.operation(entity_id)
     at = f"{VNFS}/{entity_id}"
     absent = answered(api("stranger", "GET", f"{VNFS}/{NOTHING}/operations"), NOTHING)
     begin = {"json": {"operation": "SCALE", "holder": "me"}}
     assert answered(api("stranger", "POST", f"{at}/operations", **begin), entity_id) == absent
     assert answered(api("stranger", "GET", f"{at}/operations"), entity_id) == absent
     for method in ("GET", "PUT", "DELETE"):
-        assert answered(api("stranger", method, f"{at}/operations/{operation}"), entity_id) == absent
+        for headers in ({}, secret):
+            result = api("stranger", method, f"{at}/operations/{operation}", headers=headers)
+            assert answered(result, entity_id) == absent
     assert answered(api("stranger", "POST", f"{at}/sync"), entity_id) == absent
     assert answered(api("stranger", "POST", f"{at}/sync", params={"dry_run": "true"}), entity_id) == absent
     assert answered(api("stranger", "PUT", at, json=DEMO), entity_id) == absent
@@ -85,9 +88,9 @@ def test_an_operation_on_anothers_instance_is_404_and_tells_no_holder(api):
 
 def test_the_operations_of_a_deleted_instance_stay_with_its_project(api):
     entity_id = api.made("vnf_instances")
-    operation = api.operation(entity_id)
+    operation, secret = api.operation(entity_id)
     path = f"{VNFS}/{entity_id}/operations"
-    assert api("admin", "DELETE", f"{path}/{operation}").status_code == 204
+    assert api("admin", "DELETE", f"{path}/{operation}", headers=secret).status_code == 204
     assert api("admin", "DELETE", f"{VNFS}/{entity_id}").status_code == 204
     assert api("member", "GET", path).json["operations"]
     for at in (path, f"{path}/{operation}"):

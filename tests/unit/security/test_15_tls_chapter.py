@@ -83,6 +83,8 @@ def test_pymysql_verifies_chain_and_host_name_with_only_an_authority(tmp_path):
 def test_every_setting_of_gunicorn_exists():
     settings = make_settings()
     (snippet,) = _snippets("python")
-    names = [target.id for node in ast.parse(snippet).body for target in node.targets]  # type: ignore[attr-defined]
+    assert snippet.startswith("from watcher_sync.wsgi.gunicorn import *")
+    assignments = [node for node in ast.parse(snippet).body if isinstance(node, ast.Assign)]
+    names = [target.id for node in assignments for target in node.targets]  # type: ignore[attr-defined]
     assert names == ["bind", "certfile", "keyfile"]
     assert set(names) <= set(settings)
