@@ -44,7 +44,7 @@ _LARGE_BYTES = 500_000
 Attack = Callable[[random.Random, int], bytes]
 
 
-def own_rows(count: int = 200) -> list[str]:
+def own_rows(count: int = 20) -> list[str]:
     """The ids of the provider's own instances."""
     return [f"hostile-{number}" for number in range(count)]
 

@@ -21,6 +21,7 @@ import time
 import weakref
 from typing import Any
 
+import gunicorn
 from gunicorn.workers.gthread import ThreadWorker
 
 HEAD_SECONDS = 10.0
@@ -33,6 +34,32 @@ MAX_HEAD_BYTES = 65_536
 """The connection of a longer head is closed."""
 
 _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+
+
+_METHODS = ("enqueue_req", "murder_pending", "on_pending_socket_readable")
+_ATTRIBUTES = ("nr_conns", "pending_conns", "poller")
+
+
+class UnsupportedGunicorn(Exception):
+    """The installed gunicorn lacks a name that the worker uses."""
+
+
+def check_library() -> None:
+    """Compare the undocumented names that the worker uses with those of the installed gunicorn.
+
+    :raises UnsupportedGunicorn: naming what is missing.
+    """
+    used = ThreadWorker.__init__.__code__.co_names
+    missing = [name for name in _METHODS if not callable(getattr(ThreadWorker, name, None))]
+    missing += [name for name in _ATTRIBUTES if name not in used]
+    if missing:
+        raise UnsupportedGunicorn(
+            f"gunicorn {gunicorn.__version__} has no {', '.join(missing)} in its threaded worker; use another release, "
+            "or --worker-class gthread behind a proxy that buffers requests"
+        )
+
+
+check_library()
 
 
 class Worker(ThreadWorker):  # type: ignore[misc]

@@ -26,7 +26,7 @@ from watcher_sync.wire.kubernetes import Object
 _MAX_OBJECT_BYTES: Final = 256 * 1024
 """The mean size of the objects of a page may not be larger. One object may: API servers accept up to 3 MiB."""
 
-_MAX_LIST_BYTES: Final = 1024 * 1024 * 1024
+_MAX_LIST_BYTES: Final = 256 * 1024 * 1024
 """The maximum size of a list that comes on one page."""
 
 
