@@ -359,6 +359,8 @@ def test_parked_events_are_applied_although_this_process_knows_no_source(conf, s
     client = Client(make_app(Service(conf, store), dispatcher))
     row = {"id": "i-1", "service_type": "vm", "provider_name": "p"}
     assert client.simulate_post("/v1/service_type_instances", json=row).status_code == 201
+    other = Authority(dispatcher, with_own_sources(ConfiguredGrants(conf)))
+    CommitCycle(store, store.load(), dispatcher, authority=other).catch_up()
     assert client.simulate_get("/v1/service_type_instances/i-1").json["status"] == "RUNNING"
 
 
