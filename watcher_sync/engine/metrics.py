@@ -120,7 +120,8 @@ class EngineCollector(Collector):
         dropped = CounterMetricFamily(
             f"{PREFIX}dropped_events", "Stored events that exceeded a quota.", labels=["table", "source"]
         )
-        for (table, source), number in list(self._engine.store.dropped.counts.items()):
+        counts = dict.fromkeys(((t, s) for t in ("parked", "quarantine") for s in self._engine.source_names), 0)
+        for (table, source), number in {**counts, **self._engine.store.dropped.counts}.items():
             dropped.add_metric([table, source], number)
         yield dropped
         drifts = GaugeMetricFamily(

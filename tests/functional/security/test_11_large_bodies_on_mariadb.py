@@ -72,8 +72,10 @@ def test_with_a_small_max_allowed_packet_rows_of_the_model_are_refused_and_batch
     store = opened(sa.make_url(own_mariadb.url).set(database="small").render_as_string(hide_password=False))
     schema.upgrade(store.database, store.tables)
     cycle = cycle_on(store)
-    metadata = [Upsert("instance", f"i{n}", "1", {"state": {"metadata": {"x": '"' * size}}}) for n, size in
-                enumerate([10, 400_000, 10])]  # fmt: skip
+    metadata = [
+        Upsert("instance", f"i{n}", "1", {"state": {key: {"x": "x" * size} for key in ("metadata", "extra_specs")}})
+        for n, size in enumerate([10, 520_000, 10])
+    ]
     cycle.run(Batch(events=[told(n, change) for n, change in enumerate(metadata)]))
     assert {row.id for row in rows(store, "instances")} == {"i0", "i2"}
     (refused,) = rows(store, "quarantine")

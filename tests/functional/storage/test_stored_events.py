@@ -152,7 +152,8 @@ def test_quarantined_events_that_are_replayed_are_applied_or_stay_refused(store)
     first = Quarantine(store).page()[0]["id"]
     assert Quarantine(store).show(first)["detail"].rstrip().endswith("ZeroDivisionError: a bug")
     commit(cycle_on(store, naming()), make(3))
-    result = replay_quarantined(store, naming(), list(Quarantine(store).events()), batch_size=10)
+    recorded = [(i, msgspec.structs.replace(e, source="replay")) for i, e in Quarantine(store).events()]
+    result = replay_quarantined(store, naming(), recorded, batch_size=10)
     assert (result["applied"], result["quarantined"], result["read"]) == (1, 1, 2)
     (left,) = Quarantine(store).page()
     assert left["event_id"] == "event-2"
