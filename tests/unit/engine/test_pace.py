@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A batch has as many events as the engine commits in a quarter of a second, and never none."""
+"""A batch has as many events as the engine commits in 0.15 seconds, and never none."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def test_fast_events_fill_a_batch():
 
 
 @pytest.mark.parametrize("milliseconds", [1.0, 2.0, 5.0])
-def test_slow_events_make_batches_of_a_quarter_of_a_second(milliseconds):
+def test_slow_events_make_batches_of_015_seconds(milliseconds):
     pace = paced(*[(500, 0.5 * milliseconds)] * 20)
-    assert pace.most(2000) == pytest.approx(250 / milliseconds, rel=0.01)
+    assert pace.most(2000) == pytest.approx(150 / milliseconds, rel=0.01)
 
 
 def test_the_slowest_events_come_in_batches_of_some():
