@@ -119,6 +119,7 @@ def make_routes(
         slots=settings.max_streams,
         slots_per_identity=settings.max_streams_per_identity,
         interval=settings.feed_poll_interval,
+        rates=rate_limits.TokenBuckets(settings.stream_rate, settings.stream_burst),
     )
     engine = service.conf.engine
     writer = DirectWriter(

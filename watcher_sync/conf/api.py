@@ -186,8 +186,9 @@ Related options: ``write_rate``.
         default=2.0,
         min=0,
         help="""
-Number of event streams a second that one identity may open in one worker process. 0: no limit. The API answers a
-further one with 429 and ``Retry-After``.
+Number of event streams and long polls a second that one identity may begin in one worker process. 0: no limit. The API
+answers a further one with 429 and ``Retry-After``. A long poll counts if it waits without
+finding a change.
 
 Related options: ``stream_burst``, ``max_streams_per_identity``.
 """,
@@ -197,7 +198,7 @@ Related options: ``stream_burst``, ``max_streams_per_identity``.
         default=100,
         min=1,
         help="""
-Number of event streams that one identity may open at once, after it opened none for a while.
+Number of event streams and long polls that one identity may begin at once, after it began none for a while.
 
 Related options: ``stream_rate``.
 """,

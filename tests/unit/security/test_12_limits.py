@@ -53,15 +53,62 @@ def test_writes_above_the_rate_get_429_with_the_time_to_wait(conf, store, proble
     assert client.simulate_get(PATH).status_code == 200
 
 
-def test_streams_opened_above_the_rate_get_429(conf, store, problem):
+@pytest.mark.parametrize("accept", ["text/event-stream", "text/*", "text/*, application/json;q=0.1"])
+def test_streams_opened_above_the_rate_get_429(conf, store, problem, accept):
     client = configured(conf, store, stream_rate=0.1, stream_burst=2, stream_max_age=1)
-    stream = {"Accept": "text/event-stream"}
+    stream = {"Accept": accept}
     for _ in range(2):
-        assert client.simulate_get("/v1/events", headers=stream).status_code == 200
+        answer = client.simulate_get("/v1/events", headers=stream)
+        assert answer.status_code == 200
+        assert answer.headers["Content-Type"].startswith("text/event-stream")
     answer = client.simulate_get("/v1/events", headers=stream)
     problem(answer, 429)
     assert int(answer.headers["Retry-After"]) > 0
     assert client.simulate_get("/v1/events").status_code == 200
+
+
+def test_long_polls_above_the_rate_of_streams_get_429(conf, store, problem):
+    client = configured(conf, store, stream_rate=0.1, stream_burst=2, stream_max_age=1)
+    for _ in range(2):
+        assert client.simulate_get("/v1/events", params={"wait": 0.01}).status_code == 200
+    answer = client.simulate_get("/v1/events", params={"wait": 0.01})
+    problem(answer, 429)
+    assert int(answer.headers["Retry-After"]) > 0
+    problem(client.simulate_get("/v1/events", headers={"Accept": "text/event-stream"}), 429)
+    assert client.simulate_get("/v1/events").status_code == 200
+
+
+def test_a_long_poll_that_finds_a_change_costs_nothing(conf, store, monkeypatch):
+    client = configured(conf, store, stream_rate=0.1, stream_burst=1)
+    wait = Feed.wait
+
+    def wait_for_a_write(feed, since, seconds):
+        assert client.simulate_post(PATH, json=VM).status_code == 201
+        return wait(feed, since, seconds)
+
+    monkeypatch.setattr(Feed, "wait", wait_for_a_write)
+    for _ in range(3):
+        answer = client.simulate_get("/v1/events", params={"wait": 20})
+        assert answer.status_code == 200
+        assert len(answer.json["events"]) == 1
+
+
+def test_a_token_that_comes_back_does_not_exceed_the_bucket():
+    buckets = TokenBuckets(0.1, 1, monotonic=lambda: 0.0)
+    buckets.give_back(("a",))
+    assert buckets.take(("a",)) == 0.0
+    assert buckets.take(("a",)) > 0.0
+    for _ in range(3):
+        buckets.give_back(("a",))
+    assert buckets.take(("a",)) == 0.0
+    assert buckets.take(("a",)) > 0.0
+
+
+def test_a_page_for_which_streams_are_acceptable_too_costs_no_stream(conf, store):
+    client = configured(conf, store, stream_rate=0.1, stream_burst=1)
+    pages = {"Accept": "application/json, text/event-stream;q=0.5"}
+    for _ in range(3):
+        assert client.simulate_get("/v1/events", headers=pages).status_code == 200
 
 
 def test_each_identity_has_a_bucket_of_its_own_that_fills_again():

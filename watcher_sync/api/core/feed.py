@@ -25,7 +25,7 @@ import sqlalchemy as sa
 from oslo_log import log as logging
 
 from watcher_sync.api.core.problems import Problem
-from watcher_sync.api.core.rate_limits import Identity
+from watcher_sync.api.core.rate_limits import Identity, TokenBuckets
 from watcher_sync.exceptions import JournalPurged, StorageError
 from watcher_sync.storage.database import translated
 from watcher_sync.storage.journal import JournalRow, read_head, read_since
@@ -73,6 +73,7 @@ class Feed:
         slots: int,
         slots_per_identity: int | None = None,
         interval: float,
+        rates: TokenBuckets | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """:param slots: the maximum number of streams and long polls at one time.
@@ -80,12 +81,15 @@ class Feed:
         :param slots_per_identity: the maximum of one identity; None: ``slots``.
 
         :param interval: seconds between two polls of the journal's head.
+
+        :param rates: limit how often an identity takes a slot; None: no limit.
         """
         self._engine = engine
         self._tables = tables
         self._slots = slots
         self._slots_per_identity = slots if slots_per_identity is None else slots_per_identity
         self._interval = interval
+        self._rates = rates
         self._monotonic = monotonic
         # Guards everything below, and is notified when the head moves.
         self._changed = threading.Condition()
@@ -105,8 +109,10 @@ class Feed:
     def take_slot(self, identity: Identity = ()) -> Slot:
         """Takes a slot for one stream or long poll.
 
-        :raises Problem: 503 when no slot is free, 429 when the identity has its share.
+        :raises Problem: 503 when no slot is free, 429 when the identity has its share, or takes slots too often.
         """
+        if self._rates is not None:
+            self._rates.charge(identity, "new event streams and long polls")
         with self._changed:
             if self._free > 0 and self._taken[identity] >= self._slots_per_identity:
                 detail = f"All {self._slots_per_identity} streams of one caller in this process are in use"
@@ -117,6 +123,11 @@ class Feed:
             self._free -= 1
             self._taken[identity] += 1
         return Slot(functools.partial(self._return_slot, identity))
+
+    def refund(self, identity: Identity) -> None:
+        """Takes the charge of a long poll back. One that answers with changes is as frequent as the changes."""
+        if self._rates is not None:
+            self._rates.give_back(identity)
 
     def head(self) -> int:
         """Reads the seq of the last committed change from the database.

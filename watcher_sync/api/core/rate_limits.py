@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limits the rate of writes, and of new event streams, of each identity. A request above the limit gets 429.
 
+The middleware counts the writes. The module ``feed`` counts a stream or long poll when it takes a slot.
+
 An identity is a user in a project, or an address if the request has no valid token. Each has two token buckets: one for
-requests that write, and one for event streams. A bucket holds ``burst`` tokens, and gets ``rate`` tokens a second.
+requests that write, and one for event streams and long polls. A bucket holds ``burst`` tokens, and gets ``rate`` tokens
+a second.
 
 The buckets are in the memory of one worker process. The limit of the whole API is that of a worker times the number of
 workers. A process remembers the last :data:`MAX_IDENTITIES` identities.
@@ -28,7 +31,6 @@ Wsgi = Callable[..., Iterable[bytes]]
 Identity = tuple[str, ...]
 
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
-_STREAM = "text/event-stream"
 
 
 def wrap(application: Wsgi, conf: cfg.ConfigOpts) -> Wsgi:
@@ -79,6 +81,22 @@ class TokenBuckets:
                 self._buckets.popitem(last=False)
         return 0.0 if is_taken else (1.0 - tokens) / self._rate
 
+    def give_back(self, identity: Identity) -> None:
+        """Return a token that was taken."""
+        with self._lock:
+            if identity in self._buckets:
+                tokens, since = self._buckets[identity]
+                self._buckets[identity] = (min(self._burst, tokens + 1.0), since)
+
+    def charge(self, identity: Identity, what: str) -> None:
+        """Take a token for a request.
+
+        :param what: what the bucket limits, for the problem's text.
+        :raises Problem: 429 when there is none.
+        """
+        if seconds := self.take(identity):
+            raise Problem(429, f"Too many {what}; retry later", headers={"Retry-After": str(math.ceil(seconds))})
+
 
 class RateLimits:
     """WSGI middleware. It follows the authentication, so it knows the identity."""
@@ -89,18 +107,14 @@ class RateLimits:
         self._application = application
         settings = conf.api
         self._writes = TokenBuckets(settings.write_rate, settings.write_burst, monotonic=monotonic)
-        self._streams = TokenBuckets(settings.stream_rate, settings.stream_burst, monotonic=monotonic)
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         """WSGI."""
-        seconds, what = 0.0, ""
         if environ["REQUEST_METHOD"] not in _READS:
-            seconds, what = self._writes.take(identity_of(environ)), "writes"
-        elif _STREAM in environ.get("HTTP_ACCEPT", ""):
-            seconds, what = self._streams.take(identity_of(environ)), "new event streams"
-        if not seconds:
-            return self._application(environ, start_response)
-        problem = Problem(429, f"Too many {what}; retry later", headers={"Retry-After": str(math.ceil(seconds))})
-        status, headers, body = wsgi_answer(problem)
-        start_response(status, headers)
-        return [body]
+            try:
+                self._writes.charge(identity_of(environ), "writes")
+            except Problem as problem:
+                status, headers, body = wsgi_answer(problem)
+                start_response(status, headers)
+                return [body]
+        return self._application(environ, start_response)

@@ -12,7 +12,7 @@ other caller it does not exist (404). The module ``rules`` has the roles.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import falcon
@@ -105,4 +105,15 @@ class ContextFactory:
             return RequestContext(context, self._enforcer, known=True)
         if environ.get("HTTP_X_IDENTITY_STATUS") != "Confirmed":
             return RequestContext(oslo_context.RequestContext(**ids_of(environ)), self._enforcer, known=False)
-        return RequestContext(oslo_context.RequestContext.from_environ(environ), self._enforcer, known=True)
+        context = oslo_context.RequestContext.from_environ(environ, system_scope=_system_scope(environ))
+        return RequestContext(context, self._enforcer, known=True)
+
+
+def _system_scope(environ: Mapping[str, Any]) -> str | None:
+    """The system scope of the user's token.
+
+    keystonemiddleware writes the header OpenStack-System-Scope for the user's token, and again for a service token. So
+    the header has the scope of the service.
+    """
+    token = environ.get("keystone.token_info", {}).get("token", {})
+    return "all" if (token.get("system") or {}).get("all") else None

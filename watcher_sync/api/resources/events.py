@@ -149,13 +149,16 @@ def _page(service: Service, feed: Feed, call: Call, chosen: Filter) -> None:
     _require_known(since, head)
     found, reached = _scan(feed, since, limit, chosen)
     if not found and wait:
-        slot = feed.take_slot(identity_of(call.request.env))
+        identity = identity_of(call.request.env)
+        slot = feed.take_slot(identity)
         try:
             deadline = time.monotonic() + wait
             while not found and feed.wait(reached, deadline - time.monotonic()):
                 found, reached = _scan(feed, reached, limit, chosen)
         finally:
             slot.release()
+        if found:
+            feed.refund(identity)
     _answer(call, found, reached, max(head, reached))
 
 
