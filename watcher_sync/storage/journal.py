@@ -9,7 +9,9 @@ outlets skip it.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+import functools
+import operator
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -26,8 +28,6 @@ FORGETS_LAST_SEEN: Final = "manage.entity.reset"
 """The event type of a row that also resets the time when the entity was last seen, which the journal does not have."""
 MAX_READ_BYTES: Final = 16_777_216
 """Bytes of deltas that are read at once."""
-
-_UNCOUNTED_ROWS: Final = 32
 
 
 class JournalRow(msgspec.Struct, frozen=True):
@@ -87,37 +87,50 @@ def read_since(
     """The rows after ``seq``, in order, at least one if there is one.
 
     :param limit: the maximum number of rows.
-    :param max_bytes: bytes of deltas after which no further row is read. They are counted above 32 rows only.
+    :param max_bytes: bytes of deltas after which no further row is read.
     :raises JournalPurged: when rows after ``seq`` were purged.
     """
-    table = tables.journal
-    query = sa.select(table).where(table.c.seq > seq).order_by(table.c.seq).limit(min(limit, _UNCOUNTED_ROWS))
-    rows = [JournalRow(*row) for row in connection.execute(query)]
+    rows = _read_fitting(connection, tables.journal, seq, limit, max_bytes)
     if not rows and read_head(connection, tables) > seq:
         # Purged, or committed since the first query: every row up to the head is visible now.
-        rows = [JournalRow(*row) for row in connection.execute(query)]
+        rows = _read_fitting(connection, tables.journal, seq, limit, max_bytes)
         if not rows:
             raise JournalPurged(f"the journal begins after seq {seq + 1}")
     if rows and rows[0].seq != seq + 1:
         raise JournalPurged(f"the journal begins after seq {seq + 1}")
-    if _UNCOUNTED_ROWS <= len(rows) < limit:
-        last = rows[-1].seq
-        fitting = _fitting_rows(connection, table, last, limit - len(rows), max_bytes)
-        rest = sa.select(table).where(table.c.seq > last).order_by(table.c.seq).limit(fitting)
-        rows += [JournalRow(*row) for row in connection.execute(rest)]
     return rows
 
 
-def _fitting_rows(connection: sa.Connection, table: sa.Table, seq: int, limit: int, max_bytes: int) -> int:
-    """How many of the next rows have about so many bytes together."""
-    lengths = sa.select(table.c.seq, sa.func.length(sa.type_coerce(table.c.delta, sa.Text)))
-    query = lengths.where(table.c.seq > seq).order_by(table.c.seq).limit(limit)
-    total = 0
-    for count, (_, length) in enumerate(connection.execute(query), 1):
-        total += length or 0
+def _read_fitting(connection: sa.Connection, table: sa.Table, seq: int, limit: int, max_bytes: int) -> list[JournalRow]:
+    sizes = sa.select(stored_bytes(connection, table.c.delta))
+    sizes = sizes.where(table.c.seq > seq).order_by(table.c.seq).limit(limit)
+    count = fitting(connection.execute(sizes).scalars(), max_bytes)
+    if not count:
+        return []
+    query = sa.select(table).where(table.c.seq > seq).order_by(table.c.seq).limit(count)
+    return [JournalRow(*row) for row in connection.execute(query)]
+
+
+def stored_bytes(connection: sa.Connection, *columns: sa.Column[Any]) -> sa.ColumnElement[int]:
+    """The bytes of a row's document columns together, which the database counts without sending them."""
+    sizes: list[sa.ColumnElement[int]] = []
+    for column in columns:
+        text = sa.type_coerce(column, sa.Text())
+        is_sqlite = connection.dialect.name == "sqlite"  # Before 3.43 it has no octet_length.
+        size = sa.func.length(sa.cast(text, sa.LargeBinary)) if is_sqlite else sa.func.octet_length(text)
+        sizes.append(sa.func.coalesce(size, 0))
+    return functools.reduce(operator.add, sizes)
+
+
+def fitting(sizes: Iterable[int], max_bytes: int) -> int:
+    """How many rows of these sizes have about so many bytes together: at least one if there is one."""
+    total = count = 0
+    for size in sizes:
+        total += size
+        count += 1
         if total >= max_bytes:
-            return count
-    return limit
+            break
+    return count
 
 
 def first_since(connection: sa.Connection, tables: Tables, time: datetime.datetime) -> int:

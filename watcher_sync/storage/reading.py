@@ -7,13 +7,14 @@ transaction it is one consistent state. It caches what it reads, so it must not 
 Lists are read in pages by key: a page begins after the (sort value, id) of the last row of the page before. Every page
 costs the same, and concurrent inserts and deletes shift no row to another page. A list sorted by id shows each entity
 that exists throughout exactly once. If the sort field of an entity changes meanwhile, the list may miss or repeat it.
+A page ends after about 8 MiB of documents, too.
 """
 
 from __future__ import annotations
 
 import datetime
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 import sqlalchemy as sa
@@ -23,10 +24,12 @@ from watcher_sync.model.model import Tombstone
 from watcher_sync.model.table import index_values
 from watcher_sync.model.transaction import Transaction
 from watcher_sync.storage.database import translated
-from watcher_sync.storage.journal import JournalRow, read_head, versions_of
+from watcher_sync.storage.journal import JournalRow, fitting, read_head, stored_bytes, versions_of
 from watcher_sync.storage.tables import Tables
+from watcher_sync.storage.types import Document
 
-_MAX_LAST_BYTES = 8_388_608
+_MAX_PAGE_BYTES = 8_388_608
+"""Bytes of documents after which a page ends."""
 
 
 class Sort(msgspec.Struct, frozen=True):
@@ -48,6 +51,17 @@ class Owner(msgspec.Struct, frozen=True):
 
     project_id: str | None
     """None: to no project."""
+
+
+_Row = TypeVar("_Row")
+
+
+class Page(msgspec.Struct, Generic[_Row], frozen=True):
+    """The rows of a page."""
+
+    rows: list[_Row]
+    more: bool
+    """Whether rows follow after the last one."""
 
 
 class TableModel:
@@ -184,8 +198,8 @@ def read_page(
     sort: Sort,
     after: After | None,
     limit: int,
-) -> list[dict[str, Any]]:
-    """One page of a kind's entities as name -> value.
+) -> Page[dict[str, Any]]:
+    """One page of a kind's entities as name -> value: at most ``limit`` of about 8 MiB, but at least one.
 
     :param names: the columns to read.
     :param filters: indexed field -> value; a list field must contain it.
@@ -195,13 +209,26 @@ def read_page(
     """
     table = tables.entities[kind.name]
     key = table.c[sort.field]
-    query = sa.select(*(table.c[name] for name in dict.fromkeys([*names, "id", sort.field])))
+    columns = [table.c[name] for name in dict.fromkeys([*names, "id", sort.field])]
+    query = sa.select(*columns)
     query = query.where(*(equals(kind, table, field, value) for field, value in filters.items()))
     if after is not None:
         query = query.where(_beyond(table, sort, after))
     order = [table.c.id] if sort.field == "id" else [key.is_(None), key, table.c.id]
-    query = query.order_by(*(c.desc() if sort.descending else c for c in order)).limit(limit)
-    return [dict(row._mapping) for row in connection.execute(query)]
+    query = query.order_by(*(c.desc() if sort.descending else c for c in order))
+    page = _bounded(connection, query, [c for c in columns if isinstance(c.type, Document)], limit)
+    return Page([dict(row._mapping) for row in page.rows], page.more)
+
+
+def _bounded(
+    connection: sa.Connection, query: sa.Select[*tuple[Any, ...]], documents: Sequence[sa.Column[Any]], limit: int
+) -> Page[sa.Row[*tuple[Any, ...]]]:
+    """The first rows of a query: at most ``limit``, whose documents have about 8 MiB, but at least one."""
+    if documents:
+        sizes = query.with_only_columns(stored_bytes(connection, *documents)).limit(limit)
+        limit = fitting(connection.execute(sizes).scalars(), _MAX_PAGE_BYTES) or 1
+    rows = connection.execute(query.limit(limit + 1)).all()
+    return Page(list(rows[:limit]), len(rows) > limit)
 
 
 def _beyond(table: sa.Table, sort: Sort, after: After) -> sa.ColumnElement[bool]:
@@ -251,10 +278,10 @@ def read_owner(
 
 def read_history(
     connection: sa.Connection, tables: Tables, kind: str, entity_id: str, *, after: int, limit: int
-) -> list[JournalRow]:
+) -> Page[JournalRow]:
     """What happened to one entity after a seq, as far back as the journal reaches.
 
-    Rows that moved versions only are left out.
+    A page has at most ``limit`` rows of about 8 MiB, but at least one. Rows that moved versions only are left out.
     """
     t = tables.journal
     query = (
@@ -262,9 +289,9 @@ def read_history(
         .where(t.c.entity_id == entity_id, t.c.kind == kind, t.c.seq > after)
         .where(sa.or_(sa.type_coerce(t.c.delta, sa.Text()) != "{}", t.c.change != "updated"))
         .order_by(t.c.seq)
-        .limit(limit)
     )
-    return [JournalRow(*row) for row in connection.execute(query)]
+    page = _bounded(connection, query, [t.c.delta], limit)
+    return Page([JournalRow(*row) for row in page.rows], page.more)
 
 
 def last_change(connection: sa.Connection, tables: Tables, kind: str, entity_id: str) -> JournalRow | None:
@@ -284,13 +311,8 @@ def read_last(
     """
     t = tables.journal
     chosen = t.c.project_id == project_id if project_id is not None else sa.true()
-    lengths = sa.select(sa.func.length(sa.type_coerce(t.c.delta, sa.Text)))
-    total = count = 0
-    for length in connection.execute(lengths.where(chosen).order_by(t.c.seq.desc()).limit(limit)).scalars():
-        total += length or 0
-        count += 1
-        if total >= _MAX_LAST_BYTES:
-            break
+    sizes = sa.select(stored_bytes(connection, t.c.delta)).where(chosen).order_by(t.c.seq.desc()).limit(limit)
+    count = fitting(connection.execute(sizes).scalars(), _MAX_PAGE_BYTES)
     rows = connection.execute(sa.select(t).where(chosen).order_by(t.c.seq.desc()).limit(count)).all()
     return [JournalRow(*row) for row in reversed(rows)]
 

@@ -241,12 +241,11 @@ def _list(collection: Collection, call: Call) -> None:
     if kind.is_scoped:
         _scope(call, filters)
     sort = reading.Sort(query["sort"].lstrip("-"), query["sort"].startswith("-"))
-    limit: int = query["limit"]
     names = query.get("fields") or list(collection.names)
     hidden = collection.require_visible(call, [*query.get("fields", ()), *filters, sort.field])
     with collection.service.reading() as connection:
         seq = read_head(connection, collection.service.tables)
-        rows = reading.read_page(
+        found = reading.read_page(
             connection,
             collection.service.tables,
             kind,
@@ -254,10 +253,10 @@ def _list(collection: Collection, call: Call) -> None:
             filters=filters,
             sort=sort,
             after=_after(sort, query.get("marker")),
-            limit=limit + 1,
+            limit=query["limit"],
         )
-    marker = _marker(sort, rows[limit - 1]) if len(rows) > limit else None
-    page = [collection.selected(row, names, hidden) for row in rows[:limit]]
+    marker = _marker(sort, found.rows[-1]) if found.more else None
+    page = [collection.selected(row, names, hidden) for row in found.rows]
     call.answer({kind.plural: page, **next_page(call, marker), "seq": seq})
 
 
@@ -277,21 +276,20 @@ def _scope(call: Call, filters: dict[str, Any]) -> None:
 
 
 def _history(collection: Collection, call: Call, entity_id: str) -> None:
-    kind, tables, limit = collection.kind, collection.service.tables, call.query["limit"]
+    kind, tables = collection.kind, collection.service.tables
+    after, limit = int(call.query["marker"]), call.query["limit"]
     with collection.service.reading() as connection:
-        rows = reading.read_history(
-            connection, tables, kind.name, entity_id, after=int(call.query["marker"]), limit=limit + 1
-        )
+        found = reading.read_history(connection, tables, kind.name, entity_id, after=after, limit=limit)
         owner = reading.read_owner(connection, tables, kind, entity_id, deleted=True)
     if owner is None:
         raise not_found(f"{kind.name} {entity_id}")
     collection.require_project(call, owner.project_id, entity_id)
     sight = visibility(call.context, collection.service.kinds)
-    marker = rows[limit - 1].seq if len(rows) > limit else None
+    marker = found.rows[-1].seq if found.more else None
     # The caller sees the entity. A row without a project is from before it had one, or before the column existed.
     changes = [
         shown.document()
-        for row in rows[:limit]
+        for row in found.rows
         if (not kind.is_scoped or row.project_id is None or sight.sees(row.project_id))
         and (shown := sight.shown(row)) is not None
     ]

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pages of lists and histories are bounded in bytes, and their markers reach every row."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulated import telling, told
+from tests.unit.api.conftest import Client
+from watcher_sync.api.app import make_application
+from watcher_sync.commit.cycle import Batch, CommitCycle
+from watcher_sync.model.changes import Upsert
+from watcher_sync.storage import journal, reading
+
+COUNT, SIZE = 45, 400_000
+MAX_BYTES = 8_388_608 + 2 * SIZE
+
+
+def committed(store, *told_of):
+    """Commits (id, version, size) of entities, each in a batch of its own."""
+    cycle = CommitCycle(store, store.load(), telling())
+    for entity_id, version, size in told_of:
+        spec = {"service_type": "vm", "spec": {"x": version[-1] * size}}
+        cycle.run(Batch(events=[told(entity_id, Upsert("service_type_instance", entity_id, version, {"spec": spec}))]))
+
+
+def pages(client, path, name, **query):
+    """All pages of a list, by their markers."""
+    found = []
+    marker = {}
+    while marker is not None:
+        result = client.simulate_get(path, params={"limit": 1000, **query, **marker})
+        assert result.status_code == 200, result.text
+        assert len(result.content) <= MAX_BYTES
+        assert result.json[name]
+        found.append(result.json[name])
+        marker = result.json["next_marker"] and {"marker": result.json["next_marker"]}
+    return found
+
+
+@pytest.fixture
+def client(conf, store):
+    return Client(make_application(conf, store))
+
+
+def test_a_list_ends_its_pages_at_their_bytes_and_its_markers_reach_every_row(client, store):
+    ids = [f"i{n:02}" for n in range(COUNT)]
+    committed(store, *((entity_id, "1", SIZE) for entity_id in ids))
+    for sort in ("id", "-id", "service_type", "-provider_name"):
+        found = pages(client, "/v1/service_type_instances", "service_type_instances", sort=sort)
+        assert [row["id"] for page in found for row in page] == (ids[::-1] if sort[0] == "-" else ids)
+        assert len(found) == 3
+    small = client.simulate_get("/v1/service_type_instances?fields=id,status&limit=1000").json
+    assert len(small["service_type_instances"]) == COUNT
+    assert small["next_marker"] is None
+
+
+def test_a_history_ends_its_pages_at_their_bytes_and_its_markers_reach_every_row(client, store):
+    committed(store, *(("i", f"{n:03}", SIZE // 2) for n in range(COUNT)))  # A change has the old and the new document.
+    found = pages(client, "/v1/service_type_instances/i/history", "history")
+    assert [row["seq"] for page in found for row in page] == list(range(1, COUNT + 1))
+    assert len(found) == 3
+
+
+def test_a_page_has_at_least_one_row_and_the_last_one_has_no_marker(client, store, monkeypatch):
+    monkeypatch.setattr(reading, "_MAX_PAGE_BYTES", 1)
+    committed(store, *((entity_id, "1", 10) for entity_id in "abc"))
+    found = pages(client, "/v1/service_type_instances", "service_type_instances")
+    assert [[row["id"] for row in page] for page in found] == [["a"], ["b"], ["c"]]
+    with store.database.connect() as connection:
+        assert [row.seq for row in journal.read_since(connection, store.tables, 0, 100, max_bytes=1)] == [1]
