@@ -195,6 +195,8 @@ class Operations:
     ) -> Iterator[TakenLease]:
         """Hold the lease for one short write, which the history of operations does not contain.
 
+        If the entity does not exist afterwards, such as after a refused write, the new row of the lease is deleted.
+
         :param forget: the write deletes the entity, whose id is never used again: delete the lease, too.
         :raises OperationRunning: another holds it.
         """
@@ -206,7 +208,9 @@ class Operations:
         finally:
             # If another holder took it over meanwhile, it is theirs.
             with contextlib.suppress(StaleToken):
-                self.end(entity_id, lease.id, None, lease.token)
+                is_new = lease.token == 1  # this call made the row
+                if not (is_new and self._leases.forget_absent(self.kind, entity_id, lease.id)):
+                    self.end(entity_id, lease.id, None, lease.token)
 
     def show(self, entity_id: str, operation_id: str) -> OperationRow | None:
         """One operation, running or ended."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rows of operation leases and of operations.
 
-A lease row is permanent: its token grows by one at each change of holder. One conditional statement takes it: an
-update of a free or expired row, or the first insert under its primary key. So exactly one of several callers wins.
+An entity's lease row is permanent: its token grows by one at each change of holder. One conditional statement takes it:
+an update of a free or expired row, or the first insert under its primary key. So exactly one caller wins.
 
 A caller needs its answer at once and cannot watch a beat. So all times are those of the database's clock
 (:mod:`watcher_sync.storage.clock`). If it jumps, a lease ends early or late, and the token still fences.
@@ -20,6 +20,7 @@ from collections.abc import Collection, Iterator
 
 import msgspec
 import sqlalchemy as sa
+from oslo_db.exception import DBDeadlock
 
 from watcher_sync.exceptions import DatabaseUnavailable, RowRefused
 from watcher_sync.storage.clock import now
@@ -30,6 +31,9 @@ RUNNING, COMPLETED, FAILED, EXPIRED = "RUNNING", "COMPLETED", "FAILED", "EXPIRED
 """The states of an operation."""
 
 STATES = (RUNNING, COMPLETED, FAILED, EXPIRED)
+
+_DEADLOCKS = 5
+"""How often a deletion is tried while the database ends it because of a deadlock."""
 
 _OWNER = ("user_id", "project_id", "secret_digest")
 _RECORDED = ("id", "kind", "entity_id", "token", "holder", *_OWNER)
@@ -102,6 +106,7 @@ class OperationLeases:
         self._database = database
         self._leases = tables.operation_leases
         self._operations = tables.operations
+        self._entities = tables.entities
 
     def take(self, request: LeaseRequest) -> LeaseRow:
         """Take the lease if it is free or has expired.
@@ -189,6 +194,19 @@ class OperationLeases:
         with translated(), self._begin() as connection:
             connection.execute(sa.delete(self._leases).where(self._is(kind, entity_id, lease_id, None)))
 
+    def forget_absent(self, kind: str, entity_id: str, lease_id: str) -> bool:
+        """Give the lease back and delete its row if the entity does not exist; else do nothing.
+
+        :returns: whether the row is deleted.
+        """
+        t, entity = self._leases, self._entities[kind]
+        exists = sa.exists().where(entity.c.id == entity_id)
+        statement = sa.delete(t).where(self._is(kind, entity_id, lease_id, None), ~exists)
+        for _ in range(_DEADLOCKS):
+            with translated(), contextlib.suppress(DBDeadlock), self._begin() as connection:
+                return connection.execute(statement).rowcount == 1
+        return False
+
     def operation(self, kind: str, entity_id: str, operation_id: str) -> OperationRow | None:
         """One recorded operation."""
         o = self._operations
@@ -222,7 +240,7 @@ class OperationLeases:
             .where(mine, sa.or_(t.c.id == "", t.c.expires_at <= self._now()))
             .values(**self._holding(request), token=t.c.token + 1)
         )
-        with translated(), self._begin() as connection:
+        with translated(), contextlib.suppress(DBDeadlock), self._begin() as connection:
             if connection.execute(statement).rowcount != 1:
                 return None
             expired = sa.update(o).where(
@@ -230,6 +248,7 @@ class OperationLeases:
             )
             connection.execute(expired.values(state=EXPIRED, ended_at=self._now()))
             return self._record(connection, request)
+        return None  # the transaction is rolled back
 
     def _make_row(self, request: LeaseRequest) -> LeaseRow | None:
         """Insert the row of an entity that never had a lease."""
@@ -237,11 +256,12 @@ class OperationLeases:
             kind=request.kind, entity_id=request.entity_id, token=1, **self._holding(request)
         )
         try:
-            with translated(), self._begin() as connection:
+            with translated(), contextlib.suppress(DBDeadlock), self._begin() as connection:
                 connection.execute(statement)
                 return self._record(connection, request)
         except RowRefused:  # there is one
             return None
+        return None  # MariaDB ends one of several inserts after a deletion, and the transaction is rolled back
 
     def _holding(self, request: LeaseRequest) -> dict[str, object]:
         return {

@@ -55,6 +55,32 @@ def test_a_source_that_differs_from_the_provider_named_elsewhere_is_refused(play
     assert player.get().status is None
 
 
+MALFORMED = [
+    "dcm.providers.", "dcm.providers.x", "dcm.providers.x.", "dcm.providers..vm", "dcm.providers.x.vm.more",
+    "dcm.providers.x.a.b.c", "dcm.providers.x.vm.instances..status", "dcm.providers.x.y.vm.instances.i-1.status",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("channel", MALFORMED)
+@pytest.mark.parametrize("provider", ["kubevirt-1", "x", "x.y"])
+def test_a_nats_subject_that_hides_its_provider_is_refused(player, channel, provider):
+    player.row(provider_name=provider)
+    document = dcm.status(provider=provider)
+    assert player.play(event(document, sequence=1, channel=channel)) == [Outcome.QUARANTINED]
+    assert player.reasons[0].startswith(f"unauthorised: NATS subject: {channel!r} is neither"), player.reasons
+    assert player.get().status is None
+
+
+@pytest.mark.parametrize("channel", ["dcm.providers.x.vm.health", "dcm.providers.x"])
+def test_a_health_event_of_a_nats_subject_that_hides_its_provider_is_refused(channel):
+    player = Player(agents={"dcm/providers/x": "kubevirt-1"})
+    document = {**dcm.health(), "source": "dcm/providers/kubevirt-1"}
+    told = [event({**document, "source": f"dcm/providers/{p}", "id": p}, sequence=n, channel=channel)
+            for n, p in enumerate(("kubevirt-1", "x"), 1)]  # fmt: skip
+    assert player.play(*told) == [Outcome.QUARANTINED] * 2
+    assert player.model.get("provider", "kubevirt-1/vm") is None
+
+
 @pytest.mark.parametrize("source", ["dcm/providers/kubevirt-1", "kubevirt-1.localhost"])
 @pytest.mark.parametrize("channel", [place("kubevirt-1"), dcm.legacy_name("kubevirt-1", "vm", "i-1"), "dcm.vm"])
 def test_a_source_that_agrees_with_the_nats_subject_is_applied(player, source, channel):

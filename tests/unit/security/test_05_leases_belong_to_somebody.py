@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 
 import pytest
+import sqlalchemy as sa
 
 from tests.unit.api import conftest as api
 from tests.unit.api import test_keystone as keystone
@@ -185,3 +186,32 @@ def test_without_authentication_the_secret_is_needed_all_the_same(conf, store, p
     assert client.ask("GET", path).json["user_id"] == "noauth"
     assert client.ask("PUT", path, lease["secret"]).status_code == 200
     assert client.ask("DELETE", path, lease["secret"]).status_code == 204
+
+
+def lease_tokens(store):
+    with store.database.connect() as connection:
+        return list(connection.execute(sa.select(store.tables.operation_leases.c.token)).scalars())
+
+
+def test_refused_writes_of_instances_that_do_not_exist_leave_no_lease(ours, store):
+    assert lease_tokens(store) == [1]
+    for number in range(5):
+        path, match = f"{PATH}/new-{number}", {"If-Match": '"1"'}
+        assert ours.ask("PUT", path, json=DEMO, headers=match).status_code == 412
+        assert ours.ask("PUT", path, json=demo(project_id=THEIRS)).status_code in (403, 404)
+    assert lease_tokens(store) == [1], "one row: that of the instance that exists"
+
+
+def test_a_registration_over_the_quota_leaves_no_lease(conf, store, ours, tokens, problem):
+    conf.set_override("quota_vnf_instances", 1, group="api")
+    limited = Caller(api.Client(api.make_application(conf, store)), tokens("member", project_id=OURS))
+    for number in range(3):
+        problem(limited.ask("PUT", f"{PATH}/new-{number}", json=DEMO), 403)
+    assert lease_tokens(store) == [1]
+
+
+def test_the_token_of_an_instance_that_exists_does_not_restart_after_refused_writes(ours, store):
+    made = ours.ask("POST", PATH, json=DEMO).json["id"]
+    for _ in range(3):
+        assert ours.ask("PUT", f"{PATH}/{made}", json=DEMO, headers={"If-Match": '"0"'}).status_code == 412
+    assert sorted(lease_tokens(store)) == [1, 3]

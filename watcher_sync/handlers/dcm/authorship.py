@@ -22,7 +22,7 @@ from oslo_log import log as logging
 
 from watcher_sync.events import Event
 from watcher_sync.exceptions import UnauthorisedEvent
-from watcher_sync.handlers.dcm.payloads import claimed_providers, place_provider_of, provider_of
+from watcher_sync.handlers.dcm.payloads import claimed_providers, is_malformed_place, place_provider_of, provider_of
 
 LOG = logging.getLogger(__name__)
 
@@ -71,6 +71,9 @@ class Authorship:
         if self._is_off:
             return
         speaker, place = provider_of(event), place_provider_of(event)
+        if is_malformed_place(event):
+            self._refuse(speaker, _malformed(event))
+            return
         if place is not None:
             # An agent may have a name of its own, but a provider's name has to be the right one.
             allowed = frozenset({place}) if speaker in (place, event.origin) else frozenset()
@@ -93,11 +96,20 @@ class Authorship:
 
 
 def _contradiction(event: Event, speaker: str) -> str | None:
-    """Where the event names another provider than its source does."""
+    """Where the event names another provider than its source does, or its NATS subject hides the provider."""
+    if is_malformed_place(event):
+        return _malformed(event)
     for field, provider in claimed_providers(event):
         if provider not in (speaker, event.origin):
             return f"source: {speaker[:64]!r} is not the provider in the {field}, {provider[:64]!r}"
     return None
+
+
+def _malformed(event: Event) -> str:
+    return (
+        f"NATS subject: {event.channel[:64]!r} is neither dcm.providers.<provider>.<service type> nor"
+        " dcm.providers.<provider>.<service type>.instances.<id>.status with a provider without dots"
+    )
 
 
 def _difference(event: Event, speaker: str, service_type: str, row: Any) -> str | None:

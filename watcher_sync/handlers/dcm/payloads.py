@@ -98,8 +98,16 @@ def legacy_of(event: Event) -> Legacy | None:
 
 
 def place_provider_of(event: Event) -> str | None:
-    """The provider in the NATS subject, which the server's permissions guard; None where it names none."""
+    """The provider in the NATS subject, which the server's permissions guard; None where it names none.
+
+    It is the third word: permissions and wildcards of NATS guard whole words.
+    """
     return _place(event.channel)[0] if event.channel.startswith(_LEGACY_BEGIN) else None
+
+
+def is_malformed_place(event: Event) -> bool:
+    """Whether the NATS subject begins like one that names its provider, and has none of the two forms."""
+    return event.channel.startswith(_LEGACY_BEGIN) and place_provider_of(event) is None
 
 
 def claimed_providers(event: Event) -> list[tuple[str, str]]:
@@ -158,7 +166,8 @@ def _place(channel: str) -> tuple[str | None, str | None]:
     if channel.startswith(_LEGACY_BEGIN) and provider and service_type and "." not in service_type:
         return provider, service_type
     legacy = _legacy(channel)
-    return (legacy.provider, legacy.service_type) if legacy is not None else (None, None)
+    # A provider with a dot would be two words, of which the server guards the first alone.
+    return (legacy.provider, legacy.service_type) if legacy and "." not in legacy.provider else (None, None)
 
 
 def _legacy(name: str) -> Legacy | None:
