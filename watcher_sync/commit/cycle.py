@@ -73,7 +73,9 @@ class Batch(msgspec.Struct, kw_only=True):
     cursors: Mapping[str, str] = {}
     """source -> its position after these events."""
     unparked: Sequence[int] = ()
-    """Rows of the parked events among them."""
+    """The row of each of these events, if they were parked; else empty."""
+    waited: Sequence[Key] = ()
+    """The entity that each of them waited for, if they were parked."""
     released: Sequence[int] = ()
     """Rows of the quarantined events among them."""
     authorised: bool = False
@@ -87,6 +89,10 @@ class Dispatched(msgspec.Struct):
     outcomes: list[Outcome]
     quarantined: list[Quarantined]
     parked: list[Parked]
+    kept: set[int] = set()
+    """Rows of the parked events that still wait."""
+    waiting: list[Key] = []
+    """The entities that events still wait for; nothing of their rows changes."""
     unauthorised: list[Event] = []
     """Those that their source may not bring; they are among the quarantined ones."""
 
@@ -156,7 +162,12 @@ class BatchCommitter(abc.ABC):
         self._monotonic = monotonic
         self._parked = ParkedEvents(store)
         self._awaited: Awaited = collections.Counter()
-        self._ready: dict[tuple[str, str], None] = {}
+        self._tried: set[Key] = set()
+        """Entities of the latest count whose events wait although the entity may exist."""
+        self._lately: tuple[set[Key], set[Key]] = (set(), set())
+        """Entities that this cycle parked events for, since the latest count and in the time before it."""
+        self._ready: dict[Key, int] = {}
+        """Entity -> the row after which its events are to be tried."""
         self._failures = FailureLog(monotonic)
         self.read_parked()
 
@@ -199,18 +210,27 @@ class BatchCommitter(abc.ABC):
         room = PORTION_EVENTS
         while self._ready and room > 0:
             portion = self._parked.portion(self._ready)
+            before = {key: self._ready[key] for key in (*portion.complete, *portion.last)}
             done = {key: self._awaited.pop(key, 0) for key in portion.complete}
             for key in done:
                 del self._ready[key]
+                self._forget(key)
+            self._ready.update(portion.last)
             try:
                 if portion.rows:
-                    self._run(Batch(events=portion.events, unparked=portion.rows, authorised=True))
+                    self._run(Batch(events=portion.events, unparked=portion.rows, waited=portion.keys, authorised=True))
             except BaseException:
-                # The rows are still in the table. An event that was parked again is counted already.
+                # The rows are still in the table. An event that still waits is counted already.
                 self._awaited.update(done)
-                self._ready.update(dict.fromkeys(done))
+                self._ready.update(before)
                 raise
             room -= max(1, len(portion.rows))
+
+    def _forget(self, key: Key) -> None:
+        """No event waits for this entity, as far as this cycle knows."""
+        self._tried.discard(key)
+        for keys in self._lately:
+            keys.discard(key)
 
     def _run(self, batch: Batch) -> None:
         """Commit the batch, and bisect it if the database refuses a row."""
@@ -222,10 +242,7 @@ class BatchCommitter(abc.ABC):
             except RowRefused as exc:
                 self.stats.refused += 1
                 if len(part.events) > 1:
-                    middle = len(part.events) // 2
-                    # Cursors and rows to remove go with the last part: before it, the batch is not done.
-                    parts.append(msgspec.structs.replace(part, events=part.events[middle:]))
-                    parts.append(Batch(events=part.events[:middle], authorised=part.authorised))
+                    parts += _halves(part)
                 else:
                     self.store.ping()
                     self._commit(part, _refusing(f"the database refuses it: {exc}"))
@@ -265,13 +282,14 @@ class BatchCommitter(abc.ABC):
         work = dispatch(transaction, batch)
         evaluated = self.evaluation.evaluate_into(transaction, below)
         written = evaluated.written()
+        unparked = [row for row in batch.unparked if row not in work.kept] if work.kept else batch.unparked
         commit = Commit(
             generation=transaction.base_generation,
             staged=transaction.staged(),
             cursors=batch.cursors,
             quarantined=work.quarantined,
             parked=work.parked,
-            unparked=batch.unparked,
+            unparked=unparked,
             released=batch.released,
             fence=self._fence(),
             unleased={self.evaluation.kind: written} if written else {},
@@ -306,11 +324,16 @@ class BatchCommitter(abc.ABC):
         if work.unauthorised:
             self.stats.unauthorised.update([event.source for event in work.unauthorised])
             self._failures.log_unauthorised(work.quarantined)
-        for parked in work.parked:
-            key = (parked.kind, parked.entity_id)
-            self._awaited[key] += 1
-            self._ready.pop(key, None)  # its entity has gone again: nothing is to be tried at once
+        self._await([(parked.kind, parked.entity_id) for parked in work.parked])
+        self._await(work.waiting)
+        self._tried.update(work.waiting)
         self._mark_appeared(work.transaction.written())
+
+    def _await(self, keys: Sequence[Key]) -> None:
+        """Events of this cycle wait for these entities."""
+        if keys:
+            self._awaited.update(keys)
+            self._lately[0].update(keys)
 
     def observe(self, batch: Batch, began: float) -> None:
         """Measure a batch that is done.
@@ -330,7 +353,7 @@ class BatchCommitter(abc.ABC):
         if self._awaited:
             for item in written:
                 if item.entity is not None and (item.kind, item.id) in self._awaited:
-                    self._ready[item.kind, item.id] = None
+                    self._ready[item.kind, item.id] = 0
 
     def _dispatch(self, transaction: Transaction, batch: Batch) -> Dispatched:
         limit = limit_at(self._now(), self._max_clock_skew())
@@ -379,8 +402,7 @@ class BatchCommitter(abc.ABC):
                     work.unauthorised.append(event)
                 outcome = Outcome.QUARANTINED
             except NotYet as exc:
-                expires = self._now() + datetime.timedelta(seconds=self._parked_ttl())
-                work.parked.append(Parked(event, exc.kind, exc.entity_id, expires))
+                self._park(work, batch, event, (exc.kind, exc.entity_id))
                 outcome = Outcome.PARKED
             except Exception as exc:  # noqa: BLE001 - a plugin's bug quarantines its own event only
                 reason = f"the handler {entry.handler} failed: {type(exc).__name__}: {exc}"
@@ -389,6 +411,19 @@ class BatchCommitter(abc.ABC):
                 outcome = Outcome.QUARANTINED
             work.outcomes.append(outcome)
         return work
+
+    def _park(self, work: Dispatched, batch: Batch, event: Event, key: Key) -> None:
+        """An event waits for this entity; one that was parked before keeps its row."""
+        row = None
+        if batch.unparked:
+            number = len(work.outcomes)
+            row = batch.unparked[number]
+            work.kept.add(row)
+            if batch.waited[number] == key:
+                work.waiting.append(key)
+                return
+        expires = self._now() + datetime.timedelta(seconds=self._parked_ttl())
+        work.parked.append(Parked(event, *key, expires, row))
 
 
 class CommitCycle(BatchCommitter):
@@ -424,6 +459,7 @@ class CommitCycle(BatchCommitter):
         :raises DatabaseUnavailable: the database is unavailable.
         """
         self._awaited = self._parked.awaited()
+        self._tried, self._lately = set(self._awaited), (set(), set())
         self._mark_all_appeared()
 
     def add_awaited(self, awaited: Awaited) -> None:
@@ -433,19 +469,50 @@ class CommitCycle(BatchCommitter):
     def catch_up(self) -> None:
         """As the base class does, with what :meth:`add_awaited` was called with."""
         counted, self._counted = self._counted, None
-        if counted:
-            self._awaited |= counted
-            self._ready.update((key, None) for key in counted if self.model.get(*key) is not None)
+        if counted is not None:
+            self._replace_awaited(counted)
         super().catch_up()
+
+    def _replace_awaited(self, counted: Awaited) -> None:
+        """Take over a count, and what this cycle parked since it began.
+
+        It began after the one before it was handed over, maybe before that one was taken over. So what was parked since
+        the one before the latest stays. Events of an existing entity are tried once: later writes of it are noticed.
+        """
+        found = (key for key in counted if key not in self._tried)
+        self._ready.update((key, 0) for key in found if self.model.get(*key) is not None)
+        since, earlier = self._lately
+        self._awaited = collections.Counter(counted)
+        for key in since | earlier:
+            self._awaited[key] = max(1, counted[key])
+        self._tried, self._lately = set(counted), (set(), since)
 
     def _mark_created(self, written: Sequence[Written]) -> None:
         """Mark those of these new entities as ready that events of another writer wait for."""
         keys = [(item.kind, item.id) for item in written if (item.kind, item.id) not in self._awaited]
         if keys:
-            self._ready.update(dict.fromkeys(self._parked.existing(keys)))
+            self._ready.update(dict.fromkeys(self._parked.existing(keys), 0))
 
     def _mark_all_appeared(self) -> None:
-        self._ready.update((key, None) for key in self._awaited if self.model.get(*key) is not None)
+        self._ready.update((key, 0) for key in self._awaited if self.model.get(*key) is not None)
+
+
+def _halves(batch: Batch) -> list[Batch]:
+    """A batch in two parts, the last one first.
+
+    Cursors and rows of quarantined events go with the last part: before it, the batch is not done.
+    """
+    middle = len(batch.events) // 2
+    first = Batch(
+        events=batch.events[:middle],
+        unparked=batch.unparked[:middle],
+        waited=batch.waited[:middle],
+        authorised=batch.authorised,
+    )
+    last = msgspec.structs.replace(
+        batch, events=batch.events[middle:], unparked=batch.unparked[middle:], waited=batch.waited[middle:]
+    )
+    return [last, first]
 
 
 def _no_refusal(event: Event) -> str | None:

@@ -98,6 +98,7 @@ class CommitWriter:
         self._release = statements.delete(tables.quarantine, "id")
         self._park = statements.store_event(tables.parked)
         self._unpark = statements.delete(tables.parked, "id")
+        self._park_again = statements.change(tables.parked, ("kind", "entity_id"), "id")
 
     def prepare(self, commit: Commit, now: datetime.datetime, connect: Connect) -> Prepared:
         """:param now: what the rows give as the time of the commit.
@@ -126,7 +127,9 @@ class CommitWriter:
         """
         max_body = min(MAX_BODY_BYTES, self.statements.max_value_bytes)
         quarantined = [quarantined_columns(q, max_body) | {"received_at": now} for q in commit.quarantined]
-        parked = [parked_columns(p, max_body) | {"parked_at": now, "expires_at": p.expires_at} for p in commit.parked]
+        new = [p for p in commit.parked if p.row is None]
+        parked = [parked_columns(p, max_body) | {"parked_at": now, "expires_at": p.expires_at} for p in new]
+        _add(statements, self._park_again, [(p.kind, p.entity_id, p.row) for p in commit.parked if p.row is not None])
         doomed = self._quarantine_quota.make_room(_usage(quarantined), connect) if quarantined else {}
         late: dict[int, str] = {}
         if parked:

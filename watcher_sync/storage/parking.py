@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import collections
 import datetime
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -31,9 +31,13 @@ class Portion(msgspec.Struct):
 
     events: list[Event]
     rows: list[int]
-    """Their ids."""
+    """The row of each."""
+    keys: list[tuple[str, str]]
+    """The entity that each waits for."""
     complete: list[tuple[str, str]]
     """The entities for which no further event waits."""
+    last: dict[tuple[str, str], int]
+    """Each other entity of these events -> the last of its rows among them."""
 
 
 class ParkedEvents:
@@ -69,34 +73,40 @@ class ParkedEvents:
                 found.update((kind, entity_id) for kind, entity_id in connection.execute(query))
         return found & wanted
 
-    def portion(self, keys: Iterable[tuple[str, str]]) -> Portion:
+    def portion(self, keys: Mapping[tuple[str, str], int]) -> Portion:
         """The oldest events that wait for the first ones of these entities, of bounded number and bytes.
 
+        :param keys: entity -> the row after which its events are wanted; 0: all of them.
         :raises DatabaseUnavailable: the database is unavailable.
         """
         c = self._table.c
-        portion = Portion([], [], [])
+        portion = Portion([], [], [], [], {})
+        wanted: list[int] = []
         room, room_bytes = PORTION_EVENTS, MAX_PORTION_BYTES
         with self._store.connect() as connection:
-            for key in keys:
-                query = sa.select(c.id, c.size).where(c.kind == key[0], c.entity_id == key[1]).order_by(c.id)
-                found = connection.execute(query.limit(room + 1)).all()
+            for key, after in keys.items():
+                query = sa.select(c.id, c.size).where(c.kind == key[0], c.entity_id == key[1], c.id > after)
+                found = connection.execute(query.order_by(c.id).limit(room + 1)).all()
                 taken = 0
                 while taken < min(room, len(found)) and room_bytes > 0:
                     room_bytes -= found[taken].size
                     taken += 1
-                portion.rows += [row.id for row in found[:taken]]
+                wanted += [row.id for row in found[:taken]]
                 room -= taken
                 if taken < len(found):
+                    if taken:
+                        portion.last[key] = found[taken - 1].id
                     break
                 portion.complete.append(key)
                 if room <= 0 or room_bytes <= 0:
                     break
-            portion.rows.sort()
-            for start in range(0, len(portion.rows), _CHUNK_KEYS):
-                rows = portion.rows[start : start + _CHUNK_KEYS]
-                query = sa.select(self._table).where(c.id.in_(rows)).order_by(c.id)
-                portion.events += [event_of(row) for row in connection.execute(query)]
+            wanted.sort()
+            for start in range(0, len(wanted), _CHUNK_KEYS):
+                query = sa.select(self._table).where(c.id.in_(wanted[start : start + _CHUNK_KEYS])).order_by(c.id)
+                for row in connection.execute(query):
+                    portion.events.append(event_of(row))
+                    portion.rows.append(row.id)
+                    portion.keys.append((row.kind, row.entity_id))
         return portion
 
 

@@ -245,6 +245,11 @@ class Statements:
         where = " AND ".join(conditions)
         return f"UPDATE {q(head.name)} SET {q('seq')} = {q('seq')} + {mark} WHERE {where}"
 
+    def change(self, table: sa.Table, columns: Sequence[str], key: str) -> str:
+        """Set these columns of the row with a key, which comes last among the parameters."""
+        changed = ", ".join(f"{self._quote(c)} = {self._mark}" for c in columns)
+        return f"UPDATE {self._quote(table.name)} SET {changed} WHERE {self._quote(key)} = {self._mark}"
+
     def delete(self, table: sa.Table, *keys: str) -> str:
         """Delete by these columns."""
         where = " AND ".join(f"{self._quote(k)} = {self._mark}" for k in keys)

@@ -40,6 +40,8 @@ class Parked(msgspec.Struct, frozen=True):
     kind: str
     entity_id: str
     expires_at: datetime.datetime
+    row: int | None = None
+    """Its row, if it waited for another entity before; the row keeps its times."""
 
 
 def quarantined_columns(quarantined: Quarantined, max_body: int = MAX_BODY_BYTES) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pytest
 from oslo_config import cfg
 
 from tests.functional.storage.writing import commit, cycle_on, make, meter, naming, rename, rows
-from tests.simulated import telling, told, whole
+from tests.simulated import event, told, whole
 from watcher_sync.commit.replay import decoded_again, replay_quarantined
 from watcher_sync.commit.stats import CommitStats
 from watcher_sync.conf import retention as retention_conf
@@ -19,7 +19,7 @@ from watcher_sync.dispatch import Dispatcher
 from watcher_sync.engine.retention import RetentionWorker
 from watcher_sync.events import Event
 from watcher_sync.exceptions import HeadMoved
-from watcher_sync.model.changes import Delete, Outcome, Upsert
+from watcher_sync.model.changes import Outcome
 from watcher_sync.model.transaction import Transaction
 from watcher_sync.storage.commits import Commit
 from watcher_sync.storage.parking import ParkedEvents
@@ -74,17 +74,17 @@ def test_parked_events_are_taken_up_by_the_process_that_is_started_next(new_stor
 @pytest.mark.parametrize("any_database_url", ["sqlite"], indirect=True)
 def test_an_event_that_is_parked_again_is_still_waited_for(new_store):
     """Its entity existed when it was unparked, and another writer deleted the entity before the commit."""
-    store, other = new_store(), cycle_on(new_store(), telling())
+    store, other = new_store(), cycle_on(new_store(), naming())
     cycle = cycle_on(store, naming())
     commit(cycle, rename(1, version="8"))
-    commit(other, told(2, Upsert("compute_node", "h", "1", {"service": {}})))
+    commit(other, make(2, "b"))
     slot = {"n": 0}
     plain = store.commit
 
     def overtaken(work):
         if work.unparked and not slot["n"]:
             slot["n"] += 1
-            commit(other, told(3, Delete("meter", "a", "5")))
+            commit(other, event(3, "drop", data="a"))
             raise HeadMoved("overtaken")
         plain(work)
 
@@ -191,7 +191,7 @@ def test_a_quarantined_event_keeps_its_channel_and_its_place_in_the_stream(store
 def test_a_parked_event_keeps_its_channel_and_its_place_in_the_stream(store):
     cycle = cycle_on(store, naming())
     commit(cycle, msgspec.structs.replace(rename(1), channel="dcm.vm", sequence=STREAM), rename(2, "b"))
-    events = ParkedEvents(store).portion([("meter", "a"), ("meter", "b")]).events
+    events = ParkedEvents(store).portion({("meter", "a"): 0, ("meter", "b"): 0}).events
     assert [(e.id, e.channel, e.sequence) for e in events] == [
         ("event-1", "dcm.vm", STREAM),
         ("event-2", "", None),
