@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The documented gunicorn command serves ordinary requests while others send half a head."""
+"""The documented gunicorn command serves ordinary requests while others send slowly."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import contextlib
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,10 +15,12 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.functional.api.conftest import free_port
 from tests.functional.engine.driving import wait_until
-from tests.functional.security.serving import documented_api
+from tests.functional.security.serving import BIN, documented_api
 from watcher_sync.wsgi import gunicorn
 
+UNREAD = b"POST /v1 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\nx"
 HALF = b"GET /v1 HTTP/1.1\r\nHost: local"
 
 
@@ -94,3 +97,86 @@ def test_a_head_that_is_too_large_is_refused(api: httpx.Client) -> None:
         with contextlib.suppress(ConnectionResetError):
             assert connection.recv(65536).startswith(b"HTTP/1.1 431")
     assert slowest(api, 1) < 5
+
+
+def test_bodies_that_the_application_leaves_unread_do_not_delay_ordinary_requests(api: httpx.Client) -> None:
+    slowest(api, 5)
+    with contextlib.ExitStack() as stack:
+        slow = 2 * gunicorn.workers * gunicorn.threads
+        connections = [connect(api, UNREAD, stack) for _ in range(slow)]
+        assert slowest(api, 20) < 1
+        for connection in connections:
+            with contextlib.suppress(ConnectionError):
+                connection.sendall(b"x")  # each trickles on
+        assert slowest(api, 20) < 1
+        assert all(connection.recv(65536).startswith(b"HTTP/1.1 405") for connection in connections)
+
+
+def test_clients_that_do_not_close_after_the_answer_do_not_delay_ordinary_requests(api: httpx.Client) -> None:
+    with contextlib.ExitStack() as stack:
+        for data in (b"GET /v1 HTTP/1.0\r\nHost: localhost\r\n\r\n", b"BAD\r\n\r\n") * 10:
+            connect(api, data, stack)
+        assert slowest(api, 5) < 1
+
+
+def test_a_connection_serves_on_when_an_unread_body_has_arrived(api: httpx.Client) -> None:
+    body = b"POST /v1 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n12345"
+    with contextlib.ExitStack() as stack:
+        connection = connect(api, body, stack)
+        assert connection.recv(65536).startswith(b"HTTP/1.1 405")
+        connection.sendall(HALF + b"host\r\n\r\n")
+        received = b""
+        while b"HTTP/1.1 200" not in received:
+            data = connection.recv(65536)
+            assert data
+            received += data
+
+
+def test_a_body_that_the_application_reads_has_a_total_deadline(tmp_path: Path) -> None:
+    (tmp_path / "settings.py").write_text(
+        "from watcher_sync.wsgi.gunicorn import *\nfrom watcher_sync.wsgi import gunicorn\n"
+        "gunicorn.BODY_SECONDS = 2.0\nworkers, threads = 1, 2\n"
+    )
+    (tmp_path / "reading.py").write_text(
+        "def application(environ, start_response):\n"
+        "    data = environ['wsgi.input'].read()\n"
+        "    start_response('200 OK', [('Content-Length', str(len(data)))])\n"
+        "    return [data]\n"
+    )
+    port = free_port()
+    command = [BIN / "gunicorn", "--config", "settings.py", "--bind", f"127.0.0.1:{port}", "reading:application"]
+    with (tmp_path / "log").open("wb") as log:
+        process = subprocess.Popen(command, cwd=tmp_path, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+    try:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=20) as client, contextlib.ExitStack() as stack:
+            wait_until(lambda: serves(client), 30, "the application")
+            connections = [connect(client, UNREAD, stack) for _ in range(4)]
+            began = time.monotonic()
+            stop = threading.Event()
+            trickle = threading.Thread(target=send_slowly, args=(connections, stop))
+            trickle.start()
+            stack.callback(trickle.join)
+            stack.callback(stop.set)
+            large = b"x" * 3 * gunicorn.MAX_HEAD_BYTES
+            assert client.post("/", content=large).content == large
+            assert all(client.get("/").status_code == 200 for _ in range(5))
+            # Twice the two threads, one second for the interval of the main loop each time, and one to spare.
+            assert time.monotonic() - began < 2 + gunicorn.LINGER_SECONDS + 3
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def serves(client: httpx.Client) -> bool:
+    try:
+        return client.get("/").status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def send_slowly(connections: list[socket.socket], stop: threading.Event) -> None:
+    """Sends a byte on each connection, ten times a second."""
+    while not stop.wait(0.1):
+        for connection in connections:
+            with contextlib.suppress(OSError):
+                connection.sendall(b"x")
