@@ -286,3 +286,10 @@ def test_a_compressed_answer_cannot_fill_the_memory_of_the_client(bomb, monkeypa
             client.request("GET", "/v1")
 
     bounded(read, 40_000_000)
+
+
+def test_a_body_that_ends_before_its_declared_length_is_400(client):
+    text = b'{"service_type": "vm"}'
+    headers = {"Content-Type": "application/json", "Content-Length": str(len(text) + 10)}
+    answer = client.simulate_put("/v1/service_type_instances/a", body=text, headers=headers)
+    assert (answer.status_code, answer.json["detail"]) == (400, "The body ends before its declared length")

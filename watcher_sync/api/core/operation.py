@@ -296,7 +296,7 @@ def _typed(text: str, schema: Schema) -> Any:
 def read_bytes(request: falcon.Request) -> bytes:
     """Reads the body without decoding it.
 
-    :raises Problem: 413 when it is too large.
+    :raises Problem: 413 when it is too large, 400 when it ends before its declared length.
     """
     limit: int = request.context.max_body_bytes
     too_large = Problem(413, f"A body may have {limit} bytes")
@@ -305,9 +305,15 @@ def read_bytes(request: falcon.Request) -> bytes:
     stream = request.bounded_stream if request.content_length is not None else request.stream
     if request.content_length is None and request.get_header("Transfer-Encoding") is None:
         return b""
-    body: bytes = stream.read(limit + 1)
+    cut_off = Problem(400, "The body ends before its declared length")
+    try:
+        body: bytes = stream.read(limit + 1)
+    except OSError:
+        raise cut_off from None
     if len(body) > limit:
         raise too_large
+    if len(body) < (request.content_length or 0):
+        raise cut_off
     return body
 
 
