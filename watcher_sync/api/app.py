@@ -177,7 +177,7 @@ def _collection_resources(
         instance.quotas = Quotas.of(collection.service.conf)
         return WritableList(collection, writer, instance), WritableItem(collection, writer, instance)
     if collection.kind.name == vnf_instances.KIND:
-        vnf = WritableVnfInstance(operations, service.namespace_projects)
+        vnf = WritableVnfInstance(operations, service.namespace_owner)
         vnf.quotas = Quotas.of(collection.service.conf)
         return WritableList(collection, writer, vnf), VnfInstanceItem(collection, writer, vnf)
     return EntityList(collection), EntityItem(collection)

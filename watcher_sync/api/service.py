@@ -14,6 +14,7 @@ from watcher_sync.conf.namespaces import namespace_projects
 from watcher_sync.exceptions import RowRefused
 from watcher_sync.model.kinds import Kinds
 from watcher_sync.storage.database import translated
+from watcher_sync.storage.reading import read_namespace_owner
 from watcher_sync.storage.store import Store
 from watcher_sync.storage.tables import Tables
 
@@ -28,8 +29,7 @@ class Service:
         self.kinds: Kinds = store.kinds
         self.tables: Tables = store.tables
         self.max_limit: int = conf.api.max_limit
-        self.namespace_projects = namespace_projects(conf)
-        """(cluster, namespace) -> the project that the configuration maps it to."""
+        self._namespace_projects = namespace_projects(conf)
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sa.Connection]:
@@ -45,3 +45,15 @@ class Service:
                 yield connection
         except RowRefused as exc:
             raise Problem(400, f"The database refuses a value of the request: {exc}") from None
+
+    def namespace_owner(self, cluster: str, namespace: str) -> str | None:
+        """The project that a namespace of a cluster is mapped to; None: none.
+
+        The configuration of this process decides. If it has no mapping, the tables have that of the engine, as far as
+        the namespace has objects.
+        """
+        owner = self._namespace_projects.get((cluster, namespace))
+        if owner is not None:
+            return owner
+        with self.reading() as connection:
+            return read_namespace_owner(connection, self.tables, cluster, namespace)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import pytest
 
@@ -135,3 +136,33 @@ def test_the_policy_decides_who_may(conf, store, syncing, client, problem, tmp_p
     asked = Client(make_application(conf, store, syncing)).simulate_post(SYNC)
     assert "vnf_instances:sync" in problem(asked, 403)["detail"]
     assert syncing.asked == []
+
+
+def test_a_process_runs_a_bounded_number_of_syncs_at_one_time(conf, store, problem):
+    begun, goes_on = threading.Semaphore(0), threading.Event()
+
+    class Waiting(Syncing):
+        def run(self, entity_id, *, dry_run, actor=None):
+            begun.release()
+            assert goes_on.wait(30)
+            return super().run(entity_id, dry_run=dry_run, actor=actor)
+
+    client = Client(make_application(conf, store, Waiting(store)))
+    assert client.simulate_put(f"{PATH}/a", json=DEMO).status_code == 201
+    answers = []
+    threads = [
+        threading.Thread(target=lambda: answers.append(client.simulate_post(f"{PATH}/a/sync").status_code))
+        for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for _ in threads:
+        assert begun.acquire(timeout=30)
+    refused = client.simulate_post(f"{PATH}/a/sync")
+    assert "8 syncs" in problem(refused, 503)["detail"]
+    assert refused.headers["Retry-After"] == "1"
+    goes_on.set()
+    for thread in threads:
+        thread.join(30)
+    assert answers == [200] * 8
+    assert client.simulate_post(f"{PATH}/a/sync").status_code == 200

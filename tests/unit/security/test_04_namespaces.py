@@ -96,6 +96,15 @@ def test_an_instance_cannot_be_moved_into_the_namespace_of_another_project(api, 
     assert api("member", "GET", f"{VNFS}/a").json["namespace"] == "own"
 
 
+def test_a_process_without_the_option_knows_the_projects_of_namespaces_with_objects(api, conf):  # noqa: F811
+    api.cycle.run(Batch(events=[seen(1), seen(2, "deployment", namespace="other")]))
+    conf.set_override("enabled_sources", [], group="engine")
+    with AuthTokenFixture() as fixture:
+        bare = Api(conf, api.store, fixture)
+        for caller, namespace, status in (("member", "other", 403), ("stranger", "own", 403), ("member", "own", 201)):
+            assert bare(caller, "POST", VNFS, json=demo(namespace=namespace)).status_code == status
+
+
 def test_the_option_is_read_per_cluster_and_only_of_this_driver(conf):  # noqa: F811
     assert namespace_projects(configured(conf, {"n": OWN}, cluster=None)) == {("k8s", "n"): OWN}
     conf.set_override("driver", "rabbitmq", group="source_k8s")

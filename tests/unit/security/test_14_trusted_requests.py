@@ -9,6 +9,7 @@ from keystonemiddleware.fixture import AuthTokenFixture
 from tests.simulated import telling, told
 from tests.unit.api.conftest import Client
 from watcher_sync.api.app import make_application
+from watcher_sync.api.core.origins import is_foreign_origin
 from watcher_sync.api.core.patterns import compiled
 from watcher_sync.commit.cycle import Batch, CommitCycle
 from watcher_sync.model.changes import Upsert
@@ -62,6 +63,12 @@ def test_with_keystone_a_page_of_another_host_is_refused(keystone, problem, orig
     assert answer.status_code == status
     if status == 403:
         assert "page of another host" in problem(answer, 403)["detail"]
+
+
+@pytest.mark.parametrize(("page", "foreign"), [("http://api.example", True), ("https://api.example", False)])
+def test_a_page_without_tls_is_foreign_to_an_api_with_tls(page, foreign):
+    environ = {"HTTP_HOST": "api.example", "HTTP_ORIGIN": page, "wsgi.url_scheme": "https"}
+    assert is_foreign_origin(environ, frozenset()) is foreign
 
 
 def test_with_keystone_only_allowed_hosts_are_served(keystone, problem):

@@ -49,6 +49,8 @@ def is_foreign_origin(environ: Mapping[str, Any], allowed: frozenset[str]) -> bo
         default = _PORTS.get(page.scheme)
         if default is None or not page.hostname or page.hostname != host.hostname:
             return True
+        if page.scheme == "http" and environ.get("wsgi.url_scheme") == "https":
+            return True  # an attacker in the network can make such a page
         return str(page.port or default) != str(host.port or default)
     except ValueError:
         return True

@@ -111,10 +111,10 @@ class WritableVnfInstance(WritableKind):
     delete_summary = "Delete a VNF instance"
     delete_description = f"Deletes the registration. The cluster is not changed. {_LEASED}"
 
-    def __init__(self, operations: Operations, projects: Mapping[tuple[str, str], str]) -> None:
-        """:param projects: (cluster, namespace) -> the project that the configuration maps it to."""
+    def __init__(self, operations: Operations, namespace_owner: Callable[[str, str], str | None]) -> None:
+        """:param namespace_owner: returns the project that a namespace of a cluster is mapped to; None: none."""
         self._operations = operations
-        self._projects = projects
+        self._namespace_owner = namespace_owner
 
     def more_rules(self, kind: Kind) -> Sequence[Rule]:
         """The rules for namespaces that do not belong to the project of the instance."""
@@ -137,7 +137,7 @@ class WritableVnfInstance(WritableKind):
         :raises Problem: 403, which does not say whether the namespace is mapped to another project.
         """
         project_id = values[PROJECT_FIELD]
-        owner = self._projects.get((values["cluster"], values["namespace"]))
+        owner = self._namespace_owner(values["cluster"], values["namespace"])
         if owner is not None and owner == project_id:
             return
         unmapped, foreign = self.more_rules(kind)

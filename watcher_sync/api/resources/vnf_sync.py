@@ -7,7 +7,8 @@ instance's cluster, the answer is 503.
 
 from __future__ import annotations
 
-from typing import Protocol
+import threading
+from typing import Final, Protocol
 
 import msgspec
 
@@ -35,6 +36,9 @@ class SyncNow(Protocol):
         :raises SourceError: when its cluster is unavailable, or not configured in this process.
         """
 
+
+_MAX_SYNCS: Final = 8
+"""Syncs of a process at one time. Each occupies a thread while it reads the cluster."""
 
 _POD_NAME = schemas.nullable(schemas.STRING)
 
@@ -93,11 +97,12 @@ class VnfSyncResource:
         kind = collection.kind
         self._collection = collection
         self._sync = sync
+        self._free = threading.BoundedSemaphore(_MAX_SYNCS)
         self.on_post = operation(
             summary="Sync a VNF instance now",
             description="Reads the instance's cluster, and writes the differences to the model. The cluster is not "
             "changed. While an operation holds the instance, the answer is 409, except for a dry run. It is 503 if the "
-            "cluster is unavailable, or this server has no source for it.",
+            "cluster is unavailable, this server has no source for it, or it runs too many syncs already.",
             rule=Rule(f"{kind.plural}:sync", PROJECT_MEMBER),
             query={
                 "dry_run": {
@@ -118,6 +123,8 @@ class VnfSyncResource:
         if self._sync is None:
             raise Problem(503, "This server does not sync; it has no source for any cluster")
         dry_run: bool = call.query["dry_run"]
+        if not self._free.acquire(blocking=False):
+            raise Problem(503, f"This process runs {_MAX_SYNCS} syncs already", headers={"Retry-After": "1"})
         try:
             report = self._sync.run(entity_id, dry_run=dry_run, actor=call.context.actor)
         except KeyError:
@@ -126,4 +133,6 @@ class VnfSyncResource:
             raise
         except SourceError as exc:
             raise Problem(503, f"{collection.kind.name} {entity_id} cannot be synced now: {exc}") from None
+        finally:
+            self._free.release()
         call.answer({"vnf_instance_id": entity_id, "dry_run": dry_run, **msgspec.structs.asdict(report)})
