@@ -160,7 +160,7 @@ def test_no_label_holds_an_id(run):
     text = ask(make_application(running.engine), "/metrics")[1]
     assert "instance-" not in text
     labels = {name for samples in figures(text).values() for key in samples for name, _ in key}
-    assert labels == {"source", "outcome", "kind", "group", "le", "version"}
+    assert labels == {"source", "table", "outcome", "kind", "group", "le", "version"}
 
 
 def test_two_engines_of_one_process_do_not_mix_their_figures(run, conf):
