@@ -108,17 +108,17 @@ def read_message(
 
     :param headers: of the message; None where it has none. For the rest see :func:`read_body`.
     """
-    attributes = cloud_events.binary_attributes(headers) if headers else None
+    binary = cloud_events.binary_headers(headers) if headers else None
     delivery = Delivery(source, number, position, deliveries, channel, sequence, len(body))
-    if attributes is None:
+    if binary is None:
         return _read_body(body, delivery, max_size)
     if len(body) > max_size:
-        return _oversized(body, max_size, delivery, attributes)
+        return _oversized(body, max_size, delivery, binary.readable)
     try:
         check_delivery(delivery)
-        return cloud_events.read_binary(attributes, body, delivery, max_size=max_size)
+        return cloud_events.read_binary(binary, body, delivery, max_size=max_size)
     except (BadJson, BadEnvelope) as exc:
-        return _undecodable(cloud_events.structured(attributes, body), str(exc), delivery, attributes)
+        return _undecodable(cloud_events.structured(binary.attributes, body), str(exc), delivery, binary.readable)
 
 
 def unread(body: bytes, headers: Mapping[str, str] | None, event: Event, reason: str) -> Event:
@@ -127,8 +127,8 @@ def unread(body: bytes, headers: Mapping[str, str] | None, event: Event, reason:
     :param body: the message that it was read from.
     :param reason: why it shall not be applied now.
     """
-    attributes = cloud_events.binary_attributes(headers) if headers else None
-    raw = body if attributes is None else cloud_events.structured(attributes, body)
+    binary = cloud_events.binary_headers(headers) if headers else None
+    raw = body if binary is None else cloud_events.structured(binary.attributes, body)
     return msgspec.structs.replace(event, data=raw, undecodable=reason)
 
 
@@ -175,6 +175,19 @@ def read_document(
             document, text = _unwrap(document, wire_json.MAX_SIZE)
             return _build(document, delivery, text)
         return _build(document, delivery, None)
+    except (BadJson, BadEnvelope) as exc:
+        return _undecodable(_text_of(document), str(exc), delivery, document)
+
+
+def read_cloud_event(document: Any, *, source: str) -> Event:
+    """The event of a decoded document that is a CloudEvent and has no other envelope's meaning.
+
+    :param document: an object with ``specversion``.
+    """
+    delivery = Delivery(source)
+    try:
+        wire_json.check_tree(document)
+        return cloud_events.read_structured(document, delivery, None)
     except (BadJson, BadEnvelope) as exc:
         return _undecodable(_text_of(document), str(exc), delivery, document)
 

@@ -18,6 +18,9 @@ from msgspec import UNSET, UnsetType
 _MAX_NAME_LENGTH: Final = 255
 _MAX_TIME_LENGTH: Final = 64
 _MIN_TIME_LENGTH: Final = len("2026-01-02T03:04:05")
+_SECOND: Final = slice(17, 19)
+_ONE_SECOND: Final = datetime.timedelta(seconds=1)
+_ZERO_TIME: Final = datetime.datetime(1, 1, 1, tzinfo=datetime.UTC)
 
 
 class BadEnvelope(Exception):
@@ -39,10 +42,14 @@ class Delivery(msgspec.Struct, gc=False):
 def parse_time(text: Any, field: str) -> datetime.datetime:
     """An ISO 8601 date and time of day, aware UTC; one without an offset is UTC, as oslo writes it.
 
+    RFC 3339 allows lower-case letters and the second 60 of a leap second, which becomes the first second after it.
+
     :raises BadEnvelope: naming the field.
     """
-    if type(text) is str and _MIN_TIME_LENGTH <= len(text) <= _MAX_TIME_LENGTH and text[4] == "-" and text[10] in "T ":
+    if type(text) is str and _MIN_TIME_LENGTH <= len(text) <= _MAX_TIME_LENGTH and text[4] == "-" and text[10] in "Tt ":
         try:
+            if text[_SECOND] == "60" and text[16] == ":":
+                return parse_time(f"{text[:17]}59{text[19:]}", field) + _ONE_SECOND
             if text[-1] == "Z" or text[-1] == "z":
                 return datetime.datetime.fromisoformat(text[:-1] + "+00:00")
             if "+" not in text and text.count("-") == 2:
@@ -51,6 +58,11 @@ def parse_time(text: Any, field: str) -> datetime.datetime:
         except (ValueError, OverflowError):
             pass
     raise BadEnvelope(f"{field} is {show(text)}, not a date and time")
+
+
+def is_zero_time(time: datetime.datetime) -> bool:
+    """Whether it is the zero value of Go's ``time.Time``, 0001-01-01T00:00:00Z: a field that nothing was written to."""
+    return time.year == 1 and time.replace(tzinfo=datetime.UTC) == _ZERO_TIME and not time.utcoffset()
 
 
 def name_of(fields: Mapping[str, Any], name: str, path: str = "") -> str:

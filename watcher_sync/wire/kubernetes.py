@@ -113,11 +113,12 @@ class WorkloadSpec(msgspec.Struct, gc=False):
 
 
 class WorkloadStatus(msgspec.Struct, gc=False, rename="camel"):
-    """What a Deployment, ReplicaSet or StatefulSet is."""
+    """What a Deployment, ReplicaSet or StatefulSet is. A ReplicaSet has no ``updatedReplicas``."""
 
+    replicas: Count = 0
     ready_replicas: Count = 0
     updated_replicas: Count = 0
-    observed_generation: Count | None = None
+    observed_generation: Count | None = 0
 
 
 class WorkloadObject(Object, gc=False):
@@ -133,7 +134,7 @@ class DaemonSetStatus(msgspec.Struct, gc=False, rename="camel"):
     desired: Count = msgspec.field(default=0, name="desiredNumberScheduled")
     ready: Count = msgspec.field(default=0, name="numberReady")
     updated: Count = msgspec.field(default=0, name="updatedNumberScheduled")
-    observed_generation: Count | None = None
+    observed_generation: Count | None = 0
 
 
 class DaemonSetObject(Object, gc=False):
