@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Codecs of what other systems send: JSON, envelopes, CloudEvents, Kubernetes objects.
+"""Codecs of what other systems send and receive: JSON, envelopes, CloudEvents, Kubernetes objects, webhooks.
 
-``cloud_events``  CloudEvents 1.0, in structured and in binary mode
-``envelopes``     one document of a transport or a recording becomes one event
-``fields``        names, times and data in the fields of envelopes
-``json``          strict JSON, decoded fast
-``kubernetes``    partial structs of Kubernetes objects
-``limits``        limits of lengths and numbers in the model
+``callback_urls``      which URLs and addresses a callback may have
+``cloud_events``       CloudEvents 1.0, in structured and in binary mode
+``envelopes``          one document of a transport or a recording becomes one event
+``fields``             names, times and data in the fields of envelopes
+``json``               strict JSON, decoded fast
+``kubernetes``         partial structs of Kubernetes objects
+``limits``             limits of lengths and numbers in the model
+``standard_webhooks``  secrets and signatures of webhooks
+``webhook_messages``   the body of a message to a callback, in the format of its subscription
 """
