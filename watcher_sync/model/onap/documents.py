@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The documents of resources and of instances: ``InstanceStatus`` of ONAP's k8splugin and its elements. Pure.
+
+A document has the status part of an entity, or the whole entity. It has neither nulls nor hidden fields, and no Secret
+data. A member of an object at any depth, whose name looks like that of a secret, has the value ``***``. So has the
+``value`` next to such a ``name``, and the data of an object whose ``kind`` is Secret. A secret under an innocent name
+is not recognised. Members that a VNF instance's own VDUs and aspects name are not masked: they are names, not secrets.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from watcher_sync.model.kinds import Entity, Kind, Kinds
+from watcher_sync.model.kubernetes import Pod, Workload
+from watcher_sync.model.onap.instances import resources_of
+from watcher_sync.model.view import View
+from watcher_sync.model.visibility import Hidden, seen
+
+STATUS_FIELDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({
+    "aggregate": ("hosts", "availability_zone"),
+    "cluster": ("state", "detail", "version", "has_synced"),
+    "compute_node": (
+        "status", "disabled_reason", "forced_down", "liveness", "liveness_reason", "liveness_since", "state",
+    ),
+    "instance": (
+        "state", "task_state", "power_state", "locked", "locked_reason", "host", "node", "source_host",
+        "availability_zone", "ip_addresses", "launched_at", "fault_type", "fault_message",
+    ),
+    "pod": ("phase", "reason", "ready", "restarts", "crash_looping", "deleted_at", "ip_address", "node"),
+    "provider": ("state", "reason"),
+    "service_type_instance": ("status", "status_message", "output_spec", "provider_state"),
+    "vnf_instance": (
+        "state", "scale_level", "nearest_level", "observed", "vdu_results", "vnfc_resource_info", "vnfc_info", "vacant",
+    ),
+    "workload": ("replicas", "ready_replicas", "updated_replicas", "observed_generation"),
+})  # fmt: skip
+"""Kind -> the fields of its status part. All public fields of any other kind are its status.
+
+Identity, labels, what was asked for, and times of writing are no status. The wanted number of pods is: the ready number
+says nothing without it.
+"""
+
+MASK: Final = "***"
+"""The value of what is not shown because it may be a secret."""
+
+_READY_STATUSES: Final = frozenset({"ACTIVE", "AVAILABLE", "READY", "RUNNING"})
+"""Statuses of service type instances that are in use."""
+
+_ENDED_PHASES: Final = frozenset({"Failed", "Succeeded"})
+"""A pod in such a phase never becomes ready; its workload replaces it or does not need it."""
+
+_GROUPS: Final[Mapping[str, tuple[str, str, str]]] = {
+    "aggregate": ("compute", "v1alpha1", "Aggregate"),
+    "cluster": ("kubernetes", "v1alpha1", "Cluster"),
+    "compute_node": ("compute", "v1alpha1", "ComputeNode"),
+    "instance": ("compute", "v1alpha1", "Instance"),
+    "pod": ("", "v1", "Pod"),
+    "provider": ("dcm", "v1alpha1", "Provider"),
+    "service_type_instance": ("dcm", "v1alpha1", "ServiceTypeInstance"),
+    "vnf_instance": ("vnf", "v1alpha1", "VnfInstance"),
+}
+
+_APPS: Final = frozenset({"DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"})
+"""Kinds of workload of the group ``apps``."""
+
+_NAME_FIELDS: Final = ("name", "instance_name")
+_PLACE_FIELDS: Final = ("cluster", "namespace")
+
+_KEYED_BY_NAMES: Final[Mapping[str, frozenset[str]]] = {
+    "vnf_instance": frozenset({"vdus", "aspects", "scale_level", "nearest_level", "observed", "vdu_results"}),
+}
+"""Kind -> fields whose members are named after VDUs and aspects, and hold numbers and results only."""
+
+_SECRET_NAME: Final = re.compile(
+    r"pass(?:word|wd|phrase)|secret|token|credential|kubeconfig|(?:private|api|access|client|ssh)[^a-z0-9]*key",
+    re.IGNORECASE,
+)
+
+
+def group_version_kind(kind: str, entity: Entity) -> dict[str, str]:
+    """Return ``{"Group", "Version", "Kind"}`` of an entity.
+
+    The model does not store the group of a workload that is followed by option: its group and its version are empty.
+    """
+    if isinstance(entity, Workload):
+        group, version = ("apps", "v1") if entity.kind in _APPS else ("", "")
+        return {"Group": group, "Version": version, "Kind": entity.kind or ""}
+    group, version, name = _GROUPS.get(kind, ("watcher_sync", "v1alpha1", kind))
+    return {"Group": group, "Version": version, "Kind": name}
+
+
+def resource_document(kind: Kind, entity: Entity, *, full: bool, hidden: Hidden) -> dict[str, Any]:
+    """Return the document of a resource: name, GVK, kind, id, cluster and namespace where it has them, and status.
+
+    Secret data are masked, as the module describes. Times are aware datetimes; the JSON encoder writes ISO 8601.
+
+    :param full: whether ``status`` has all public fields instead of the status part.
+    :param hidden: what the reader does not see of this kind.
+    """
+    document: dict[str, Any] = {
+        "name": entity.id,
+        "GVK": group_version_kind(kind.name, entity),
+        "kind": kind.name,
+        "id": entity.id,
+    }
+    for field in _head_fields(kind):
+        value = getattr(entity, field)
+        if value is not None and hidden.get(field) != ():
+            document["name" if field in _NAME_FIELDS else field] = value
+    status = {}
+    for field in status_fields(kind, full):
+        value = getattr(entity, field)
+        if value is not None:
+            status[field] = shown(kind, field, value) if isinstance(value, (dict, list)) else value
+    document["status"] = seen(status, hidden) if hidden else status
+    return document
+
+
+@functools.cache
+def status_fields(kind: Kind, full: bool) -> tuple[str, ...]:
+    """Return the fields that a document's ``status`` may have, in order."""
+    return kind.public if full else STATUS_FIELDS.get(kind.name, kind.public)
+
+
+@functools.cache
+def document_fields(kind: Kind, full: bool) -> frozenset[str]:
+    """Return the fields that any part of a document follows from: those of its status, its name and its place."""
+    return frozenset(status_fields(kind, full)).union(_head_fields(kind))
+
+
+@functools.cache
+def _head_fields(kind: Kind) -> tuple[str, ...]:
+    name = next((field for field in _NAME_FIELDS if field in kind.fields), None)
+    return (*([name] if name is not None else []), *(field for field in _PLACE_FIELDS if field in kind.fields))
+
+
+def shown(kind: Kind, field: str, value: Any) -> Any:
+    """Return the value of a field with Secret data masked; the value itself stays as it is."""
+    return value if field in _KEYED_BY_NAMES.get(kind.name, ()) else _masked(value)
+
+
+def _masked(value: Any) -> Any:
+    if isinstance(value, dict):
+        if value.get("kind") == "Secret":
+            return {name: MASK if name in ("data", "stringData") else _member(name, v) for name, v in value.items()}
+        named = value.get("name")
+        if "value" in value and isinstance(named, str) and _is_secret(named):
+            return {name: MASK if name == "value" else _member(name, v) for name, v in value.items()}
+        return {name: _member(name, each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_masked(each) for each in value]
+    return value
+
+
+def _member(name: str, value: Any) -> Any:
+    if _is_secret(name):
+        return MASK
+    return _masked(value) if isinstance(value, (dict, list)) else value
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_secret(name: str) -> bool:
+    return _SECRET_NAME.search(name) is not None
+
+
+def is_ready(kind: str, entity: Entity) -> bool:
+    """Whether an entity does what it is there for; unknown is not ready, and no entity of a plugin's kind is."""
+    value: Any = entity
+    match kind:
+        case "pod":
+            return bool(value.ready) and value.deleted_at is None
+        case "workload":
+            return value.replicas == 0 or (value.replicas is not None and value.ready_replicas == value.replicas)
+        case "instance":
+            return bool(value.state == "active")
+        case "service_type_instance":
+            return value.status in _READY_STATUSES
+        case "vnf_instance":
+            return bool(value.state == "SYNCED")
+    return False
+
+
+def status_document(
+    view: View,
+    kinds: Kinds,
+    kind: str,
+    instance: Entity,
+    *,
+    full: bool,
+    hidden_of: Callable[[str], Hidden],
+    only: Collection[str] | None = None,
+) -> dict[str, Any]:
+    """Return the InstanceStatus of an instance: request, ready, resourceCount and resourcesStatus.
+
+    It is ready if the instance and all its workloads and pods are; pods that ended or are being deleted do not count.
+
+    :param kind: the kind of the instance.
+    :param full: whether each resource is shown whole.
+    :param hidden_of: kind -> what the reader does not see of it.
+    :param only: show resources of these kinds only, as in :func:`resources_of`; it does not influence ``ready``.
+    """
+    every = resources_of(view, kind, instance)
+    resources = every if only is None else resources_of(view, kind, instance, only)
+    documents = [resource_document(kinds[k], each, full=full, hidden=hidden_of(k)) for k, each in resources]
+    itself = resource_document(kinds[kind], instance, full=False, hidden=hidden_of(kind))
+    return {
+        "request": {"instance-id": instance.id, "kind": kind, "name": itself["name"]},
+        "ready": is_ready(kind, instance) and all(is_ready(k, each) for k, each in every if not _has_ended(each)),
+        "resourceCount": len(documents),
+        "resourcesStatus": documents,
+    }
+
+
+def _has_ended(entity: Entity) -> bool:
+    return isinstance(entity, Pod) and (entity.deleted_at is not None or entity.phase in _ENDED_PHASES)
