@@ -1,17 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """The model: entity kinds, the replica in memory, and the ordering guard.
 
-``changes``       the changes that a handler yields, and the outcomes of an event
-``clock``         the limit of times that become part of versions
-``declarations``  what a declaration of a kind is written with
-``entities``      the built-in kinds of Nova and DCM
-``kinds``         the declaration of a kind; table, JSON and schema follow from it
-``kubernetes``    the built-in kinds of Kubernetes, and vnf_instance
-``model``         the replica of the tables in memory, at one journal seq
-``overlay``       the changes of a batch to the indexes
-``reader``        what a transaction reads of the committed state under it
-``table``         copy-on-write dictionaries and indexes for snapshots
-``transaction``   the changes of one batch, with the ordering guard
-``view``          the read-only interface of the model
-``vnf``           evaluation of VNF instances against their registration
+``allocations``     what the instances use of a host, and what is free
+``changes``         the changes that a handler yields, and the outcomes of an event
+``clock``           the limit of times that become part of versions
+``declarations``    what a declaration of a kind is written with
+``entities``        the built-in kinds of Nova and DCM
+``entity_overlay``  the entities of one batch, over the model: reads, staging, what follows, undo
+``extra_specs``     what a flavor asks of a host beside its sizes: NUMA and PCI devices
+``kinds``           the declaration of a kind; table, JSON and schema follow from it
+``kubernetes``      the built-in kinds of Kubernetes, and vnf_instance
+``model``           the replica of the tables in memory, at one journal seq
+``onap``            the status of instances in the dialect of ONAP's k8splugin
+``overlay``         the changes of a batch to the indexes
+``reader``          what a transaction reads of the committed state under it
+``staged``          one entity that a batch touched, and how its values differ from before
+``table``           copy-on-write dictionaries and indexes for snapshots
+``transaction``     the ordering guard: which changes of a batch are admitted
+``view``            the read-only interface of the model
+``visibility``      documents and deltas without what is hidden from a reader
+``vnf``             evaluation of VNF instances against their registration
 """

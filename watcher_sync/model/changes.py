@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NewType
 import msgspec
 
 from watcher_sync.deprecation import renamed_names
+from watcher_sync.exceptions import InvalidEvent
 
 Version = NewType("Version", str)
 """What orders two changes of one facet: an ASCII string, compared by code point; at most 200 characters.
@@ -39,6 +40,8 @@ class Upsert(msgspec.Struct, frozen=True, gc=False):
     version: Version
     facets: Mapping[str, Mapping[str, Any]]
     """facet name -> {field: value}; an absent entity needs its anchor facet among them."""
+    versions: Mapping[str, Version] | None = None
+    """facet name -> its version, for facets whose version is not ``version``."""
 
 
 class Delete(msgspec.Struct, frozen=True, gc=False):
@@ -64,7 +67,17 @@ class Seen(msgspec.Struct, frozen=True, gc=False):
     time: datetime.datetime
 
 
-Change = Upsert | Delete | Seen
+class Doubtful(msgspec.Struct, frozen=True, gc=False):
+    """The order of the last changes of an entity is uncertain, or an event reported it incompletely.
+
+    It changes nothing. After the commit the reconciler of the entity's system compares the entity soon.
+    """
+
+    kind: str
+    id: str
+
+
+Change = Upsert | Delete | Seen | Doubtful
 
 
 class Outcome(enum.StrEnum):
@@ -76,6 +89,28 @@ class Outcome(enum.StrEnum):
     IGNORED = "ignored"
     PARKED = "parked"
     QUARANTINED = "quarantined"
+
+
+def check_id(kind: str, entity_id: str) -> None:
+    """:raises InvalidEvent: the id of an entity is too long, or some databases would not tell it from another."""
+    if not 0 < len(entity_id) <= 255:
+        raise InvalidEvent(f"{kind}: an id of {len(entity_id)} characters; 1 to 255 are allowed")
+    if entity_id[-1] == " ":  # some databases compare texts without the spaces at their ends
+        raise InvalidEvent(f"{kind}: an id that ends with a space")
+
+
+def check_key(change: Upsert | Delete) -> None:
+    """:raises InvalidEvent: the id or a version of a change is impossible."""
+    check_id(change.kind, change.id)
+    _check_version(change, change.version)
+    if change.__class__ is Upsert and change.versions:
+        for version in change.versions.values():
+            _check_version(change, version)
+
+
+def _check_version(change: Upsert | Delete, version: Version) -> None:
+    if not 0 < len(version) <= 200 or not version.isascii():
+        raise InvalidEvent(f"{change.kind} {change.id}: a version is 1 to 200 ASCII characters")
 
 
 if not TYPE_CHECKING:

@@ -128,7 +128,7 @@ class Kind:
         self._max_bytes = {field.name: field.max_bytes for field in self.fields.values() if field.max_bytes}
         self.limited = frozenset(self._max_bytes)
         """The fields whose bytes are limited."""
-        self._facet_names = {facet: frozenset(names) for facet, names in self.facet_fields.items()}
+        self.facet_names = {facet: frozenset(names) for facet, names in self.facet_fields.items()}
         self._patch = msgspec.defstruct(
             f"{cls.__name__}Patch",
             [(f.name, f.type, None) for f in self.fields.values()],
@@ -182,7 +182,7 @@ class Kind:
         :returns: the facet's position among the versions.
         :raises InvalidEvent: naming what is not declared.
         """
-        names = self._facet_names.get(facet)
+        names = self.facet_names.get(facet)
         if names is None:
             raise InvalidEvent(f"{self.name} has no facet {facet!r}; it has {', '.join(self.facets)}")
         if not names.issuperset(values):

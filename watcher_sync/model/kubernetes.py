@@ -83,7 +83,9 @@ class Workload(Entity, frozen=True, kw_only=True, gc=False):
     ready_replicas: Annotated[Count | None, In("state"), Doc("Pods ready.")] = None
     updated_replicas: Annotated[Count | None, In("state"), Doc("Pods of the newest template.")] = None
     generation: Annotated[Count | None, In("state"), Doc("Grows with every change of what is wanted.")] = None
-    observed_generation: Annotated[Count | None, In("state"), Doc("The generation its controller has seen.")] = None
+    observed_generation: Annotated[
+        Count | None, In("state"), Doc("The generation its controller has seen; null: unknown.")
+    ] = None
     labels: Annotated[dict[str, Any] | None, In("state"), Doc("Its labels.")] = None
     created_at: Annotated[datetime.datetime | None, In("state"), Doc("When it was created.")] = None
     resource_version: Annotated[Text | None, In("state"), Doc("Opaque; of what is shown.")] = None
@@ -147,6 +149,13 @@ class VnfInstance(Entity, frozen=True, kw_only=True, gc=False):
     namespace: Annotated[Text | None, In("registration"), Doc("The namespace it runs in.")] = None
     vnfd_id: Annotated[Text | None, In("registration"), Doc("Its descriptor (VNFD).")] = None
     flavour_id: Annotated[Text | None, In("registration"), Doc("Its deployment flavour.")] = None
+    vnf_provider: Annotated[Text | None, In("registration"), Doc("Provider of the VNF; null: not given.")] = None
+    vnf_product_name: Annotated[Text | None, In("registration"), Doc("Product of the VNF; null: not given.")] = None
+    vnf_software_version: Annotated[Text | None, In("registration"), Doc("Software version; null: not given.")] = None
+    vnfd_version: Annotated[Text | None, In("registration"), Doc("Version of its descriptor; null: not given.")] = None
+    ext_cp_info: Annotated[
+        list[dict[str, Any]] | None, In("registration"), Doc("External connection points (SOL003); null: not given.")
+    ] = None
     vdus: Annotated[
         dict[str, Any] | None, In("registration"), Doc("VDU -> its workload and its initial, min and max pods.")
     ] = None

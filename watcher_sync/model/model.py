@@ -52,12 +52,14 @@ class Snapshot:
         tables: Mapping[str, FrozenTable[Entity]],
         indexes: Mapping[tuple[str, str], FrozenTable[tuple[int, set[str]]]],
         last_seen: Mapping[str, Mapping[str, datetime.datetime]],
+        seen_by: Mapping[str, Mapping[str, str]],
     ) -> None:
         self.kinds = kinds
         self.generation = generation
         self._tables = tables
         self._indexes = indexes
         self._last_seen = last_seen
+        self._seen_by = seen_by
 
     def get(self, kind: str, entity_id: str) -> Entity | None:
         """The entity, or None where it does not exist. O(1)."""
@@ -94,6 +96,10 @@ class Snapshot:
         """When the entity was last seen. Liveness is no part of the generation: it is as of now."""
         return self._last_seen[kind].get(entity_id)
 
+    def seen_by(self, kind: str, entity_id: str) -> str | None:
+        """The source that brought this process the last sign of life; None: there was none. It is as of now, too."""
+        return self._seen_by[kind].get(entity_id)
+
     def dump(self, kind: str) -> Iterator[dict[str, Any]]:
         """The entities' public fields, sorted by id."""
         declared = self.kinds[kind]
@@ -117,6 +123,7 @@ class Model:
             (name, field): Index() for name, declared in kinds.items() for field in declared.indexes
         }
         self._last_seen: dict[str, dict[str, datetime.datetime]] = {name: {} for name in kinds}
+        self._seen_by: dict[str, dict[str, str]] = {name: {} for name in kinds}
         self._snapshot: Snapshot | None = None
 
     def get(self, kind: str, entity_id: str) -> Entity | None:
@@ -145,6 +152,7 @@ class Model:
                     {name: table.frozen() for name, table in self._tables.items()},
                     {name: index.frozen() for name, index in self._indexes.items()},
                     self._last_seen,
+                    self._seen_by,
                 )
             return self._snapshot
 
@@ -208,6 +216,8 @@ class Model:
             self._snapshot = None
         for kind, times in transaction.seen.items():
             self.set_last_seen(kind, times)
+        for kind, sources in transaction.seen_by.items():
+            self._seen_by[kind].update(sources)
 
     def _put(self, declared: Kind, item: Written) -> None:
         old, new, indexed = self._tables[declared.name].get(item.id), item.entity, declared.indexed

@@ -234,7 +234,7 @@ def test_values_that_only_python_takes_for_equal_are_a_change(old, new):
     model = Model(builtin_kinds())
     for version, metadata in (("1", old), ("2", new)):
         transaction = Transaction(model)
-        transaction.apply(told(1), [Upsert("instance", "i", version, {"state": {"metadata": metadata}})])
+        transaction.apply(told(1), [Upsert("instance", "i", version, {"state": {}, "details": {"metadata": metadata}})])
         (staged,) = transaction.staged()
         assert repr(staged.delta()["metadata"][1]) == repr(metadata)
         model.publish(transaction)

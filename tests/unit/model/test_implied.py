@@ -10,11 +10,14 @@ from watcher_sync.model.changes import Delete, Outcome, Upsert
 
 
 def instance(version, host, entity_id="vm"):
-    return Upsert("instance", entity_id, version, {"state": {"name": "x"}, "placement": {"host": host}})
+    return Upsert("instance", entity_id, version, {"state": {}, "details": {"name": "x"}, "placement": {"host": host}})
 
 
 def service(version, zone=None, host="host1"):
-    return Upsert("compute_node", host, version, {"service": {"status": "enabled", "service_zone": zone}})
+    facets = {"service": {"status": "enabled"}}
+    if zone is not None:
+        facets["zone"] = {"service_zone": zone}
+    return Upsert("compute_node", host, version, facets)
 
 
 def aggregate(version, hosts, zone, entity_id="agg"):

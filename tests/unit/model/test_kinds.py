@@ -112,9 +112,11 @@ def test_a_class_without_a_declaration_is_no_kind():
 
 def test_the_anchor_facet_is_the_first_and_the_others_follow_in_declared_order():
     declared = builtin_kinds()["compute_node"]
-    assert declared.facets == ("service", "capacity")
+    assert declared.facets == ("service", "hypervisor", "liveness", "zone", "capacity")
     assert declared.anchor_position == 0
-    assert builtin_kinds()["instance"].facets == ("state", "placement", "lock", "fault")
+    assert builtin_kinds()["instance"].facets == (
+        "state", "details", "placement", "resize", "lock", "flavor", "pin", "network", "fault",
+    )  # fmt: skip
 
 
 def test_every_field_of_ours_is_documented_and_belongs_to_a_facet_or_is_kept_by_the_model():

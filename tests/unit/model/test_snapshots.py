@@ -78,7 +78,7 @@ def test_readers_in_other_threads_only_ever_see_whole_generations():
     version = 0
     while (version < 60 or len(seen_generations) < 10) and time.monotonic() < deadline:
         version += 1
-        facets = {"state": {"name": "x"}, "placement": {"host": f"host{version % 7}"}}
+        facets = {"state": {}, "details": {"name": "x"}, "placement": {"host": f"host{version % 7}"}}
         play(
             model,
             dispatcher,
@@ -95,7 +95,7 @@ def test_readers_of_one_generation_share_one_snapshot_and_a_write_makes_a_new_on
     model = new_model()
     first = model.snapshot()
     assert model.snapshot() is first
-    play(model, telling(), [told(1, Upsert("instance", "vm", "1", {"state": {"name": "x"}}))])
+    play(model, telling(), [told(1, Upsert("instance", "vm", "1", {"state": {}, "details": {"name": "x"}}))])
     assert model.snapshot() is not first
     assert (first.generation, model.snapshot().generation) == (0, 1)
 

@@ -16,7 +16,8 @@ from watcher_sync.model.transaction import Transaction
 
 
 def instance(entity_id, version="1", *, host):
-    return Upsert("instance", entity_id, version, {"state": {"name": entity_id}, "placement": {"host": host}})
+    facets = {"state": {}, "details": {"name": entity_id}, "placement": {"host": host}}
+    return Upsert("instance", entity_id, version, facets)
 
 
 def played(transaction, dispatcher, events):

@@ -20,11 +20,15 @@ VERSIONS = st.integers(0, 30).map("{:03}".format)
 
 
 def instance(entity_id, version, host):
-    return Upsert("instance", entity_id, version, {"state": {"name": entity_id}, "placement": {"host": host}})
+    facets = {"state": {}, "details": {"name": entity_id}, "placement": {"host": host}}
+    return Upsert("instance", entity_id, version, facets)
 
 
 def service(host, version, zone=None):
-    return Upsert("compute_node", host, version, {"service": {"status": "enabled", "service_zone": zone}})
+    facets = {"service": {"status": "enabled"}}
+    if zone is not None:
+        facets["zone"] = {"service_zone": zone}
+    return Upsert("compute_node", host, version, facets)
 
 
 def aggregate(entity_id, version, hosts, zone):

@@ -6,4 +6,5 @@
 ``matching``    Which pods belong to a VDU: those whose controller is the registered workload
 ``reports``     The report of a sync of one VNF instance: plain data between the sync and the API
 ``vnfcs``       vnfcResourceInfo (ETSI GS NFV-SOL 003, VnfcResourceInfo) with ids that outlast the pods
+``workloads``   Which VNF instances a pod or a workload concerns, as an index of full names
 """

@@ -37,7 +37,7 @@ class VduInput(msgspec.Struct, frozen=True, kw_only=True):
     updated: int | None = None
     """Pods of the workload's newest template."""
     behind: bool = False
-    """Whether the workload's controller has not seen its newest specification yet."""
+    """Whether the workload's controller has not seen its newest specification yet; unknown is not behind."""
 
     def counted(self) -> tuple[Pod, ...]:
         """Return the pods that count."""
@@ -87,7 +87,8 @@ def read_vdu(view: View, *, cluster: str, namespace: str, workload: Mapping[str,
         wanted=newest.replicas,
         updated=newest.updated_replicas,
         behind=newest.generation is not None
-        and (newest.observed_generation is None or newest.observed_generation < newest.generation),
+        and newest.observed_generation is not None
+        and newest.observed_generation < newest.generation,
     )
 
 

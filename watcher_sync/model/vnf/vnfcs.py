@@ -28,6 +28,8 @@ Vnfc = dict[str, Any]
 Place = Callable[[Pod], str | None]
 """Maps a pod to its place, by which its replacement is recognised."""
 
+_OPTIONAL: Final = ("zoneId", "reservationId")
+
 _TIME_FORMAT: Final = "%Y-%m-%dT%H:%M:%S.%fZ"
 
 
@@ -119,15 +121,14 @@ def entry(
     if vnfc is None:
         vnfc = {
             "id": new_id(),
-            "zoneId": None,
             "storageResourceIds": [],
-            "reservationId": None,
             "vnfcCpInfo": [],
             "metadata": {},
         }
     resource, created = vnfc.get("computeResource") or {}, pod.created_at
     return {
-        **{name: value for name, value in vnfc.items() if name != "info"},
+        # Earlier releases stored null where SOL003 has an optional attribute that is absent.
+        **{k: v for k, v in vnfc.items() if k != "info" and (v is not None or k not in _OPTIONAL)},
         "vduId": vdu,
         "vnfdId": vnfd_id,
         "computeResource": {
@@ -145,6 +146,14 @@ def entry(
             "flags": ["CrashLoopBackOff"] if pod.crash_looping else [],
         },
     }
+
+
+def without_nulls(vnfc: Vnfc) -> Vnfc:
+    """The entry without a zone and a reservation that are null, as earlier releases stored them.
+
+    SOL003 has optional attributes that are absent.
+    """
+    return {name: value for name, value in vnfc.items() if value is not None or name not in _OPTIONAL}
 
 
 def changes(vdu: str, old: Sequence[Vnfc], vacant: Sequence[Vnfc], new: Sequence[Vnfc]) -> list[PodChange]:

@@ -114,7 +114,7 @@ def test_a_rollout_is_told_by_generation_surge_and_pods_that_are_missing(running
 
 
 @pytest.mark.parametrize(
-    ("generation", "observed", "behind"), [(None, None, False), (2, None, True), (2, 1, True), (2, 2, False)]
+    ("generation", "observed", "behind"), [(None, None, False), (2, None, False), (2, 1, True), (2, 2, False)]
 )
 def test_a_controller_is_behind_when_it_has_not_seen_the_newest_generation(world, generation, observed, behind):
     world.deployment(generation=generation, observed_generation=observed)
