@@ -4,6 +4,8 @@
 An exact entry wins over every pattern, and a longer pattern over a shorter one. Of two equally long patterns the first
 in alphabetical order wins. In a pattern ``*`` matches any characters, dots included.
 
+A handler may claim channels, such as NATS subjects. An event of a type that no handler declares goes by its channel.
+
 Two plugins that claim the same type or pattern would make the result depend on the order of installation, so the
 table refuses both. A plugin that fails to load is recorded for operators, and the others run.
 """
@@ -82,6 +84,7 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     drivers: frozenset[str] = frozenset()
     envelopes: frozenset[str] = frozenset()
     reserved: tuple[str, ...] = ()
+    channels: tuple[str, ...] = ()
 
     def is_reserved(self, event_type: str) -> bool:
         """Whether only a driver of this dialect can make the type; no message can bring it."""
@@ -125,6 +128,8 @@ class Dispatcher:
         ordered = sorted(patterns.values(), key=lambda e: (-len(e.pattern), e.pattern))
         self._patterns = [(_compiled(entry.pattern), entry) for entry in ordered]
         self._cache: dict[str, Entry | None] = {}
+        self._channels = _channels(self._dialects.values())
+        self._by_channel: dict[str, Entry | None] = {}
         self.dialects = tuple(sorted(self._dialects))
         """The names of the plugins that handle events, such as ``nova``, ``dcm`` and ``kubernetes``."""
 
@@ -140,15 +145,44 @@ class Dispatcher:
         """
         return self._dialects[name]
 
-    def find(self, event_type: str) -> Entry | None:
+    def routed_type(self, event_type: str, channel: str) -> str:
+        """What an event goes by: its type, or its channel where no handler declares the type and one the channel."""
+        if not channel or self.find(event_type) is not None:
+            return event_type
+        return channel if self.find(event_type, channel) is not None else event_type
+
+    def find(self, event_type: str, channel: str = "") -> Entry | None:
         """The entry that an event of this type goes to, or None where no handler declares it. O(1) once cached.
 
         No handler gets a type of more than 255 characters.
+
+        :param channel: of the event; decides where no handler declares its type.
         """
         try:
-            return self._cache[event_type]
+            entry = self._cache[event_type]
+        except KeyError:
+            entry = self._find(event_type)
+        if entry is None and channel:
+            return self._find_by_channel(channel)
+        return entry
+
+    def _find_by_channel(self, channel: str) -> Entry | None:
+        try:
+            return self._by_channel[channel]
         except KeyError:
             pass
+        if len(channel) > _MAX_TYPE_LENGTH:
+            return None
+        plugin = next((name for match, name in self._channels if match.match(channel)), None)
+        entry = self._find(channel) if plugin is not None else None
+        if entry is not None and entry.plugin != plugin:
+            entry = None
+        if len(self._by_channel) >= _MAX_CACHED_TYPES:
+            self._by_channel.clear()
+        self._by_channel[channel] = entry
+        return entry
+
+    def _find(self, event_type: str) -> Entry | None:
         if len(event_type) > _MAX_TYPE_LENGTH:
             return None
         entry = self._exact.get(event_type)
@@ -159,9 +193,9 @@ class Dispatcher:
         self._cache[event_type] = entry
         return entry
 
-    def handler_of(self, event_type: str) -> str:
-        """``plugin.method`` of a type that was found before; any thread may ask."""
-        entry = self._cache.get(event_type)
+    def handler_of(self, event_type: str, channel: str = "") -> str:
+        """``plugin.method`` of a type, or else of a channel, that was found before; any thread may ask."""
+        entry = self._cache.get(event_type) or self._by_channel.get(channel)
         return entry.handler if entry is not None else "(none)"
 
     def table(self) -> Iterator[Entry]:
@@ -231,7 +265,7 @@ def matches(event_type: str, patterns: Iterable[str]) -> bool:
 def _dialect(plugin: str, handler: Handles) -> Dialect:
     """:raises TypeError: a declaration is a text, where a collection of texts is due."""
     declared: dict[str, tuple[str, ...]] = {}
-    for name in ("drivers", "envelopes", "reserved"):
+    for name in ("drivers", "envelopes", "reserved", "channels"):
         value = getattr(handler, name, ())
         if isinstance(value, str) or not all(isinstance(item, str) for item in value):
             raise TypeError(f"handler {plugin!r}: {name} is {value!r}, not a collection of names")
@@ -242,7 +276,22 @@ def _dialect(plugin: str, handler: Handles) -> Dialect:
         drivers=frozenset(declared["drivers"]),
         envelopes=frozenset(declared["envelopes"]),
         reserved=declared["reserved"],
+        channels=declared["channels"],
     )
+
+
+def _channels(dialects: Iterable[Dialect]) -> list[tuple[re.Pattern[str], str]]:
+    """(pattern, plugin), longer patterns first.
+
+    :raises PluginConflict: two plugins claim the same channels.
+    """
+    claimed: dict[str, str] = {}
+    for dialect in dialects:
+        for pattern in dialect.channels:
+            other = claimed.setdefault(pattern, dialect.name)
+            if other != dialect.name:
+                raise PluginConflict(f"the handlers {other!r} and {dialect.name!r} both claim the channel {pattern!r}")
+    return [(_compiled(pattern), claimed[pattern]) for pattern in sorted(claimed, key=lambda p: (-len(p), p))]
 
 
 @functools.lru_cache(maxsize=1024)

@@ -29,6 +29,8 @@ class Handler:
         :mod:`watcher_sync.events`). Empty: in each one that the driver may bring.
     :cvar reserved: those event types or patterns that only the named drivers make themselves. No message, recording
         or request can bring them, in whatever envelope.
+    :cvar channels: channels or patterns of them, such as NATS subjects. An event under such a channel whose type no
+        handler declares goes where its channel would go as an event type. Without a channel it is ignored.
     :cvar options: ``oslo.config`` options of this handler, registered in the group
         ``handler_<entry point name>`` before the handler is made.
 
@@ -42,6 +44,7 @@ class Handler:
     drivers: ClassVar[Collection[str]] = ()
     envelopes: ClassVar[Collection[str]] = ()
     reserved: ClassVar[Collection[str]] = ()
+    channels: ClassVar[Collection[str]] = ()
     options: ClassVar[list[cfg.Opt]] = []
     failures: Sequence[tuple[str, str]] = ()
     """(name, reason) of plugins of its own that a handler could not load, to be shown with failed handlers."""

@@ -11,8 +11,9 @@ import datetime
 import hashlib
 from typing import Final
 
+from watcher_sync.events import Event
 from watcher_sync.exceptions import InvalidEvent
-from watcher_sync.model.clock import NO_LIMIT, current_limit
+from watcher_sync.model.clock import NO_LIMIT, ClockLimit, current_limit
 
 UTC: Final = datetime.UTC
 
@@ -71,3 +72,15 @@ def name(text: str) -> str:
         return text
     digest = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8).hexdigest()
     return f"{ascii(text)[1:48]}~{digest}"
+
+
+def check_times(event: Event, limit: ClockLimit) -> None:
+    """Check the times of an event that may become part of a version. The handler checks those of the payload.
+
+    :raises InvalidEvent: one of them is after the limit.
+    """
+    time = event.time
+    if time is not None and (time if time.tzinfo is UTC else utc(time, "time")) > limit.latest:
+        limit.refuse("time", time)
+    if event.sequence is not None and event.sequence[0] > limit.microseconds:
+        limit.refuse("sequence (the creation time of the stream)", event.sequence[0])

@@ -15,7 +15,7 @@ import pytest
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
 from watcher_sync.handlers.nova.handler import NovaHandler
-from watcher_sync.model.changes import Change, Delete, Outcome, Seen, Upsert
+from watcher_sync.model.changes import Change, Delete, Outcome, Upsert
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.model import Model, Snapshot
 from watcher_sync.model.transaction import Transaction
@@ -219,23 +219,26 @@ def replaced(event: Event, data: Any) -> Event:
     return Event(id=event.id, type=event.type, source=event.source, origin=event.origin, time=event.time, data=data)
 
 
-class Blind:
-    """A view that fails on every access, because Nova's handler must not read the model."""
+class Empty:
+    """A view of an empty model."""
 
     def get(self, kind: str, entity_id: str) -> Any:
-        raise AssertionError("the handler read the model")
+        return None
 
     def by(self, kind: str, index: str, value: Any) -> Any:
-        raise AssertionError("the handler read the model")
+        return ()
 
 
 DISPATCHER = Dispatcher([("nova", NovaHandler())])
 
 
-def changes_of(event: Event) -> list[Change]:
-    """What the handler makes of the event; nothing where it does not listen to the type."""
+def changes_of(event: Event, view: Any = None) -> list[Change]:
+    """What the handler makes of the event; nothing where it does not listen to the type.
+
+    :param view: None: of an empty model.
+    """
     entry = DISPATCHER.find(event.type)
-    return [] if entry is None or entry.call is None else list(entry.call(event, Blind()))
+    return [] if entry is None or entry.call is None else list(entry.call(event, view or Empty()))
 
 
 class Player:
@@ -244,12 +247,15 @@ class Player:
     def __init__(self) -> None:
         self.model = Model(builtin_kinds())
         self.outcomes: list[Outcome] = []
+        self.doubtful: set[tuple[str, str]] = set()
+        """(kind, id) of the entities that were marked."""
 
     def play(self, *events: Event, batch: int = 1) -> Snapshot:
         for start in range(0, len(events), batch):
             transaction = Transaction(self.model)
             for event in events[start : start + batch]:
-                self.outcomes.append(transaction.apply(event, changes_of(event)))
+                self.outcomes.append(transaction.apply(event, changes_of(event, transaction)))
+            self.doubtful.update(transaction.doubtful)
             self.model.publish(transaction)
         return self.model.snapshot()
 
@@ -285,7 +291,7 @@ def facets() -> Callable[[Event], dict[str, Any]]:
     """The facets of the one upsert that an event yields."""
 
     def of(event: Event) -> dict[str, Any]:
-        (upsert,) = [change for change in changes_of(event) if not isinstance(change, Seen)]
+        (upsert,) = [change for change in changes_of(event) if isinstance(change, Upsert)]
         assert isinstance(upsert, Upsert), upsert
         return {facet: dict(fields) for facet, fields in upsert.facets.items()}
 

@@ -78,7 +78,7 @@ def service_created_deleted_and_created_again(nova):
         nova.service("service.update", "host1", sent=8, binary="nova-scheduler", disabled=True),
     ], {
         "instances": {nova.VM: ("host2", "active", None, 2)},
-        "nodes": {"host1": (False, False, "enabled", "az1"), "host2": (True, False, None, None)},
+        "nodes": {"host1": (False, False, "enabled", None), "host2": (True, False, None, None)},
     }
 
 
@@ -109,7 +109,7 @@ def aggregate_moves(nova):
         nova.aggregate("aggregate.delete.end", A, sent=9, hosts=[], zone="za"),
     ], {
         "instances": {nova.VM: ("host2", "active", None, 2)},
-        "nodes": {"host1": (False, False, "enabled", "own"), "host2": (True, False, None, "zb")},
+        "nodes": {"host1": (False, False, "enabled", None), "host2": (True, False, None, "zb")},
     }
 
 

@@ -20,6 +20,8 @@ FOLDER = pathlib.Path(
     )
 )
 FILES = sorted(FOLDER.glob("*.json"))
+SENT_BY_OTHERS = ("instance.lock", "instance.unlock", "instance.update", "service.delete", "service.update")
+"""No signs of life of a compute."""
 VM = "178b0921-8f85-4257-88b6-2e743b5a975c"
 
 pytestmark = pytest.mark.skipif(not FILES, reason="the samples of Nova are not at hand")
@@ -45,7 +47,7 @@ def samples():
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_every_sample_is_understood_decoded_or_not(nova, changes, file):
     event = sample(1, file)
-    assert len(changes(event)) == 2
+    assert len(changes(event)) == (1 if event.type in SENT_BY_OTHERS else 2)
     assert changes(nova.as_json(event)) == changes(event)
 
 

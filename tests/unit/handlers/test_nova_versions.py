@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A version is text that sorts as (payload time, envelope time, message id) do."""
+"""A version is text that sorts as (rank, envelope time, message id) do."""
 
 from __future__ import annotations
 
@@ -11,36 +11,80 @@ from hypothesis import strategies as st
 
 from watcher_sync.events import Event
 from watcher_sync.exceptions import InvalidEvent
+from watcher_sync.handlers.nova import ordering
 
 NOON = 1_767_268_800  # 2026-01-01 12:00:00 UTC, in seconds
 
 
-def test_a_version_is_the_payloads_time_the_envelopes_time_and_the_message_id(nova, version):
+def test_a_version_is_a_rank_the_envelopes_time_its_clock_and_the_message_id(nova, version):
     event = nova.instance("instance.update", at=7, sent=8.25, message_id="abc")
-    assert version(event) == f"0{NOON + 7}000000.0{NOON + 8}250000.abc"
+    text = version(event)
+    assert text.startswith(f"20{NOON + 8}250000")
+    assert text.endswith("abc")
+    assert len(text) == 1 + 17 + 3 + 3
 
 
-def test_created_at_stands_in_for_a_null_or_missing_updated_at(nova, version):
-    event = nova.instance("instance.update", at=None, created_at="2026-01-01T12:00:03Z", sent=8, message_id="abc")
-    assert version(event) == f"0{NOON + 3}000000.0{NOON + 8}000000.abc"
-    assert version(nova.drop(event, "nova_object.data/updated_at")) == version(event)
+def test_the_time_of_the_write_before_is_no_part_of_the_version(nova, version):
+    event = nova.instance("instance.update", at=7, sent=8, message_id="abc")
+    assert version(event) == version(nova.instance("instance.update", at=3, sent=8, message_id="abc"))
+    assert version(event) == version(nova.drop(event, "nova_object.data/updated_at"))
 
 
-def test_missing_parts_are_zeros(nova, version):
-    zeros = "0" * 17
-    event = nova.instance("instance.update", at=None, created_at=None, sent=8, message_id="abc")
-    assert version(event) == f"{zeros}.0{NOON + 8}000000.abc"
-    assert version(nova.service("service.delete", "h", sent=None)).startswith(f"{zeros}.{zeros}.m")
+def test_an_event_without_a_time_is_older_than_every_other(nova, version):
+    assert version(nova.service("service.delete", "h", sent=None)).startswith("2" + "0" * 17)
+    assert version(nova.service("service.delete", "h", sent=None)) < version(
+        nova.service("service.delete", "h", sent=0)
+    )
+
+
+def test_events_of_a_building_instance_are_older_than_all_others_of_it(nova, version):
+    building = nova.instance("instance.update", state="building", sent=9)
+    assert version(building) < version(nova.instance("instance.update", sent=8))
+
+
+def test_former_versions_are_older_than_new_events_and_newer_than_new_copies(nova, version):
+    former = f"0{NOON + 7}000000.0{NOON + 8}250000.abc"
+    event = version(nova.instance("instance.update", sent=9))
+    assert ordering.copy_version(event) < former < event
 
 
 @pytest.mark.parametrize("event_type", ["service.update", "service.delete"])
-def test_services_and_aggregates_have_the_envelopes_time_only(nova, version, event_type):
-    prefix = f"{'0' * 17}.0{NOON + 8}000000.m"
+def test_services_and_aggregates_have_versions_of_the_same_form(nova, version, event_type):
+    prefix = f"20{NOON + 8}000000"
     assert version(nova.service(event_type, "h", sent=8)).startswith(prefix)
     aggregate = (
         event_type.replace("service", "aggregate") + ".end" if "delete" in event_type else "aggregate.create.end"
     )
     assert version(nova.aggregate(aggregate, "a", sent=8, hosts=[])).startswith(prefix)
+
+
+def test_a_listed_version_is_between_the_events_before_and_after_the_listing(nova, version):
+    listed_at = datetime.datetime(2026, 1, 1, 12, 0, 8, tzinfo=datetime.UTC)
+    for updated_at in (None, listed_at, listed_at + datetime.timedelta(hours=1)):
+        listed = ordering.listed_version(updated_at, listed_at)
+        for make in (nova_update, nova_service):
+            assert version(make(nova, 7.999999)) < listed < version(make(nova, 8.000001))
+    building = ordering.listed_version(None, listed_at, state="building")
+    assert version(nova.instance("instance.update", sent=7, state="building")) < building
+    assert building < version(nova.instance("instance.create.end", sent=7))
+
+
+def nova_update(nova, sent):
+    return nova.instance("instance.update", sent=sent)
+
+
+def nova_service(nova, sent):
+    return nova.service("service.update", "h", sent=sent)
+
+
+@pytest.mark.parametrize(("apart", "doubtful"), [(0.4, True), (0.999, True), (1.001, False)])
+def test_two_clocks_at_nearly_the_same_time_are_doubtful(nova, version, apart, doubtful):
+    one = version(nova.instance("instance.update", sent=8, publisher="nova-compute:host1"))
+    other = version(nova.instance("instance.update", sent=8 + apart, publisher="nova-compute:host2"))
+    same = version(nova.instance("instance.update", sent=8 + apart, publisher="nova-compute:host1"))
+    assert ordering.is_doubtful(one, other) is ordering.is_doubtful(other, one) is doubtful
+    assert not ordering.is_doubtful(one, same)
+    assert not ordering.is_doubtful(one, ordering.copy_version(other))
 
 
 def test_an_update_and_a_deletion_in_one_second_are_told_apart_by_the_envelope(nova, version):
@@ -56,12 +100,12 @@ def test_a_time_of_another_zone_is_the_same_version(nova, version):
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 TIMES = st.timedeltas(datetime.timedelta(0), datetime.timedelta(days=1_157_406)).map(lambda since: EPOCH + since)
-IDS = st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), min_size=1, max_size=64)
-PARTS = st.tuples(TIMES.map(lambda time: time.replace(microsecond=0)), TIMES, IDS)
+IDS = st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), min_size=1, max_size=10)
+PARTS = st.tuples(st.sampled_from(["building", "stopped"]), TIMES, IDS)
 
 
 def made(nova, parts):
-    event = nova.instance("instance.update", updated_at=parts[0].strftime("%Y-%m-%dT%H:%M:%SZ").rjust(20, "0"))
+    event = nova.instance("instance.update", state=parts[0])
     return Event(id=parts[2], type=event.type, source="nova", origin="", time=parts[1], data=event.data)
 
 
@@ -79,7 +123,7 @@ def test_any_message_id_makes_a_version_of_its_own_that_can_be_stored(nova, vers
         text = version(nova.service("service.update", "h", sent=1, message_id=name))
         assert text.isascii()
         assert text.isprintable()
-        assert len(text) <= 100
+        assert len(text) <= 31
         versions.append(text)
     assert (versions[0] == versions[1]) == (one == other)
 

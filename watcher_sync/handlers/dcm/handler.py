@@ -33,9 +33,9 @@ from watcher_sync.handlers.dcm.authorship import Authorship
 from watcher_sync.handlers.dcm.ordering import version_of
 from watcher_sync.handlers.dcm.payloads import (
     HealthData,
-    StatusData,
     instance_id_of,
     provider_of,
+    read_status,
     service_type_of,
     time_of,
 )
@@ -142,6 +142,8 @@ class DcmHandler(Handler):
         "dcm.request.*": None,
     }
     drivers: ClassVar[Collection[str]] = ("nats_jetstream",)
+    # DCM's own consumer subscribes to these subjects, and reads no CloudEvents type.
+    channels: ClassVar[Collection[str]] = ("dcm.*",)
     options: ClassVar[list[cfg.Opt]] = OPTIONS
 
     def __init__(
@@ -174,7 +176,7 @@ class DcmHandler(Handler):
         :raises InvalidEvent: naming the field that is wrong.
         """
         service_type = service_type_of(event)
-        data = event.read(StatusData)
+        data = read_status(event)
         instance_id = instance_id_of(event, data)
         status = self._status(service_type, data.status)
         row = view.get(KIND, instance_id)
@@ -235,6 +237,9 @@ class DcmHandler(Handler):
         return (Upsert("provider", entity_id, version, {"state": fields}),)
 
     def _status(self, service_type: str, word: str) -> str:
+        word = word.strip()
+        if not word:
+            raise InvalidEvent("data.status: empty")
         known = self._services.status(service_type, word) if service_type in self._services else None
         if known is not None:
             return known

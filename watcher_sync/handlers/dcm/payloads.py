@@ -22,6 +22,7 @@ from msgspec import UNSET, Meta, UnsetType
 from watcher_sync.events import Event
 from watcher_sync.exceptions import InvalidEvent
 from watcher_sync.model.kinds import LongText, Text
+from watcher_sync.wire.fields import BadEnvelope, is_zero_time, parse_time
 
 Name = Annotated[str, Meta(min_length=1, max_length=255)]
 
@@ -34,6 +35,12 @@ class StatusData(msgspec.Struct, gc=False):
     message: LongText | None = None
     timestamp: datetime.datetime | None = None
     output_spec: dict[str, Any] | UnsetType | None = UNSET
+
+
+class _AnyTimestamp(StatusData, gc=False):
+    """The same with a timestamp as text: RFC 3339 allows forms that the decoder refuses."""
+
+    timestamp: str | None = None  # type: ignore[assignment]
 
 
 class HealthData(msgspec.Struct, gc=False, rename="camel"):
@@ -51,6 +58,32 @@ class Legacy(msgspec.Struct, frozen=True):
     provider: str
     service_type: str
     instance_id: str
+
+
+def read_status(event: Event) -> StatusData:
+    """The data of a status event.
+
+    :raises InvalidEvent: naming the field that is wrong.
+    """
+    try:
+        return event.read(StatusData)
+    except InvalidEvent:
+        found = _with_any_timestamp(event)
+        if found is None:
+            raise
+        return found
+
+
+def _with_any_timestamp(event: Event) -> StatusData | None:
+    """The data, if its timestamp is a time that the decoder does not know: with a leap second."""
+    try:
+        data = event.read(_AnyTimestamp)
+        time = parse_time(data.timestamp, "data.timestamp")
+    except (InvalidEvent, BadEnvelope):
+        return None
+    return StatusData(
+        status=data.status, id=data.id, message=data.message, timestamp=time, output_spec=data.output_spec
+    )
 
 
 def service_type_of(event: Event) -> str:
@@ -124,10 +157,15 @@ def claimed_providers(event: Event) -> list[tuple[str, str]]:
 
 
 def time_of(event: Event, data: StatusData) -> tuple[datetime.datetime, str] | None:
-    """The publisher's time, and the field that it is in: ``time`` of the CloudEvent, else ``data.timestamp``."""
+    """The publisher's time, and the field that it is in: ``time`` of the CloudEvent, else ``data.timestamp``.
+
+    The zero value of Go's ``time.Time`` is none.
+    """
     if event.time is not None:
         return event.time, "time"
-    return (data.timestamp, "data.timestamp") if data.timestamp is not None else None
+    if data.timestamp is None or is_zero_time(data.timestamp):
+        return None
+    return data.timestamp, "data.timestamp"
 
 
 # Names come from others. They are cut by searches of a fixed text, because a pattern with several open ends tries each

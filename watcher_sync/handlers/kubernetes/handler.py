@@ -114,14 +114,15 @@ class KubernetesHandler(Handler):
 
         :raises InvalidEvent: naming the field that is wrong.
         """
-        workload = read(event, WorkloadObject)
+        kind, workload = _KINDS.get(_kind(event), _kind(event)), read(event, WorkloadObject)
         fields: dict[str, Any] = {"replicas": workload.spec.replicas if workload.spec is not None else None}
         if (status := workload.status) is not None:
             fields["ready_replicas"] = status.ready_replicas
-            fields["updated_replicas"] = status.updated_replicas
+            # A ReplicaSet has one template, so all its pods are of the newest one.
+            fields["updated_replicas"] = status.replicas if kind == "ReplicaSet" else status.updated_replicas
             fields["observed_generation"] = status.observed_generation
         fields["project_id"] = self._project(event, workload.metadata)
-        return _workload(event, _KINDS[_kind(event)], workload.metadata, fields, view)
+        return _workload(event, kind, workload.metadata, fields, view)
 
     def on_daemon_set(self, event: Event, view: View) -> Iterator[Change]:
         """A DaemonSet as it is now.

@@ -1,148 +1,204 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nova's versioned notifications become changes of compute nodes, instances and aggregates.
 
-Nova's events overtake each other, so no method depends on earlier events. Each change has a version, and writes only
-the facets that its event knows:
+Nova's events overtake each other, so no method depends on earlier events. Each change has a version
+(:mod:`~watcher_sync.handlers.nova.ordering`), and an event of an instance writes only the facets that it owns
+(:mod:`~watcher_sync.handlers.nova.ownership`).
 
-* An event with ``task_state`` migrating, or of a failure, may have the old host: it writes no placement.
-* ``live_migration_post.end`` has the old host: it is ignored.
-* Only an error event writes the fault, and only a payload with ``locked`` the lock.
-* An event is a sign of life of its publisher's host.
+* An instance is deleted only if the payload has state ``deleted`` and the time of it, or comes with
+  ``instance.delete.end``.
 * Only events of a compute service write a compute_node.
+* An event that its compute published is a sign of life of that host.
 
-The version is (payload ``updated_at`` or ``created_at``, envelope timestamp, message id). An instance in state
-``deleted`` is deleted. Pure; for any thread.
+The methods read the view only to mark doubtful orders and to leave out copies that could not win. Pure; for any thread.
 """
 
 from __future__ import annotations
 
-import datetime
-import functools
 import sys
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar, Final
 
 from msgspec import UNSET, UnsetType
 
 from watcher_sync.events import Event
 from watcher_sync.exceptions import InvalidEvent
-from watcher_sync.handlers import sortable
 from watcher_sync.handlers.base import Handler
+from watcher_sync.handlers.nova import facets as payload_facets
+from watcher_sync.handlers.nova import ownership
+from watcher_sync.handlers.nova.facets import Fields, shared, without_unset
+from watcher_sync.handlers.nova.instances import instance_changes
+from watcher_sync.handlers.nova.ordering import (
+    event_version,
+    is_concurrent,
+    request_version,
+)
+from watcher_sync.handlers.nova.ownership import FAULT, PLACEMENT, RESIZE, STATE
 from watcher_sync.handlers.nova.payloads import (
     AGGREGATE,
+    COMPUTE_TASK,
     DATA,
     INSTANCE,
     SERVICE,
     AggregateData,
-    Flavor,
-    InstanceData,
-    Ip,
     ServiceData,
     read,
-    refuse_nested,
 )
-from watcher_sync.model.changes import Change, Delete, Seen, Upsert, Version
+from watcher_sync.handlers.nova.publishers import API, publishing_host, with_seen
+from watcher_sync.model.changes import Change, Delete, Doubtful, Upsert, Version
+from watcher_sync.model.entities import Aggregate, ComputeNode, Instance
 from watcher_sync.model.view import View
 
-_UPDATED = (
-    "create.end",
-    "update",
-    "exists",
-    "lock",
-    "unlock",
-    "pause.end",
-    "unpause.end",
-    "power_off.end",
-    "power_on.end",
-    "reboot.end",
-    "resume.end",
-    "suspend.end",
-    "shutdown.end",
-    "soft_delete.end",
-    "restore.end",
-    "rebuild.end",
-    "rescue.end",
-    "unrescue.end",
-    "shelve.end",
-    "shelve_offload.end",
-    "unshelve.end",
-    "resize_confirm.end",
-    "resize_finish.end",
-    "resize_revert.end",
-    "live_migration_post_dest.end",
-    "live_migration_force_complete.end",
-    "live_migration_rollback.end",
-    "volume_attach.end",
-    "volume_detach.end",
-    "volume_swap.end",
-    "interface_attach.end",
-    "interface_detach.end",
-)
-"""Instance events that bring the instance as it is now."""
+_AGGREGATE_UPDATED = ("create", "update_prop", "update_metadata")
 
-_AGGREGATE_UPDATED = ("create", "add_host", "remove_host", "update_prop", "update_metadata")
-
-
-_HEARTBEAT_ONLY = (
-    "aggregate.*",
-    "compute.exception",
-    "compute_task.*",
-    "flavor.*",
-    "instance.*",
-    "keypair.*",
-    "libvirt.connect.error",
-    "metrics.update",
-    "scheduler.select_destinations.*",
-    "server_group.*",
-    "service.*",
-    "volume.usage",
-)
-"""What else Nova publishes: ignored and counted by type, but for the sign of life."""
+_NOTHING: Final[frozenset[str]] = frozenset()
+_PLACED: Final = frozenset({PLACEMENT})
+_UPDATE: Final = ownership.OWNED["instance.update"]
+_UPDATE_UNPLACED: Final = _UPDATE - _PLACED
 
 
 class NovaHandler(Handler):
     """The handler of ``nova``."""
 
     events: ClassVar[Mapping[str, str | None]] = {
-        **{f"instance.{phase}": "on_instance" for phase in _UPDATED},
-        "instance.delete.end": "on_instance_deleted",
-        "instance.*.error": "on_instance_error",
+        **ownership.dispatch_table(),
         "service.create": "on_service",
         "service.update": "on_service",
         "service.delete": "on_service_deleted",
         **{f"aggregate.{action}.end": "on_aggregate" for action in _AGGREGATE_UPDATED},
+        "aggregate.add_host.end": "on_aggregate_host_added",
+        "aggregate.remove_host.end": "on_aggregate_host_removed",
         "aggregate.delete.end": "on_aggregate_deleted",
-        **dict.fromkeys(_HEARTBEAT_ONLY, "on_heartbeat"),
+        **dict.fromkeys(ownership.IGNORED),
+        **dict.fromkeys(ownership.SIGNS_OF_LIFE, "on_heartbeat"),
+        "compute.exception": "on_compute_exception",
     }
     drivers: ClassVar[Collection[str]] = ("oslo_messaging", "rabbitmq")
 
     def on_heartbeat(self, event: Event, view: View) -> Iterable[Change]:
         """A notification whose payload the model ignores; it is a sign of life of its publisher."""
-        return _with_seen(event)
+        return with_seen(event)
+
+    def on_compute_exception(self, event: Event, view: View) -> Iterable[Change]:
+        """A failure without the id of an instance: those of the host in the middle of a task are doubtful."""
+        found = view.by("instance", "host", host) if (host := publishing_host(event)) else ()
+        running = [i.id for i in found if isinstance(i, Instance) and _is_running_a_task(i)]
+        return with_seen(event, *[Doubtful("instance", instance_id) for instance_id in running])
 
     def on_instance(self, event: Event, view: View) -> Iterable[Change]:
-        """The instance as the payload tells; deleted, when its state says so.
+        """The facets that this event type owns, and copies of the others.
 
         :raises InvalidEvent: naming the field that is wrong.
         """
         data = read(event.data, INSTANCE)
-        return _instance(event, data, "placement", {} if data.task_state == "migrating" else _placement(data))
+        facets = ownership.INSTANCE_EVENTS[event.type].facets
+        more = {RESIZE: payload_facets.NO_SOURCE} if RESIZE in facets else {}
+        return instance_changes(event, view, data, ownership.OWNED[event.type], more)
 
     def on_instance_error(self, event: Event, view: View) -> Iterable[Change]:
-        """State and fault of an instance; where it is, its failure does not tell for sure.
+        """A failure, with its fault. Only a failed build that left its host tells where the instance is: nowhere.
 
         :raises InvalidEvent: naming the field that is wrong.
         """
         data = read(event.data, INSTANCE)
-        return _instance(event, data, "fault", _fault(data))
+        owned = ownership.OWNED.get(event.type, ownership.OTHER_ERROR.owned)
+        if data.host is not None:
+            owned -= _PLACED
+        fault = payload_facets.fault(data.fault)
+        return instance_changes(event, view, data, owned, {FAULT: fault} if fault else {}, failed=True)
+
+    def on_instance_update(self, event: Event, view: View) -> Iterable[Change]:
+        """A save of a conductor or an API.
+
+        The API publishes new tags without a save. A cross-cell resize saves the hidden record of the source last. A
+        migrating instance has its old host. An offloaded one may still have its host in the first of two saves.
+
+        :raises InvalidEvent: naming the field that is wrong.
+        """
+        data = read(event.data, INSTANCE)
+        owned = _UPDATE
+        more: dict[str, Fields] = {}
+        task, change = data.task_state, data.state_update
+        if event.origin.startswith(API):
+            owned = _NOTHING
+        elif task == "migrating":
+            owned = _UPDATE_UNPLACED
+        elif task == "resize_migrated" and change and change.data.old_task_state == task:
+            owned = _NOTHING
+        elif task is None and data.state == "shelved_offloaded":
+            owned = _UPDATE_UNPLACED
+            more[PLACEMENT] = payload_facets.NO_HOST
+        return instance_changes(event, view, data, owned, more)
+
+    def on_instance_rebuilt(self, event: Event, view: View) -> Iterable[Change]:
+        """A rebuild runs where the instance is afterwards. In an evacuation the payload has the dead host.
+
+        :raises InvalidEvent: naming the field that is wrong.
+        """
+        data = read(event.data, INSTANCE)
+        owned = ownership.OWNED[event.type]
+        host = publishing_host(event)
+        if host is None or host == data.host:
+            return instance_changes(event, view, data, owned, {})
+        node = view.get("compute_node", host)
+        hypervisor = node.hypervisor_hostname if isinstance(node, ComputeNode) else None
+        # All fields of the facet, because a field that an event leaves out keeps what came first.
+        placement = {**payload_facets.placement(data), "host": host, "node": hypervisor or host}
+        return instance_changes(event, view, data, owned - {PLACEMENT}, {PLACEMENT: placement}, doubt=True)
+
+    def on_instance_resized(self, event: Event, view: View) -> Iterable[Change]:
+        """The source gave the instance to the destination, and keeps its allocation. To another cell it gives a copy.
+
+        :raises InvalidEvent: naming the field that is wrong.
+        """
+        data = read(event.data, INSTANCE)
+        source = publishing_host(event)
+        if source is None:
+            return instance_changes(event, view, data, _NOTHING, {})
+        owned = _NOTHING if data.host == source else _PLACED
+        return instance_changes(event, view, data, owned, {RESIZE: {"source_host": source}})
+
+    def on_instance_resize_finishing(self, event: Event, view: View) -> Iterable[Change]:
+        """The destination begins, and has itself as the host, but for a resize to another cell.
+
+        :raises InvalidEvent: naming the field that is wrong.
+        """
+        data = read(event.data, INSTANCE)
+        return instance_changes(event, view, data, _PLACED if data.host == publishing_host(event) else _NOTHING, {})
 
     def on_instance_deleted(self, event: Event, view: View) -> Iterable[Change]:
-        """The instance exists no more, known or not.
+        """The instance exists no more, known or not; with another state its deletion failed.
 
         :raises InvalidEvent: naming the field that is wrong.
         """
         data = read(event.data, INSTANCE)
-        return _with_seen(event, Delete("instance", data.id, _version_of(event, data)))
+        if data.state == "deleted":
+            return with_seen(event, Delete("instance", data.id, event_version(event)))
+        return instance_changes(event, view, data, ownership.OWNED[event.type], {}, doubt=True)
+
+    def on_compute_task_error(self, event: Event, view: View) -> Iterable[Change]:
+        """The conductor gave up: the payload has the state of the instance, and the specification of the request.
+
+        It writes all fields of the facet, because a field that an event leaves out keeps what came first. A server
+        that was not built never ran. No other event may tell its flavor and owner, so those of its request count until
+        one does. The request of a resize has the new flavor, and tells nothing of the instance.
+
+        :raises InvalidEvent: naming the field that is wrong.
+        """
+        data = read(event.data, COMPUTE_TASK)
+        told = data.state
+        state = without_unset({"state": shared(payload_facets.STATES.get(told, told) if told else told)})
+        never_ran = event.type == "compute_task.build_instances.error"
+        power = "pending" if never_ran else None
+        rest = {"task_state": None, "power_state": power, "updated_at": None}
+        facets: dict[str, Fields] = {STATE: {**state, **rest}}
+        if fields := payload_facets.fault(data.fault, "reason"):
+            facets[FAULT] = fields
+        version = event_version(event, told)
+        request = payload_facets.requested(data) if never_ran else {}
+        versions = dict.fromkeys(request, request_version(version)) or None
+        change = Upsert("instance", data.id, version, {**facets, **request}, versions)
+        return (change, Doubtful("instance", data.id))
 
     def on_service(self, event: Event, view: View) -> Iterable[Change]:
         """What a compute service tells of its host. Other services tell nothing of it.
@@ -151,16 +207,15 @@ class NovaHandler(Handler):
         """
         data = read(event.data, SERVICE)
         if data.binary != "nova-compute":
-            return _with_seen(event)
+            return ()
         fields = {
             "status": UNSET if data.disabled is UNSET else "disabled" if data.disabled else "enabled",
             "disabled_reason": data.disabled_reason,
             "forced_down": data.forced_down,
-            "service_zone": _shared(data.availability_zone),
         }
-        return _with_seen(
-            event, Upsert("compute_node", _host(data), _version(event), {"service": _without_unset(fields)})
-        )
+        # The payload's zone is always null: only Nova's API knows the zone of a service.
+        change = Upsert("compute_node", _host(data), event_version(event), {"service": without_unset(fields)})
+        return with_seen(event, change) if event.type == "service.create" else (change,)
 
     def on_service_deleted(self, event: Event, view: View) -> Iterable[Change]:
         """A compute service was taken out of Nova.
@@ -169,8 +224,8 @@ class NovaHandler(Handler):
         """
         data = read(event.data, SERVICE)
         if data.binary != "nova-compute":
-            return _with_seen(event)
-        return _with_seen(event, Delete("compute_node", _host(data), _version(event)))
+            return ()
+        return (Delete("compute_node", _host(data), event_version(event)),)
 
     def on_aggregate(self, event: Event, view: View) -> Iterable[Change]:
         """An aggregate with its hosts and the zone that it puts them in.
@@ -178,8 +233,40 @@ class NovaHandler(Handler):
         :raises InvalidEvent: naming the field that is wrong.
         """
         data = read(event.data, AGGREGATE)
-        fields = {"name": data.name, "hosts": _hosts(data), "availability_zone": _zone(data)}
-        return _with_seen(event, Upsert("aggregate", data.id, _version(event), {"state": _without_unset(fields)}))
+        return (Upsert("aggregate", data.id, event_version(event), {"state": _aggregate(data)}),)
+
+    def on_aggregate_host_added(self, event: Event, view: View) -> Iterable[Change]:
+        """An aggregate has one host more, the last one of the list.
+
+        Two requests at once each list only their own host. So a list that was read at nearly the same time as the
+        known one removes no host.
+
+        :raises InvalidEvent: naming the field that is wrong.
+        """
+        data = read(event.data, AGGREGATE)
+        version, fields = event_version(event), _aggregate(data)
+        known = _concurrent_aggregate(view, data.id, version)
+        if known is None or not data.hosts:
+            return (Upsert("aggregate", data.id, version, {"state": fields}),)
+        hosts = sorted({*(known.hosts or ()), data.hosts[-1]})
+        if version > known.versions[0]:
+            return (Upsert("aggregate", data.id, version, {"state": {**fields, "hosts": hosts}}),)
+        if version == known.versions[0] or hosts == known.hosts:
+            return (Upsert("aggregate", data.id, version, {"state": fields}),)
+        late = Version(f"{known.versions[0]}+")
+        return (Upsert("aggregate", data.id, late, {"state": {"hosts": hosts}}), Doubtful("aggregate", data.id))
+
+    def on_aggregate_host_removed(self, event: Event, view: View) -> Iterable[Change]:
+        """An aggregate has one host less; the payload does not say which one.
+
+        :raises InvalidEvent: naming the field that is wrong.
+        """
+        data = read(event.data, AGGREGATE)
+        version = event_version(event)
+        change = Upsert("aggregate", data.id, version, {"state": _aggregate(data)})
+        if _concurrent_aggregate(view, data.id, version) is None:
+            return (change,)
+        return (change, Doubtful("aggregate", data.id))
 
     def on_aggregate_deleted(self, event: Event, view: View) -> Iterable[Change]:
         """An aggregate exists no more.
@@ -187,113 +274,11 @@ class NovaHandler(Handler):
         :raises InvalidEvent: naming the field that is wrong.
         """
         data = read(event.data, AGGREGATE)
-        return _with_seen(event, Delete("aggregate", data.id, _version(event)))
+        return (Delete("aggregate", data.id, event_version(event)),)
 
 
-# Instances
-
-_STATES = {"soft-delete": "soft-deleted"}
-"""Nova's vm_state -> the model's, where they differ."""
-
-
-def _instance(event: Event, data: InstanceData, facet: str, fields: dict[str, Any]) -> Iterable[Change]:
-    """The change of one instance.
-
-    :param facet: the facet that this kind of event writes beside those that every one writes.
-    :param fields: its fields; none: it is not written.
-    """
-    version = _version_of(event, data)
-    if data.state == "deleted":
-        return _with_seen(event, Delete("instance", data.id, version))
-    facets = _facets(data)
-    if fields:
-        facets[facet] = fields
-    return _with_seen(event, Upsert("instance", data.id, version, facets))
-
-
-def _facets(data: InstanceData) -> dict[str, dict[str, Any]]:
-    """What every instance event tells: its state, and the lock where the payload has it.
-
-    The fields are written out, because this function costs much of an event's time. Strings that many instances
-    share are interned, because they cost much of the model's memory. UNSET is false.
-    """
-    intern = sys.intern
-    state = {
-        "name": data.name,
-        "host_name": data.name if data.host_name == data.name else data.host_name,
-        "project_id": intern(text) if (text := data.project_id) else text,
-        "user_id": intern(text) if (text := data.user_id) else text,
-        "state": intern(_STATES.get(text, text)) if (text := data.state) else text,
-        "task_state": intern(text) if (text := data.task_state) else text,
-        "power_state": intern(text) if (text := data.power_state) else text,
-        "image_id": intern(text) if (text := data.image_id) else None if text == "" else text,
-        "metadata": pairs if (pairs := data.metadata) is UNSET else _interned(tuple(pairs.items())),
-        "key_name": intern(text) if (text := data.key_name) else text,
-        "availability_zone": intern(text) if (text := data.availability_zone) else text,
-        "ip_addresses": _addresses(data.ip_addresses) if data.ip_addresses else data.ip_addresses,
-        "created_at": _utc(time, "created_at") if (time := data.created_at) and time.tzinfo is not _UTC else time,
-        "updated_at": _utc(time, "updated_at") if (time := data.updated_at) and time.tzinfo is not _UTC else time,
-        "launched_at": _utc(time, "launched_at") if (time := data.launched_at) and time.tzinfo is not _UTC else time,
-    }
-    if data.flavor:
-        _add_flavor(state, data.flavor, data.image_id)
-    facets = {"state": _without_unset(state)}
-    if data.locked is not UNSET:
-        lock = {"locked": data.locked, "locked_reason": data.locked_reason}
-        facets["lock"] = _without_unset(lock) if data.locked_reason is UNSET else lock
-    return facets
-
-
-def _add_flavor(state: dict[str, Any], wrapped: Flavor, image_id: str | UnsetType | None) -> None:
-    if wrapped.version[:2] != "1.":
-        refuse_nested(wrapped, "flavor")
-    flavor = wrapped.data
-    root, ephemeral, swap = flavor.root_gb, flavor.ephemeral_gb, flavor.swap_mb
-    state["vcpus"] = flavor.vcpus
-    state["memory_mb"] = flavor.memory_mb
-    state["root_gb"] = root
-    state["ephemeral_gb"] = ephemeral
-    state["swap_mb"] = swap
-    state["flavor_id"] = sys.intern(text) if (text := flavor.flavor_id) else text
-    state["flavor_name"] = sys.intern(text) if (text := flavor.flavor_name) else text
-    specs = flavor.extra_specs
-    state["extra_specs"] = _interned(tuple(specs.items())) if specs else specs
-    if image_id is UNSET or root is UNSET or ephemeral is UNSET or swap is UNSET:
-        return
-    # Without an image the root disk is a volume, which is none of the host's disk.
-    state["disk_gb"] = (root if image_id else 0) + ephemeral + (swap + 1023) // 1024
-
-
-@functools.lru_cache(maxsize=4096)
-def _interned(pairs: tuple[tuple[str, str], ...]) -> dict[str, str]:
-    """One dictionary in memory for all instances with the same extra specs or metadata.
-
-    A cache of bounded size that saves memory; entities are immutable.
-    """
-    return {sys.intern(key): sys.intern(value) for key, value in pairs}
-
-
-def _addresses(addresses: list[Ip]) -> list[str]:
-    for position, ip in enumerate(addresses):
-        if ip.version[:2] != "1.":
-            refuse_nested(ip, f"ip_addresses[{position}]")
-    return [ip.data.address for ip in addresses]
-
-
-def _placement(data: InstanceData) -> dict[str, Any]:
-    host, node = data.host, data.node
-    placement = {"host": sys.intern(host) if host else host, "node": sys.intern(node) if node else node}
-    return _without_unset(placement) if host is UNSET or node is UNSET else placement
-
-
-def _fault(data: InstanceData) -> dict[str, Any]:
-    if data.fault is UNSET:
-        return {}
-    if data.fault is None:
-        return {"fault_type": None, "fault_message": None}
-    if data.fault.version[:2] != "1.":
-        refuse_nested(data.fault, "fault")
-    return _without_unset({"fault_type": _shared(data.fault.data.type), "fault_message": data.fault.data.message})
+def _is_running_a_task(instance: Instance) -> bool:
+    return instance.task_state is not None or (instance.source_host is not None and instance.state != "resized")
 
 
 # Fields of services and aggregates
@@ -305,6 +290,24 @@ def _host(data: ServiceData) -> str:
     return sys.intern(data.host)
 
 
+def _aggregate(data: AggregateData) -> Fields:
+    return without_unset(
+        {
+            "name": data.name,
+            "number": data.number,
+            "metadata": data.metadata,
+            "hosts": _hosts(data),
+            "availability_zone": _zone(data),
+        }
+    )
+
+
+def _concurrent_aggregate(view: View, aggregate_id: str, version: Version) -> Aggregate | None:
+    """The known aggregate, if it was written at nearly the same time."""
+    known = view.get("aggregate", aggregate_id)
+    return known if isinstance(known, Aggregate) and is_concurrent(known.versions[0], version) else None
+
+
 def _hosts(data: AggregateData) -> list[str] | UnsetType | None:
     if data.hosts is None or data.hosts is UNSET:
         return data.hosts
@@ -314,52 +317,7 @@ def _hosts(data: AggregateData) -> list[str] | UnsetType | None:
 def _zone(data: AggregateData) -> str | UnsetType | None:
     if data.metadata is None or data.metadata is UNSET:
         return data.metadata
-    zone: str | None = _shared(data.metadata.availability_zone)
+    zone: str | None = shared(data.metadata.get("availability_zone"))
+    if zone is not None and len(zone) > 255:
+        raise InvalidEvent(f"{DATA}.metadata.availability_zone: Expected str of length <= 255")
     return zone
-
-
-def _without_unset(fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields without those that the payload left out."""
-    for value in fields.values():
-        if value is UNSET:
-            return {name: value for name, value in fields.items() if value is not UNSET}
-    return fields
-
-
-def _shared(value: Any) -> Any:
-    """One string in memory for all that are equal; null and UNSET as they are."""
-    return sys.intern(value) if value.__class__ is str else value
-
-
-# Versions and times
-
-_UTC = datetime.UTC
-
-
-def _version_of(event: Event, data: InstanceData) -> Version:
-    if time := data.updated_at:
-        return _version(event, sortable.digits(time, f"{DATA}.updated_at"))
-    if time := data.created_at:
-        return _version(event, sortable.digits(time, f"{DATA}.created_at"))
-    return _version(event)
-
-
-def _version(event: Event, written: str = sortable.NO_TIME) -> Version:
-    """(the payload's time, the envelope's time, the message id) as text that sorts like the three."""
-    published = sortable.digits(event.time, "timestamp") if event.time is not None else sortable.NO_TIME
-    return Version(f"{written}.{published}.{sortable.name(event.id)}")
-
-
-def _utc(time: datetime.datetime, name: str) -> datetime.datetime:
-    """Nova's times are UTC, whether they say so or not."""
-    return sortable.utc(time, f"{DATA}.{name}")
-
-
-def _with_seen(event: Event, *changes: Change) -> tuple[Change, ...]:
-    """The changes, and the sign of life of the publisher's host that every event is."""
-    host, time = event.origin.partition(":")[2], event.time
-    if time is None or not 0 < len(host) <= 255:
-        return changes
-    if time.tzinfo is not _UTC:
-        time = sortable.utc(time, "timestamp")
-    return (*changes, Seen("compute_node", sys.intern(host), time))

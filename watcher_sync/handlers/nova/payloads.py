@@ -87,6 +87,20 @@ class Fault(NovaObject, gc=False, kw_only=True, rename={"data": "nova_object.dat
     data: FaultData
 
 
+class StateUpdateData(msgspec.Struct, gc=False):
+    """InstanceStateUpdatePayload 1.x: the states before and after the save."""
+
+    old_state: Text | UnsetType | None = UNSET
+    old_task_state: Text | UnsetType | None = UNSET
+    new_task_state: Text | UnsetType | None = UNSET
+
+
+class StateUpdate(NovaObject, gc=False, kw_only=True, rename={"data": "nova_object.data"}):
+    """The state change of an instance.update."""
+
+    data: StateUpdateData
+
+
 class InstanceData(msgspec.Struct, gc=False, kw_only=True):
     """InstancePayload and all that extend it."""
 
@@ -111,7 +125,47 @@ class InstanceData(msgspec.Struct, gc=False, kw_only=True):
     created_at: datetime.datetime | UnsetType | None = UNSET
     updated_at: datetime.datetime | UnsetType | None = UNSET
     launched_at: datetime.datetime | UnsetType | None = UNSET
+    deleted_at: datetime.datetime | UnsetType | None = UNSET
+    terminated_at: datetime.datetime | UnsetType | None = UNSET
+    state_update: StateUpdate | UnsetType | None = UNSET
     fault: Fault | UnsetType | None = UNSET
+
+
+class ImageData(msgspec.Struct, gc=False):
+    """ImageMetaPayload 1.x."""
+
+    id: Text | UnsetType | None = UNSET
+
+
+class Image(NovaObject, gc=False, kw_only=True, rename={"data": "nova_object.data"}):
+    """The image of a request."""
+
+    data: ImageData
+
+
+class RequestSpecData(msgspec.Struct, gc=False, kw_only=True):
+    """RequestSpecPayload 1.x."""
+
+    project_id: Text | UnsetType | None = UNSET
+    user_id: Text | UnsetType | None = UNSET
+    availability_zone: Text | UnsetType | None = UNSET
+    flavor: Flavor | UnsetType | None = UNSET
+    image: Image | UnsetType | None = UNSET
+
+
+class RequestSpec(NovaObject, gc=False, kw_only=True, rename={"data": "nova_object.data"}):
+    """What a scheduler was asked for."""
+
+    data: RequestSpecData
+
+
+class ComputeTaskData(msgspec.Struct, gc=False, kw_only=True):
+    """ComputeTaskPayload 1.x: a conductor failed to place an instance."""
+
+    id: Id = field(name="instance_uuid")
+    state: Text | UnsetType | None = UNSET
+    request: RequestSpec | UnsetType | None = field(default=UNSET, name="request_spec")
+    fault: Fault | UnsetType | None = field(default=UNSET, name="reason")
 
 
 class ServiceData(msgspec.Struct, gc=False, kw_only=True):
@@ -122,22 +176,16 @@ class ServiceData(msgspec.Struct, gc=False, kw_only=True):
     disabled: bool | UnsetType = UNSET
     disabled_reason: LongText | UnsetType | None = UNSET
     forced_down: bool | UnsetType = UNSET
-    availability_zone: Text | UnsetType | None = UNSET
-
-
-class AggregateMetadata(msgspec.Struct, gc=False):
-    """The one key of an aggregate's metadata that means something to Nova itself."""
-
-    availability_zone: Text | None = None
 
 
 class AggregateData(msgspec.Struct, gc=False, kw_only=True):
     """AggregatePayload 1.x."""
 
     id: Id = field(name="uuid")
+    number: Count | UnsetType | None = field(default=UNSET, name="id")
     name: Text | UnsetType = UNSET
     hosts: list[Id] | UnsetType | None = UNSET
-    metadata: AggregateMetadata | UnsetType | None = UNSET
+    metadata: dict[str, str | None] | UnsetType | None = UNSET
 
 
 class _Opened(msgspec.Struct, gc=False, rename=lambda name: f"nova_object.{name}"):
@@ -196,6 +244,7 @@ INSTANCE: Contract[InstanceData] = Contract(
         "InstanceUpdatePayload": FIRST_TWO,
     },
 )
+COMPUTE_TASK: Contract[ComputeTaskData] = Contract(ComputeTaskData, {"ComputeTaskPayload": FIRST})
 SERVICE: Contract[ServiceData] = Contract(ServiceData, {"ServiceStatusPayload": FIRST})
 AGGREGATE: Contract[AggregateData] = Contract(AggregateData, {"AggregatePayload": FIRST})
 

@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The facets of an instance as a payload has them.
+
+The fields are written out, because these functions cost much of an event's time. Strings that many instances share are
+interned, because they cost much of the model's memory. UNSET is false. Pure functions, for any thread.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from msgspec import UNSET, UnsetType
+
+from watcher_sync.handlers import sortable
+from watcher_sync.handlers.nova import ownership
+from watcher_sync.handlers.nova.payloads import (
+    DATA,
+    ComputeTaskData,
+    Fault,
+    Flavor,
+    Image,
+    InstanceData,
+    Ip,
+    refuse_nested,
+)
+
+Fields = dict[str, Any]
+
+STATES: Final = {"soft-delete": "soft-deleted"}
+"""Nova's vm_state -> the model's, where they differ."""
+
+NO_FAULT: Final[Fields] = {"fault_type": None, "fault_message": None}
+NO_HOST: Final[Fields] = {"host": None, "node": None, "availability_zone": None}
+NO_SOURCE: Final[Fields] = {"source_host": None}
+
+_UTC = datetime.UTC
+
+
+def state(data: InstanceData) -> Fields:
+    """State, task and power."""
+    intern = sys.intern
+    fields = {
+        "state": intern(STATES.get(text, text)) if (text := data.state) else text,
+        "task_state": intern(text) if (text := data.task_state) else text,
+        "power_state": intern(text) if (text := data.power_state) else text,
+        "updated_at": _utc(time, "updated_at") if (time := data.updated_at) and time.tzinfo is not _UTC else time,
+    }
+    return fields if UNSET not in fields.values() else without_unset(fields)
+
+
+def placement(data: InstanceData) -> Fields:
+    """Host, node and zone."""
+    intern = sys.intern
+    fields = {
+        "host": intern(text) if (text := data.host) else text,
+        "node": intern(text) if (text := data.node) else text,
+        "availability_zone": intern(text) if (text := data.availability_zone) else text,
+    }
+    return fields if UNSET not in fields.values() else without_unset(fields)
+
+
+def details(data: InstanceData) -> Fields:
+    """Names, owner, image and metadata."""
+    intern = sys.intern
+    fields = {
+        "name": data.name,
+        "host_name": data.name if data.host_name == data.name else data.host_name,
+        "project_id": intern(text) if (text := data.project_id) else text,
+        "user_id": intern(text) if (text := data.user_id) else text,
+        "image_id": intern(text) if (text := data.image_id) else None if text == "" else text,
+        "metadata": pairs if (pairs := data.metadata) is UNSET else _interned(tuple(pairs.items())),
+        "key_name": intern(text) if (text := data.key_name) else text,
+        "created_at": _utc(time, "created_at") if (time := data.created_at) and time.tzinfo is not _UTC else time,
+        "launched_at": _utc(time, "launched_at") if (time := data.launched_at) and time.tzinfo is not _UTC else time,
+    }
+    return fields if UNSET not in fields.values() else without_unset(fields)
+
+
+def flavor(data: InstanceData) -> Fields:
+    """The flavor, and the local disk that follows from it."""
+    return _wrapped_flavor(data.flavor, data.image_id, "flavor") if data.flavor else {}
+
+
+def requested(data: ComputeTaskData) -> dict[str, Fields]:
+    """The facets of an instance that the specification of its request tells: owner, image, flavor and zone.
+
+    :raises InvalidEvent: the specification has an unknown version.
+    """
+    if not data.request:
+        return {}
+    spec = data.request.data
+    nested = {"": data.request, ".flavor": spec.flavor, ".image": spec.image}
+    for path, one in nested.items():
+        if one and one.version[:2] != "1.":
+            refuse_nested(one, f"request_spec{path}")
+    image_id = spec.image.data.id if isinstance(spec.image, Image) else spec.image
+    facets = {
+        ownership.DETAILS: {
+            "project_id": shared(spec.project_id),
+            "user_id": shared(spec.user_id),
+            "image_id": shared(image_id),
+        },
+        ownership.PIN: {"pinned_zone": shared(spec.availability_zone)},
+        ownership.FLAVOR: _wrapped_flavor(spec.flavor, image_id, "request_spec.flavor") if spec.flavor else {},
+    }
+    return {facet: told for facet, fields in facets.items() if (told := without_unset(fields))}
+
+
+def _wrapped_flavor(wrapped: Flavor, image_id: str | UnsetType | None, path: str) -> Fields:
+    if wrapped.version[:2] != "1.":
+        refuse_nested(wrapped, path)
+    specs = wrapped.data
+    extra: Any = specs.extra_specs
+    return _flavor(
+        specs.vcpus,
+        specs.memory_mb,
+        specs.root_gb,
+        specs.ephemeral_gb,
+        specs.swap_mb,
+        specs.flavor_id,
+        specs.flavor_name,
+        tuple(extra.items()) if extra.__class__ is dict else extra,
+        image_id if image_id is UNSET else bool(image_id),
+    )
+
+
+@functools.lru_cache(maxsize=4096)
+def _flavor(
+    vcpus: Any, memory_mb: Any, root: Any, ephemeral: Any, swap: Any, flavor_id: Any, name: Any, extra: Any, image: Any
+) -> Fields:
+    """The fields of a flavor, in one dictionary for all events that have it. Not to be changed.
+
+    :param extra: the extra specs as pairs; null and UNSET as they are.
+    :param image: whether the instance was made from an image, or UNSET.
+    """
+    fields: Fields = {
+        "vcpus": vcpus,
+        "memory_mb": memory_mb,
+        "root_gb": root,
+        "ephemeral_gb": ephemeral,
+        "swap_mb": swap,
+        "flavor_id": shared(flavor_id),
+        "flavor_name": shared(name),
+        "extra_specs": _interned(extra) if extra.__class__ is tuple else extra,
+    }
+    if image is not UNSET and root is not UNSET and ephemeral is not UNSET:
+        # Without an image the root disk is a volume. FlavorPayload 1.0 has no swap.
+        swap_gb = (swap + 1023) // 1024 if swap is not UNSET else 0
+        fields["disk_gb"] = (root if image else 0) + ephemeral + swap_gb
+    return without_unset(fields)
+
+
+def network(data: InstanceData) -> Fields:
+    """The fixed addresses."""
+    addresses = data.ip_addresses
+    return {} if addresses is UNSET else {"ip_addresses": _addresses(addresses) if addresses else []}
+
+
+def lock(data: InstanceData) -> Fields:
+    """The lock, where the payload has it."""
+    if data.locked is UNSET:
+        return {}
+    fields: Fields = {"locked": data.locked, "locked_reason": data.locked_reason}
+    return fields if data.locked_reason is not UNSET else without_unset(fields)
+
+
+_REMOTE: Final = "_Remote"
+_TRACEBACK: Final = "\nTraceback (most recent call last):"
+"""What oslo.messaging adds to the class and to the message of an exception that another process raised."""
+
+
+def fault(told: Fault | UnsetType | None, path: str = "fault") -> Fields:
+    """The fault of an error event; empty where the payload has no such field.
+
+    A traceback in the message is left out, as Nova's API leaves it out.
+    """
+    if told is UNSET:
+        return {}
+    if told is None:
+        return NO_FAULT
+    if told.version[:2] != "1.":
+        refuse_nested(told, path)
+    kind, message = told.data.type, told.data.message
+    if isinstance(kind, str):
+        kind = shared(kind.removesuffix(_REMOTE))
+    if isinstance(message, str):
+        message = message.partition(_TRACEBACK)[0]
+    return without_unset({"fault_type": kind, "fault_message": message})
+
+
+READERS: Final[Mapping[str, Callable[[InstanceData], Fields]]] = {
+    ownership.STATE: state,
+    ownership.PLACEMENT: placement,
+    ownership.DETAILS: details,
+    ownership.FLAVOR: flavor,
+    ownership.NETWORK: network,
+    ownership.LOCK: lock,
+}
+"""Facet -> what reads it from a payload."""
+
+
+def without_unset(fields: Fields) -> Fields:
+    """The fields without those that the payload left out."""
+    if UNSET in fields.values():
+        return {name: value for name, value in fields.items() if value is not UNSET}
+    return fields
+
+
+def shared(value: Any) -> Any:
+    """One string in memory for all that are equal; null and UNSET as they are."""
+    return sys.intern(value) if value.__class__ is str else value
+
+
+def share_times(fields: Fields) -> None:
+    """Let the times of a new instance be one object in memory for all instances with the same ones.
+
+    Later events that have equal times leave these objects in the model.
+    """
+    for name in ("created_at", "launched_at"):
+        if time := fields.get(name):
+            fields[name] = _one_time(time)
+
+
+@functools.lru_cache(maxsize=4096)
+def _one_time(time: datetime.datetime) -> datetime.datetime:
+    return time
+
+
+@functools.lru_cache(maxsize=4096)
+def _interned(pairs: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    """One dictionary in memory for all instances with the same extra specs or metadata.
+
+    A cache of bounded size that saves memory; entities are immutable.
+    """
+    return {sys.intern(key): sys.intern(value) for key, value in pairs}
+
+
+def _addresses(addresses: list[Ip]) -> list[str]:
+    for position, ip in enumerate(addresses):
+        if ip.version[:2] != "1.":
+            refuse_nested(ip, f"ip_addresses[{position}]")
+    return [ip.data.address for ip in addresses]
+
+
+def _utc(time: datetime.datetime, name: str) -> datetime.datetime:
+    """Nova's times are UTC, whether they say so or not."""
+    return sortable.utc(time, f"{DATA}.{name}")
