@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One thread reads new journal rows for all readers of a process.
+
+The thread waits for the journal's head to move, and reads each new row once. It caches the last rows, bounded in number
+and bytes, and wakes the waiting readers. So the number of readers costs the database nothing. A reader that lags by
+more than the cache reads the table itself.
+
+The first waiting reader starts the thread, also after a fork. The thread retries while the database is unavailable.
+"""
+
+from __future__ import annotations
+
+import collections
+import itertools
+import threading
+import time
+from collections.abc import Callable
+
+import sqlalchemy as sa
+from oslo_log import log as logging
+
+from watcher_sync.exceptions import JournalPurged, StorageError
+from watcher_sync.storage.database import translated
+from watcher_sync.storage.journal import JournalRow, read_head, read_since
+from watcher_sync.storage.journal_signal import JournalSignal
+from watcher_sync.storage.tables import Tables
+
+LOG = logging.getLogger(__name__)
+
+MAX_CACHED_ROWS = 5000
+"""Rows in memory. A stream that lags by fewer rows does not read the table."""
+
+MAX_CACHED_BYTES = 33_554_432
+"""Bytes of the deltas of these rows, as JSON."""
+
+_CHUNK_BYTES = 4_194_304
+
+_CHUNK_ROWS = 1000
+_IDLE_SECONDS = 60.0
+_RETRY_SECONDS = 1.0
+
+
+class JournalTail:
+    """The end of the journal, for all readers of a process. Used by all threads."""
+
+    def __init__(
+        self,
+        database: sa.Engine,
+        tables: Tables,
+        *,
+        interval: float,
+        listen: bool = False,
+        idle_seconds: float | None = _IDLE_SECONDS,
+        on_change: Callable[[], None] = lambda: None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """:param interval: seconds between two polls of the journal's head.
+
+        :param listen: whether the announcements of PostgreSQL replace the polls.
+
+        :param idle_seconds: the thread ends after this time without a waiting reader; None: at :meth:`stop` only.
+
+        :param on_change: called by the thread after each change of the head. It returns at once and does not raise.
+        """
+        self._engine = database
+        self._tables = tables
+        self._monotonic = monotonic
+        self._idle_seconds = idle_seconds
+        self._on_change = on_change
+        self._signal = JournalSignal(database, interval, listen=listen)
+        self._stopped = False
+        # Guards everything below, and is notified when the head moves.
+        self._changed = threading.Condition()
+        self._head = -1
+        """The seq up to which the thread has read; -1: the thread has not read yet."""
+        self._rows: collections.deque[JournalRow] = collections.deque()
+        self._sizes: collections.deque[int] = collections.deque()
+        self._bytes = 0
+        """The sum of the sizes, one for each row."""
+        self._waiting = 0
+        self._last_wait = 0.0
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Start the thread, if no reader waits yet."""
+        with self._changed:
+            self._last_wait = self._monotonic()
+            self._run_thread()
+
+    def stop(self) -> None:
+        """Stop the thread for good; returns when it has ended, or after 5 seconds."""
+        self._stopped = True
+        self._signal.interrupt()
+        thread = self._thread
+        if thread is not None:
+            thread.join(5)
+
+    def head(self) -> int:
+        """Reads the seq of the last committed change from the database.
+
+        :raises DatabaseUnavailable: when the database does not answer.
+        """
+        with translated(), self._engine.connect() as connection:
+            return read_head(connection, self._tables)
+
+    def read(self, since: int, limit: int = _CHUNK_ROWS) -> list[JournalRow]:
+        """Returns the rows after ``since`` without a gap, from the cache or the table. It does not wait.
+
+        It returns at most ``limit`` rows and about 4 MiB, but at least one row if there is one.
+
+        :raises JournalPurged: when the journal does not reach back that far.
+        :raises DatabaseUnavailable: when the database does not answer.
+        """
+        if rows := self.cached(since, limit):
+            return rows
+        with translated(), self._engine.connect() as connection:
+            return read_since(connection, self._tables, since, limit, _CHUNK_BYTES)
+
+    def cached(self, since: int, limit: int = _CHUNK_ROWS) -> list[JournalRow]:
+        """Returns what :meth:`read` does if the rows are in memory; otherwise nothing, without a query."""
+        with self._changed:
+            rows = self._rows
+            if not rows or not rows[0].seq <= since + 1 <= rows[-1].seq:
+                return []
+            begin = since + 1 - rows[0].seq
+            return self._cached(begin, min(begin + limit, len(rows)))
+
+    def seen(self) -> int:
+        """The seq up to which the thread has read; -1: it has not read yet."""
+        with self._changed:
+            return self._head
+
+    def _cached(self, begin: int, end: int) -> list[JournalRow]:
+        """These rows of the cache, as far as a chunk goes."""
+        total = 0
+        for i, size in enumerate(itertools.islice(self._sizes, begin, end), begin + 1):
+            total += size
+            if total >= _CHUNK_BYTES:
+                end = i
+                break
+        return list(itertools.islice(self._rows, begin, end))
+
+    def wait(self, since: int, seconds: float) -> bool:
+        """Waits until the head is past ``since``, or the time is over.
+
+        :returns: whether the head is past ``since``.
+        """
+        deadline = self._monotonic() + seconds
+        with self._changed:
+            self._waiting += 1
+            try:
+                self._run_thread()
+                while self._head <= since:
+                    left = deadline - self._monotonic()
+                    if left <= 0 or not self._changed.wait(left):
+                        return self._head > since
+                return True
+            finally:
+                self._waiting -= 1
+                self._last_wait = self._monotonic()
+
+    def _run_thread(self) -> None:
+        if self._thread is None or not self._thread.is_alive():
+            self._head = -1
+            self._clear()
+            self._thread = threading.Thread(target=self._poll_until_idle, name="journal", daemon=True)
+            self._thread.start()
+
+    def _clear(self) -> None:
+        self._rows.clear()
+        self._sizes.clear()
+        self._bytes = 0
+
+    def _poll_until_idle(self) -> None:
+        """Runs in the thread until it is stopped, or no reader has waited for a time."""
+        failing = False
+        while not self._stopped:
+            try:
+                self._read_new()
+                if failing:
+                    LOG.info("journal: database recovered")
+                failing = False
+            except StorageError as exc:
+                if not failing:
+                    LOG.warning("journal: database unavailable, retrying: %s", exc)
+                failing = True
+            except Exception:
+                LOG.exception("journal: an unexpected error, retrying")
+                failing = True
+            with self._changed:
+                idle = not self._waiting and self._idle_seconds is not None
+                if idle and self._monotonic() - self._last_wait > (self._idle_seconds or 0):
+                    self._thread = None
+                    break
+            if failing:
+                time.sleep(_RETRY_SECONDS)
+            else:
+                self._signal.wait()
+        self._signal.close()
+
+    def _read_new(self) -> None:
+        """Reads the new rows into the cache, and wakes the waiting readers."""
+        with self._changed:
+            known = self._head
+        with translated(), self._engine.connect() as connection:
+            head = read_head(connection, self._tables)
+            if head == known:
+                return
+            rows: list[JournalRow] = []
+            if 0 <= known < head:
+                try:
+                    rows = read_since(connection, self._tables, known, MAX_CACHED_ROWS, MAX_CACHED_BYTES)
+                except JournalPurged:
+                    rows = []
+        sizes = [row.size() for row in rows]
+        with self._changed:
+            if not rows or (self._rows and self._rows[-1].seq + 1 != rows[0].seq):
+                self._clear()
+            self._rows.extend(rows)
+            self._sizes.extend(sizes)
+            self._bytes += sum(sizes)
+            while len(self._rows) > MAX_CACHED_ROWS or (self._bytes > MAX_CACHED_BYTES and len(self._rows) > 1):
+                self._rows.popleft()
+                self._bytes -= self._sizes.popleft()
+            self._head = rows[-1].seq if rows else head
+            self._changed.notify_all()
+        self._on_change()
+        if known >= 0:
+            self._signal.moved()

@@ -1,0 +1,413 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rows of subscriptions and of their progress, as the API writes and reads them.
+
+Each write first increments the row of :data:`subscription_head`, which serialises the writers. So revisions are ordered
+by commit, and a worker that reads the rows above the last revision misses none. A deleted subscription stays as a row
+in the state ``deleted`` until the retention removes it.
+
+A worker writes the progress (:mod:`watcher_sync.storage.webhooks`), and of a subscription only state and reason.
+
+For any thread.
+"""
+
+from __future__ import annotations
+
+import datetime
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+import sqlalchemy as sa
+
+from watcher_sync.exceptions import WatcherSyncError
+from watcher_sync.storage.database import translated
+from watcher_sync.storage.journal import read_head
+from watcher_sync.storage.tables import Tables
+
+ACTIVE, SUSPENDED, GONE, DELETED = "active", "suspended", "gone", "deleted"
+"""The states of a subscription. The API shows the first three."""
+
+NOT_NEEDED, WANTED, GRANTED = "none", "wanted", "granted"
+"""The consent of a receiver (CloudEvents, HTTP 1.1 Web Hooks for Event Delivery)."""
+
+PENDING, DELIVERED, DEAD = "pending", "delivered", "dead"
+"""The states of a delivery."""
+
+SHARDS: Final = 32
+"""The parts into which subscriptions are divided; a worker owns whole shards."""
+
+
+class SubscriptionExists(WatcherSyncError):
+    """The instance has a subscription of this name."""
+
+
+class Subscription(msgspec.Struct, frozen=True, kw_only=True):
+    """What a subscriber asked for."""
+
+    id: str
+    """A uuid."""
+    instance_kind: str
+    instance_id: str
+    name: str
+    project_id: str | None
+    """The project whose entities it tells; None: all."""
+    user_id: str | None
+    sees_admin_only: bool
+    """Whether it tells the fields that tell of hosts: the right of the caller that wrote it last."""
+    callback_url: str
+    min_notify_interval: float
+    """Seconds between two deliveries."""
+    metadata: dict[str, Any] = {}
+    payload: str = "status"
+    """status or full."""
+    format: str = "onap"
+    """onap, cloudevents or cloudevents-batch."""
+    filter: dict[str, Any] = {}
+    """kinds, ids, fields: lists of texts; labels: name -> value. What is missing filters nothing."""
+    secrets: str | None = msgspec.field(default=None)
+    """Encrypted (:class:`~watcher_sync.storage.subscription_secrets.SecretBox`)."""
+    state: str = ACTIVE
+    reason: str = ""
+    """Why it is not active."""
+    consent: str = NOT_NEEDED
+    """Whether the receiver is asked for its consent before the first delivery: none, wanted or granted."""
+    max_rate: int | None = None
+    """Deliveries per minute that the receiver consented to; None: no limit."""
+    replay_since: int | None = None
+    """The changes after this seq are to be delivered again; None once a worker has begun."""
+    start_after: int = 0
+    """The journal's head when it was created: only later changes are delivered."""
+    shard: int = 0
+    revision: int = 0
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far the deliveries of a subscription are."""
+
+    subscription_id: str
+    sequence: int = 0
+    """The seq up to which the last planned delivery tells."""
+    held_since: int | None = None
+    """The first seq whose change no delivery contains yet, because the interval or a failing delivery holds it."""
+    behind_since: datetime.datetime | None = None
+    """When the oldest change was committed that is not delivered; None: all are."""
+    last_notify_time: datetime.datetime | None = None
+    last_notify_status: int = 0
+    """The HTTP status of the last attempt; 0: no attempt, or no answer."""
+    failures: int = 0
+    """Failed attempts since the last success."""
+    failing_since: datetime.datetime | None = None
+    next_attempt_at: datetime.datetime | None = None
+
+
+class Delivery(msgspec.Struct, frozen=True, kw_only=True):
+    """One message to a callback, with all its attempts."""
+
+    id: int
+    webhook_id: str
+    subscription_id: str
+    purpose: str
+    """changes, test or resync."""
+    previous_sequence: int
+    sequence: int
+    state: str
+    attempts: list[dict[str, Any]]
+    """time, code, detail and seconds of each."""
+    next_attempt_at: datetime.datetime | None
+    created_at: datetime.datetime
+    ended_at: datetime.datetime | None
+
+
+Row = tuple[Subscription, Progress]
+
+
+def shard_of(subscription_id: str) -> int:
+    """The shard of a subscription."""
+    return zlib.crc32(subscription_id.encode()) % SHARDS
+
+
+class Subscriptions:
+    """The subscriptions of a database."""
+
+    def __init__(
+        self,
+        database: sa.Engine,
+        tables: Tables,
+        now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
+    ) -> None:
+        self._database = database
+        self._tables = tables
+        self._now = now
+
+    def create(self, subscription: Subscription, *, quota: int = -1) -> Subscription:
+        """Store a new subscription. ``shard``, ``revision``, ``start_after`` and the times are set here.
+
+        :param quota: the maximum number of subscriptions of its project; -1: no limit.
+        :raises SubscriptionExists: the instance has one of this name.
+        :raises QuotaReached: the project has as many as it may have.
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        t, now = self._tables.subscriptions, self._now()
+        with translated(), self._database.begin() as connection:
+            revision = next_revision(connection, self._tables)
+            namesakes = self._find(connection, subscription.instance_id, subscription.name)
+            if any(each.project_id == subscription.project_id for each, _ in namesakes):
+                raise SubscriptionExists(
+                    f"{subscription.instance_id} has a subscription of the name {subscription.name}"
+                )
+            if quota >= 0 and subscription.project_id is not None:
+                used = count_of(connection, self._tables, subscription.project_id)
+                if used >= quota:
+                    raise QuotaReached(subscription.project_id, quota, used)
+            made = msgspec.structs.replace(
+                subscription,
+                shard=shard_of(subscription.id),
+                revision=revision,
+                start_after=read_head(connection, self._tables),
+                created_at=now,
+                updated_at=now,
+            )
+            connection.execute(sa.insert(t).values(**msgspec.structs.asdict(made), owner=made.project_id or ""))
+            # A worker that has not read the subscription yet may write a later seq for the shard.
+            progress = Progress(subscription_id=made.id, sequence=made.start_after, held_since=made.start_after + 1)
+            connection.execute(sa.insert(self._tables.subscription_progress).values(**msgspec.structs.asdict(progress)))
+        return made
+
+    def find(self, instance_id: str, name: str) -> Row | None:
+        """A subscription by its instance and name; None: there is none. Of several projects' the first.
+
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        found = self.find_all(instance_id, name)
+        return found[0] if found else None
+
+    def find_all(self, instance_id: str, name: str) -> list[Row]:
+        """The subscriptions of an instance and name: at most one of each project.
+
+        Projects may have instances of one id, or one after the other.
+
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        with translated(), self._database.connect() as connection:
+            return self._find(connection, instance_id, name)
+
+    def of_instance(self, instance_id: str) -> list[Row]:
+        """The subscriptions of an instance, by name.
+
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        t = self._tables.subscriptions
+        query = self._query().where(t.c.instance_id == instance_id).order_by(t.c.name)
+        with translated(), self._database.connect() as connection:
+            return rows_of(connection.execute(query))
+
+    def page(
+        self, *, after: str = "", limit: int = 100, project_id: str | None = None, state: str | None = None
+    ) -> list[Row]:
+        """One page of all subscriptions, by id.
+
+        :param after: the last id of the page before.
+        :param project_id: only those of this project; None: all.
+        :param state: only those in this state; None: all but the deleted ones.
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        t = self._tables.subscriptions
+        query = self._query().where(t.c.id > after).order_by(t.c.id).limit(limit)
+        if project_id is not None:
+            query = query.where(t.c.project_id == project_id)
+        if state is not None:
+            query = query.where(t.c.state == state)
+        with translated(), self._database.connect() as connection:
+            return rows_of(connection.execute(query))
+
+    def replace(self, subscription: Subscription) -> Subscription | None:
+        """Store what a subscriber changed, and make the subscription active again.
+
+        Identity, instance, name, ``start_after`` and creation time do not change. If the writer sees less than the one
+        before, a delivery that has not ended is dropped, and its changes are merged again.
+
+        :param subscription: with the revision that the writer has read.
+        :returns: the subscription as stored; None: it was deleted or written meanwhile.
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        t = self._tables.subscriptions
+        fixed = ("id", "instance_kind", "instance_id", "name", "start_after", "shard", "created_at", "replay_since")
+        with translated(), self._database.begin() as connection:
+            made = msgspec.structs.replace(
+                subscription,
+                state=ACTIVE,
+                reason="",
+                revision=next_revision(connection, self._tables),
+                updated_at=self._now(),
+            )
+            values = {name: v for name, v in msgspec.structs.asdict(made).items() if name not in fixed}
+            where = (t.c.id == made.id, t.c.state != DELETED, t.c.revision == subscription.revision)
+            saw_admin_only = connection.execute(sa.select(t.c.sees_admin_only).where(*where)).scalar_one_or_none()
+            if saw_admin_only and not made.sees_admin_only:
+                values |= self._end_pending(connection, made.id)
+            if connection.execute(sa.update(t).where(*where).values(**values)).rowcount != 1:
+                return None
+            p = self._tables.subscription_progress
+            connection.execute(
+                sa.update(p).where(p.c.subscription_id == made.id).values(failures=0, failing_since=None)
+            )
+        return made
+
+    def _end_pending(self, connection: sa.Connection, subscription_id: str) -> dict[str, Any]:
+        """End the deliveries of changes that have not ended. Return what has their changes delivered again."""
+        d = self._tables.webhook_deliveries
+        where = (d.c.subscription_id == subscription_id, d.c.state == PENDING, d.c.purpose != "test")
+        since = connection.execute(sa.select(sa.func.min(d.c.previous_sequence)).where(*where)).scalar()
+        connection.execute(
+            sa.update(d).where(*where).values(state=DEAD, body=None, next_attempt_at=None, ended_at=self._now())
+        )
+        return {} if since is None else {"replay_since": since}
+
+    def delete(self, subscription_id: str) -> bool:
+        """Delete a subscription. Return whether there was one.
+
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        # The name is free for another one. No subscriber can choose a control character.
+        return self._change(subscription_id, state=DELETED, reason="", secrets=None, name=f"\x01{subscription_id}")
+
+    def replay(self, subscription_id: str, since: int) -> bool:
+        """Have all changes after a seq delivered again. Return whether there is such a subscription.
+
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        return self._change(subscription_id, state=ACTIVE, reason="", replay_since=since)
+
+    def add_test(self, subscription_id: str, webhook_id: str, content_type: str, body: bytes) -> bool:
+        """Add a test message, which is sent once. Return whether there is such a subscription.
+
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        now = self._now()
+        with translated(), self._database.begin() as connection:
+            if not self._changed(connection, subscription_id, {}):
+                return False
+            connection.execute(
+                sa.insert(self._tables.webhook_deliveries).values(
+                    webhook_id=webhook_id,
+                    subscription_id=subscription_id,
+                    purpose="test",
+                    previous_sequence=0,
+                    sequence=0,
+                    state=PENDING,
+                    content_type=content_type,
+                    body=body,
+                    attempts=[],
+                    next_attempt_at=now,
+                    created_at=now,
+                )
+            )
+        return True
+
+    def deliveries(
+        self, subscription_id: str, *, before: int | None = None, limit: int = 100, state: str | None = None
+    ) -> list[Delivery]:
+        """One page of the delivery log, the newest first.
+
+        :param before: the last id of the page before.
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        t = self._tables.webhook_deliveries
+        columns = [t.c[name] for name in Delivery.__struct_fields__]
+        query = sa.select(*columns).where(t.c.subscription_id == subscription_id).order_by(t.c.id.desc()).limit(limit)
+        if before is not None:
+            query = query.where(t.c.id < before)
+        if state is not None:
+            query = query.where(t.c.state == state)
+        with translated(), self._database.connect() as connection:
+            return [Delivery(**row._mapping) for row in connection.execute(query)]
+
+    def reencrypt(self, renew: Callable[[str], str]) -> int:
+        """Encrypt the secrets of all subscriptions again. Return how many had secrets.
+
+        :raises SecretUnreadable: the secrets of one cannot be decrypted; nothing is changed.
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        t = self._tables.subscriptions
+        with translated(), self._database.begin() as connection:
+            revision = next_revision(connection, self._tables)
+            found = connection.execute(sa.select(t.c.id, t.c.secrets).where(t.c.secrets.is_not(None))).all()
+            for row in found:
+                statement = sa.update(t).where(t.c.id == row.id).values(secrets=renew(row.secrets), revision=revision)
+                connection.execute(statement)
+            return len(found)
+
+    def _change(self, subscription_id: str, **values: Any) -> bool:
+        with translated(), self._database.begin() as connection:
+            return self._changed(connection, subscription_id, values)
+
+    def _changed(self, connection: sa.Connection, subscription_id: str, values: Mapping[str, Any]) -> bool:
+        t = self._tables.subscriptions
+        revision = next_revision(connection, self._tables)
+        statement = sa.update(t).where(t.c.id == subscription_id, t.c.state != DELETED)
+        values = {**values, "revision": revision} | ({"updated_at": self._now()} if values else {})
+        return bool(connection.execute(statement.values(**values)).rowcount == 1)
+
+    def _query(self) -> sa.Select[Any]:
+        return select_rows(self._tables).where(self._tables.subscriptions.c.state != DELETED)
+
+    def _find(self, connection: sa.Connection, instance_id: str, name: str) -> list[Row]:
+        t = self._tables.subscriptions
+        query = self._query().where(t.c.instance_id == instance_id, t.c.name == name).order_by(t.c.created_at)
+        return rows_of(connection.execute(query))
+
+
+class QuotaReached(WatcherSyncError):
+    """The project has as many subscriptions as it may have."""
+
+    def __init__(self, project_id: str, quota: int, used: int) -> None:
+        super().__init__(f"project {project_id} has {used} subscriptions, and {quota} are allowed")
+        self.quota = quota
+        self.used = used
+
+
+def next_revision(connection: sa.Connection, tables: Tables) -> int:
+    """Increment the revision and return it. Until the transaction ends, no other writer of subscriptions commits."""
+    t = tables.subscription_head
+    connection.execute(sa.update(t).values(revision=t.c.revision + 1))
+    return int(connection.execute(sa.select(t.c.revision)).scalar_one())
+
+
+def read_revision(connection: sa.Connection, tables: Tables) -> int:
+    """The revision of the last write to subscriptions."""
+    return int(connection.execute(sa.select(tables.subscription_head.c.revision)).scalar_one())
+
+
+def count_of(connection: sa.Connection, tables: Tables, project_id: str) -> int:
+    """The number of subscriptions of a project."""
+    t = tables.subscriptions
+    query = sa.select(sa.func.count()).select_from(t).where(t.c.project_id == project_id, t.c.state != DELETED)
+    return int(connection.execute(query).scalar_one())
+
+
+def select_rows(tables: Tables) -> sa.Select[Any]:
+    """Selects subscriptions with their progress, for :func:`rows_of`."""
+    t, p = tables.subscriptions, tables.subscription_progress
+    return sa.select(*_columns(t, Subscription), *_columns(p, Progress)).join_from(t, p, p.c.subscription_id == t.c.id)
+
+
+def _columns(table: sa.Table, of: type[msgspec.Struct]) -> list[sa.Column[Any]]:
+    return [table.c[name] for name in of.__struct_fields__]
+
+
+_SPLIT = len(Subscription.__struct_fields__)
+
+
+def rows_of(result: Iterable[Sequence[Any]]) -> list[Row]:
+    """The rows of :func:`select_rows`."""
+    names, progress_names = Subscription.__struct_fields__, Progress.__struct_fields__
+    return [
+        (
+            Subscription(**dict(zip(names, row[:_SPLIT], strict=True))),
+            Progress(**dict(zip(progress_names, row[_SPLIT:], strict=True))),
+        )
+        for row in result
+    ]
