@@ -5,12 +5,18 @@
 ``clock``             The database's own clock, inside a statement
 ``commit_store``      The protocol that a commit cycle writes through
 ``commits``           Makes the statements of one commit
+``compute_model``     Reads hosts and servers of one generation as the JSON text of one document
 ``counting``          Counts entities by owner and state in the database
 ``database``          Connects to the database, and classifies its errors
 ``drifts``            Differences between model and live system, with the time of discovery
+``encoded_pages``     Encoded entities in immutable pages of text
 ``entity_rows``       Writes the entities of one kind into their table
 ``file_modes``        The modes of the files that our processes write
+``host_usage``        Sums what the instances use of hosts
+``inventories``        Whether the model has everything that a live system has
 ``journal``           The append-only log of applied changes with a gapless, commit-ordered ``seq``
+``journal_signal``    Waits until the journal's head may have moved
+``journal_tail``      One thread reads new journal rows for all readers of a process
 ``last_seen``         Reads and writes the times when entities were last seen
 ``leases``            The lease of an engine group: one engine leads, the others are standbys
 ``loading``           Loads the model from the tables at start
@@ -22,10 +28,14 @@
 ``reading``           Reads entities and their history from the tables
 ``retention``         Deletes old rows of the journal and of other tables
 ``schema``            The schema and its revisions (alembic)
+``source_cursors``    Writes the position of a source outside a commit
 ``source_status``     The state of each source, as its engine reports it
 ``statements``        The statements of a commit, in the dialect of the database
 ``store``             Writes one commit in one database transaction
 ``stored_events``     Converts events to and from rows of quarantined and parked events
+``subscription_secrets``  Encrypts the signing secrets of subscriptions
+``subscriptions``     The rows of subscriptions and of their progress, as the API writes and reads them
 ``tables``            The tables: one per entity kind, derived from its declaration
 ``types``             Column types with one meaning on SQLite, PostgreSQL and MariaDB
+``webhooks``          What a worker of the webhook outlet reads and writes
 """

@@ -16,10 +16,10 @@ import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.model.kinds import Kinds
-from watcher_sync.model.transaction import Staged
+from watcher_sync.model.staged import Staged
 from watcher_sync.storage import journal
 from watcher_sync.storage.entity_rows import EntityRows
-from watcher_sync.storage.quotas import Connect, EntityQuota, QuotaKeeper, Quotas, Usage
+from watcher_sync.storage.quotas import Connect, EntityQuota, QuotaKeeper, Quotas, Superseded, Usage
 from watcher_sync.storage.statements import Row, Statement, Statements
 from watcher_sync.storage.stored_events import (
     MAX_BODY_BYTES,
@@ -98,6 +98,10 @@ class CommitWriter:
         self._release = statements.delete(tables.quarantine, "id")
         self._park = statements.store_event(tables.parked)
         self._unpark = statements.delete(tables.parked, "id")
+        self._drop_of_source = {
+            table.name: statements.delete_oldest(table, "source") for table in (tables.quarantine, tables.parked)
+        }
+        self._drop_of_entity = statements.delete_oldest(tables.parked, "kind", "entity_id")
         self._park_again = statements.change(tables.parked, ("kind", "entity_id"), "id")
 
     def prepare(self, commit: Commit, now: datetime.datetime, connect: Connect) -> Prepared:
@@ -130,21 +134,38 @@ class CommitWriter:
         new = [p for p in commit.parked if p.row is None]
         parked = [parked_columns(p, max_body) | {"parked_at": now, "expires_at": p.expires_at} for p in new]
         _add(statements, self._park_again, [(p.kind, p.entity_id, p.row) for p in commit.parked if p.row is not None])
-        doomed = self._quarantine_quota.make_room(_usage(quarantined), connect) if quarantined else {}
-        late: dict[int, str] = {}
+        dropped: dict[str, Mapping[str, int]] = {}
+        if quarantined:
+            doomed = self._quarantine_quota.make_room(_usage(quarantined), connect)
+            self._drop("quarantine", doomed, statements, dropped)
         if parked:
-            late = self._parked_quota.make_room(_usage(parked), connect)
-            late |= self._entity_quota.make_room(((row["kind"], row["entity_id"]) for row in parked), connect)
-        for sql, ids in ((self._release, doomed), (self._unpark, late)):
-            _add(statements, sql, [(i,) for i in ids])
+            # An event may be beyond both quotas: it is counted twice.
+            doomed = self._parked_quota.make_room(_usage(parked), connect)
+            doomed += self._entity_quota.make_room(((row["kind"], row["entity_id"]) for row in parked), connect)
+            self._drop("parked", doomed, statements, dropped)
         for writer, table, rows in (
             (self._quarantine, self._tables.quarantine, quarantined),
             (self._park, self._tables.parked, parked),
         ):
             names = [c.name for c in table.columns if c.name != "id"]
             statements += writer.statements([writer.values(tuple([row[n] for n in names])) for row in rows])
-        counts = {"quarantine": collections.Counter(doomed.values()), "parked": collections.Counter(late.values())}
-        return {table_name: count for table_name, count in counts.items() if count}
+        return dropped
+
+    def _drop(
+        self,
+        table: str,
+        doomed: Sequence[Superseded],
+        statements: list[Statement],
+        dropped: dict[str, Mapping[str, int]],
+    ) -> None:
+        """Add the statements that delete the oldest events, and count them."""
+        counts: collections.Counter[str] = collections.Counter()
+        for rows in doomed:
+            sql = self._drop_of_source[table] if len(rows.values) == 1 else self._drop_of_entity
+            statements.append(Statement(sql, (*rows.values, rows.last_id)))
+            counts.update(rows.sources)
+        if counts:
+            dropped[table] = counts
 
     def _head(self, commit: Commit) -> Statement | None:
         moves, fence = bool(commit.staged or commit.parked), commit.fence

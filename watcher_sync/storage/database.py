@@ -22,7 +22,7 @@ from oslo_db.sqlalchemy import engines
 from sqlalchemy import event as sa_event
 from sqlalchemy import exc as sa_exc
 
-from watcher_sync.conf.opts import SQLITE
+from watcher_sync.conf.opts import DATABASE_DEFAULTS, SQLITE
 from watcher_sync.exceptions import ConfigError, DatabaseUnavailable, RowRefused, StorageError
 from watcher_sync.storage.file_modes import restrict
 
@@ -104,6 +104,8 @@ def open_database(conf: cfg.ConfigOpts) -> sa.Engine:
 def register_opts(conf: cfg.ConfigOpts) -> None:
     """Register oslo.db's options in ``[database]``, with SQLite under ``state_path`` as the default."""
     db_options.set_defaults(conf, connection=SQLITE)
+    for name, value in DATABASE_DEFAULTS.items():
+        conf.set_default(name, value, group="database")
 
 
 def _set_up_sqlite(connection: Any, _record: Any) -> None:
@@ -134,6 +136,27 @@ def _set_up_mysql(connection: Any, record: Any) -> None:
     plain = connection.cursorclass
     if getattr(plain, "max_stmt_length", 0) > limit // 2:
         connection.cursorclass = type(plain.__name__, (plain,), {"max_stmt_length": limit // 2})
+
+
+def end_idle_transactions(database: sa.Engine, seconds: int) -> None:
+    """Make the server end a transaction whose client froze. Connections of the pool are made again.
+
+    Such a transaction holds its locks. SQLite cannot end it.
+    """
+    if database.dialect.name == "postgresql":
+        sql = f"SET idle_in_transaction_session_timeout = {seconds * 1000}"
+    elif getattr(database.dialect, "is_mariadb", False) or database.dialect.name == "mysql":
+        sql = f"SET SESSION idle_write_transaction_timeout = {seconds}"
+    else:
+        return
+
+    def limit(connection: Any, _record: Any) -> None:
+        with contextlib.suppress(Exception), connection.cursor() as cursor:  # MySQL has no such variable
+            cursor.execute(sql)
+        connection.commit()
+
+    sa_event.listen(database, "connect", limit)
+    database.dispose()
 
 
 @contextlib.contextmanager

@@ -139,7 +139,8 @@ def _replace(
         # Changes nothing. Without it SQLite refuses at once to write after it has read, where another has written.
         connection.execute(sa.update(t).where(t.c.id < 0).values(policy=t.c.policy))
         there = {(row.kind, row.entity_id, row.field): row for row in connection.execute(sa.select(t).where(scope))}
-        gone = [{"b_id": row.id} for key, row in there.items() if key not in wanted]
+        ended = [key for key, row in there.items() if key not in wanted or _is_opposite(row, wanted[key])]
+        gone = [{"b_id": there.pop(key).id} for key in ended]
         changed = [
             {"b_id": row.id, **_values(difference)}
             for key, difference in wanted.items()
@@ -160,6 +161,11 @@ def _replace(
 
 
 _VALUES = ("model_value", "live_value", "policy")
+
+
+def _is_opposite(row: sa.Row[Any], difference: Difference) -> bool:
+    """Whether the entity was missing on one side and is missing on the other one now: that is another drift."""
+    return not difference.field and (row.live_value is None) != (difference.live_value is None)
 
 
 def _values(difference: Difference) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 
 from watcher_sync.model.kinds import Entity, Kind
-from watcher_sync.model.transaction import Staged
+from watcher_sync.model.staged import Staged
 from watcher_sync.storage.statements import RowWriter, Statement, Statements
 
 _MIN_ROWS = 4

@@ -17,10 +17,10 @@ from typing import Any, Final
 import msgspec
 import sqlalchemy as sa
 
-from watcher_sync.exceptions import JournalPurged
+from watcher_sync.exceptions import DatabaseUnavailable, JournalPurged
 from watcher_sync.model.kinds import Entity, Kind
 from watcher_sync.model.model import Model, Tombstone, Written
-from watcher_sync.model.transaction import Key
+from watcher_sync.model.staged import Key
 from watcher_sync.storage.tables import Tables
 from watcher_sync.storage.types import json_text
 
@@ -79,6 +79,16 @@ class JournalRow(msgspec.Struct, frozen=True):
 def read_head(connection: sa.Connection, tables: Tables) -> int:
     """The seq of the last committed change."""
     return int(connection.execute(sa.select(tables.journal_head.c.seq)).scalar_one())
+
+
+def lock_head(connection: sa.Connection, tables: Tables) -> None:
+    """Lock the head's row until the connection's transaction ends: no other writer commits meanwhile.
+
+    :raises DatabaseUnavailable: the journal has no head.
+    """
+    head: Any = tables.journal_head
+    if connection.execute(sa.update(head).values(seq=head.c.seq)).rowcount != 1:
+        raise DatabaseUnavailable("the journal has no head; run db_sync")
 
 
 def read_since(

@@ -124,6 +124,20 @@ class EngineLease:
                 return view
         return None
 
+    def take_unless_led(self) -> LeaseView | None:
+        """Take the lease, or return it if another live process holds it. Waits for a silent one to be dead.
+
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        first = self.read()
+        while not self.try_take():
+            view = self.read()
+            if view is not None and first is not None and (view.token, view.beat) != (first.token, first.beat):
+                return view
+            first = first or view
+            time.sleep(min(0.2, self.seconds / 10))
+        return None
+
     def beat(self) -> None:
         """Increment the beat: the holder is alive.
 

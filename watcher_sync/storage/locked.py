@@ -16,14 +16,12 @@ from __future__ import annotations
 import contextlib
 import datetime
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import sqlalchemy as sa
 
-from watcher_sync.exceptions import DatabaseUnavailable
+from watcher_sync.storage import journal
 from watcher_sync.storage.commits import Commit
 from watcher_sync.storage.database import translated
-from watcher_sync.storage.journal import read_head
 from watcher_sync.storage.last_seen import write_last_seen
 from watcher_sync.storage.reading import TableModel
 from watcher_sync.storage.store import Store
@@ -66,7 +64,7 @@ class LockedStore:
     def ping(self) -> None:
         """:raises DatabaseUnavailable: the database does not answer."""
         with translated():
-            read_head(self._connection, self.tables)
+            journal.read_head(self._connection, self.tables)
 
     def persist_last_seen(self, seen: Mapping[str, Mapping[str, datetime.datetime]]) -> None:
         """Write kind -> id -> the time when an entity was last seen, into the transaction.
@@ -85,10 +83,8 @@ def lock_head(store: Store) -> Iterator[tuple[LockedStore, TableModel]]:
     :raises DatabaseUnavailable: the database is unavailable; nothing is written. If the transaction's own commit
         fails, it is unknown whether the database wrote it.
     """
-    head: Any = store.tables.journal_head
     with translated(), store.database.connect() as connection:
         store.limit_idle_transactions(connection)
         with connection.begin():
-            if connection.execute(sa.update(head).values(seq=head.c.seq)).rowcount != 1:
-                raise DatabaseUnavailable("the journal has no head; run db_sync")
+            journal.lock_head(connection, store.tables)
             yield LockedStore(store, connection), TableModel(connection, store.tables, store.kinds)

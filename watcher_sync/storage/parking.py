@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import collections
 import datetime
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -55,7 +56,7 @@ class ParkedEvents:
         t = self._table
         query = sa.select(t.c.kind, t.c.entity_id, sa.func.count()).group_by(t.c.kind, t.c.entity_id)
         with self._store.connect() as connection:
-            return collections.Counter({(kind, i): n for kind, i, n in connection.execute(query)})
+            return collections.Counter({(sys.intern(kind), i): n for kind, i, n in connection.execute(query)})
 
     def existing(self, keys: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
         """Those of these entities that events wait for.

@@ -50,7 +50,7 @@ class Quotas(msgspec.Struct, frozen=True):
     quarantine: Usage = Usage(50_000, 2**29)
     """Of each source."""
     quarantine_total: Usage = Usage(200_000, 2**31)
-    parked: Usage = Usage(100_000, 2**28)
+    parked: Usage = Usage(20_000, 2**26)
     """Of each source."""
     parked_of_entity: int = 10_000
     """Events that may wait for one entity; 0: no limit."""
@@ -64,6 +64,16 @@ class Quotas(msgspec.Struct, frozen=True):
             Usage(group.parked_events_per_source, group.parked_bytes_per_source),
             group.parked_events_per_entity,
         )
+
+
+class Superseded(msgspec.Struct, frozen=True):
+    """The oldest rows of a source or of an entity, which are to be deleted."""
+
+    values: tuple[str, ...]
+    """The source; or the kind and the id of the entity."""
+    last_id: int
+    sources: Mapping[str, int]
+    """Source -> how many of the rows are its events."""
 
 
 class DroppedEvents:
@@ -104,28 +114,35 @@ class QuotaKeeper:
         self._monotonic = monotonic
         # Guards the estimates.
         self._lock = threading.Lock()
-        self._usage: dict[str, Usage] = {}
-        self._counted_at = float("-inf")
+        self._usage: dict[str, tuple[Usage, float]] = {}
+        """Source -> its usage, and when it was counted."""
 
-    def make_room(self, added: Mapping[str, Usage], connect: Connect) -> dict[int, str]:
-        """The rows to delete so that these events of each source fit: id -> source."""
+    def make_room(self, added: Mapping[str, Usage], connect: Connect) -> list[Superseded]:
+        """The rows to delete so that these events of each source fit."""
         limit = self._limit()
-        doomed: dict[int, str] = {}
+        doomed: list[Superseded] = []
         with self._lock:
-            if self._monotonic() - self._counted_at >= _COUNT_INTERVAL_SECONDS:
-                with connect() as connection:
-                    self._usage = usage_of(connection, self._table)
-                self._counted_at = self._monotonic()
             for source, more in added.items():
-                usage = self._usage.setdefault(source, Usage())
+                usage = self._current(source, connect, _COUNT_INTERVAL_SECONDS)
                 if _sum(usage, more).exceeds(limit):
+                    usage = self._current(source, connect, 0.0)
                     with connect() as connection:
-                        usage = usage_of(connection, self._table, source).get(source, Usage())
                         rows = oldest(connection, self._table, source, _excess(_sum(usage, more), limit))
-                    doomed.update((row_id, source) for row_id, _ in rows)
+                    if rows:
+                        doomed.append(Superseded((source,), rows[-1][0], {source: len(rows)}))
                     usage = Usage(usage.events - len(rows), usage.bytes - sum(size for _, size in rows))
-                self._usage[source] = _sum(usage, more)
+                self._usage[source] = _sum(usage, more), self._usage[source][1]
         return doomed
+
+    def _current(self, source: str, connect: Connect, max_age: float) -> Usage:
+        """The usage of a source, counted again if the last count is older than ``max_age`` seconds."""
+        now = self._monotonic()
+        usage, counted_at = self._usage.get(source, (Usage(), float("-inf")))
+        if now - counted_at >= max_age:
+            with connect() as connection:
+                usage = usage_of(connection, self._table, source).get(source, Usage())
+            self._usage[source] = usage, now
+        return usage
 
 
 class EntityQuota:
@@ -141,10 +158,10 @@ class EntityQuota:
         self._lock = threading.Lock()
         self._parked: collections.Counter[tuple[str, str]] = collections.Counter()
 
-    def make_room(self, keys: Iterable[tuple[str, str]], connect: Connect) -> dict[int, str]:
-        """The rows to delete because newer events wait for the same entity: id -> source."""
+    def make_room(self, keys: Iterable[tuple[str, str]], connect: Connect) -> list[Superseded]:
+        """The rows to delete because newer events wait for the same entity."""
         limit = self._limit()
-        doomed: dict[int, str] = {}
+        doomed: list[Superseded] = []
         if not limit:
             return doomed
         with self._lock:
@@ -155,7 +172,9 @@ class EntityQuota:
                 if self._parked[key] >= max(1, limit // 10):
                     del self._parked[key]
                     with connect() as connection:
-                        doomed.update(superseded(connection, self._table, key, max(0, limit - number)))
+                        rows = superseded(connection, self._table, key, max(0, limit - number))
+                    if rows:
+                        doomed.append(Superseded(key, max(rows), collections.Counter(rows.values())))
         return doomed
 
 
@@ -227,8 +246,8 @@ def _sum(one: Usage, other: Usage) -> Usage:
 
 
 def _excess(usage: Usage, limit: Usage) -> Usage:
-    """What is above the limit, and a twentieth more, so that not every commit has to make room."""
+    """What is above the limit, and a hundredth more, so that not every commit has to make room."""
     return Usage(
-        max(0, usage.events - limit.events + limit.events // 20) if limit.events else 0,
-        max(0, usage.bytes - limit.bytes + limit.bytes // 20) if limit.bytes else 0,
+        max(0, usage.events - limit.events + limit.events // 100) if limit.events else 0,
+        max(0, usage.bytes - limit.bytes + limit.bytes // 100) if limit.bytes else 0,
     )

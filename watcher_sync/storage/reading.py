@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 import sqlalchemy as sa
@@ -27,6 +27,9 @@ from watcher_sync.storage.database import translated
 from watcher_sync.storage.journal import JournalRow, fitting, read_head, stored_bytes, versions_of
 from watcher_sync.storage.tables import Tables
 from watcher_sync.storage.types import Document
+
+OUTLET_EVENTS: Final = "outlet.subscription."
+"""How the types of rows begin that record the end of a subscription, and change nothing of the entity."""
 
 _MAX_PAGE_BYTES = 8_388_608
 """Bytes of documents after which a page ends."""
@@ -78,11 +81,25 @@ class TableModel:
         self.last_seen: dict[str, dict[str, datetime.datetime]] = {}
         """kind -> id -> time, from transactions: for the caller to persist."""
         self._known: dict[tuple[str, str], Entity | None] = {}
+        self._found: dict[tuple[str, str, str], list[Entity]] = {}
+        self._ids: dict[tuple[str, str, str], set[str]] = {}
+        self._buried: dict[tuple[str, str], Tombstone | None] = {}
+
+    def prefetch(self, kind: str, ids: Collection[str]) -> None:
+        """Read these entities and tombstones of a kind in two queries, before they are asked for one by one."""
+        declared, table, t = self.kinds[kind], self._tables.entities[kind], self._tables.tombstones
+        self._known.update(dict.fromkeys(((kind, one) for one in ids), None))
+        self._buried.update(dict.fromkeys(((kind, one) for one in ids), None))
+        for row in self._connection.execute(sa.select(table).where(table.c.id.in_(ids))):
+            self._known[kind, row.id] = entity_of(declared, row._mapping)
+        for row in self._connection.execute(sa.select(t).where(t.c.kind == kind, t.c.id.in_(ids))):
+            self._buried[kind, row.id] = _tombstone(declared, row)
 
     def publish(self, transaction: Transaction) -> None:
         """The transaction is written to the tables, over the same connection."""
         self.generation = transaction.head
-        self._known.clear()
+        for cache in (self._known, self._found, self._ids, self._buried):
+            cache.clear()
         for kind, heard in transaction.seen.items():
             known = self.last_seen.setdefault(kind, {})
             for entity_id, time in heard.items():
@@ -105,28 +122,36 @@ class TableModel:
         declared = self.kinds[kind]
         if index not in declared.indexes:
             raise KeyError((kind, index))
-        table = self._tables.entities[kind]
-        query = sa.select(table).where(equals(declared, table, index, str(value)))
-        found = [entity_of(declared, row._mapping) for row in self._connection.execute(query)]
-        return [entity for entity in found if str(value) in index_values(getattr(entity, index))]
+        key = (kind, index, str(value))
+        if key not in self._found:
+            table = self._tables.entities[kind]
+            query = sa.select(table).where(equals(declared, table, index, str(value)))
+            found = [entity_of(declared, row._mapping) for row in self._connection.execute(query)]
+            self._found[key] = [one for one in found if str(value) in index_values(getattr(one, index))]
+        return self._found[key]
 
     def indexed_ids(self, kind: str, index: str, value: str) -> set[str]:
         """Ids by indexed value."""
-        declared = self.kinds[kind]
-        if declared.fields[index].python is str:
-            table = self._tables.entities[kind]
-            query = sa.select(table.c.id).where(equals(declared, table, index, value))
-            return set(self._connection.execute(query).scalars())
-        return {entity.id for entity in self.by(kind, index, value)}
+        key = (kind, index, value)
+        if key not in self._ids:
+            declared = self.kinds[kind]
+            if declared.fields[index].python is str:
+                table = self._tables.entities[kind]
+                query = sa.select(table.c.id).where(equals(declared, table, index, value))
+                self._ids[key] = set(self._connection.execute(query).scalars())
+            else:
+                self._ids[key] = {entity.id for entity in self.by(kind, index, value)}
+        return self._ids[key]
 
     def tombstone(self, kind: str, entity_id: str) -> Tombstone | None:
         """What is remembered of a deleted entity."""
-        t = self._tables.tombstones
-        query = sa.select(t).where(t.c.kind == kind, t.c.id == entity_id)
-        row = self._connection.execute(query).one_or_none()
-        if row is None:
-            return None
-        return Tombstone(row.id, versions_of(self.kinds[kind], row.versions), row.deleted_at, row.seq)
+        key = (kind, entity_id)
+        if key not in self._buried:
+            t = self._tables.tombstones
+            query = sa.select(t).where(t.c.kind == kind, t.c.id == entity_id)
+            row = self._connection.execute(query).one_or_none()
+            self._buried[key] = None if row is None else _tombstone(self.kinds[kind], row)
+        return self._buried[key]
 
 
 class TableView:
@@ -156,6 +181,10 @@ class TableView:
         """
         with translated(), self._database.connect() as connection:
             return TableModel(connection, self._tables, self._kinds).by(kind, index, value)
+
+
+def _tombstone(kind: Kind, row: Any) -> Tombstone:
+    return Tombstone(row.id, versions_of(kind, row.versions), row.deleted_at, row.seq)
 
 
 def entity_of(kind: Kind, row: Mapping[Any, Any]) -> Entity:
@@ -298,7 +327,13 @@ def read_history(
     query = (
         sa.select(t)
         .where(t.c.entity_id == entity_id, t.c.kind == kind, t.c.seq > after)
-        .where(sa.or_(sa.type_coerce(t.c.delta, sa.Text()) != "{}", t.c.change != "updated"))
+        .where(
+            sa.or_(
+                sa.type_coerce(t.c.delta, sa.Text()) != "{}",
+                t.c.change != "updated",
+                t.c.event_type.startswith(OUTLET_EVENTS),
+            )
+        )
         .order_by(t.c.seq)
     )
     page = _bounded(connection, query, [t.c.delta], limit)
@@ -314,14 +349,23 @@ def last_change(connection: sa.Connection, tables: Tables, kind: str, entity_id:
 
 
 def read_last(
-    connection: sa.Connection, tables: Tables, limit: int, *, project_id: str | None = None
+    connection: sa.Connection,
+    tables: Tables,
+    limit: int,
+    *,
+    project_id: str | None = None,
+    before: int | None = None,
 ) -> list[JournalRow]:
     """The last rows of the journal, in order: at most ``limit`` of about 8 MiB, but at least one.
 
     :param project_id: only those of entities of this project; None: of all.
+    :param before: only those before this seq; None: those up to the end.
     """
     t = tables.journal
-    chosen = t.c.project_id == project_id if project_id is not None else sa.true()
+    chosen = sa.and_(
+        t.c.project_id == project_id if project_id is not None else sa.true(),
+        t.c.seq < before if before is not None else sa.true(),
+    )
     sizes = sa.select(stored_bytes(connection, t.c.delta)).where(chosen).order_by(t.c.seq.desc()).limit(limit)
     count = fitting(connection.execute(sizes).scalars(), _MAX_PAGE_BYTES)
     rows = connection.execute(sa.select(t).where(chosen).order_by(t.c.seq.desc()).limit(count)).all()

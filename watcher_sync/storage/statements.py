@@ -250,14 +250,44 @@ class Statements:
         changed = ", ".join(f"{self._quote(c)} = {self._mark}" for c in columns)
         return f"UPDATE {self._quote(table.name)} SET {changed} WHERE {self._quote(key)} = {self._mark}"
 
+    def change_rows(self, table: sa.Table, columns: Sequence[str], key: str) -> RowWriter:
+        """Set these columns of the rows with a key, which comes last among the values.
+
+        On PostgreSQL it is one statement for all rows. The driver would send many statements as a pipeline. A process
+        that froze within one would hold its locks, because the server does not count it as idle.
+        """
+        q, names = self._quote, (*columns, key)
+        unfolded = ""
+        if self.dialect == "postgresql":
+            sets = ", ".join(f"{q(name)} = r.{q(name)}" for name in columns)
+            rows = f"json_populate_recordset(NULL::{q(table.name)}, {self._mark}) AS r"
+            unfolded = f"UPDATE {q(table.name)} AS t SET {sets} FROM {rows} WHERE t.{q(key)} = r.{q(key)}"
+        return RowWriter(
+            self.change(table, columns, key), [table.c[name] for name in names], self.dialect, unfolded,
+            self._parameter, self.packet,
+        )  # fmt: skip
+
+    def insert_hex(self, table: sa.Table, *, skip: Sequence[str] = ()) -> RowWriter:
+        """As :meth:`insert`; on PostgreSQL bytes are given as a text, :func:`hex_text`."""
+        columns = [c for c in table.columns if c.name not in skip]
+        return self._writer(table, columns, "", hex_bytes=True)
+
     def delete(self, table: sa.Table, *keys: str) -> str:
         """Delete by these columns."""
         where = " AND ".join(f"{self._quote(k)} = {self._mark}" for k in keys)
         return f"DELETE FROM {self._quote(table.name)} WHERE {where}"
 
-    def _writer(self, table: sa.Table, columns: Sequence[sa.Column[Any]], conflict: str) -> RowWriter:
+    def delete_oldest(self, table: sa.Table, *keys: str) -> str:
+        """Delete the rows with these columns up to an id, which comes last among the parameters."""
+        where = " AND ".join(f"{self._quote(k)} = {self._mark}" for k in keys)
+        return f"DELETE FROM {self._quote(table.name)} WHERE {where} AND {self._quote('id')} <= {self._mark}"
+
+    def _writer(
+        self, table: sa.Table, columns: Sequence[sa.Column[Any]], conflict: str, *, hex_bytes: bool = False
+    ) -> RowWriter:
         unfolded = ""
-        if self.dialect == "postgresql" and not any(isinstance(c.type, sa.LargeBinary) for c in columns):
+        has_bytes = any(isinstance(c.type, sa.LargeBinary) for c in columns)
+        if self.dialect == "postgresql" and (hex_bytes or not has_bytes):
             q = self._quote
             names = ", ".join(q(c.name) for c in columns)
             rows = f"json_populate_recordset(NULL::{q(table.name)}, {self._mark})"
@@ -270,6 +300,11 @@ class Statements:
         names = ", ".join(self._quote(c.name) for c in columns)
         marks = ", ".join([self._mark] * len(columns))
         return f"INSERT INTO {self._quote(table.name)} ({names}) VALUES ({marks})"
+
+
+def hex_text(value: bytes) -> str:
+    """The text that PostgreSQL reads as these bytes."""
+    return f"\\x{value.hex()}"
 
 
 def _json_of_psycopg() -> Callable[[bytes], Any]:

@@ -7,8 +7,8 @@ The head of the journal is one row, and a commit begins with a compare-and-swap 
 
 If it matches, this writer's replica was at the head, and seq order is commit order without a gap. The row lock excludes
 every other writer until the commit. If it does not match, another writer was first. The caller reads its journal rows
-into the replica, dispatches the batch again and retries. An engine's commit also names its lease, so a deposed engine
-cannot write.
+into the replica, dispatches the batch again and retries. An engine's
+commit also names its lease, so a deposed engine cannot write.
 
 One commit at a time is written, over one connection that stays open; reads open their own. :meth:`Store.begin` waits
 for the database in another thread.
@@ -34,7 +34,7 @@ from watcher_sync.exceptions import (
 )
 from watcher_sync.model.kinds import Entity, Kinds
 from watcher_sync.model.model import Model, Written
-from watcher_sync.model.transaction import Key
+from watcher_sync.model.staged import Key
 from watcher_sync.storage import journal
 from watcher_sync.storage.background import run_in_background
 from watcher_sync.storage.commits import Commit, CommitWriter, Prepared
@@ -118,6 +118,25 @@ class Store:
             caller catches up before it tries again, so that it is seen if it did.
         """
         self._end(self._run(self.prepare(commit)))
+
+    def commit_locked(self, make: Callable[[], Commit]) -> None:
+        """Lock the journal's head, then have the commit made, then write everything or nothing.
+
+        No other writer commits meanwhile.
+
+        :param make: moves the caller's replica to the head and returns the commit; it may read the database over
+            other connections.
+        :raises LeaseLost, EntitiesLeased, RowRefused, DatabaseUnavailable: as :meth:`commit`. An exception of ``make``
+            is passed on; nothing was written.
+        """
+
+        def write(connection: sa.Connection) -> None:
+            journal.lock_head(connection, self.tables)
+            prepared = self.prepare(make())
+            with self._large_rows_refused(prepared):
+                self.write(connection, prepared)
+
+        self._end(self._transact(write))
 
     def prepare(self, commit: Commit, connect: Connect | None = None) -> Prepared:
         """Make the statements, and write nothing yet.
@@ -207,25 +226,29 @@ class Store:
 
     def _run(self, prepared: Prepared) -> sa.RootTransaction:
         """Run everything but the end of the transaction; roll back if it fails."""
+        with self._large_rows_refused(prepared):
+            return self._transact(lambda connection: self.write(connection, prepared))
+
+    def _transact(self, write: Callable[[sa.Connection], None]) -> sa.RootTransaction:
+        """Begin a transaction and write into it; roll back if it fails."""
         try:
             with translated():
                 connection = self._writer_connection()
                 transaction = connection.begin()
                 try:
-                    self.write(connection, prepared)
+                    write(connection)
                 except BaseException:
                     transaction.rollback()
                     raise
                 return transaction
         except (HeadMoved, LeaseLost, EntitiesLeased):
             raise
-        except StorageError as exc:
+        except StorageError:
             self.close()
-            if isinstance(exc, DatabaseUnavailable):
-                self._refuse_large_row(prepared, exc)
             raise
 
-    def _refuse_large_row(self, prepared: Prepared, error: DatabaseUnavailable) -> None:
+    @contextlib.contextmanager
+    def _large_rows_refused(self, prepared: Prepared) -> Iterator[None]:
         """If MariaDB answers again after a statement near its limit, that statement was the reason.
 
         It closes the connection instead of answering a statement that is too large.
@@ -233,12 +256,17 @@ class Store:
         :raises RowRefused: the commit has such a row.
         :raises DatabaseUnavailable: the database does not answer.
         """
-        limit = self._writer.statements.packet.bytes // 2
-        if self.database.dialect.name in ("mysql", "mariadb") and any(
-            has_row_above(s.parameters, limit) for s in prepared.statements
-        ):
-            self.ping()
-            raise RowRefused(f"a row of more than {limit} bytes ended the connection: {error}") from error
+        try:
+            with translated():
+                yield
+        except DatabaseUnavailable as exc:
+            limit = self._writer.statements.packet.bytes // 2
+            if self.database.dialect.name in ("mysql", "mariadb") and any(
+                has_row_above(s.parameters, limit) for s in prepared.statements
+            ):
+                self.ping()
+                raise RowRefused(f"a row of more than {limit} bytes ended the connection: {exc}") from exc
+            raise
 
     def _end(self, transaction: sa.RootTransaction) -> None:
         try:

@@ -59,6 +59,13 @@ class Tables:
         self.operations = _operations(metadata)
         self.source_status = _source_status(metadata)
         self.drifts = _drifts(metadata)
+        self.inventories = _inventories(metadata)
+        self.subscription_head = _subscription_head(metadata)
+        self.subscriptions = _subscriptions(metadata)
+        self.subscription_progress = _subscription_progress(metadata)
+        self.webhook_deliveries = _webhook_deliveries(metadata)
+        self.outlet_workers = _outlet_workers(metadata)
+        self.outlet_shards = _outlet_shards(metadata)
 
     def _entity(self, declared: Kind) -> sa.Table:
         fields = declared.fields.values()
@@ -258,5 +265,130 @@ def _drifts(metadata: sa.MetaData) -> sa.Table:
         sa.Column("since", UtcDateTime(), nullable=False),
         sa.Column("policy", sa.String(16), nullable=False),
         sa.Index("ix_drifts_entity", "source", "kind", "entity_id", "field", unique=True),
+        **_OPTIONS,
+    )
+
+
+def _inventories(metadata: sa.MetaData) -> sa.Table:
+    return sa.Table(
+        "inventories",
+        metadata,
+        sa.Column("source", sa.String(255), primary_key=True),
+        sa.Column("complete_since", UtcDateTime()),
+        sa.Column("last_complete_at", UtcDateTime()),
+        sa.Column("changes_since", UtcDateTime()),
+        sa.Column("trouble", text_type(None), nullable=False),
+        sa.Column("updated_at", UtcDateTime(), nullable=False),
+        **_OPTIONS,
+    )
+
+
+def _subscription_head(metadata: sa.MetaData) -> sa.Table:
+    return sa.Table(
+        "subscription_head",
+        metadata,
+        sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
+        sa.Column("revision", sa.BigInteger, nullable=False),
+        **_OPTIONS,
+    )
+
+
+def _subscriptions(metadata: sa.MetaData) -> sa.Table:
+    return sa.Table(
+        "subscriptions",
+        metadata,
+        sa.Column("id", sa.String(36), primary_key=True),
+        sa.Column("instance_kind", sa.String(64), nullable=False),
+        sa.Column("instance_id", sa.String(255), nullable=False),
+        sa.Column("name", sa.String(255), nullable=False),
+        sa.Column("project_id", sa.String(255)),
+        sa.Column("owner", sa.String(255), nullable=False),
+        sa.Column("user_id", sa.String(255)),
+        sa.Column("sees_admin_only", sa.Boolean, nullable=False),
+        sa.Column("callback_url", text_type(None), nullable=False),
+        sa.Column("min_notify_interval", sa.Double, nullable=False),
+        sa.Column("metadata", Document(), nullable=False),
+        sa.Column("payload", sa.String(16), nullable=False),
+        sa.Column("format", sa.String(16), nullable=False),
+        sa.Column("filter", Document(), nullable=False),
+        sa.Column("secrets", text_type(None)),
+        sa.Column("state", sa.String(16), nullable=False),
+        sa.Column("reason", text_type(None), nullable=False),
+        sa.Column("consent", sa.String(16), nullable=False),
+        sa.Column("max_rate", sa.Integer),
+        sa.Column("replay_since", sa.BigInteger),
+        sa.Column("start_after", sa.BigInteger, nullable=False),
+        sa.Column("shard", sa.Integer, nullable=False),
+        sa.Column("revision", sa.BigInteger, nullable=False, index=True),
+        sa.Column("created_at", UtcDateTime(), nullable=False),
+        sa.Column("updated_at", UtcDateTime(), nullable=False),
+        sa.Index("ix_subscriptions_instance", "instance_id", "name", "owner", unique=True),
+        sa.Index("ix_subscriptions_project", "project_id"),
+        **_OPTIONS,
+    )
+
+
+def _subscription_progress(metadata: sa.MetaData) -> sa.Table:
+    return sa.Table(
+        "subscription_progress",
+        metadata,
+        sa.Column("subscription_id", sa.String(36), primary_key=True),
+        sa.Column("sequence", sa.BigInteger, nullable=False),
+        sa.Column("held_since", sa.BigInteger),
+        sa.Column("behind_since", UtcDateTime()),
+        sa.Column("last_notify_time", UtcDateTime()),
+        sa.Column("last_notify_status", sa.Integer, nullable=False),
+        sa.Column("failures", sa.Integer, nullable=False),
+        sa.Column("failing_since", UtcDateTime()),
+        sa.Column("next_attempt_at", UtcDateTime()),
+        **_OPTIONS,
+    )
+
+
+def _webhook_deliveries(metadata: sa.MetaData) -> sa.Table:
+    return sa.Table(
+        "webhook_deliveries",
+        metadata,
+        sa.Column("id", _AUTO, primary_key=True, autoincrement=True),
+        sa.Column("webhook_id", sa.String(64), nullable=False, unique=True),
+        sa.Column("subscription_id", sa.String(36), nullable=False),
+        sa.Column("purpose", sa.String(16), nullable=False),
+        sa.Column("previous_sequence", sa.BigInteger, nullable=False),
+        sa.Column("sequence", sa.BigInteger, nullable=False),
+        sa.Column("state", sa.String(16), nullable=False),
+        sa.Column("content_type", sa.String(128), nullable=False),
+        sa.Column("body", blob_type()),
+        sa.Column("attempts", Document(), nullable=False),
+        sa.Column("next_attempt_at", UtcDateTime()),
+        sa.Column("created_at", UtcDateTime(), nullable=False),
+        sa.Column("ended_at", UtcDateTime(), index=True),
+        sa.Index("ix_webhook_deliveries_subscription", "subscription_id", "id"),
+        sa.Index("ix_webhook_deliveries_state", "state", "subscription_id"),
+        **_OPTIONS,
+    )
+
+
+def _outlet_workers(metadata: sa.MetaData) -> sa.Table:
+    return sa.Table(
+        "outlet_workers",
+        metadata,
+        sa.Column("name", sa.String(255), primary_key=True),
+        sa.Column("outlet", sa.String(64), nullable=False),
+        sa.Column("beat", sa.BigInteger, nullable=False),
+        sa.Column("since", UtcDateTime(), nullable=False),
+        sa.Column("heartbeat_at", UtcDateTime(), nullable=False),
+        **_OPTIONS,
+    )
+
+
+def _outlet_shards(metadata: sa.MetaData) -> sa.Table:
+    return sa.Table(
+        "outlet_shards",
+        metadata,
+        sa.Column("outlet", sa.String(64), primary_key=True),
+        sa.Column("shard", sa.Integer, primary_key=True, autoincrement=False),
+        sa.Column("owner", sa.String(255), nullable=False),
+        sa.Column("token", sa.BigInteger, nullable=False),
+        sa.Column("sequence", sa.BigInteger, nullable=False),
         **_OPTIONS,
     )

@@ -119,6 +119,20 @@ def sqlite_time(value: datetime.datetime) -> str:
     return value.isoformat(" ", "microseconds")[:26]
 
 
+def time_as_text(column: sa.ColumnElement[Any], dialect: str) -> sa.ColumnElement[str]:
+    """A time as the database's text of the form of :func:`sqlite_time`, which costs less than a datetime per row."""
+    if dialect == "postgresql":
+        return sa.func.to_char(sa.func.timezone("UTC", column), "YYYY-MM-DD HH24:MI:SS.US")
+    if dialect == "mysql":
+        return sa.cast(column, sa.CHAR(26))
+    return sa.type_coerce(column, sa.Text())
+
+
+def rfc3339(text: str) -> str:
+    """The text of :func:`time_as_text` as msgspec encodes the time in JSON."""
+    return f"{text[:10]}T{text[11:].removesuffix('.000000')}Z"
+
+
 _TYPES: dict[type, Callable[[], sa.types.TypeEngine[Any]]] = {
     int: sa.BigInteger,
     float: sa.Double,

@@ -11,7 +11,7 @@ from oslo_config import cfg
 
 from tests.functional.storage.writing import kinds
 from watcher_sync.model.kinds import Kinds
-from watcher_sync.storage import database, schema
+from watcher_sync.storage import database
 from watcher_sync.storage.store import Store
 
 
@@ -30,17 +30,21 @@ def opened(url: str, declared: Kinds | None = None, **options: Any) -> Store:
 
 
 @pytest.fixture
-def new_store(any_database_url: str) -> Iterator[Callable[[], Store]]:
+def declared_kinds() -> Kinds:
+    """Ours and the plugin's."""
+    return kinds()
+
+
+@pytest.fixture
+def new_store(any_migrated_url: str) -> Iterator[Callable[[], Store]]:
     """Opens stores on one database, each with connections of its own; the schema is there."""
     stores: list[Store] = []
 
     def open_one() -> Store:
-        store = opened(any_database_url)
+        store = opened(any_migrated_url)
         stores.append(store)
         return store
 
-    first = open_one()
-    schema.upgrade(first.database, first.tables)
     yield open_one
     for store in stores:
         store.close()

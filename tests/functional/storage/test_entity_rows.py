@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from tests.functional.storage.writing import cycle_on, meter, rows
 from tests.simulated import told, whole
-from watcher_sync.commit.cycle import Batch
+from watcher_sync.commit.batch import Batch
 from watcher_sync.model.changes import Upsert
 
 IDS = [f"i{number}" for number in range(10)]

@@ -11,7 +11,7 @@ import pytest
 
 from tests.functional.storage.writing import cycle_on, meter, rows
 from tests.simulated import told
-from watcher_sync.commit.cycle import Batch
+from watcher_sync.commit.batch import Batch
 from watcher_sync.exceptions import LeaseLost
 from watcher_sync.storage.leases import EngineLease, is_dead_here, process_name
 
@@ -126,7 +126,7 @@ def test_of_twenty_that_take_it_at_once_exactly_one_wins(new_store, held):
     won[0].beat()
 
 
-@pytest.mark.parametrize("any_database_url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("any_migrated_url", ["sqlite"], indirect=True)
 def test_a_dead_process_of_this_machine_loses_the_lease_at_once_and_a_living_one_keeps_it(store):
     code = (
         "import sys; from watcher_sync.storage.leases import process_name as n; print(n(), flush=1); sys.stdin.read()"
@@ -170,3 +170,26 @@ def test_a_find_live_holder_is_told_from_a_silent_one(store):
     finally:
         stop.set()
         thread.join(10)
+
+
+def test_a_lease_is_taken_unless_a_live_engine_holds_it(store):
+    a, b = lease(store, "a/1"), EngineLease(store.database, store.tables, "engine:g", seconds=0.6, holder="b/1")
+    assert a.try_take()
+    stop = threading.Event()
+
+    def beat():
+        while not stop.wait(0.05):
+            a.beat()
+
+    thread = threading.Thread(target=beat, daemon=True)
+    thread.start()
+    try:
+        assert b.take_unless_led().holder == "a/1"
+        assert b.fence is None
+    finally:
+        stop.set()
+        thread.join(10)
+    assert b.take_unless_led() is None
+    assert b.read().holder == "b/1"
+    b.give_back()
+    assert b.take_unless_led() is None

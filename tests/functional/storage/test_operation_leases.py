@@ -23,9 +23,9 @@ def operations(store, seconds=30.0):
 
 
 @pytest.fixture
-def takers(store, any_database_url):
+def takers(store, any_migrated_url):
     """Four processes' worth of takers, with no more connections than a small server lets in."""
-    stores = [opened(any_database_url, max_pool_size=10, max_overflow=0) for _ in range(4)]
+    stores = [opened(any_migrated_url, max_pool_size=10, max_overflow=0) for _ in range(4)]
     yield [operations(one) for one in stores]
     for one in stores:
         one.database.dispose()
@@ -185,7 +185,7 @@ def test_a_short_write_leaves_no_trace_in_the_history(store):
     assert leases.running("a") is None
 
 
-@pytest.mark.parametrize("any_database_url", ["postgresql", "mariadb"], indirect=True)
+@pytest.mark.parametrize("any_migrated_url", ["postgresql", "mariadb"], indirect=True)
 def test_while_a_writer_holds_its_lease_in_its_transaction_nobody_takes_it_over(store, new_store):
     leases = operations(store, seconds=0.1)
     lease = leases.begin("a", "SCALE", "writer")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from tests.functional.storage.writing import cycle_on
 from tests.simulated import told
-from watcher_sync.commit.cycle import Batch
+from watcher_sync.commit.batch import Batch
 from watcher_sync.model.changes import Upsert
 from watcher_sync.storage import reading
 from watcher_sync.storage.journal import read_since

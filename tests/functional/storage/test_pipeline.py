@@ -25,7 +25,7 @@ from tests.functional.storage.writing import (
     without_heard,
 )
 from tests.simulated import batches, cloud, event, nova, shown, told, whole
-from watcher_sync.commit.cycle import Batch
+from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.pipeline import Pipeline
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.exceptions import DatabaseUnavailable, HeadMoved, LeaseLost, RowRefused

@@ -8,7 +8,7 @@ import pytest
 
 from tests.functional.storage.writing import cycle_on, head, meter, rows, seqs
 from tests.simulated import told, whole
-from watcher_sync.commit.cycle import Batch
+from watcher_sync.commit.batch import Batch
 from watcher_sync.model.changes import Outcome, Upsert
 from watcher_sync.storage.quarantine import Quarantine
 
@@ -43,8 +43,8 @@ def test_two_events_of_one_entity_are_applied_in_order_around_the_culprit(store)
 
 def test_a_nul_in_a_name_is_kept_or_quarantined_and_never_stops_the_engine(store):
     cycle = cycle_on(store)
-    events = [told(1, Upsert("instance", "good", "1", {"state": {"name": "x"}}))]
-    events.append(told(2, Upsert("instance", "nul", "1", {"state": {"name": "a\0b"}})))
+    events = [told(1, Upsert("instance", "good", "1", {"state": {}, "details": {"name": "x"}}))]
+    events.append(told(2, Upsert("instance", "nul", "1", {"state": {}, "details": {"name": "a\0b"}})))
     cycle.run(Batch(events=events))
     refuses = store.database.dialect.name == "postgresql"
     assert [row.event_id for row in rows(store, "quarantine")] == (["event-2"] if refuses else [])

@@ -17,6 +17,7 @@ from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.kinds import Kinds
 from watcher_sync.storage import schema
 from watcher_sync.storage.tables import Tables
+from watcher_sync.storage.types import json_text
 
 
 def differences(engine, tables):
@@ -77,7 +78,7 @@ def test_an_upgrade_that_is_run_again_keeps_what_is_there(store):
         assert connection.execute(sa.select(store.tables.journal_head)).all() == [(1, 17)]
 
 
-@pytest.mark.parametrize("revision", ["0001", "0002", "0003", "0004", "0005", "0006", "0007"])
+@pytest.mark.parametrize("revision", ["0001", "0002", "0003", "0004", "0005", "0006", "0007", "0011"])
 def test_a_database_of_any_release_before_becomes_what_is_declared(any_database_url, revision):
     store = opened(any_database_url, builtin_kinds())
     plain = Tables(Kinds())
@@ -88,6 +89,25 @@ def test_a_database_of_any_release_before_becomes_what_is_declared(any_database_
     assert differences(store.database, store.tables) == []
     with store.database.connect() as connection:
         assert connection.execute(sa.select(plain.journal_head)).all() == [(1, 17)]
+    store.database.dispose()
+
+
+def test_facets_split_from_another_keep_its_version(any_database_url):
+    """Otherwise the first copy that arrives after the upgrade would count as newer than what is known."""
+    store = opened(any_database_url, builtin_kinds())
+    old = Tables(Kinds())
+    schema.upgrade(store.database, old, "0011")
+    instances = sa.Table("instances", sa.MetaData(), autoload_with=store.database)
+    split = {"state": "01", "placement": "02", "details": "01", "flavor": "01", "network": "01"}
+    rows = {"a": ({"state": "01", "placement": "02"}, split), "b": ({"lock": "03"}, {"lock": "03"})}
+    with store.database.begin() as connection:
+        for entity_id, (before, _) in rows.items():
+            connection.execute(sa.insert(instances).values(id=entity_id, seq=1, versions=json_text(before)))
+    schema.upgrade(store.database, store.tables)
+    table = store.tables.entities["instance"]
+    with store.database.connect() as connection:
+        found = dict(connection.execute(sa.select(table.c.id, table.c.versions)).all())
+    assert found == {entity_id: after for entity_id, (_, after) in rows.items()}
     store.database.dispose()
 
 

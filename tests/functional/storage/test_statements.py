@@ -10,7 +10,7 @@ import pytest
 
 from tests.functional.storage.writing import commit, cycle_on, journal, meter, rows
 from tests.simulated import told, whole
-from watcher_sync.commit.cycle import Batch
+from watcher_sync.commit.batch import Batch
 from watcher_sync.model.changes import Upsert
 
 TEXTS = [

@@ -8,9 +8,10 @@ import threading
 
 import pytest
 
-from tests.functional.storage.writing import cycle_on, followed, head, journal, meter, rows, seqs, without_heard
-from tests.simulated import NOON, batches, cloud, nova, shown, told, whole
-from watcher_sync.commit.cycle import Batch
+from tests.functional.storage.writing import commit, cycle_on, followed, head, journal, meter, rows, seqs, without_heard
+from tests.simulated import NOON, batches, cloud, event, nova, shown, told, whole
+from watcher_sync.commit.batch import Batch
+from watcher_sync.dispatch import Dispatcher
 from watcher_sync.exceptions import HeadMoved, JournalPurged
 from watcher_sync.model.changes import Delete, Seen, Upsert
 from watcher_sync.model.model import Model
@@ -51,6 +52,44 @@ def test_two_writers_in_turn_each_read_what_the_other_wrote_and_end_equal(new_st
     assert seqs(store) == list(range(1, head(store) + 1))
     for kind in ("instance", "aggregate"):
         assert shown(writers[0].model.snapshot())[kind] == truth[kind]
+
+
+def test_a_writer_that_dispatches_slower_than_another_commits_is_not_kept_waiting(new_store):
+    """The other writer always has a backlog. In every dispatch of this one, it commits once more if it can."""
+    ended, committed, commits = threading.Event(), threading.Condition(), [0]
+
+    def write_on():
+        for i in range(200):
+            if ended.is_set():
+                return
+            commit(other, told(i, meter("theirs", f"{i:04}", reading=i)))
+            with committed:
+                commits[0] += 1
+                committed.notify_all()
+
+    class Slow:
+        events = {"slow": "slow"}  # noqa: RUF012
+
+        def slow(self, event, view):
+            with committed:
+                before = commits[0]
+                committed.wait_for(lambda: commits[0] > before, 0.5)
+            yield meter(event.read(), "1", owner="slow")
+
+    writer, other = cycle_on(new_store(), Dispatcher([("slow", Slow())])), cycle_on(new_store())
+    thread = threading.Thread(target=write_on, daemon=True)
+    thread.start()
+    try:
+        commit(writer, event(1, "slow", data="ours"))
+    finally:
+        ended.set()
+        thread.join(60)
+    assert writer.stats.conflicts <= 3
+    other.catch_up()
+    writer.catch_up()
+    assert whole(other.model) == whole(writer.model) == whole(writer.store.load())
+    assert other.model.get("meter", "ours").owner == "slow"
+    assert seqs(writer.store) == list(range(1, head(writer.store) + 1))
 
 
 def test_four_writers_at_once_lose_nothing_and_leave_no_gap(new_store):
@@ -204,7 +243,7 @@ def test_names_that_differ_in_case_accent_or_script_are_different_and_come_back_
     cycle.run(
         Batch(
             events=[
-                told(i, Upsert("compute_node", name, "1", {"service": {"service_zone": name}}))
+                told(i, Upsert("compute_node", name, "1", {"service": {}, "zone": {"service_zone": name}}))
                 for i, name in enumerate(NAMES)
             ]
         )
@@ -218,7 +257,7 @@ def test_names_that_differ_in_case_accent_or_script_are_different_and_come_back_
                         "instance",
                         f"vm{i}",
                         "1",
-                        {"state": {"name": name, "metadata": {name: name}}, "placement": {"host": name}},
+                        {"state": {}, "details": {"name": name, "metadata": {name: name}}, "placement": {"host": name}},
                     ),
                 )
                 for i, name in enumerate(NAMES)

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import sqlalchemy as sa
 
 from tests.simulated import event, telling
-from watcher_sync.commit.cycle import Batch, CommitCycle
+from watcher_sync.commit.batch import Batch
+from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
 from watcher_sync.exceptions import NotYet

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What instances use of hosts, summed by each database as the model sums it."""
+
+from __future__ import annotations
+
+from tests.functional.storage.conftest import opened
+from tests.migrated import migrate
+from tests.simulated import telling, told
+from watcher_sync.commit.cycle import Batch, CommitCycle
+from watcher_sync.model.allocations import Usage, used_by_host
+from watcher_sync.model.changes import Upsert
+from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.storage.host_usage import read_used
+
+
+def server(number, host, source_host=None, vcpus=2):
+    facets = {
+        "state": {},
+        "flavor": {"vcpus": vcpus, "memory_mb": 2**31, "disk_gb": 10},
+        "placement": {"host": host},
+        "resize": {"source_host": source_host},
+    }
+    return Upsert("instance", f"{number:032x}", "1", facets)
+
+
+def test_the_database_and_the_model_sum_the_same(any_database_url):
+    store = opened(any_database_url, builtin_kinds())
+    migrate(store)
+    cycle = CommitCycle(store, store.load(), telling(store.kinds))
+    servers = [server(1, "a"), server(2, "a"), server(3, "b", "a"), server(4, None), server(5, "c", "c", vcpus=None)]
+    cycle.run(Batch(events=[told(0, *servers)]))
+    with store.connect() as connection:
+        used = read_used(connection, store.tables, ["a", "b", "c", "empty"])
+    expected = used_by_host(store.load().snapshot().all("instance"))
+    assert used == {**expected, "empty": Usage(0, 0, 0)}
+    assert used["a"] == Usage(6, 3 * 2**31, 30)
+    assert used["c"].vcpus is None
+    store.close()
+    store.database.dispose()

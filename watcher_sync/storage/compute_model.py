@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads hosts, aggregates and servers of one generation from the tables, as the JSON text of one document.
+
+An object column is JSON text already, and goes into the document as it is. The text of the last generation is cached in
+pages. The next reading asks the journal which entities changed since, and encodes only those.
+
+Guaranteed: a document has exactly the state of its generation. The cache has no lock, because a cached state is
+immutable. Each reading checks that the journal still has the row at which the state was read. So a restored database,
+or a connection that sees an older generation, leads to a complete reading.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+import sqlalchemy as sa
+
+from watcher_sync.model.extra_specs import PCI_CLASS_PREFIX, NumaRequest, PciRequest, numa_request, pci_requests
+from watcher_sync.model.kinds import Kind, Kinds
+from watcher_sync.storage.database import translated
+from watcher_sync.storage.encoded_pages import Pages, merge, pages_of
+from watcher_sync.storage.tables import Tables
+from watcher_sync.storage.types import rfc3339, time_as_text
+
+FIELDS_LEFT_OUT: Final = {
+    "aggregate": frozenset[str](),
+    "compute_node": frozenset({"last_heard"}),
+    "instance": frozenset(
+        {"host_name", "user_id", "locked_reason", "key_name", "ip_addresses", "fault_type", "fault_message"}
+    ),
+}
+"""Kind -> its fields that are not in the document: no placement needs them, or they change without a seq."""
+
+_MAX_CHANGES = 5000
+"""Journal rows since the cached state. After more of them, a complete reading costs about as much."""
+
+_IDS_AT_ONCE = 1000
+
+_encode = msgspec.json.Encoder().encode
+
+
+def fields_of(kind: Kind) -> tuple[str, ...]:
+    """The fields of a kind in the document, without those that are computed for it."""
+    return tuple(name for name in kind.public if name not in FIELDS_LEFT_OUT[kind.name])
+
+
+def begin(generation: int) -> bytes:
+    """The first bytes of a document, which need no reading."""
+    return b'{"generation":%d' % generation
+
+
+class _State(msgspec.Struct, frozen=True):
+    """The text of one generation."""
+
+    generation: int
+    mark: tuple[Any, ...]
+    """What tells the journal row of this generation from that of another journal."""
+    lists: dict[str, Pages]
+    """Kind -> its entities."""
+
+
+class ComputeModelReader:
+    """Reads the documents. For any thread."""
+
+    def __init__(self, tables: Tables, kinds: Kinds, dialect: str) -> None:
+        """:param dialect: sqlite, postgresql or mysql."""
+        self._tables = tables
+        asked = {"numa": NumaRequest | None, "pci": list[PciRequest] | None}
+        grouped = {"aggregates": list[Any], "pci": msgspec.Raw}
+        self._aggregates = _Rows(tables, kinds["aggregate"], {}, dialect)
+        self._nodes = _Rows(tables, kinds["compute_node"], grouped, dialect)
+        self._instances = _Rows(tables, kinds["instance"], asked, dialect)
+        self._state: _State | None = None
+
+    def read(self, connection: sa.Connection, generation: int) -> Iterator[bytes]:
+        """The document without its begin (:func:`begin`), in pieces. All of it is read when this returns.
+
+        :param connection: in a transaction with a stable view, that has read the journal's head.
+        :param generation: the seq of that head.
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        with translated():
+            lists = self._read(connection, generation)
+        return _pieces(lists)
+
+    def _read(self, connection: sa.Connection, generation: int) -> dict[str, Pages]:
+        base = self._state
+        if (
+            base is None
+            or not 0 <= generation - base.generation <= _MAX_CHANGES
+            or base.mark != self._mark(connection, base.generation)
+        ):
+            base = None
+        if base is None:
+            lists = {
+                "aggregate": pages_of(self._encode_aggregates(connection)),
+                "compute_node": pages_of(self._encode_nodes(connection)),
+                "instance": pages_of(self._encode_instances(connection)),
+            }
+        elif base.generation == generation:
+            return base.lists
+        else:
+            lists = self._merged(connection, base)
+        if mark := self._mark(connection, generation):
+            self._state = _State(generation, mark, lists)
+        return lists
+
+    def _merged(self, connection: sa.Connection, base: _State) -> dict[str, Pages]:
+        """The cached text with what changed since. The journal still has all of that, as it has the row before."""
+        t, changed, lists = self._tables.journal, {kind: set[str]() for kind in base.lists}, dict(base.lists)
+        query = sa.select(t.c.kind, t.c.entity_id).where(t.c.seq > base.generation, t.c.kind.in_(list(changed)))
+        for kind, entity_id in connection.execute(query):
+            changed[kind].add(entity_id)
+        if changed["aggregate"]:  # they are part of each host, too
+            lists["aggregate"] = pages_of(self._encode_aggregates(connection))
+            lists["compute_node"] = pages_of(self._encode_nodes(connection))
+        elif ids := changed["compute_node"]:
+            lists["compute_node"] = merge(base.lists["compute_node"], ids, self._encode_nodes(connection, ids))
+        if ids := changed["instance"]:
+            lists["instance"] = merge(base.lists["instance"], ids, self._encode_instances(connection, ids))
+        return lists
+
+    def _encode_aggregates(self, connection: sa.Connection) -> dict[str, bytes]:
+        at = self._aggregates.position["id"]
+        return {row[at]: self._aggregates.encode(row, ()) for row in self._aggregates.read(connection)}
+
+    def _encode_nodes(self, connection: sa.Connection, ids: Collection[str] | None = None) -> dict[str, bytes]:
+        groups: dict[str, list[dict[str, Any]]] = {}
+        at = self._aggregates.position
+        for row in self._aggregates.read(connection):
+            group = {"id": row[at["id"]], "number": row[at["number"]], "name": row[at["name"]]}
+            for host in msgspec.json.decode(row[at["hosts"]] or "[]"):
+                groups.setdefault(host, []).append(group)
+        host, inventories = self._nodes.position["id"], self._nodes.position["inventories"]
+        return {
+            row[host]: self._nodes.encode(row, (groups.get(row[host], []), _pci_inventories(row[inventories])))
+            for row in self._nodes.read(connection, ids)
+        }
+
+    def _encode_instances(self, connection: sa.Connection, ids: Collection[str] | None = None) -> dict[str, bytes]:
+        rows, entity_id = self._instances, self._instances.position["id"]
+        specs = rows.position["extra_specs"]
+        return {row[entity_id]: rows.encode(row, _requests(row[specs])) for row in rows.read(connection, ids)}
+
+    def _mark(self, connection: sa.Connection, seq: int) -> tuple[Any, ...]:
+        """The journal row of a seq, as far as it tells journals apart; empty: the journal has no such row."""
+        t = self._tables.journal
+        query = sa.select(t.c.time, t.c.kind, t.c.entity_id, t.c.event_id).where(t.c.seq == seq)
+        row = connection.execute(query).one_or_none()
+        return () if row is None else tuple(row)
+
+
+def _pieces(lists: dict[str, Pages]) -> Iterator[bytes]:
+    for kind, name in (("aggregate", "aggregates"), ("compute_node", "compute_nodes"), ("instance", "instances")):
+        yield b',"%b":[' % name.encode()
+        for i, page in enumerate(lists[kind]):
+            yield page.text if i else page.text[1:]
+        yield b"]"
+    yield b"}"
+
+
+class _Rows:
+    """The rows of one kind, objects, lists and times as text, and how they are encoded."""
+
+    def __init__(self, tables: Tables, kind: Kind, computed: dict[str, Any], dialect: str) -> None:
+        """:param computed: name -> type of the members that no column has."""
+        names = fields_of(kind)
+        types = [kind.fields[name].python if name in kind.fields else str for name in names]
+        self._table = table = tables.entities[kind.name]
+        self._documents = [i for i, python in enumerate(types) if python in (dict, list)]
+        self._times = [i for i, python in enumerate(types) if python is datetime.datetime]
+        self._columns = [_selected(table.c[name], types[i], dialect).label(name) for i, name in enumerate(names)]
+        self._object = msgspec.defstruct(kind.cls.__name__, [*((n, Any) for n in names), *computed.items()], gc=False)
+        self.position = {name: i for i, name in enumerate(names)}
+
+    def read(self, connection: sa.Connection, ids: Collection[str] | None = None) -> Iterator[Sequence[Any]]:
+        """The rows with these ids, or all."""
+        query = sa.select(*self._columns)
+        if ids is None:
+            yield from connection.execute(query).all()
+            return
+        chosen = sorted(ids)
+        for start in range(0, len(chosen), _IDS_AT_ONCE):
+            some = chosen[start : start + _IDS_AT_ONCE]
+            yield from connection.execute(query.where(self._table.c.id.in_(some))).all()
+
+    def encode(self, row: Sequence[Any], computed: Sequence[Any]) -> bytes:
+        """A row as JSON.
+
+        :param computed: the values of the computed members, in their order.
+        """
+        values = [*row, *computed]
+        for i in self._documents:
+            if (text := values[i]) is not None:
+                values[i] = msgspec.Raw(text)
+        for i in self._times:
+            if (text := values[i]) is not None:
+                values[i] = rfc3339(text)
+        return _encode(self._object(*values))
+
+
+def _selected(column: sa.Column[Any], python: type, dialect: str) -> sa.ColumnElement[Any]:
+    if python is datetime.datetime:
+        return time_as_text(column, dialect)
+    return sa.type_coerce(column, sa.Text()) if python in (dict, list) else column
+
+
+@functools.lru_cache(maxsize=4096)
+def _requests(extra_specs: str | None) -> tuple[NumaRequest | None, list[PciRequest] | None]:
+    """What the extra specs ask for; of flavors there are few, and of servers many."""
+    if extra_specs is None:
+        return None, None
+    specs = msgspec.json.decode(extra_specs)
+    return numa_request(specs), pci_requests(specs)
+
+
+@functools.lru_cache(maxsize=4096)
+def _pci_inventories(inventories: str | None) -> msgspec.Raw:
+    """The inventories of PCI devices, as JSON."""
+    known = msgspec.json.decode(inventories) if inventories else None
+    chosen = None if known is None else {n: i for n, i in known.items() if n.startswith(PCI_CLASS_PREFIX)}
+    return msgspec.Raw(_encode(chosen))
