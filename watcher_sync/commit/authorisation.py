@@ -9,7 +9,7 @@ Every event passes :meth:`Authority.refusal` in the commit cycle: of engines, re
 replays of the quarantine. Parked events passed it when they arrived. Reserved types, such as
 ``kubernetes.pod.listed``, come without an envelope and from our own driver only.
 
-The decision depends on source, envelope and type, and is cached. For any thread.
+The decision depends on source, envelope and type, or else the channel. It is cached. For any thread.
 """
 
 from __future__ import annotations
@@ -92,7 +92,10 @@ class Authority:
 
     def refusal(self, event: Event) -> str | None:
         """Why the event's source may not bring it; None if it may. O(1) once cached."""
-        key = (event.source, event.envelope, event.type)
+        event_type = event.type
+        if event.channel:
+            event_type = self._dispatcher.routed_type(event_type, event.channel)
+        key = (event.source, event.envelope, event_type)
         known = self._decisions.get(key, _UNKNOWN)
         if known is not _UNKNOWN:
             return known  # type: ignore[return-value]  # of the cache, so a reason or None

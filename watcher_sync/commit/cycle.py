@@ -16,99 +16,47 @@ It runs in the thread that writes the model.
 from __future__ import annotations
 
 import abc
-import collections
 import datetime
 import time
-import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-import msgspec
 from oslo_log import log as logging
 
-from watcher_sync.commit.authorisation import Authority, with_envelope
+from watcher_sync.commit.authorisation import Authority
+from watcher_sync.commit.awaited import AwaitedEntities
+from watcher_sync.commit.batch import Batch, Dispatch, Pending, halves, refusing
+from watcher_sync.commit.batch_dispatch import BatchDispatch
+from watcher_sync.commit.doubts import Doubts
 from watcher_sync.commit.evaluation import Evaluated, Evaluator, NoEvaluation
 from watcher_sync.commit.failure_log import FailureLog
 from watcher_sync.commit.in_hand import EventInHand
 from watcher_sync.commit.stats import CommitStats
 from watcher_sync.dispatch import Dispatcher
-from watcher_sync.events import Event
 from watcher_sync.exceptions import (
     EntitiesLeased,
     HeadMoved,
-    InvalidEvent,
     JournalPurged,
-    NotYet,
     RowRefused,
-    UnauthorisedEvent,
 )
-from watcher_sync.handlers import sortable
-from watcher_sync.model.changes import Outcome
-from watcher_sync.model.clock import ClockLimit, limit_at, reset_limit, set_limit
 from watcher_sync.model.kinds import Entity
 from watcher_sync.model.model import Model, Written
 from watcher_sync.model.reader import ModelReader
-from watcher_sync.model.transaction import Key, Transaction
+from watcher_sync.model.staged import Key
+from watcher_sync.model.transaction import Transaction
 from watcher_sync.storage.commit_store import CommitStore
 from watcher_sync.storage.commits import Commit, Fence
 from watcher_sync.storage.parking import PORTION_EVENTS, Awaited, ParkedEvents
 from watcher_sync.storage.store import Store
-from watcher_sync.storage.stored_events import Parked, Quarantined
 
 LOG = logging.getLogger(__name__)
-
-
-_MAX_REASON_LENGTH = 2000
-"""Characters of the reason in a quarantined event."""
-
 
 MAX_CLOCK_SKEW_SECONDS = 300.0
 """Seconds that the times of versions may be ahead of this system's clock, if nothing else is configured."""
 
-
-class Batch(msgspec.Struct, kw_only=True):
-    """Events that are committed together, with the positions and rows that go with them."""
-
-    events: Sequence[Event]
-    cursors: Mapping[str, str] = {}
-    """source -> its position after these events."""
-    unparked: Sequence[int] = ()
-    """The row of each of these events, if they were parked; else empty."""
-    waited: Sequence[Key] = ()
-    """The entity that each of them waited for, if they were parked."""
-    released: Sequence[int] = ()
-    """Rows of the quarantined events among them."""
-    authorised: bool = False
-    """Whether their sources were found to be allowed to bring them before, as with parked events."""
-
-
-class Dispatched(msgspec.Struct):
-    """The result of the dispatch of a batch, before its commit."""
-
-    transaction: Transaction
-    outcomes: list[Outcome]
-    quarantined: list[Quarantined]
-    parked: list[Parked]
-    kept: set[int] = set()
-    """Rows of the parked events that still wait."""
-    waiting: list[Key] = []
-    """The entities that events still wait for; nothing of their rows changes."""
-    unauthorised: list[Event] = []
-    """Those that their source may not bring; they are among the quarantined ones."""
-
-
-Dispatch = Callable[[Transaction, Batch], Dispatched]
-
-
-class Pending(msgspec.Struct, eq=False):
-    """A batch that is dispatched and not committed."""
-
-    batch: Batch
-    work: Dispatched
-    commit: Commit
-    evaluated: Evaluated
-    began: float
-    """When its dispatch began, by the cycle's monotonic clock."""
+CONFLICTS_BEFORE_LOCK = 2
+"""Conflicts of one batch after which its commit locks the journal's head before it is dispatched again. A writer that
+overlaps dispatch and commit moves the head sooner than another can dispatch, until its backlog is empty."""
 
 
 class CommittedModel(ModelReader, Protocol):
@@ -134,6 +82,7 @@ class BatchCommitter(abc.ABC):
         parked_ttl: Callable[[], float] = lambda: 3600.0,
         max_clock_skew: Callable[[], float] = lambda: MAX_CLOCK_SKEW_SECONDS,
         in_hand: EventInHand | None = None,
+        doubts: Doubts | None = None,
         now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -147,28 +96,30 @@ class BatchCommitter(abc.ABC):
         :param max_clock_skew: returns the seconds that the times of versions may be ahead of ``now``; called once
             per batch.
         :param in_hand: gets the event that is dispatched, for a watchdog.
+        :param doubts: gets the entities that a committed batch marked as doubtful; None: they are not collected.
         """
         self.store: CommitStore = store
         self.model: CommittedModel = model
         self.dispatcher = dispatcher
         self.stats = stats or CommitStats()
         self.evaluation: Evaluator = evaluation or NoEvaluation()
-        self._authority = authority
         self._fence = fence
-        self._parked_ttl = parked_ttl
-        self._max_clock_skew = max_clock_skew
-        self._in_hand = in_hand or EventInHand()
+        self._doubts = doubts
         self._now = now
         self._monotonic = monotonic
         self._parked = ParkedEvents(store)
-        self._awaited: Awaited = collections.Counter()
-        self._tried: set[Key] = set()
-        """Entities of the latest count whose events wait although the entity may exist."""
-        self._lately: tuple[set[Key], set[Key]] = (set(), set())
-        """Entities that this cycle parked events for, since the latest count and in the time before it."""
-        self._ready: dict[Key, int] = {}
-        """Entity -> the row after which its events are to be tried."""
+        self._awaited = AwaitedEntities(lambda key: self.model.get(*key) is not None)
         self._failures = FailureLog(monotonic)
+        self._dispatch = BatchDispatch(
+            dispatcher,
+            authority=authority,
+            parked_ttl=parked_ttl,
+            max_clock_skew=max_clock_skew,
+            in_hand=in_hand or EventInHand(),
+            failures=self._failures,
+            now=now,
+            monotonic=monotonic,
+        ).run
         self.read_parked()
 
     def run(self, batch: Batch) -> None:
@@ -207,30 +158,18 @@ class BatchCommitter(abc.ABC):
 
         :attr:`has_ready` says whether more of them wait for the next call.
         """
-        room = PORTION_EVENTS
-        while self._ready and room > 0:
-            portion = self._parked.portion(self._ready)
-            before = {key: self._ready[key] for key in (*portion.complete, *portion.last)}
-            done = {key: self._awaited.pop(key, 0) for key in portion.complete}
-            for key in done:
-                del self._ready[key]
-                self._forget(key)
-            self._ready.update(portion.last)
+        awaited, room = self._awaited, PORTION_EVENTS
+        while awaited.ready and room > 0:
+            portion = self._parked.portion(awaited.ready)
+            taken = awaited.take(portion)
             try:
                 if portion.rows:
                     self._run(Batch(events=portion.events, unparked=portion.rows, waited=portion.keys, authorised=True))
             except BaseException:
                 # The rows are still in the table. An event that still waits is counted already.
-                self._awaited.update(done)
-                self._ready.update(before)
+                awaited.give_back(taken)
                 raise
             room -= max(1, len(portion.rows))
-
-    def _forget(self, key: Key) -> None:
-        """No event waits for this entity, as far as this cycle knows."""
-        self._tried.discard(key)
-        for keys in self._lately:
-            keys.discard(key)
 
     def _run(self, batch: Batch) -> None:
         """Commit the batch, and bisect it if the database refuses a row."""
@@ -242,34 +181,62 @@ class BatchCommitter(abc.ABC):
             except RowRefused as exc:
                 self.stats.refused += 1
                 if len(part.events) > 1:
-                    parts += _halves(part)
+                    parts += halves(part)
                 else:
                     self.store.ping()
-                    self._commit(part, _refusing(f"the database refuses it: {exc}"))
+                    self._commit(part, refusing(f"the database refuses it: {exc}"))
 
     def _commit(self, batch: Batch, dispatch: Dispatch) -> None:
         """Dispatch, commit and publish a batch; dispatch it again as often as another writer is first."""
+        conflicts = 0
         while True:
+            try:
+                if self._try_commit(batch, dispatch, conflicts):
+                    return
+            except HeadMoved:
+                conflicts += 1
+                self.stats.conflicts += 1
+                self.follow()
+
+    def _try_commit(self, batch: Batch, dispatch: Dispatch, conflicts: int) -> bool:
+        """Dispatch, commit and publish a batch. Return whether it is committed, or has to be dispatched again.
+
+        :param conflicts: how often another writer was first.
+        :raises HeadMoved: another writer was first again.
+        """
+        pending: Pending | None = None
+
+        def make() -> Commit:
+            nonlocal pending
             pending = self._pending(batch, Transaction(self.model, now=self._now), dispatch)
-            seconds = None
-            if not pending.commit.is_empty():
-                began = self._monotonic()
-                try:
-                    self.store.commit(pending.commit)
-                except HeadMoved:
-                    self.stats.conflicts += 1
-                    self.follow()
-                    continue
-                except EntitiesLeased as exc:
-                    self.evaluation.held(exc.leases)
-                    continue
-                except RowRefused as exc:
-                    if self.evaluation.refused(pending.evaluated, exc):
-                        continue
-                    raise
-                seconds = self._monotonic() - began
-            self.publish(pending, seconds)
-            return
+            return pending.commit
+
+        try:
+            seconds = self._write(make, conflicts)
+        except EntitiesLeased as exc:
+            self.evaluation.held(exc.leases)
+            return False
+        except RowRefused as exc:
+            if pending is None or not self.evaluation.refused(pending.evaluated, exc):
+                raise
+            return False
+        assert pending is not None
+        self.publish(pending, seconds)
+        return True
+
+    def _write(self, make: Callable[[], Commit], conflicts: int) -> float | None:
+        """Make a commit and write it.
+
+        :param conflicts: how often another writer was first.
+        :returns: the seconds that the database took; None if there was nothing to write.
+        :raises HeadMoved, EntitiesLeased, RowRefused, DatabaseUnavailable: nothing was written.
+        """
+        commit = make()
+        if commit.is_empty():
+            return None
+        began = self._monotonic()
+        self.store.commit(commit)
+        return self._monotonic() - began
 
     def _pending(
         self,
@@ -321,19 +288,17 @@ class BatchCommitter(abc.ABC):
         self.model.publish(work.transaction)
         self.evaluation.published(pending.evaluated)
         self.stats.count(pending.batch.events, work.outcomes)
+        if pending.batch.unparked:
+            self.stats.unparked.update([event.source for event in pending.batch.events])
         if work.unauthorised:
             self.stats.unauthorised.update([event.source for event in work.unauthorised])
             self._failures.log_unauthorised(work.quarantined)
-        self._await([(parked.kind, parked.entity_id) for parked in work.parked])
-        self._await(work.waiting)
-        self._tried.update(work.waiting)
+        self._awaited.add([(parked.kind, parked.entity_id) for parked in work.parked])
+        self._awaited.add_tried(work.waiting)
         self._mark_appeared(work.transaction.written())
-
-    def _await(self, keys: Sequence[Key]) -> None:
-        """Events of this cycle wait for these entities."""
-        if keys:
-            self._awaited.update(keys)
-            self._lately[0].update(keys)
+        if self._doubts is not None:
+            for kind, entity_id in work.transaction.doubtful:
+                self._doubts.add(kind, entity_id)
 
     def observe(self, batch: Batch, began: float) -> None:
         """Measure a batch that is done.
@@ -346,84 +311,11 @@ class BatchCommitter(abc.ABC):
     @property
     def has_ready(self) -> bool:
         """Whether parked events are ready for :meth:`catch_up` or :meth:`run`."""
-        return bool(self._ready)
+        return bool(self._awaited.ready)
 
     def _mark_appeared(self, written: Iterable[Written]) -> None:
         """Mark those of these entities that exist and have parked events as ready."""
-        if self._awaited:
-            for item in written:
-                if item.entity is not None and (item.kind, item.id) in self._awaited:
-                    self._ready[item.kind, item.id] = 0
-
-    def _dispatch(self, transaction: Transaction, batch: Batch) -> Dispatched:
-        limit = limit_at(self._now(), self._max_clock_skew())
-        transaction.clock_limit = limit
-        token = set_limit(limit)
-        try:
-            return self._dispatch_within(limit, transaction, batch)
-        finally:
-            reset_limit(token)
-            self._in_hand.end(self._monotonic())
-
-    def _dispatch_within(self, limit: ClockLimit, transaction: Transaction, batch: Batch) -> Dispatched:
-        work = Dispatched(transaction, [], [], [])
-        refusal = self._authority.refusal if self._authority is not None and not batch.authorised else _no_refusal
-        find, monotonic, hand = self.dispatcher.find, self._monotonic, self._in_hand
-        latest, last, utc = limit.latest, limit.microseconds, datetime.UTC
-        for event in batch.events:
-            now = monotonic()
-            if now - hand.since > hand.limit:
-                hand.end(now)
-            hand.since = now
-            hand.event = event
-            if event.undecodable is not None:
-                work.quarantined.append(Quarantined(event, event.undecodable))
-                work.outcomes.append(Outcome.QUARANTINED)
-                continue
-            if (refused := refusal(event)) is not None:
-                work.quarantined.append(Quarantined(with_envelope(event, refused), refused))
-                work.unauthorised.append(event)
-                work.outcomes.append(Outcome.QUARANTINED)
-                continue
-            entry = find(event.type)
-            if entry is None or entry.call is None:
-                work.outcomes.append(Outcome.IGNORED)
-                continue
-            try:
-                when, sequence = event.time, event.sequence
-                if (when is not None and (when.tzinfo is not utc or when > latest)) or (
-                    sequence is not None and sequence[0] > last
-                ):
-                    _check_times(event, limit)
-                outcome = transaction.apply(event, entry.call(event, transaction) or ())
-            except InvalidEvent as exc:
-                work.quarantined.append(Quarantined(event, str(exc)[:_MAX_REASON_LENGTH]))
-                if isinstance(exc, UnauthorisedEvent):
-                    work.unauthorised.append(event)
-                outcome = Outcome.QUARANTINED
-            except NotYet as exc:
-                self._park(work, batch, event, (exc.kind, exc.entity_id))
-                outcome = Outcome.PARKED
-            except Exception as exc:  # noqa: BLE001 - a plugin's bug quarantines its own event only
-                reason = f"the handler {entry.handler} failed: {type(exc).__name__}: {exc}"
-                work.quarantined.append(Quarantined(event, reason[:_MAX_REASON_LENGTH], traceback.format_exc()))
-                self._failures.log_failure(entry.handler, reason)
-                outcome = Outcome.QUARANTINED
-            work.outcomes.append(outcome)
-        return work
-
-    def _park(self, work: Dispatched, batch: Batch, event: Event, key: Key) -> None:
-        """An event waits for this entity; one that was parked before keeps its row."""
-        row = None
-        if batch.unparked:
-            number = len(work.outcomes)
-            row = batch.unparked[number]
-            work.kept.add(row)
-            if batch.waited[number] == key:
-                work.waiting.append(key)
-                return
-        expires = self._now() + datetime.timedelta(seconds=self._parked_ttl())
-        work.parked.append(Parked(event, *key, expires, row))
+        self._awaited.mark_appeared(written)
 
 
 class CommitCycle(BatchCommitter):
@@ -448,19 +340,30 @@ class CommitCycle(BatchCommitter):
             LOG.info("The journal no longer reaches back to seq %d; loading the tables", self.model.generation)
             self.model.replace_with(self.store.load())
             self.evaluation.reset()
-            self._mark_all_appeared()
+            self._awaited.mark_all_appeared()
         finally:
             if before:
                 self.evaluation.followed(before, self.model)
+
+    def _write(self, make: Callable[[], Commit], conflicts: int) -> float | None:
+        """As the base class does; after some conflicts, with the journal's head locked from before the dispatch."""
+        if conflicts < CONFLICTS_BEFORE_LOCK:
+            return super()._write(make, conflicts)
+
+        def follow_and_make() -> Commit:
+            self.follow()
+            return make()
+
+        began = self._monotonic()
+        self.store.commit_locked(follow_and_make)
+        return self._monotonic() - began
 
     def read_parked(self) -> None:
         """Read which events are parked now; another engine may have parked some.
 
         :raises DatabaseUnavailable: the database is unavailable.
         """
-        self._awaited = self._parked.awaited()
-        self._tried, self._lately = set(self._awaited), (set(), set())
-        self._mark_all_appeared()
+        self._awaited.reset(self._parked.awaited())
 
     def add_awaited(self, awaited: Awaited) -> None:
         """Learn what parked events wait for, including those of other writers. Any thread may call it."""
@@ -470,73 +373,11 @@ class CommitCycle(BatchCommitter):
         """As the base class does, with what :meth:`add_awaited` was called with."""
         counted, self._counted = self._counted, None
         if counted is not None:
-            self._replace_awaited(counted)
+            self._awaited.replace_with(counted)
         super().catch_up()
-
-    def _replace_awaited(self, counted: Awaited) -> None:
-        """Take over a count, and what this cycle parked since it began.
-
-        It began after the one before it was handed over, maybe before that one was taken over. So what was parked since
-        the one before the latest stays. Events of an existing entity are tried once: later writes of it are noticed.
-        """
-        found = (key for key in counted if key not in self._tried)
-        self._ready.update((key, 0) for key in found if self.model.get(*key) is not None)
-        since, earlier = self._lately
-        self._awaited = collections.Counter(counted)
-        for key in since | earlier:
-            self._awaited[key] = max(1, counted[key])
-        self._tried, self._lately = set(counted), (set(), since)
 
     def _mark_created(self, written: Sequence[Written]) -> None:
         """Mark those of these new entities as ready that events of another writer wait for."""
-        keys = [(item.kind, item.id) for item in written if (item.kind, item.id) not in self._awaited]
+        keys = self._awaited.unknown(written)
         if keys:
-            self._ready.update(dict.fromkeys(self._parked.existing(keys), 0))
-
-    def _mark_all_appeared(self) -> None:
-        self._ready.update((key, 0) for key in self._awaited if self.model.get(*key) is not None)
-
-
-def _halves(batch: Batch) -> list[Batch]:
-    """A batch in two parts, the last one first.
-
-    Cursors and rows of quarantined events go with the last part: before it, the batch is not done.
-    """
-    middle = len(batch.events) // 2
-    first = Batch(
-        events=batch.events[:middle],
-        unparked=batch.unparked[:middle],
-        waited=batch.waited[:middle],
-        authorised=batch.authorised,
-    )
-    last = msgspec.structs.replace(
-        batch, events=batch.events[middle:], unparked=batch.unparked[middle:], waited=batch.waited[middle:]
-    )
-    return [last, first]
-
-
-def _no_refusal(event: Event) -> str | None:
-    """Every event may come."""
-    return None
-
-
-def _check_times(event: Event, limit: ClockLimit) -> None:
-    """Check the times of an event that may become part of a version. The handler checks those of the payload.
-
-    :raises InvalidEvent: one of them is after the limit.
-    """
-    time = event.time
-    if time is not None and (time if time.tzinfo is datetime.UTC else sortable.utc(time, "time")) > limit.latest:
-        limit.refuse("time", time)
-    if event.sequence is not None and event.sequence[0] > limit.microseconds:
-        limit.refuse("sequence (the creation time of the stream)", event.sequence[0])
-
-
-def _refusing(reason: str) -> Dispatch:
-    """A dispatch that quarantines every event."""
-
-    def dispatch(transaction: Transaction, batch: Batch) -> Dispatched:
-        kept = [Quarantined(event, reason) for event in batch.events]
-        return Dispatched(transaction, [Outcome.QUARANTINED] * len(kept), kept, [])
-
-    return dispatch
+            self._awaited.mark_ready(self._parked.existing(keys))

@@ -19,12 +19,14 @@ from typing import Any
 import msgspec
 
 from watcher_sync.commit.authorisation import Authority
-from watcher_sync.commit.cycle import MAX_CLOCK_SKEW_SECONDS, Batch, BatchCommitter, Dispatched
+from watcher_sync.commit.batch import Batch, Dispatched, Pending
+from watcher_sync.commit.cycle import MAX_CLOCK_SKEW_SECONDS, BatchCommitter
 from watcher_sync.commit.stats import CommitStats
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Actor, Event
 from watcher_sync.model.changes import WRITTEN_HERE, Change, Outcome, Version
 from watcher_sync.model.model import Written
+from watcher_sync.model.staged import Staged
 from watcher_sync.model.transaction import Transaction
 from watcher_sync.model.view import View
 from watcher_sync.storage.locked import LockedStore, lock_head
@@ -63,6 +65,8 @@ class DirectCommitCycle(BatchCommitter):
         actor: Actor | None = None,
     ) -> None:
         self.recorded = RecordingStats()
+        self.staged: list[Staged] = []
+        """What this transaction wrote so far, with what it was before."""
         self._actor = actor
         self.view: View = model
         """The tables, including what was written so far."""
@@ -142,6 +146,11 @@ class DirectCommitCycle(BatchCommitter):
 
     def read_parked(self) -> None:
         """Does nothing: an engine applies parked events."""
+
+    def publish(self, pending: Pending, seconds: float | None) -> None:
+        """Publish a commit, and record what it wrote."""
+        super().publish(pending, seconds)
+        self.staged += pending.commit.staged
 
     def _mark_appeared(self, written: Iterable[Written]) -> None:
         """Does nothing: an engine applies parked events."""

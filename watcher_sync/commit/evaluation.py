@@ -19,7 +19,8 @@ import msgspec
 from watcher_sync.exceptions import RowRefused
 from watcher_sync.model.kinds import Entity
 from watcher_sync.model.model import Model
-from watcher_sync.model.transaction import Key, Transaction
+from watcher_sync.model.staged import Key
+from watcher_sync.model.transaction import Transaction
 
 
 class Evaluated(msgspec.Struct, eq=False):

@@ -21,7 +21,8 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from watcher_sync.commit.cycle import Batch, CommitCycle, Pending
+from watcher_sync.commit.batch import Batch, Pending
+from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.exceptions import EntitiesLeased, HeadMoved, StorageError
 from watcher_sync.storage.commits import Prepared
 

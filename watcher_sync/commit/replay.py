@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from watcher_sync.commit.authorisation import KNOWN_BEFORE, Authority, Grants, recording, with_own_sources
-from watcher_sync.commit.cycle import MAX_CLOCK_SKEW_SECONDS, Batch, CommitCycle
+from watcher_sync.commit.batch import Batch
+from watcher_sync.commit.cycle import MAX_CLOCK_SKEW_SECONDS, CommitCycle
 from watcher_sync.commit.last_seen import LastSeenWriter
 from watcher_sync.commit.stats import CommitStats
 from watcher_sync.dispatch import Dispatcher

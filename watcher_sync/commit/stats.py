@@ -45,6 +45,8 @@ class CommitStats:
         """Event type -> events that no handler declares; at most ``MAX_TYPES`` types, then ``(others)``."""
         self.unauthorised: collections.Counter[str] = collections.Counter()
         """Source -> quarantined events that it may not bring."""
+        self.unparked: collections.Counter[str] = collections.Counter()
+        """Source -> parked events that were dispatched again; each of them has two or more outcomes."""
         self.expired = 0
         """Parked events whose entity did not appear in time."""
         self.commits = 0
@@ -70,6 +72,14 @@ class CommitStats:
             for event, outcome in zip(events, outcomes, strict=True):
                 if outcome is Outcome.IGNORED:
                     self._count_ignored(event.type)
+
+    def through(self, source: str | None = None) -> int:
+        """Events that have an outcome, each counted once: applied, parked, in quarantine, or known before.
+
+        :param source: None: of all sources.
+        """
+        outcomes = sum(n for (name, _), n in list(self.outcomes.items()) if source in (None, name))
+        return outcomes - sum(n for name, n in list(self.unparked.items()) if source in (None, name))
 
     def _count_ignored(self, event_type: str) -> None:
         """Count an event that no handler declares."""

@@ -13,7 +13,8 @@ import sqlalchemy as sa
 
 from tests.simulated import telling, told
 from tests.unit.engine.conftest import Spoken, until
-from watcher_sync.commit.cycle import Batch, CommitCycle
+from watcher_sync.commit.batch import Batch
+from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.commit.pipeline import Pipeline
 from watcher_sync.engine.intake import JOINED_BATCHES, max_in_hand
 from watcher_sync.exceptions import DatabaseUnavailable, LeaseHeld
@@ -21,7 +22,7 @@ from watcher_sync.model.changes import Upsert
 
 
 def instance(entity_id, version="1"):
-    return Upsert("instance", entity_id, version, {"state": {"name": entity_id}})
+    return Upsert("instance", entity_id, version, {"state": {}, "details": {"name": entity_id}})
 
 
 class Slow:

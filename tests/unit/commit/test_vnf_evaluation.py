@@ -15,7 +15,8 @@ import sqlalchemy as sa
 
 from tests.clusters import Installation, one_vdu
 from watcher_sync.assembly.reconcile import make_evaluation
-from watcher_sync.commit.cycle import Batch, CommitCycle
+from watcher_sync.commit.batch import Batch
+from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.commit.pipeline import Pipeline
 from watcher_sync.commit.vnf_evaluation import COALESCE_SECONDS, MAX_EVALUATIONS, VnfEvaluation
 from watcher_sync.events import Event
@@ -23,9 +24,8 @@ from watcher_sync.exceptions import DatabaseUnavailable, RowRefused
 from watcher_sync.handlers.vnf.handler import VnfHandler
 from watcher_sync.model.changes import Delete, Outcome
 from watcher_sync.sources.kubernetes.source import cluster_targets
-from watcher_sync.testing.kubernetes import KubernetesServer
+from watcher_sync.testing.kubernetes import KubernetesServer, forbidden
 from watcher_sync.testing.kubernetes.builders import deployment
-from watcher_sync.testing.kubernetes.faults import forbidden
 
 pytestmark = pytest.mark.slow
 

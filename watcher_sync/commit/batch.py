@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A batch of events on its way through a commit cycle: as it comes, dispatched, and pending."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from watcher_sync.commit.evaluation import Evaluated
+from watcher_sync.events import Event
+from watcher_sync.model.changes import Outcome
+from watcher_sync.model.staged import Key
+from watcher_sync.model.transaction import Transaction
+from watcher_sync.storage.commits import Commit
+from watcher_sync.storage.stored_events import Parked, Quarantined
+
+
+class Batch(msgspec.Struct, kw_only=True):
+    """Events that are committed together, with the positions and rows that go with them."""
+
+    events: Sequence[Event]
+    cursors: Mapping[str, str] = {}
+    """source -> its position after these events."""
+    unparked: Sequence[int] = ()
+    """The row of each of these events, if they were parked; else empty."""
+    waited: Sequence[Key] = ()
+    """The entity that each of them waited for, if they were parked."""
+    released: Sequence[int] = ()
+    """Rows of the quarantined events among them."""
+    authorised: bool = False
+    """Whether their sources were found to be allowed to bring them before, as with parked events."""
+
+
+class Dispatched(msgspec.Struct):
+    """The result of the dispatch of a batch, before its commit."""
+
+    transaction: Transaction
+    outcomes: list[Outcome]
+    quarantined: list[Quarantined]
+    parked: list[Parked]
+    kept: set[int] = set()
+    """Rows of the parked events that still wait."""
+    waiting: list[Key] = []
+    """The entities that events still wait for; nothing of their rows changes."""
+    unauthorised: list[Event] = []
+    """Those that their source may not bring; they are among the quarantined ones."""
+
+
+Dispatch = Callable[[Transaction, Batch], Dispatched]
+
+
+class Pending(msgspec.Struct, eq=False):
+    """A batch that is dispatched and not committed."""
+
+    batch: Batch
+    work: Dispatched
+    commit: Commit
+    evaluated: Evaluated
+    began: float
+    """When its dispatch began, by the cycle's monotonic clock."""
+
+
+def halves(batch: Batch) -> list[Batch]:
+    """A batch in two parts, the last one first.
+
+    Cursors and rows of quarantined events go with the last part: before it, the batch is not done.
+    """
+    middle = len(batch.events) // 2
+    first = Batch(
+        events=batch.events[:middle],
+        unparked=batch.unparked[:middle],
+        waited=batch.waited[:middle],
+        authorised=batch.authorised,
+    )
+    last = msgspec.structs.replace(
+        batch, events=batch.events[middle:], unparked=batch.unparked[middle:], waited=batch.waited[middle:]
+    )
+    return [last, first]
+
+
+def refusing(reason: str) -> Dispatch:
+    """A dispatch that quarantines every event."""
+
+    def dispatch(transaction: Transaction, batch: Batch) -> Dispatched:
+        kept = [Quarantined(event, reason) for event in batch.events]
+        return Dispatched(transaction, [Outcome.QUARANTINED] * len(kept), kept, [])
+
+    return dispatch

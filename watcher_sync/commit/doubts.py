@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Entities whose last events may have come in another order than they happened.
+
+A handler marks them, and the reconciler of their system compares them soon. The set is bounded: an entity that does not
+fit is compared at the next complete run. For any thread.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Final
+
+MAX_ENTITIES: Final = 10_000
+
+
+class Doubts:
+    """The marked entities of each kind, oldest mark first."""
+
+    def __init__(self, max_entities: int = MAX_ENTITIES) -> None:
+        """:param max_entities: of each kind."""
+        self._max = max_entities
+        # Guards the sets.
+        self._lock = threading.Lock()
+        self._marked: dict[str, dict[str, None]] = {}
+
+    def add(self, kind: str, entity_id: str) -> None:
+        """Mark an entity, if there is room."""
+        with self._lock:
+            marked = self._marked.setdefault(kind, {})
+            if len(marked) < self._max:
+                marked[entity_id] = None
+
+    def take(self, kind: str, limit: int) -> list[str]:
+        """Remove and return the oldest marked entities of a kind.
+
+        :param limit: their maximum number.
+        """
+        with self._lock:
+            marked = self._marked.get(kind, {})
+            taken = list(marked)[:limit]
+            for entity_id in taken:
+                del marked[entity_id]
+            return taken
+
+    def count(self, kind: str) -> int:
+        """The number of marked entities of a kind."""
+        with self._lock:
+            return len(self._marked.get(kind, ()))
