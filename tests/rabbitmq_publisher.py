@@ -79,6 +79,10 @@ class Publisher:
             self._channel.queue_bind(name, self.exchange, routing_key=name)
         return names
 
+    def count_waiting(self, queue: str) -> int:
+        """The number of messages in the queue that no consumer has."""
+        return int(self._channel.queue_declare(queue, passive=True).message_count)
+
     def publish(
         self,
         messages: Iterable[Document | bytes],

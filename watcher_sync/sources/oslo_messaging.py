@@ -1,87 +1,75 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver ``oslo_messaging``: notifications of OpenStack services.
+"""The driver ``oslo_messaging``: notifications by any transport of oslo.messaging, on its public interface only.
 
 It is one batch notification listener with a queue of its own (the pool), bound to every topic and priority. For
-``rabbit://`` and ``kombu+...://`` it uses :mod:`watcher_sync.sources.rabbit_strict`, which emits raw bodies. Other URLs
-use oslo.messaging's own driver, which drops a body that is no JSON.
+RabbitMQ use the driver ``rabbitmq``. The decision record ``oslo-messaging`` lists what this driver cannot promise.
 
-Threads: ``source-<name>`` connects with jittered back-off and then polls the lag. oslo.messaging's poll thread owns the
-connection: it reads, settles and reconnects. Its one worker emits a batch and waits until the engine has settled it.
-Meanwhile the poll thread gathers the next batch, up to the prefetch window (2 x batch_size by default).
+The library splits a batch into one group per priority. It can only requeue a whole group. So a nacked event is emitted
+again from here, after its delay, and a group is requeued at a stop only.
 
-:meth:`OsloMessagingSource.stop` describes the steps of a stop.
+Threads: ``source-<name>`` connects, waits for the stop and closes. The library's poll thread reads and settles. Its
+worker emits a group and waits until the engine has acked it.
 """
 
 from __future__ import annotations
 
 import datetime
+import functools
+import json
 import random
 import threading
 import time
 from collections.abc import Collection, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar, Final
 
 import msgspec
 import oslo_messaging
 from oslo_config import cfg
 from oslo_log import log as logging
-from oslo_messaging.notify import dispatcher as oslo_dispatcher
-from oslo_messaging.notify import listener as oslo_listener
-from oslo_messaging.transport import NotificationTransport
+from oslo_messaging import opts as library_opts
 
 from watcher_sync.events import OSLO, Event
-from watcher_sync.exceptions import ConfigError, SourceError
-from watcher_sync.sources import rabbit_strict
+from watcher_sync.exceptions import ConfigError
 from watcher_sync.sources.base import Emit, IntakeClosed, Source, SourceState, SourceStatus
+from watcher_sync.sources.notifier_options import PRIORITIES, PUBLISHER_OPTS
 from watcher_sync.wire import envelopes
 from watcher_sync.wire.json import MAX_SIZE
 
 LOG = logging.getLogger(__name__)
 
-PRIORITIES: Final = ("info", "warn", "error", "critical")
-
+_RABBIT_GROUP: Final = "oslo_messaging_rabbit"
+_RABBIT_DEFAULTS: Final = (
+    # With these a listener reconnects within seconds.
+    ("rabbit_retry_interval", 1),
+    ("rabbit_retry_backoff", 1),
+    ("rabbit_interval_max", 2),
+    ("kombu_reconnect_delay", 0.2),
+)
 _BACKOFF_SECONDS: Final = (0.2, 3.0)
-_LAG_INTERVAL_SECONDS: Final = 5.0
-_GENERIC_POLL_SECONDS: Final = 0.02
-_HELD_BYTES: Final = 67_108_864
-"""Bytes of bodies that are read from the broker and not settled; above them nothing more is read."""
+_CONNECT_SECONDS: Final = 5.0
+"""A library that has not connected within so long counts as disconnected."""
+_EMIT_RETRY_SECONDS: Final = 1.0
+_CLOSE_SECONDS: Final = 2.0
+"""How long before the deadline a stop gives up waiting for the engine: the library's executor needs up to 1 s."""
+_SETTLE_SECONDS: Final = 0.05
+"""How long no group is in flight before the connection is closed, so that the library sends the last acks."""
 
 
-class _Batch:
-    """The batch in flight: positions ``first`` and following. Guarded by the source's condition."""
-
-    def __init__(self, first: int, count: int) -> None:
-        self.open = set(range(first, first + count))
-        self.released: set[int] = set()
-        self.not_before = 0.0
-
-
-class _Dispatcher(oslo_dispatcher.NotificationDispatcher):  # type: ignore[misc]
-    """Passes a batch to the source in the order of its arrival, and requeues what the source returns.
-
-    The library's dispatcher sorts a batch by priority and drops unknown priorities. It can only requeue a whole
-    priority group.
-    """
+class _Endpoint:
+    """Has one method for each priority, which is how the library learns what to subscribe to."""
 
     def __init__(self, source: OsloMessagingSource) -> None:
-        super().__init__([], None)
-        self._source = source
-
-    @property
-    def supported_priorities(self) -> Sequence[str]:
-        return PRIORITIES
-
-    def dispatch(self, incoming: Sequence[Any]) -> set[Any]:
-        return self._source._deliver(incoming)
+        for priority in PRIORITIES:
+            setattr(self, priority, functools.partial(source._on_group, priority))
 
 
-class _Server(oslo_listener.BatchNotificationServer):  # type: ignore[misc]
-    """With an executor whose shutdown wakes its idle worker; the library's own may sleep for seconds more."""
+class _Group:
+    """The events in flight, by position. Guarded by the source's condition."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self._executor_cls = ThreadPoolExecutor
+    def __init__(self, events: Sequence[Event]) -> None:
+        self.open = {event.position: event for event in events}
+        self.nacked: dict[int, Event] = {}
+        self.not_before = 0.0
 
 
 class OsloMessagingSource(Source):
@@ -93,19 +81,11 @@ class OsloMessagingSource(Source):
         cfg.StrOpt(
             "transport_url",
             secret=True,
-            help="The message bus, in oslo.messaging's form: rabbit://user:password@host:port/virtual_host."
-            " Options of [oslo_messaging_rabbit] may be set for this source alone in its query.",
+            help="The message bus, in oslo.messaging's form: kafka://user:password@host:port/."
+            " Options of the transport's own section may be set for this source alone in its query."
+            " For rabbit:// the driver rabbitmq is recommended.",
         ),
-        cfg.StrOpt(
-            "exchange",
-            default="nova",
-            help="The exchange that the service publishes to: its [DEFAULT] control_exchange.",
-        ),
-        cfg.ListOpt(
-            "topics",
-            default=["versioned_notifications"],
-            help="Topics to listen on; the service's [notifications] versioned_notifications_topics.",
-        ),
+        *PUBLISHER_OPTS,
         cfg.StrOpt(
             "pool",
             default="watcher-sync",
@@ -118,16 +98,18 @@ class OsloMessagingSource(Source):
         ),
         cfg.FloatOpt(
             "poll_timeout",
-            default=0.001,
+            default=0.02,
             min=0.0001,
             max=1.0,
-            help="Seconds that a batch which is not full waits for one more message.",
+            help="Seconds for which oslo.messaging gathers a batch. A lone event waits up to so long."
+            " A shorter time costs more processor time while no event arrives.",
         ),
         cfg.IntOpt(
             "max_event_size",
             default=MAX_SIZE,
             min=1024,
-            help="Bytes that one event may have. A larger one goes to quarantine.",
+            help="Bytes that one event may have. A larger one goes to quarantine."
+            " oslo.messaging has read and decoded it before.",
         ),
     ]
 
@@ -135,24 +117,21 @@ class OsloMessagingSource(Source):
         """:raises ConfigError: when the transport_url is missing or malformed."""
         super().__init__(name, conf, cursor=cursor)
         self._batch_size: int = self.group.batch_size or conf.engine.batch_size
-        self._private = _private_conf(conf)
+        self._private = _private_conf(conf, prefetch=2 * self._batch_size)
         self._url = self._parse_url()
-        self._strict = self._url.transport.partition("+")[0] in ("rabbit", "kombu")
         self._stopping = threading.Event()
         self._changed = threading.Condition()
-        # Guarded by _changed:
-        self._batch: _Batch | None = None
-        self._next_position = 0
-        self._abandoned = False
-        # Written by one thread each, read by any:
-        self._emit: Emit | None = None
+        # Guarded by _changed, and the first two read by any thread:
         self._state = SourceState.STARTING
         self._detail = ""
-        self._reconnects = 0
-        self._lag: int | None = None
+        self._group: _Group | None = None
+        self._abandoned = False
+        self._last_group_at = 0.0
+        # Written by one thread each, read by any:
+        self._next_position = 0
+        self._emit: Emit | None = None
+        self._started_at = 0.0
         self._last_event_at: datetime.datetime | None = None
-        self._driver: rabbit_strict.StrictRabbitDriver | None = None
-        self._server: _Server | None = None
         self._thread = threading.Thread(target=self._run, name=f"source-{name}", daemon=True)
 
     # What the engine calls
@@ -160,213 +139,192 @@ class OsloMessagingSource(Source):
     def start(self, emit: Emit) -> None:
         """Begin to connect and return."""
         self._emit = emit
+        self._started_at = time.monotonic()
         self._thread.start()
 
     def ack(self, events: Sequence[Event]) -> None:
-        """The worker acknowledges them once its batch is settled."""
+        """The library acks a group once all of it is acked here."""
         with self._changed:
-            if self._batch is not None:
-                self._batch.open.difference_update([event.position for event in events])
-                if not self._batch.open:
+            group = self._group
+            if group is not None:
+                for event in events:
+                    group.open.pop(event.position, None)
+                if not group.open:
                     self._changed.notify_all()
 
     def nack(self, events: Sequence[Event], delay: float) -> None:
-        """The worker requeues them, ``delay`` seconds from now at the earliest."""
+        """The worker emits them again, ``delay`` seconds from now at the earliest."""
         with self._changed:
-            batch = self._batch
-            if batch is not None:
-                positions = batch.open.intersection([event.position for event in events])
-                batch.open -= positions
-                batch.released |= positions
-                batch.not_before = max(batch.not_before, time.monotonic() + delay)
-                if not batch.open:
+            group = self._group
+            if group is not None:
+                for event in events:
+                    if (held := group.open.pop(event.position, None)) is not None:
+                        group.nacked[held.position] = held
+                        group.not_before = max(group.not_before, time.monotonic() + delay)
+                if not group.open:
                     self._changed.notify_all()
 
     def stop(self, deadline: float) -> None:
         """Stop, step by step.
 
-        1. The poll thread ends. What it read and did not pass on goes back to the queue with the connection.
-        2. The engine settles the batch in flight. Shortly before the deadline the rest of it counts as nacked.
-        3. Acks and requeues are sent, and the connection is closed, which the broker confirms.
+        1. The library's poll thread ends, and each group that it read and did not emit is requeued.
+        2. The engine settles the group in flight. If any of it is nacked, or open shortly before the deadline, the
+           whole group is requeued.
+        3. The library sends what is outstanding and closes the connection. It does not report whether the broker
+           received the last acks. An event whose ack is lost is delivered again.
 
-        A thread of its own does this, because the library's waits have no deadline.
+        A library that has not connected yet cannot be interrupted. Nothing is in flight then, and its daemon thread
+        closes the connection if one is made later.
         """
         self._stopping.set()
         with self._changed:
             self._changed.notify_all()
-        closer = threading.Thread(target=self._close, name=f"source-{self.name}-close", daemon=True)
-        closer.start()
-        margin = min(1.0, max(0.0, deadline - time.monotonic()) / 4)
-        closer.join(max(0.0, deadline - margin - time.monotonic()))
-        if closer.is_alive():
+        left = max(0.0, deadline - time.monotonic())
+        if self._state is SourceState.CONNECTED:
+            self._thread.join(left - min(_CLOSE_SECONDS, left / 2))
             with self._changed:
                 self._abandoned = True
                 self._changed.notify_all()
-            closer.join(max(0.0, deadline - time.monotonic()))
-        if closer.is_alive():
-            LOG.warning("source %s: stop timed out; the broker redelivers what was not acked", self.name)
-        self._state, self._detail = SourceState.STOPPED, ""
+            self._thread.join(max(0.0, deadline - time.monotonic()))
+        elif self._thread.is_alive():
+            self._thread.join(min(0.5, left))
+        if self._thread.is_alive():
+            LOG.warning("source %s: stop timed out; the transport redelivers what was not acked", self.name)
+        with self._changed:
+            self._state, self._detail = SourceState.STOPPED, ""
 
     def status(self) -> SourceStatus:
-        """The figures of this moment. The lag counts what the broker has not delivered yet."""
-        return SourceStatus(
-            state=self._state,
-            detail=self._detail,
-            lag=self._lag,
-            last_event_at=self._last_event_at,
-            reconnects=self._reconnects,
-        )
+        """What is known: whether the library connected once, and when the last event arrived.
 
-    def probe(self) -> None:
-        """Log in to the first host of the URL that answers. Nothing is declared and no message is touched."""
-        if not self._strict:
-            raise NotImplementedError
-        rabbit_strict.set_defaults(self._private, prefetch=1)
-        try:
-            rabbit_strict.probe(self._private, self._url)
-        except Exception as exc:  # noqa: BLE001 - any failure is the answer
-            raise SourceError(self._scrub(exc)) from None
+        The library reports neither a lost connection nor a reconnection nor the lag.
+        """
+        state, detail = self._state, self._detail
+        if state is SourceState.STARTING and self._started_at:
+            waited = time.monotonic() - self._started_at
+            if waited > _CONNECT_SECONDS:
+                state = SourceState.DISCONNECTED
+                detail = f"oslo.messaging has not connected for {waited:.0f} s; it retries, and its log says why"
+        return SourceStatus(state=state, detail=detail, last_event_at=self._last_event_at)
 
-    # The worker: one batch at a time
+    # The library's worker: one group at a time
 
-    def _deliver(self, incoming: Sequence[Any]) -> set[Any]:
-        """Emit a batch, wait for the engine, and return what is to be requeued."""
-        if self._stopping.is_set() or self._emit is None:
-            return set(incoming)
-        with self._changed:
-            first = self._next_position
-            self._next_position += len(incoming)
-            batch = self._batch = _Batch(first, len(incoming))
-        try:
+    def _on_group(self, priority: str, messages: Sequence[dict[str, Any]]) -> str:
+        """Emit a group until all of it is acked; requeue it if the stop comes first."""
+        if self._emit is None:
+            return str(oslo_messaging.NotificationResult.REQUEUE)
+        if not self._stopping.is_set():
             self._last_event_at = datetime.datetime.now(datetime.UTC)
-            self._emit([self._event_of(message, first + index) for index, message in enumerate(incoming)])
-            self._wait_for(batch)
-            return {incoming[position - first] for position in batch.released}
-        except IntakeClosed:
-            # Held until the stop: requeued now, it would be delivered again at once.
-            self._stopping.wait()
-        except Exception:
-            LOG.exception("source %s: a batch could not be emitted; it is requeued", self.name)
-            self._stopping.wait(1.0)
-        finally:
-            with self._changed:
-                self._batch = None
-        return set(incoming)
-
-    def _event_of(self, message: Any, position: int) -> Event:
-        if isinstance(message, rabbit_strict.RawMessage):
-            if message.event is not None:
-                return msgspec.structs.replace(message.event, position=position)
-            return envelopes.read_body(
-                message.body,
-                source=self.name,
-                position=position,
-                deliveries=message.deliveries,
-                max_size=self.group.max_event_size,
-            )
-        event = envelopes.read_document(message.message, source=self.name, position=position)
-        return msgspec.structs.replace(event, size=_size_of(message.message))
-
-    def _oversized(self, body: bytes, deliveries: int) -> Event:
-        return envelopes.read_body(body, source=self.name, deliveries=deliveries, max_size=self.group.max_event_size)
-
-    def _wait_for(self, batch: _Batch) -> None:
-        """Until all of it is acked or nacked, and the delay of what is nacked is over."""
+        events = [self._event_of(priority, message) for message in messages]
+        while events and not self._stopping.is_set():
+            events = self._deliver(self._emit, events)
         with self._changed:
-            self._changed.wait_for(lambda: not batch.open or self._abandoned)
-            batch.released |= batch.open
-            if batch.released:
-                pause = batch.not_before - time.monotonic()
-                self._changed.wait_for(lambda: self._abandoned or self._stopping.is_set(), max(0.0, pause))
+            self._last_group_at = time.monotonic()
+        result = oslo_messaging.NotificationResult
+        return str(result.REQUEUE if events else result.HANDLED)
 
-    # The source's thread: the first connection, then the lag
+    def _deliver(self, emit: Emit, events: Sequence[Event]) -> list[Event]:
+        """Emit, wait for the engine, and return what is to be emitted again, now that its delay is over."""
+        with self._changed:
+            group = self._group = _Group(events)
+        try:
+            emit(events)
+        except IntakeClosed:
+            self._stopping.wait()  # requeued now, it would be delivered again at once
+            self.nack(events, 0.0)
+        except Exception:
+            LOG.exception("source %s: a batch could not be emitted; retrying", self.name)
+            self.nack(events, _EMIT_RETRY_SECONDS)
+        with self._changed:
+            self._changed.wait_for(lambda: not group.open or self._abandoned)
+            self._group = None
+            left = group.open | group.nacked
+            if left:
+                pause = group.not_before - time.monotonic()
+                self._changed.wait_for(lambda: self._abandoned or self._stopping.is_set(), max(0.0, pause))
+        again = [left[position] for position in sorted(left)]
+        return [msgspec.structs.replace(event, deliveries=event.deliveries + 1) for event in again]
+
+    def _event_of(self, priority: str, message: dict[str, Any]) -> Event:
+        """The event of a message as the library passes it on: decoded, with None for each field that is absent."""
+        position = self._next_position
+        self._next_position += 1
+        fields = {
+            "message_id": message["metadata"].get("message_id"),
+            "publisher_id": message["publisher_id"],
+            "event_type": message["event_type"],
+            "priority": priority,
+            "payload": message["payload"],
+            "timestamp": message["metadata"].get("timestamp"),
+        }
+        document = {name: value for name, value in fields.items() if value is not None}
+        try:
+            body = json.dumps(document).encode()
+        except (TypeError, ValueError, RecursionError):
+            return envelopes.read_document(document, source=self.name, position=position)
+        return envelopes.read_body(body, source=self.name, position=position, max_size=self.group.max_event_size)
+
+    # The source's thread: connect, wait, close
 
     def _run(self) -> None:
         failures = 0
         while not self._stopping.is_set():
+            transport: Any = None
             try:
-                server = self._make_server()
-                server.start(override_pool_size=1)
+                transport = oslo_messaging.get_notification_transport(self._private, self._url)
+                listener = self._make_listener(transport)
+                listener.start(override_pool_size=1)
             except Exception as exc:  # noqa: BLE001 - reported in the status and retried
-                detail = f"cannot connect: {self._scrub(exc)}"
-                if not failures:
-                    LOG.warning("source %s: disconnected: %s; retrying", self.name, detail)
-                self._state, self._detail = SourceState.DISCONNECTED, detail
-                ceiling = min(_BACKOFF_SECONDS[1], _BACKOFF_SECONDS[0] * 2 ** min(failures, 10))
+                if transport is not None:
+                    transport.cleanup()
+                self._on_failure(exc, failures)
                 failures += 1
-                self._stopping.wait(random.uniform(_BACKOFF_SECONDS[0] / 2, ceiling))
                 continue
-            self._server = server
-            self._state, self._detail = SourceState.CONNECTED, ""
-            LOG.info("source %s: connected", self.name)
-            self._watch_lag()
+            if self._set_state(SourceState.CONNECTED, ""):
+                LOG.info("source %s: connected", self.name)
+            self._stopping.wait()
+            self._close(listener)
+            transport.cleanup()
             return
 
-    def _make_server(self) -> _Server:
-        transport: Any
-        if self._strict:
-            rabbit_strict.set_defaults(self._private, prefetch=2 * self._batch_size)
-            self._driver = rabbit_strict.StrictRabbitDriver(
-                self._private,
-                self._url,
-                linger=self.group.poll_timeout,
-                on_state=self._on_state,
-                limits=rabbit_strict.Limits(self.group.max_event_size, _HELD_BYTES, self._oversized),
-            )
-            transport = NotificationTransport(self._driver)
-            wait = self.group.poll_timeout
-        else:
-            transport = oslo_messaging.get_notification_transport(self._private, self._url)
-            wait = max(_GENERIC_POLL_SECONDS, self.group.poll_timeout)
-        targets = [oslo_messaging.Target(exchange=self.group.exchange, topic=topic) for topic in self.group.topics]
-        return _Server(
+    def _on_failure(self, error: Exception, failures: int) -> None:
+        detail = f"cannot connect: {self._scrub(error)}"
+        if self._set_state(SourceState.DISCONNECTED, detail) and not failures:
+            LOG.warning("source %s: disconnected: %s; retrying", self.name, detail)
+        ceiling = min(_BACKOFF_SECONDS[1], _BACKOFF_SECONDS[0] * 2 ** min(failures, 10))
+        self._stopping.wait(random.uniform(_BACKOFF_SECONDS[0] / 2, ceiling))
+
+    def _set_state(self, state: SourceState, detail: str) -> bool:
+        """Whether it is set; after the stop it is not."""
+        with self._changed:
+            if self._stopping.is_set():
+                return False
+            self._state, self._detail = state, detail
+            return True
+
+    def _make_listener(self, transport: Any) -> Any:
+        return oslo_messaging.get_batch_notification_listener(
             transport,
-            targets,
-            _Dispatcher(self),
+            [oslo_messaging.Target(exchange=self.group.exchange, topic=topic) for topic in self.group.topics],
+            [_Endpoint(self)],
+            executor="threading",
             allow_requeue=True,
             pool=self.group.pool,
             batch_size=self._batch_size,
-            batch_timeout=wait,
+            batch_timeout=self.group.poll_timeout,
         )
 
-    def _on_state(self, connected: bool, detail: str) -> None:
-        """The poll thread calls it."""
-        if self._stopping.is_set():
-            return
-        if connected:
-            self._reconnects += 1
-            LOG.info("source %s: connected", self.name)
-        elif self._state is SourceState.CONNECTED:
-            LOG.warning("source %s: disconnected: %s; retrying", self.name, detail)
-        self._state = SourceState.CONNECTED if connected else SourceState.DISCONNECTED
-        self._detail = detail
+    def _close(self, listener: Any) -> None:
+        listener.stop()
+        with self._changed:
+            # The library drops acks that it has not sent when wait() finds its worker idle.
+            while not self._abandoned and (self._group is not None or self._is_settling()):
+                self._changed.wait(_SETTLE_SECONDS)
+        listener.wait()
 
-    def _watch_lag(self) -> None:
-        listener = self._driver.listener if self._driver is not None else None
-        if listener is None or not self.group.pool:
-            return
-        probe: Any = None
-        wait = 0.0
-        while not self._stopping.wait(wait):
-            wait = _LAG_INTERVAL_SECONDS
-            try:
-                self._lag, probe = listener.depth(self.group.pool, probe)
-            except Exception as exc:  # noqa: BLE001 - an unknown lag is no error of the source
-                LOG.debug("source %s: the lag is unknown: %s", self.name, type(exc).__name__)
-                self._lag, probe = None, None
-        if probe is not None:
-            probe.release()
+    def _is_settling(self) -> bool:
+        return time.monotonic() - self._last_group_at < _SETTLE_SECONDS
 
-    def _close(self) -> None:
-        self._thread.join()
-        server, self._server = self._server, None
-        if server is None:
-            return
-        server.stop()
-        server.wait()
-        server.transport.cleanup()
-
-    # The URL
+    # The URL and the library's options
 
     def _parse_url(self) -> Any:
         option = f"[source_{self.name}] transport_url"
@@ -387,18 +345,13 @@ class OsloMessagingSource(Source):
         return text[:300]
 
 
-def _size_of(document: Any) -> int:
-    """About the bytes of a document that the library has decoded."""
-    try:
-        return len(msgspec.json.encode(document))
-    except (TypeError, ValueError, RecursionError):
-        return 0
-
-
-def _private_conf(conf: cfg.ConfigOpts) -> cfg.ConfigOpts:
+def _private_conf(conf: cfg.ConfigOpts, *, prefetch: int) -> cfg.ConfigOpts:
     """A configuration of the same files, for a library that registers its options on the object that it gets.
 
     Two sources would otherwise share these options. An option for one source only is set in the query of its URL.
+
+    :param prefetch: messages that RabbitMQ may deliver ahead of their ack, if the operator sets no number. The
+        library's own default has no bound.
     """
     private = cfg.ConfigOpts()
     try:
@@ -406,4 +359,9 @@ def _private_conf(conf: cfg.ConfigOpts) -> cfg.ConfigOpts:
     except cfg.NoSuchOptError:  # never parsed: there are no files
         files, folders = [], []
     private([], project="watcher-sync", default_config_files=files, default_config_dirs=folders)
+    for group, options in library_opts.list_opts():
+        if group == _RABBIT_GROUP:
+            private.register_opts(options, group=group)
+            for option, value in (("rabbit_qos_prefetch_count", prefetch), *_RABBIT_DEFAULTS):
+                private.set_default(option, value, group=group)
     return private

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a RabbitMQ queue to the engine: nothing is lost, nothing is forgotten before it is acked."""
+"""From a RabbitMQ queue through the public listener of oslo.messaging: what holds, and what the library drops."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -32,22 +31,19 @@ from watcher_sync.sources.base import SourceState
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.fixture
-def publisher() -> Iterator[Publisher]:
-    with publishing() as made:
-        yield made
-
-
-def test_events_arrive_in_order_over_all_priorities(publisher: Publisher) -> None:
+def test_the_events_of_each_priority_arrive_in_order(publisher: Publisher) -> None:
     engine = Engine(acks=True)
     priorities = ["info", "error", "warn", "critical"]
     with listening(publisher.name, engine, batch_size=50):
         for number in range(1000):
-            publisher.publish(wrap(envelope(number)), priorities[number % 4])
+            priority = priorities[number % 4]
+            publisher.publish(wrap(envelope(number, priority=priority.upper())), priority)
         wait_until(lambda: len(engine.events) == 1000)
-    assert [event.id for event in engine.events] == [f"m-{number}" for number in range(1000)]
+    for remainder in range(4):
+        numbers = [number for event in engine.events if (number := int(event.id[2:])) % 4 == remainder]
+        assert numbers == list(range(remainder, 1000, 4))
     assert max(map(len, engine.batches)) <= 50
-    first = engine.events[0]
+    (first,) = (event for event in engine.events if event.id == "m-0")
     assert (first.type, first.origin, first.read()) == ("instance.update", "nova-compute:host1", {"number": 0})
     assert first.undecodable is None
     assert publisher.waiting() == 0
@@ -66,30 +62,37 @@ def test_an_event_leaves_the_broker_only_after_its_ack(publisher: Publisher) -> 
     engine.acks = True
     with listening(publisher.name, engine):
         again = wait_until(lambda: engine.batches[2:])[0][0]
-    assert (again.id, again.deliveries) == ("m-2", 2)
+    assert again.id == "m-2"
     assert publisher.waiting() == 0
 
 
-def test_released_events_come_again_and_only_they_and_not_before_the_delay(publisher: Publisher) -> None:
+def test_nacked_events_come_again_and_only_they_and_not_before_the_delay(publisher: Publisher) -> None:
     engine = Engine(acks=False)
-    with listening(publisher.name, engine) as source:
-        publisher.publish(wrap(envelope(0)))
-        wait_until(lambda: engine.batches)
+    with listening(publisher.name, engine, poll_timeout=0.5) as source:
         for number in (1, 2, 3):
             publisher.publish(wrap(envelope(number)))
-        source.ack(engine.batches[0])
-        wait_until(lambda: len(engine.events) == 4)
-        events = engine.events[1:]
-        assert [event.id for event in engine.events] == ["m-0", "m-1", "m-2", "m-3"]
+        wait_until(lambda: len(engine.events) == 3)
+        events = engine.events
+        assert [event.id for event in events] == ["m-1", "m-2", "m-3"]
         engine.acks = True
         released = time.monotonic()
         source.ack([events[0], events[2]])
         source.nack([events[1]], 0.4)
-        wait_until(lambda: len(engine.events) > 4)
+        wait_until(lambda: len(engine.events) > 3)
         assert engine.arrived[-1] - released >= 0.4
-    assert [event.id for event in engine.events[4:]] == ["m-2"]
-    assert engine.events[4].deliveries == 2
+    assert [(event.id, event.deliveries) for event in engine.events[3:]] == [("m-2", 2)]
     assert publisher.waiting() == 0
+
+
+def test_a_group_with_a_nacked_event_is_requeued_whole_at_a_stop(publisher: Publisher) -> None:
+    engine = Engine(acks=False)
+    with listening(publisher.name, engine, poll_timeout=0.5) as source:
+        for number in (1, 2, 3):
+            publisher.publish(wrap(envelope(number)))
+        wait_until(lambda: len(engine.events) == 3)
+        source.ack(engine.events[:2])
+        source.nack(engine.events[2:], 30)
+    assert publisher.waiting() == 3
 
 
 def test_what_a_killed_process_had_in_hand_comes_again(publisher: Publisher) -> None:
@@ -126,43 +129,24 @@ def test_what_a_killed_process_had_in_hand_comes_again(publisher: Publisher) -> 
     engine = Engine(acks=True)
     with listening(publisher.name, engine):
         wait_until(lambda: engine.events)
-    assert [(event.id, event.deliveries) for event in engine.events] == [("m-1", 2)]
+    assert [event.id for event in engine.events] == ["m-1"]
 
 
 BAD = [
-    (b"hello", "not JSON at byte 0: Expecting value"),
-    (b"\xff\xfe{}", "not UTF-8 at byte 0"),
-    (b"", "empty body"),
-    (b"[1]", "the document is a list, not an envelope"),
-    (b'"text"', 'the document is "text", not an envelope'),
-    (b"17", "the document is 17, not an envelope"),
     (
         json.dumps(envelope(1) | {"payload": {"nova_object.data": {"memory_mb": float("nan")}}}).encode(),
         "payload.nova_object.data.memory_mb is NaN, which is no finite number",
     ),
-    (
-        wrap(envelope(1) | {"payload": {"a": float("inf")}}),
-        "oslo.message: payload.a is Infinity, which is no finite number",
-    ),
-    (
-        json.dumps({"oslo.version": "2.0", "oslo.message": '{"payload": {"a": 1, "a": 2}}'}).encode(),
-        "oslo.message: duplicate key payload.a",
-    ),
-    (b'{"oslo.version": "2.0", "oslo.version": "2.0", "oslo.message": "{}"}', "duplicate key oslo.version"),
-    (b'{"oslo.version": "9.0", "oslo.message": "{}"}', 'oslo.version is "9.0", not 2.0'),
-    (
-        b'{"oslo.version": "2.0", "oslo.message": "{"}',
-        "oslo.message: not JSON at byte 1: Expecting property name enclosed in double quotes",
-    ),
-    (wrap({name: value for name, value in envelope(1).items() if name != "payload"}), "payload is missing"),
-    (wrap(envelope(1, event_type=None)), "event_type is null, not a name"),
-    (wrap(envelope(1, publisher_id=None)), "publisher_id is null, not a name"),
-    (wrap(envelope(1, timestamp="soon")), 'timestamp is "soon", not a date and time'),
-    (wrap(envelope(1, payload={"pad": "x" * 2000})), "2370 bytes are more than the 2000 allowed"),
+    (wrap(envelope(2) | {"payload": {"a": float("inf")}}), "payload.a is Infinity, which is no finite number"),
+    (wrap({name: value for name, value in envelope(3).items() if name != "payload"}), "payload is missing"),
+    (wrap(envelope(4, event_type=None)), "event_type is missing"),
+    (wrap(envelope(5, publisher_id=17)), "publisher_id is 17, not a name"),
+    (wrap(envelope(6, timestamp="soon")), 'timestamp is "soon", not a date and time'),
+    (wrap(envelope(7, payload={"pad": "x" * 2000})), "bytes are more than the 2000 allowed"),
 ]
 
 
-def test_a_message_that_cannot_be_decoded_arrives_as_an_undecodable_event_with_its_reason(
+def test_what_the_library_decodes_and_we_cannot_arrives_as_an_undecodable_event_with_its_reason(
     publisher: Publisher,
 ) -> None:
     engine = Engine(acks=True)
@@ -171,50 +155,48 @@ def test_a_message_that_cannot_be_decoded_arrives_as_an_undecodable_event_with_i
             publisher.publish(body)
         publisher.publish(wrap(envelope(99)))
         wait_until(lambda: len(engine.events) == len(BAD) + 1)
-    reasons = [(event.data, event.undecodable) for event in engine.events]
-    assert [body for body, _ in reasons[:-1]] == [body for body, _ in BAD]
-    assert [str(reason).split(" bytes are")[-1] for _, reason in reasons[:-1]] == [
-        reason.split(" bytes are")[-1] for _, reason in BAD
-    ]
-    assert engine.events[-1].id == "m-99"
-    assert engine.events[-1].undecodable is None
+    for event, (_, reason) in zip(engine.events, BAD, strict=False):
+        assert str(event.undecodable).endswith(reason)
+    assert (engine.events[-1].id, engine.events[-1].undecodable) == ("m-99", None)
     assert publisher.waiting() == 0
 
 
 @pytest.mark.parametrize(
-    ("content_type", "content_encoding"),
-    [("application/x-python-serialize", "binary"), ("text/plain", "utf-8"), ("nonsense", "utf-16"), ("", "")],
+    ("body", "more"),
+    [
+        pytest.param(b"hello", {}, id="no JSON"),
+        pytest.param(b"\xff\xfe{}", {}, id="no UTF-8"),
+        pytest.param(b"[1]", {}, id="no object"),
+        pytest.param(b'{"oslo.version": "9.0", "oslo.message": "{}"}', {}, id="unknown version"),
+        pytest.param(wrap(envelope(1, priority="LOUD")), {}, id="unknown priority"),
+        pytest.param(wrap(envelope(1)), {"content_type": "application/x-python-serialize"}, id="content type"),
+    ],
 )
-def test_the_body_counts_and_not_what_the_headers_say_of_it(
-    publisher: Publisher, content_type: str, content_encoding: str
+def test_what_the_library_drops_never_arrives_and_is_gone_from_the_queue(
+    publisher: Publisher, body: bytes, more: dict[str, str]
 ) -> None:
     engine = Engine(acks=True)
     with listening(publisher.name, engine):
-        publisher.publish(wrap(envelope(1)), content_type=content_type, content_encoding=content_encoding)
-        publisher.publish(b"\x80\x04N.", content_type=content_type, content_encoding=content_encoding)
-        wait_until(lambda: len(engine.events) == 2)
-    assert [event.undecodable is None for event in engine.events] == [True, False]
-
-
-def test_a_message_of_an_unknown_priority_inside_is_not_lost(publisher: Publisher) -> None:
-    engine = Engine(acks=True)
-    with listening(publisher.name, engine):
-        publisher.publish(wrap(envelope(1, priority="LOUD")))
+        publisher.publish(body, **more)
+        publisher.publish(wrap(envelope(99)))
         wait_until(lambda: engine.events)
-    assert engine.events[0].undecodable is None
-
-
-def test_the_same_unique_id_twice_is_handed_over_twice_and_both_are_settled(publisher: Publisher) -> None:
-    engine = Engine(acks=True)
-    with listening(publisher.name, engine):
-        publisher.publish(wrap(envelope(1)))
-        wait_until(lambda: len(engine.events) == 1)
-        publisher.publish(wrap(envelope(1)))
-        wait_until(lambda: len(engine.events) == 2)
+    assert [event.id for event in engine.events] == ["m-99"]
     assert publisher.waiting() == 0
 
 
-def test_a_lone_event_is_not_delayed(publisher: Publisher, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_the_library_takes_for_a_duplicate_waits_unacked_until_the_connection_ends(publisher: Publisher) -> None:
+    engine = Engine(acks=True)
+    with listening(publisher.name, engine):
+        publisher.publish(wrap(envelope(1)))
+        wait_until(lambda: engine.events)
+        publisher.publish(wrap(envelope(1)))
+        publisher.publish(wrap(envelope(2)))
+        wait_until(lambda: len(engine.events) == 2)
+    assert [event.id for event in engine.events] == ["m-1", "m-2"]
+    assert publisher.waiting() == 1
+
+
+def test_a_lone_event_waits_for_one_poll_at_most(publisher: Publisher, capsys: pytest.CaptureFixture[str]) -> None:
     engine = Engine(acks=True)
     delays = []
     with listening(publisher.name, engine):
@@ -228,7 +210,7 @@ def test_a_lone_event_is_not_delayed(publisher: Publisher, capsys: pytest.Captur
     delays.sort()
     with capsys.disabled():
         print(f"\nlone event: median {delays[20] * 1e3:.1f} ms, worst {delays[-1] * 1e3:.1f} ms")
-    assert delays[20] < 0.02
+    assert delays[20] < 0.04  # the poll is 20 ms
 
 
 def test_an_idle_source_costs_little(publisher: Publisher, capsys: pytest.CaptureFixture[str]) -> None:
@@ -246,8 +228,8 @@ def test_no_more_than_two_batches_are_taken_ahead_of_their_ack(publisher: Publis
     with listening(publisher.name, engine, batch_size=10) as source:
         for number in range(100):
             publisher.publish(wrap(envelope(number)))
-        wait_until(lambda: publisher.waiting() == 80)
-        wait_until(lambda: source.status().lag is not None)
+        wait_until(lambda: publisher.waiting() == 80 and engine.batches)
+        assert source.status().lag is None
         engine.acks = True
         source.ack(engine.batches[0])
         wait_until(lambda: len(engine.events) == 100)

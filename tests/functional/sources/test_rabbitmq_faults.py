@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real RabbitMQ breaks in each way that it can: the source says so in one line, and returns by itself."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.faulty_proxy import DOWN, UP, FaultyProxy
+from tests.functional.sources.listening import wait_until
+from tests.functional.sources.rabbitmq_deletions import delete_again_and_again
+from tests.functional.sources.rabbitmq_source import Observed, Sender, arrives, flows, sending
+from tests.services.rabbitmq import RabbitMQNode, private_rabbitmq_cluster, private_rabbitmq_node, url_of_cluster
+from watcher_sync.sources.base import SourceState
+
+CONNECTED, DISCONNECTED = SourceState.CONNECTED, SourceState.DISCONNECTED
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[RabbitMQNode]:
+    """One node for all tests that leave it as they found it."""
+    with private_rabbitmq_node() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[list[RabbitMQNode]]:
+    """Two nodes; a test starts again what it kills."""
+    with private_rabbitmq_cluster(2) as made:
+        yield made
+
+
+@pytest.fixture
+def sender(node: RabbitMQNode) -> Iterator[Sender]:
+    with sending(node) as made:
+        yield made
+
+
+def check_disconnected(observed: Observed, pattern: str) -> None:
+    """The source says why it is disconnected, in one line in its status and one in the log, and does not repeat it."""
+    wait_until(lambda: observed.status.state is DISCONNECTED and re.search(pattern, observed.status.detail, re.I))
+    wait_until(lambda: observed.warnings and re.search(pattern, observed.warnings[-1], re.I))
+    assert "\n" not in observed.status.detail
+    held = time.monotonic() + 2
+    wait_until(lambda: time.monotonic() >= held)
+    assert observed.status.state is DISCONNECTED
+    assert len([line for line in observed.warnings if observed.status.detail in line]) == 1, observed.warnings
+    # The loss of the consumer or the connection may have a line of its own before it.
+    assert len(observed.warnings) <= 2, observed.warnings
+
+
+@pytest.mark.parametrize("alarm", ["memory_alarm", "disk_alarm"])
+def test_an_alarm_blocks_publishers_and_not_the_source(node: RabbitMQNode, sender: Sender, alarm: str) -> None:
+    with Observed(node.url, sender.name, batch_size=5) as observed:
+        observed.wait_for(CONNECTED)
+        flows(observed, sender.publish)
+        observed.engine.acks = False
+        waiting = sender.publish(60)
+        wait_until(lambda: waiting[0] in observed.ids)
+        observed.forget()
+        with getattr(node, alarm)():
+            observed.engine.acks = True
+            for batch in list(observed.engine.batches):
+                observed.source.ack(batch)
+            arrives(observed, waiting)
+            wait_until(lambda: sender.waiting() == 0)
+            # A connection that is made while the alarm lasts works, too.
+            node.close_connections()
+            wait_until(lambda: observed.warnings)
+            observed.wait_for(CONNECTED)
+            blocked = threading.Thread(target=sender.publish, args=(5,), daemon=True)
+            blocked.start()
+            blocked.join(0.5)
+            assert blocked.is_alive()
+            assert observed.status.state is CONNECTED
+        blocked.join(20)
+        assert not blocked.is_alive()
+        arrives(observed, [f"m-{number}" for number in range(65, 70)])
+        assert len(observed.warnings) == 1, observed.warnings
+        flows(observed, sender.publish)
+
+
+def test_a_deleted_queue_is_made_again_within_five_seconds(node: RabbitMQNode, sender: Sender) -> None:
+    with Observed(node.url, sender.name) as observed:
+        observed.wait_for(CONNECTED)
+        flows(observed, sender.publish)
+        observed.forget()
+        sender.delete_queue()
+        began = time.monotonic()
+        wait_until(lambda: observed.warnings, 5)
+        wait_until(lambda: sender.consumers() == 1, 5 - (time.monotonic() - began))
+        observed.wait_for(CONNECTED, 5 - (time.monotonic() - began))
+        flows(observed, sender.publish)
+        assert len(observed.warnings) == 1, observed.warnings
+        assert re.search("queue|cancel", observed.warnings[0])
+
+
+def test_a_queue_that_is_deleted_under_five_consumers_gets_all_of_them_back(
+    node: RabbitMQNode, figure: Callable[[str], None]
+) -> None:
+    seconds = delete_again_and_again(node, 3)
+    figure(f"recovered within {max(seconds):.2f} s")
+    assert max(seconds) < 5
+
+
+def test_a_purged_queue_costs_what_was_in_it_and_nothing_more(node: RabbitMQNode, sender: Sender) -> None:
+    with Observed(node.url, sender.name, batch_size=5) as observed:
+        observed.wait_for(CONNECTED)
+        observed.engine.acks = False
+        before = sender.publish(60)
+        wait_until(lambda: before[0] in observed.ids)
+        observed.forget()
+        sender.purge()
+        observed.engine.acks = True
+        for batch in list(observed.engine.batches):
+            observed.source.ack(batch)
+        flows(observed, sender.publish)
+        wait_until(lambda: sender.waiting() == 0)
+        assert observed.status.state is CONNECTED
+        assert observed.warnings == []
+
+
+def test_a_deleted_virtual_host_is_waited_for(node: RabbitMQNode) -> None:
+    vhost = f"vhost-{secrets.token_hex(4)}"
+    node.add_vhost(vhost)
+    with sending(node, vhost=vhost) as sender, Observed(node.url_of(vhost=vhost), sender.name) as observed:
+        observed.wait_for(CONNECTED)
+        flows(observed, sender.publish)
+        observed.forget()
+        node.delete_vhost(vhost)
+        check_disconnected(observed, "vhost|virtual host")
+        node.add_vhost(vhost)
+        observed.wait_for(CONNECTED)
+        sender.close()
+        flows(observed, sender.publish)
+    node.delete_vhost(vhost)
+
+
+def test_a_deleted_exchange_is_noticed_and_made_again(node: RabbitMQNode, sender: Sender) -> None:
+    with Observed(node.url, sender.name) as observed:
+        observed.wait_for(CONNECTED)
+        flows(observed, sender.publish)
+        observed.forget()
+        sender.delete_exchange()
+        # The broker informs no client. The source finds out when it checks.
+        wait_until(lambda: observed.warnings, 10)
+        observed.wait_for(CONNECTED, 5)
+        flows(observed, sender.publish)
+        assert len(observed.warnings) == 1, observed.warnings
+        assert re.search("exchange", observed.warnings[0])
+
+
+def test_an_exchange_that_lost_its_bindings_is_bound_again(node: RabbitMQNode, sender: Sender) -> None:
+    with Observed(node.url, sender.name) as observed:
+        observed.wait_for(CONNECTED)
+        flows(observed, sender.publish)
+        sender.delete_exchange()
+        sender.declare()  # as the publisher's next notification does
+        wait_until(lambda: set(sender.publish()) & set(observed.ids), 10)
+        flows(observed, sender.publish)
+        assert observed.status.state is CONNECTED
+
+
+def test_an_exchange_with_other_properties_is_used_and_named(node: RabbitMQNode, sender: Sender) -> None:
+    sender.channel.exchange_delete(sender.name)
+    sender.channel.exchange_declare(sender.name, "topic", durable=True, auto_delete=False)
+    with Observed(node.url, sender.name) as observed:
+        observed.wait_for(CONNECTED)
+        assert re.search("exchange.*PRECONDITION_FAILED", observed.status.detail), observed.status.detail
+        flows(observed, sender.publish)
+        assert len(observed.warnings) == 1, observed.warnings
+
+
+def test_a_refused_permission_is_named_and_asked_for_again(node: RabbitMQNode, sender: Sender) -> None:
+    user = f"user-{secrets.token_hex(4)}"
+    node.add_user(user)
+    node.permit(user, read="nothing")
+    with Observed(node.url_of(user=user), sender.name) as observed:
+        check_disconnected(observed, "ACCESS_REFUSED|refused")
+        assert sender.name in observed.status.detail
+        node.permit(user)
+        observed.wait_for(CONNECTED)
+        flows(observed, sender.publish)
+    node.delete_user(user)
+
+
+def test_a_login_that_is_refused_is_tried_again(node: RabbitMQNode, sender: Sender) -> None:
+    user = f"user-{secrets.token_hex(4)}"
+    node.add_user(user, "the-first-secret")
+    with Observed(node.url_of(user=user, password="the-first-secret"), sender.name) as observed:
+        observed.wait_for(CONNECTED)
+        flows(observed, sender.publish)
+        observed.forget()
+        node.set_password(user, "another")
+        node.close_connections()
+        check_disconnected(observed, "authentication|login")
+        assert not any("secret" in text for text in (observed.status.detail, *observed.warnings))
+        node.set_password(user, "the-first-secret")
+        observed.wait_for(CONNECTED)
+        flows(observed, sender.publish)
+    node.delete_user(user)
+
+
+@pytest.mark.parametrize("directions", [(UP, DOWN), (DOWN,), (UP,)], ids="-".join)
+def test_a_connection_that_is_stalled_is_given_up(
+    node: RabbitMQNode, sender: Sender, directions: tuple[str, ...]
+) -> None:
+    with (
+        FaultyProxy(node.port) as proxy,
+        Observed(
+            f"rabbit://guest:guest@127.0.0.1:{proxy.port}/?heartbeat_timeout_threshold=2", sender.name
+        ) as observed,
+    ):
+        observed.wait_for(CONNECTED)
+        flows(observed, sender.publish)
+        observed.forget()
+        if len(directions) == 2:
+            proxy.silence()
+        else:
+            proxy.stall(*directions)
+        waiting = sender.publish(5)
+        # The source misses heartbeats or answers, or the broker misses heartbeats and closes its end.
+        wait_until(lambda: observed.warnings, 20)
+        observed.wait_for(CONNECTED, 5)
+        arrives(observed, waiting, 10)
+        assert len(observed.warnings) == 1, observed.warnings
+        flows(observed, sender.publish)
+
+
+@pytest.mark.parametrize("direction", [UP, DOWN])
+def test_a_connection_that_is_half_closed_is_made_again(node: RabbitMQNode, sender: Sender, direction: str) -> None:
+    with (
+        FaultyProxy(node.port) as proxy,
+        Observed(
+            f"rabbit://guest:guest@127.0.0.1:{proxy.port}/?heartbeat_timeout_threshold=2", sender.name
+        ) as observed,
+    ):
+        observed.wait_for(CONNECTED)
+        flows(observed, sender.publish)
+        observed.forget()
+        proxy.half_close(direction)
+        wait_until(lambda: observed.warnings, 10)
+        observed.wait_for(CONNECTED, 5)
+        flows(observed, sender.publish)
+        assert len(observed.warnings) == 1, observed.warnings
+
+
+@contextlib.contextmanager
+def gone(node: RabbitMQNode) -> Iterator[None]:
+    """The node is dead for as long as this lasts."""
+    node.kill()
+    try:
+        yield
+    finally:
+        node.start()
+
+
+def test_the_next_host_takes_over_when_a_node_of_the_cluster_is_gone(cluster: list[RabbitMQNode]) -> None:
+    first, second = cluster
+    with contextlib.ExitStack() as stack:
+        sender = stack.enter_context(sending(second))
+        # The queue is on the node that stays.
+        sender.channel.queue_declare(sender.name, durable=False, auto_delete=False)
+        proxies = [stack.enter_context(FaultyProxy(node.port)) for node in cluster]
+        hosts = ",".join(f"guest:guest@127.0.0.1:{proxy.port}" for proxy in proxies)
+        observed = stack.enter_context(Observed(f"rabbit://{hosts}/", sender.name))
+        observed.wait_for(CONNECTED)
+        # It chooses a host at random; lost connections bring it to the first one.
+        while not proxies[0].connections:
+            observed.forget()
+            proxies[1].reset()
+            wait_until(lambda: observed.warnings)
+            observed.wait_for(CONNECTED)
+        observed.engine.acks = False
+        held = sender.publish(5)
+        arrives(observed, held)
+        observed.forget()
+        with gone(first):
+            wait_until(lambda: observed.warnings, 5)
+            observed.engine.acks = True
+            assert observed.wait_for(CONNECTED, 5) < 5
+            wait_until(lambda: all(observed.ids.count(name) == 2 for name in held))
+            flows(observed, sender.publish)
+            assert len(observed.warnings) == 1, observed.warnings
+        flows(observed, sender.publish)
+
+
+def test_a_durable_queue_whose_node_is_gone_returns_with_it(cluster: list[RabbitMQNode]) -> None:
+    first, second = cluster
+    with sending(first, durable=True) as sender:
+        url = f"{url_of_cluster([second])}?amqp_durable_queues=true"
+        sender.channel.queue_declare(sender.name, durable=True, auto_delete=False)
+        with Observed(url, sender.name) as observed:
+            observed.wait_for(CONNECTED)
+            flows(observed, sender.publish)
+            observed.forget()
+            with gone(first):
+                check_disconnected(observed, "NOT_FOUND.*down")
+            observed.wait_for(CONNECTED)
+            sender.close()
+            flows(observed, sender.publish)
+
+
+def test_a_transient_queue_whose_node_is_gone_is_made_on_another(cluster: list[RabbitMQNode]) -> None:
+    first, second = cluster
+    with sending(second) as sender:
+        maker = Sender(first, sender.name)
+        maker.channel.queue_declare(sender.name, durable=False, auto_delete=False)
+        with Observed(url_of_cluster([second]), sender.name) as observed:
+            observed.wait_for(CONNECTED)
+            flows(observed, sender.publish)
+            observed.forget()
+            with gone(first):
+                wait_until(lambda: observed.warnings, 5)
+                wait_until(lambda: sender.consumers() == 1, 5)
+                observed.wait_for(CONNECTED, 5)
+                flows(observed, sender.publish)
+                assert len(observed.warnings) == 1, observed.warnings
+            flows(observed, sender.publish)
+        maker.close()

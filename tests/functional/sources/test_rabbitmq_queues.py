@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The driver ``rabbitmq`` and its queue on a real RabbitMQ: it is taken over, watched, and declared again."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from tests.functional.sources.listening import (
+    BROKER,
+    Engine,
+    Publisher,
+    envelope,
+    listening,
+    make_source,
+    wait_until,
+    wrap,
+)
+from tests.functional.sources.rabbitmq_consuming import QUORUM, consumers, consuming, unacked_after
+from watcher_sync.sources.base import SourceState
+from watcher_sync.sources.rabbitmq.queues import Queue
+from watcher_sync.sources.rabbitmq.source import RabbitMQSource
+
+
+@pytest.fixture(autouse=True)
+def _changes_of_state_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "watcher_sync.sources.rabbitmq")
+
+
+@pytest.fixture
+def quick_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("watcher_sync.sources.rabbitmq.watch._INTERVAL_SECONDS", 0.1)
+
+
+@pytest.mark.parametrize(
+    "url", [BROKER, f"{BROKER}?amqp_durable_queues=true", QUORUM], ids=["plain", "durable", "quorum"]
+)
+def test_the_queue_of_an_oslo_messaging_pool_is_taken_over_with_the_messages_in_it(
+    publisher: Publisher, url: str
+) -> None:
+    before = Engine(acks=False)
+    durable = url != BROKER
+    publisher.exchange.durable = durable
+    with listening(publisher.name, before, url):
+        publisher.publish(wrap(envelope(1)))
+        wait_until(lambda: before.events)
+    publisher.publish(wrap(envelope(2)), "error")
+    after = Engine(acks=True)
+    with consuming(publisher.name, after, url) as source:
+        wait_until(lambda: len(after.events) == 2)
+        assert source.status().detail == ""
+        publisher.publish(wrap(envelope(3)))
+        wait_until(lambda: len(after.events) == 3)
+    # At its stop oslo.messaging requeues while it still consumes, so the broker delivers to it once more.
+    deliveries = 3 if url == QUORUM else 2
+    assert [(event.id, event.deliveries) for event in after.events] == [("m-1", deliveries), ("m-2", 1), ("m-3", 1)]
+    assert publisher.waiting() == 0
+    # And back: what this driver declared is what oslo.messaging expects.
+    publisher.publish(wrap(envelope(4)))
+    again = Engine(acks=True)
+    with listening(publisher.name, again, url):
+        wait_until(lambda: again.events)
+
+
+def test_a_deleted_queue_is_declared_again_at_once_and_each_change_is_one_log_line(
+    publisher: Publisher, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine = Engine(acks=True)
+    with consuming(publisher.name, engine) as source:
+        for turn in range(5):
+            caplog.clear()
+            publisher.channel.queue_delete(publisher.name)
+            began = time.monotonic()
+            wait_until(lambda: len(caplog.records) == 2, 5)
+            assert time.monotonic() - began < 5
+            messages = [record.getMessage() for record in caplog.records]
+            assert messages[0].startswith("source nova: disconnected")
+            assert publisher.name in messages[0]
+            assert messages[1] == "source nova: connected"
+            publisher.publish(wrap(envelope(turn)))
+            wait_until(lambda turn=turn: len(engine.events) == turn + 1)
+            assert source.status().state is SourceState.CONNECTED
+
+
+def test_a_queue_or_exchange_that_was_deleted_under_the_source_counts_as_a_gap(publisher: Publisher) -> None:
+    engine = Engine(acks=True)
+    began = datetime.datetime.now(datetime.UTC)
+    with consuming(publisher.name, engine) as source:
+        assert (source.status().gaps, source.status().last_gap_at) == (0, None)
+        publisher.channel.queue_delete(publisher.name)
+        wait_until(lambda: source.status().gaps == 1, 10)
+        first = source.status().last_gap_at
+        assert first is not None
+        assert first > began
+        wait_until(lambda: source.status().state is SourceState.CONNECTED)
+        publisher.channel.exchange_delete(publisher.name)
+        wait_until(lambda: source.status().gaps == 2, 15)
+        wait_until(lambda: source.status().state is SourceState.CONNECTED)
+        assert (source.status().last_gap_at or began) > first
+
+
+def test_what_was_delivered_before_its_queue_was_deleted_is_still_emitted(publisher: Publisher) -> None:
+    engine = Engine(acks=False)
+    blocked = threading.Event()
+    emitted: list[str] = []
+
+    def emit(events: Any) -> None:
+        blocked.wait(20)
+        emitted.extend(event.id for event in events)
+
+    engine.emit = emit  # type: ignore[method-assign]
+    with consuming(publisher.name, engine, batch_size=10) as source:
+        for number in range(50):
+            publisher.publish(wrap(envelope(number)))
+        wait_until(lambda: publisher.waiting() == 0)
+        publisher.channel.queue_delete(publisher.name)
+        wait_until(lambda: source.status().state is SourceState.DISCONNECTED)
+        wait_until(lambda: source.status().state is SourceState.CONNECTED)
+        blocked.set()
+        wait_until(lambda: len(emitted) == 50)
+    assert emitted == [f"m-{number}" for number in range(50)]
+
+
+def test_a_purged_queue_changes_nothing(publisher: Publisher) -> None:
+    engine = Engine(acks=False)
+    with consuming(publisher.name, engine, prefetch=2) as source:
+        for number in range(10):
+            publisher.publish(wrap(envelope(number)))
+        unacked_after(publisher, 2, 10)
+        publisher.channel.queue_purge(publisher.name)
+        engine.acks = True
+        source.ack(engine.events)
+        publisher.publish(wrap(envelope(99)))
+        wait_until(lambda: engine.events[-1].id == "m-99")
+        assert source.status().state is SourceState.CONNECTED
+
+
+def test_a_missing_exchange_is_noticed_and_declared_again(
+    publisher: Publisher, quick_watch: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine = Engine(acks=True)
+    with consuming(publisher.name, engine) as source:
+        publisher.channel.exchange_delete(publisher.name)
+        wait_until(lambda: "no exchange" in caplog.text)
+        wait_until(lambda: source.status().state is SourceState.CONNECTED)
+        publisher.publish(wrap(envelope(1)))
+        wait_until(lambda: engine.events)
+
+
+def test_a_binding_that_was_removed_is_made_again(publisher: Publisher, quick_watch: None) -> None:
+    engine = Engine(acks=True)
+    with consuming(publisher.name, engine):
+        key = "versioned_notifications.info"
+        publisher.channel.queue_unbind(publisher.name, publisher.name, key)
+
+        def arrives() -> bool:
+            publisher.publish(wrap(envelope(1)))
+            return bool(engine.events)
+
+        wait_until(arrives)
+
+
+def test_a_consumer_that_the_broker_does_not_know_any_more_is_made_again(
+    publisher: Publisher, quick_watch: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine = Engine(acks=False)
+    with consuming(publisher.name, engine, prefetch=3) as source:
+        for number in range(9):
+            publisher.publish(wrap(envelope(number)))
+        unacked_after(publisher, 3, 9)
+        asked = []
+
+        async def inspect(_queue: Any, _connection: Any, waiting: int, consumers: int) -> tuple[int, int]:
+            asked.append(consumers)
+            return waiting, 0 if len(asked) == 1 else consumers
+
+        monkeypatch.setattr(Queue, "inspect", inspect)
+        wait_until(lambda: "knows no consumer" in caplog.text)
+        wait_until(lambda: source.status().state is SourceState.CONNECTED and len(engine.events) == 6)
+        assert [event.deliveries for event in engine.events] == [1, 1, 1, 2, 2, 2]
+        unacked_after(publisher, 3, 9)
+        assert consumers(publisher) == 1
+
+
+def test_the_lag_is_what_the_broker_has_not_delivered(publisher: Publisher, quick_watch: None) -> None:
+    engine = Engine(acks=False)
+    with consuming(publisher.name, engine, prefetch=2) as source:
+        for number in range(10):
+            publisher.publish(wrap(envelope(number)))
+        wait_until(lambda: source.status().lag == 8)
+        engine.acks = True
+        source.ack(engine.events)
+        wait_until(lambda: source.status().lag == 0)
+
+
+def test_a_queue_that_exists_otherwise_is_used_as_it_is_and_the_status_names_the_difference(
+    publisher: Publisher, caplog: pytest.LogCaptureFixture
+) -> None:
+    publisher.channel.queue_declare(publisher.name, durable=True, auto_delete=False)
+    engine = Engine(acks=True)
+    with consuming(publisher.name, engine) as source:
+        publisher.publish(wrap(envelope(1)))
+        wait_until(lambda: engine.events)
+        detail = source.status().detail
+    assert f"inequivalent arg 'durable' for queue '{publisher.name}'" in detail
+    assert "used as it is" in detail
+    assert len([record for record in caplog.records if "inequivalent" in record.getMessage()]) == 1
+
+
+def test_an_exchange_that_exists_otherwise_is_used_as_it_is(publisher: Publisher) -> None:
+    publisher.channel.exchange_declare(publisher.name, "topic", durable=True, auto_delete=False)
+    engine = Engine(acks=True)
+    with consuming(publisher.name, engine) as source:
+        publisher.publish(wrap(envelope(1)))
+        wait_until(lambda: engine.events)
+        assert f"inequivalent arg 'durable' for exchange '{publisher.name}'" in source.status().detail
+
+
+def test_a_stream_is_not_consumed_as_a_queue(publisher: Publisher) -> None:
+    publisher.channel.queue_declare(
+        publisher.name, durable=True, auto_delete=False, arguments={"x-queue-type": "stream"}
+    )
+    source = make_source(publisher.name, driver=RabbitMQSource)
+    source.start(lambda events: None)
+    try:
+        status = wait_until(lambda: source.status().state is SourceState.DISCONNECTED and source.status())
+        assert f"queue {publisher.name} is no classic queue" in status.detail
+    finally:
+        source.stop(time.monotonic() + 5)
+
+
+def test_five_sources_share_a_queue_that_is_deleted_at_load_and_each_recovers(publisher: Publisher) -> None:
+    engines = [Engine(acks=True) for _ in range(5)]
+    with contextlib.ExitStack() as stack:
+        sources = [stack.enter_context(consuming(publisher.name, engine)) for engine in engines]
+        for turn in range(4):
+            for number in range(200):
+                publisher.publish(wrap(envelope(1000 * turn + number)))
+            publisher.channel.queue_delete(publisher.name)
+            wait_until(lambda: consumers(publisher) == 5, 5)
+            wait_until(lambda: all(source.status().state is SourceState.CONNECTED for source in sources), 5)

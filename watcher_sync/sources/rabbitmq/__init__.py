@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The driver ``rabbitmq``: notifications of OpenStack services from a queue of RabbitMQ.
+
+``acks``            ``Ledger``: which deliveries are settled, and which acknowledgement may be sent
+``broker``          ``Broker``: oslo.messaging's transport_url and options
+``connection``      pika's connections and channels as coroutines, and errors in one line
+``consumer``        ``Consumer``: one channel's consumption of the queue, bounded in messages and bytes
+``gaps``            ``Gaps``: what the source found to be missing in its queue
+``in_flight``       ``InFlight``: what passes between the I/O thread, the emitting thread and the engine
+``queues``          ``Queue``: how each type of queue is declared and consumed
+``session``         ``Session``: connections one after the other, the pause, and the steps of a stop
+``settings``        the options of a source, checked
+``source``          ``RabbitMQSource``: the threads, and messages as events
+``stream``          ``StreamQueue``: a stream queue, consumed from our own position
+``stream_cursor``   the stored position in a stream, and ``Progress``: how far the engine has committed
+``stream_reading``  ``StreamReading``: what a source does differently while it reads a stream
+``watch``           ``Watch``: lag and consumer count, and bindings that are made again
+"""

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The types of queues: how each one is declared and consumed, and what it says of a message.
+
+Classic and quorum queues are declared as oslo.messaging's notification listener declares the queue of a pool. These are
+a topic exchange, the queue, and a binding ``<topic>.<priority>`` for each topic and priority. An existing queue is
+therefore taken over with the messages in it.
+
+A queue or exchange that exists with other properties is used as it is, and :attr:`Queue.note` names the difference. One
+that was declared before and is missing was deleted: what was in the queue, or published meanwhile, is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+from pika import exceptions as pika_exceptions
+
+from watcher_sync.sources.notifier_options import PRIORITIES
+from watcher_sync.sources.rabbitmq.acks import Position
+from watcher_sync.sources.rabbitmq.broker import Broker
+from watcher_sync.sources.rabbitmq.connection import Channel, Connection, is_mismatch, is_missing
+from watcher_sync.sources.rabbitmq.gaps import Gaps
+
+
+class UnfitQueue(Exception):
+    """The queue exists and cannot be consumed as configured."""
+
+
+class Queue:
+    """One queue: a strategy for what differs between the types of queues.
+
+    :param name: of the queue; oslo.messaging's pool.
+    :param exchange: that publishers use.
+    :param topics: each one is bound with every priority.
+    """
+
+    queue_type: ClassVar[str] = "classic"
+
+    def __init__(self, name: str, exchange: str, topics: list[str], broker: Broker) -> None:
+        self.name = name
+        self.exchange = exchange
+        self.keys = [f"{topic}.{priority}" for topic in sorted(set(topics)) for priority in PRIORITIES]
+        self.note = ""
+        """How the existing queue or exchange differs from what is configured; empty if it does not."""
+        self.gaps = Gaps()
+        self._is_declared = False
+        options = broker.options
+        self._exchange_durable = bool(options["amqp_durable_queues"] or options["rabbit_quorum_queue"])
+        self._exchange_auto_delete = bool(options["amqp_auto_delete"])
+        self._cancels_on_failover = bool(options["enable_cancel_on_failover"])
+        self._options = options
+
+    # What the types of queues override
+
+    @property
+    def durable(self) -> bool:
+        """Whether the queue survives a restart of the broker."""
+        return self._exchange_durable
+
+    @property
+    def auto_delete(self) -> bool:
+        """Whether the broker deletes the queue with its last consumer."""
+        return self._exchange_auto_delete
+
+    def arguments(self) -> dict[str, Any]:
+        """Arguments of the queue's declaration."""
+        return {"x-ha-policy": "all"} if self._options["rabbit_ha_queues"] else {}
+
+    def consume_arguments(self) -> dict[str, Any]:
+        """Arguments of the consumer; asked at each opening."""
+        return {"x-cancel-on-ha-failover": True} if self._cancels_on_failover else {}
+
+    def deliveries(self, redelivered: bool, headers: Mapping[str, Any] | None) -> int:
+        """How often a message was delivered, this time included."""
+        count = headers.get("x-delivery-count") if headers else None
+        if isinstance(count, int):
+            return count + 1
+        return 2 if redelivered else 1
+
+    def position(self, generation: int, tag: int, headers: Mapping[str, Any] | None) -> Position:
+        """Of a message that was delivered now."""
+        return Position(generation, tag)
+
+    async def inspect(self, connection: Connection, waiting: int, consumers: int) -> tuple[int, int]:
+        """What waits in the queue, and how many consumers it has.
+
+        :param waiting: the messages that wait, in the broker's words.
+        :param consumers: as the broker counts them.
+        :raises Failure: the broker does not say it.
+        """
+        return waiting, consumers
+
+    # Declaring
+
+    async def declare(self, connection: Connection) -> None:
+        """Declare the exchange, the queue and its bindings; each one may exist.
+
+        :raises UnfitQueue: the queue exists and cannot be consumed as configured.
+        :raises Failure: the broker refuses it, or the connection is lost.
+        """
+        missing = await self._find_missing(connection) if self._is_declared else ""
+        notes = [await self._declare_exchange(connection), await self._declare_queue(connection)]
+        channel = await connection.open_channel()
+        await self.bind(channel)
+        await channel.close()
+        self.note = "; ".join(note for note in notes if note)
+        self._is_declared = True
+        if missing:
+            self.report_missing(missing)
+
+    def report_missing(self, what: str) -> None:
+        """Count a queue or exchange that was deleted under the source.
+
+        :param what: which one, for a person.
+        """
+        self.gaps.add(f"{what} was deleted")
+
+    async def bind(self, channel: Channel) -> None:
+        """Bind the queue to the exchange. :raises Failure: one of the two is missing, or permission is."""
+        for key in self.keys:
+            await channel.call(channel.library.queue_bind, self.name, self.exchange, routing_key=key)
+
+    async def _find_missing(self, connection: Connection) -> str:
+        """The queue or the exchange, whichever does not exist; empty if both do."""
+        for kind, name in (("queue", self.name), ("exchange", self.exchange)):
+            channel = await connection.open_channel()
+            declare = channel.library.queue_declare if kind == "queue" else channel.library.exchange_declare
+            try:
+                await channel.call(declare, name, passive=True)
+            except pika_exceptions.ChannelClosedByBroker as exc:
+                if not is_missing(exc):
+                    raise
+                return f"{kind} {name}"
+            await channel.close()
+        return ""
+
+    async def _declare_exchange(self, connection: Connection) -> str:
+        channel = await connection.open_channel()
+        try:
+            await channel.call(
+                channel.library.exchange_declare,
+                self.exchange,
+                exchange_type="topic",
+                durable=self._exchange_durable,
+                auto_delete=self._exchange_auto_delete,
+            )
+        except pika_exceptions.ChannelClosedByBroker as exc:
+            if not is_mismatch(exc):
+                raise
+            return f"exchange {self.exchange} is used as it is: {exc.reply_text}"
+        await channel.close()
+        return ""
+
+    async def _declare_queue(self, connection: Connection) -> str:
+        """Declare the queue; how an existing one differs.
+
+        The broker names one difference only. So the flags are given as the queue has them, until it names no more.
+        """
+        flags = {"durable": self.durable, "auto_delete": self.auto_delete}
+        differences: list[str] = []
+        while (difference := await self._try_declaring(connection, flags)) is not None:
+            differences.append(difference)
+            flag = _flag_of(difference)
+            if flag not in flags or len(differences) > len(flags):
+                break
+            flags[flag] = not flags[flag]
+        if not differences:
+            return ""
+        if self._is_unfit(differences):
+            raise UnfitQueue(f"queue {self.name} is no {self.queue_type} queue: {differences[-1]}")
+        return f"queue {self.name} is used as it is: {'; '.join(differences)}"
+
+    def _is_unfit(self, differences: Sequence[str]) -> bool:
+        """Whether the queue cannot be consumed as configured.
+
+        :param differences: of the existing queue, in the broker's words.
+        """
+        return any("x-queue-type" in text and "'stream'" in text for text in differences)
+
+    async def _try_declaring(self, connection: Connection, flags: Mapping[str, bool]) -> str | None:
+        """The difference that the broker names; None: the queue is as declared."""
+        channel = await connection.open_channel()
+        try:
+            await channel.call(channel.library.queue_declare, self.name, arguments=self.arguments() or None, **flags)
+        except pika_exceptions.ChannelClosedByBroker as exc:
+            if not is_mismatch(exc):
+                raise
+            return str(exc.reply_text)
+        await channel.close()
+        return None
+
+
+def _flag_of(difference: str) -> str:
+    """The name after ``inequivalent arg`` in the broker's words; empty if it says something else."""
+    _, _, rest = difference.partition("inequivalent arg '")
+    return rest.partition("'")[0] if rest else ""
+
+
+class ClassicQueue(Queue):
+    """The default of RabbitMQ."""
+
+
+class QuorumQueue(Queue):
+    """Durable and replicated; the broker counts the deliveries of each message."""
+
+    queue_type = "quorum"
+
+    @property
+    def durable(self) -> bool:
+        return True
+
+    def arguments(self) -> dict[str, Any]:
+        limits = {
+            "x-delivery-limit": self._options["rabbit_quorum_delivery_limit"],
+            "x-max-in-memory-length": self._options["rabbit_quorum_max_memory_length"],
+            "x-max-in-memory-bytes": self._options["rabbit_quorum_max_memory_bytes"],
+        }
+        return {"x-queue-type": "quorum"} | {name: value for name, value in limits.items() if value}
+
+
+QUEUES: Final[dict[str, type[Queue]]] = {"classic": ClassicQueue, "quorum": QuorumQueue}
+"""queue_type -> its class."""

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of a RabbitMQ source, checked.
+
+Those that the driver ``oslo_messaging`` has, too, have the same names and meanings there.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+from oslo_config import cfg
+
+from watcher_sync.exceptions import ConfigError
+from watcher_sync.sources.notifier_options import PUBLISHER_OPTS
+from watcher_sync.sources.rabbitmq.broker import GROUP, Broker, read_broker
+from watcher_sync.sources.rabbitmq.queues import QUEUES, Queue
+from watcher_sync.sources.rabbitmq.stream_cursor import FIRST, Start, read_start
+from watcher_sync.wire.json import MAX_SIZE
+
+BROKER: Final = "rabbitmq_broker"
+"""Group in which a driver in a process of its own gets the broker, which the engine has read."""
+
+_PREFETCHED_BATCHES: Final = 12
+"""What the engine may have in hand, and two batches more."""
+_MAX_PREFETCH: Final = 65_535
+
+OPTIONS: Final[list[cfg.Opt]] = [
+    cfg.StrOpt(
+        "transport_url",
+        secret=True,
+        help=f"""
+The broker, in oslo.messaging's form: ``rabbit://user:password@host:port,user:password@host2:port/virtual_host``.
+
+The options of ``[{GROUP}]`` for TLS, heartbeat, prefetch and the properties of queues apply. An option may be set for
+this source alone in the query of the URL.
+""",
+    ),
+    *PUBLISHER_OPTS,
+    cfg.StrOpt(
+        "pool",
+        default="watcher-sync",
+        help="""
+Name of the queue of this source. Two engines with the same queue share the messages.
+
+A queue that the driver ``oslo_messaging`` or another listener of oslo.messaging declared as this pool is taken over
+with the messages in it.
+""",
+    ),
+    cfg.StrOpt(
+        "queue_type",
+        choices=[
+            ("classic", "On one node of the cluster."),
+            ("quorum", "Replicated and durable; the broker counts the deliveries of each message."),
+            (
+                "stream",
+                "An append-only log; the engine stores the position with the rows, and history can be read again.",
+            ),
+        ],
+        help=f"""
+Type of the queue. Default: ``quorum`` if ``[{GROUP}] rabbit_quorum_queue`` is set, else ``classic``.
+
+A quorum queue with a delivery limit drops a message that was returned that often. Each loss of the connection and each
+return after ``hand_back_after`` counts. RabbitMQ 4 has a limit of 20 unless a policy says otherwise.
+
+A stream needs RabbitMQ 3.9 or later. The broker stores what ``stream_max_bytes`` and ``stream_max_age`` allow, read or
+not. Every engine group that reads the stream gets all of it. The source runs in the engine's own process.
+""",
+    ),
+    cfg.StrOpt(
+        "stream_start",
+        default=FIRST,
+        help="""
+Where a stream is read from while no position is stored: ``first``, ``next`` (only what is published from now on), an
+offset, or an ISO 8601 time, which is UTC unless it has another offset.
+
+With ``next``, what is published while the engine is down is not read before the first event is committed.
+
+Related options: ``watcher-sync-manage source rewind`` changes a stored position.
+""",
+    ),
+    cfg.StrOpt(
+        "stream_max_age",
+        regex=r"^[1-9][0-9]*[YMDhms]$",
+        help="""
+How long the broker stores what is in the stream, as RabbitMQ's ``x-max-age`` has it: a number and one of Y, M, D, h,
+m, s, such as ``7D``. Default: without a limit.
+
+It applies when the source declares the stream. The properties of an existing stream are not changed.
+""",
+    ),
+    cfg.IntOpt(
+        "stream_max_bytes",
+        min=1,
+        help="""
+Bytes above which the broker removes the oldest segment of the stream (``x-max-length-bytes``). Default: without a
+limit.
+
+It applies when the source declares the stream.
+""",
+    ),
+    cfg.IntOpt(
+        "stream_segment_bytes",
+        min=1,
+        help="""
+Bytes of one segment of the stream (``x-stream-max-segment-size-bytes``). The broker removes whole segments only.
+Default: the broker's, 500 MB.
+
+It applies when the source declares the stream.
+""",
+    ),
+    cfg.IntOpt(
+        "prefetch",
+        min=1,
+        max=_MAX_PREFETCH,
+        help=f"""
+Messages that the broker may deliver ahead of their acknowledgement.
+
+Default: ``[{GROUP}] rabbit_qos_prefetch_count`` if it is set, else {_PREFETCHED_BATCHES} times ``[engine] batch_size``.
+Above 64 MiB of unacknowledged messages the source reads no further one, whatever this number is.
+""",
+    ),
+    cfg.FloatOpt(
+        "hand_back_after",
+        default=600.0,
+        min=1,
+        help="""
+Seconds after which the source returns all unacknowledged messages to the queue, because the engine could not commit
+them. It consumes again once the engine commits or nacks an event.
+
+It must be well below ``consumer_timeout`` of RabbitMQ (30 minutes by default). The broker closes the channel of a
+consumer that holds a message longer.
+""",
+    ),
+    cfg.IntOpt("batch_size", min=1, help="Events that are emitted in one batch. Default: [engine] batch_size."),
+    cfg.FloatOpt(
+        "poll_timeout",
+        default=0.001,
+        min=0,
+        max=1.0,
+        help="Seconds that a batch which is not full waits for more messages under load. A lone one is not delayed.",
+    ),
+    cfg.IntOpt(
+        "max_event_size",
+        default=MAX_SIZE,
+        min=1024,
+        help="Bytes that one event may have. A larger one goes to quarantine.",
+    ),
+    cfg.BoolOpt(
+        "run_in_subprocess",
+        default=True,
+        help="""
+Whether the connection and the decoding run in a child process of the engine instead of its threads.
+
+The child uses a second core and some 35 MB of memory. It is not used with ``queue_type = stream``.
+""",
+    ),
+]
+
+
+class Settings:
+    """The options of one source, checked.
+
+    :raises ConfigError: naming the option that is wrong.
+    """
+
+    def __init__(self, name: str, conf: cfg.ConfigOpts) -> None:
+        section = f"source_{name}"
+        group = conf[section]
+        self.broker = _broker_of(section, conf)
+        options = self.broker.options
+        self.queue_type: str = group.queue_type or ("quorum" if options["rabbit_quorum_queue"] else "classic")
+        self.batch: int = group.batch_size or conf.engine.batch_size
+        self.linger: float = group.poll_timeout
+        self.prefetch: int = min(
+            _MAX_PREFETCH,
+            group.prefetch or options["rabbit_qos_prefetch_count"] or _PREFETCHED_BATCHES * conf.engine.batch_size,
+        )
+        self.hand_back_after: float = group.hand_back_after
+        self.max_event_size: int = group.max_event_size
+        self.pool: str = group.pool
+        self.exchange: str = group.exchange
+        self.topics: list[str] = list(group.topics)
+        try:
+            self.stream_start: Start = read_start(group.stream_start)
+        except ValueError as exc:
+            raise ConfigError(f"[{section}] stream_start: {exc}") from None
+        limits = {
+            "x-max-age": group.stream_max_age,
+            "x-max-length-bytes": group.stream_max_bytes,
+            "x-stream-max-segment-size-bytes": group.stream_segment_bytes,
+        }
+        self.stream_retention: dict[str, Any] = {name: value for name, value in limits.items() if value}
+        for option in ("pool", "exchange", "topics"):
+            if not group[option]:
+                raise ConfigError(f"[{section}] {option}: is empty")
+
+    def make_queue(self) -> Queue:
+        """The classic or quorum queue that these options describe."""
+        return QUEUES[self.queue_type](self.pool, self.exchange, self.topics, self.broker)
+
+
+def subprocess_groups(name: str, conf: cfg.ConfigOpts) -> dict[str, dict[str, Any]]:
+    """The group that a driver in a process of its own needs besides its own options."""
+    return {BROKER: msgspec.to_builtins(_broker_of(f"source_{name}", conf))}
+
+
+def _broker_of(section: str, conf: Any) -> Broker:
+    if isinstance(conf, cfg.ConfigOpts):
+        return read_broker(section, conf[section].transport_url, conf)
+    group = conf[BROKER]
+    return msgspec.convert({field: group[field] for field in Broker.__struct_fields__}, Broker)

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The driver ``rabbitmq``: notifications of OpenStack services from a queue of RabbitMQ.
+
+Threads: ``source-<name>`` runs the event loop and owns the connection. ``source-<name>-emit`` decodes and emits; the
+engine may block it, which is the back-pressure. The engine's thread queues acks and nacks and wakes the loop. So
+heartbeats do not depend on the engine's pace.
+
+The broker delivers a message again that is not acked. Acks and nacks of a closed channel are dropped, because the
+broker has taken its messages back. The ordering guard makes redelivery harmless.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import threading
+import time
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, ClassVar
+
+import msgspec
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from watcher_sync.events import OSLO, Event
+from watcher_sync.exceptions import ConfigError, SourceError
+from watcher_sync.sources.base import Emit, IntakeClosed, Source, SourceState, SourceStatus
+from watcher_sync.sources.rabbitmq import settings
+from watcher_sync.sources.rabbitmq.connection import Failure, connect, describe
+from watcher_sync.sources.rabbitmq.in_flight import InFlight, Message
+from watcher_sync.sources.rabbitmq.queues import Queue
+from watcher_sync.sources.rabbitmq.session import Session, SessionStatus
+from watcher_sync.sources.rabbitmq.settings import Settings
+from watcher_sync.sources.rabbitmq.stream_reading import StreamReading
+from watcher_sync.wire import envelopes
+
+LOG = logging.getLogger(__name__)
+
+
+class RabbitMQSource(Source):
+    """The driver ``rabbitmq``."""
+
+    envelopes: ClassVar[Collection[str]] = (OSLO,)
+    options: ClassVar[list[cfg.Opt]] = settings.OPTIONS
+    supports_subprocess: ClassVar[bool] = True
+
+    def __init__(self, name: str, conf: cfg.ConfigOpts, *, cursor: str | None = None) -> None:
+        """:raises ConfigError: naming the option that is wrong."""
+        super().__init__(name, conf, cursor=cursor)
+        self._settings = Settings(name, conf)
+        self._stopping = threading.Event()
+        self._in_flight = InFlight(self._stopping)
+        self._emit: Emit | None = None
+        self._status = SessionStatus()
+        self._last_event_at: datetime.datetime | None = None
+        self._stream: StreamReading | None = None
+        if self._settings.queue_type == "stream":
+            self._stream = StreamReading(name, self._settings, cursor, self._in_flight, self._emit_events)
+        self._queue: Queue = self._stream.queue if self._stream is not None else self._settings.make_queue()
+        self._session = Session(
+            name,
+            self._settings,
+            self._queue,
+            self._in_flight,
+            oversized=self._oversized,
+            stopping=self._stopping,
+            status=self._status,
+        )
+        self._thread = threading.Thread(target=self._run, name=f"source-{name}", daemon=True)
+        self._emitter = threading.Thread(target=self._emit_all, name=f"source-{name}-emit", daemon=True)
+
+    @classmethod
+    def runs_in_subprocess(cls, name: str, conf: cfg.ConfigOpts) -> bool:
+        """Not with a stream: its position is committed with the rows, so the engine's process needs it."""
+        return super().runs_in_subprocess(name, conf) and conf[f"source_{name}"].queue_type != "stream"
+
+    @classmethod
+    def subprocess_groups(cls, name: str, conf: cfg.ConfigOpts) -> Mapping[str, Mapping[str, Any]]:
+        """The broker, which is read from the engine's files."""
+        return settings.subprocess_groups(name, conf)
+
+    # What the engine calls
+
+    def start(self, emit: Emit) -> None:
+        """Begin to connect and return."""
+        self._emit = emit
+        self._thread.start()
+        self._emitter.start()
+
+    def ack(self, events: Sequence[Event]) -> None:
+        """Queue the acks and wake the I/O thread, which sends them."""
+        if self._stream is not None:
+            self._stream.ack(events)
+        self._in_flight.settle(events, None)
+        self._session.wake()
+
+    def nack(self, events: Sequence[Event], delay: float) -> None:
+        """Returned to the queue after ``delay`` seconds; events of a stream are emitted again then."""
+        self._give_back(events, delay)
+        self._session.wake()
+
+    def cursor(self, events: Sequence[Event]) -> str | None:
+        """The position in a stream; None for the other queues, whose position the broker has."""
+        return self._stream.cursor(events) if self._stream is not None else None
+
+    def cursor_at(self, to: str) -> str:
+        """The position at a place in a stream: ``first``, an offset, or a time."""
+        if self._stream is None:
+            raise ConfigError(
+                f"[source_{self.name}] queue_type = {self._settings.queue_type}: the broker has the position and"
+                " removes what was acknowledged; only queue_type = stream can be rewound"
+            )
+        return self._stream.cursor_at(to)
+
+    def stop(self, deadline: float) -> None:
+        """End as described in :mod:`~watcher_sync.sources.rabbitmq.session`."""
+        if self._stream is not None:
+            self._stream.begin_stop()
+        self._session.stop(deadline)
+        self._in_flight.wake()
+        for thread in (self._thread, self._emitter):
+            if thread.ident is not None:
+                thread.join(max(0.0, deadline - time.monotonic()))
+        if self._stream is not None:
+            self._stream.join(deadline)
+        if self._thread.is_alive():
+            LOG.warning("source %s: stop timed out; the broker redelivers what was not acked", self.name)
+        self._status.state, self._status.detail = SourceState.STOPPED, ""
+
+    def status(self) -> SourceStatus:
+        """The figures of this moment. The lag counts what the broker has not delivered to any consumer yet."""
+        status, gaps = self._status, self._queue.gaps
+        shown = SourceStatus(
+            state=status.state,
+            detail=status.detail,
+            lag=status.lag,
+            last_event_at=self._last_event_at,
+            reconnects=max(0, status.connections - 1),
+            gaps=gaps.count,
+            lost=gaps.lost,
+            last_gap_at=gaps.last_at,
+        )
+        return self._stream.with_note(shown) if self._stream is not None else shown
+
+    def probe(self) -> None:
+        """Log in to the first host of the URL that answers. Nothing is declared and no message is touched."""
+        asyncio.run(self._probe())
+
+    async def _probe(self) -> None:
+        errors: list[str] = []
+        broker = self._settings.broker
+        for host in broker.hosts:
+            try:
+                connection = await connect(broker, host, f"watcher-sync {self.name} check")
+            except Failure as exc:
+                errors.append(f"{host}: {describe(exc, broker)}")
+            else:
+                await connection.close()
+                return
+        raise SourceError("; ".join(errors))
+
+    # The two threads
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._session.run())
+        except Exception as exc:
+            LOG.exception("source %s: failed; the supervisor replaces it", self.name)
+            self._status.state, self._status.detail = SourceState.FAILED, f"{type(exc).__name__}: {exc}"
+
+    def _emit_all(self) -> None:
+        """Emit what arrives, in order, until the stop."""
+        while (batch := self._in_flight.take(self._settings.batch)) is not None:
+            events = [self._event_of(message) for message in batch]
+            self._last_event_at = datetime.datetime.now(datetime.UTC)
+            try:
+                self._emit_events(events)
+            except IntakeClosed:
+                # Held until the stop: returned now, the broker would deliver it again at once.
+                self._stopping.wait()
+                self._give_back(events, 0.0)
+            except Exception:
+                LOG.exception("source %s: a batch could not be emitted; it is nacked", self.name)
+                self._give_back(events, 1.0)
+            self._session.wake()
+
+    def _emit_events(self, events: Sequence[Event]) -> None:
+        assert self._emit is not None
+        self._emit(events)
+
+    def _give_back(self, events: Sequence[Event], delay: float) -> None:
+        """These were not committed."""
+        if self._stream is None:
+            self._in_flight.settle(events, delay)
+        else:
+            self._stream.nack(events, delay)
+            self._in_flight.settle(events, None)  # the broker delivers them only once, but it waits for the credit
+
+    def _event_of(self, message: Message) -> Event:
+        if message.event is not None:
+            return msgspec.structs.replace(message.event, position=message.position)
+        return envelopes.read_body(
+            message.body,
+            source=self.name,
+            position=message.position,
+            deliveries=message.deliveries,
+            max_size=self._settings.max_event_size,
+        )
+
+    def _oversized(self, body: bytes, deliveries: int) -> Event:
+        return envelopes.read_body(
+            body, source=self.name, deliveries=deliveries, max_size=self._settings.max_event_size
+        )
