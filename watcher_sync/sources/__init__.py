@@ -4,9 +4,12 @@
 ``base``            the base class of all drivers, its contract with the engine, and the status of a source
 ``kubernetes``      the driver ``kubernetes``: reflectors list and watch the resources of one cluster
 ``nats``            the driver ``nats_jetstream``: CloudEvents from a JetStream stream through a durable consumer
+``notifier_options``  what both drivers of OpenStack's notifications share
 ``oslo_messaging``  the driver ``oslo_messaging``: notifications of OpenStack services
 ``prefetch``        decodes a recording in a forked process, ahead of the process that applies it
-``rabbit_strict``   oslo.messaging's RabbitMQ driver, changed so that it loses no message
+``rabbitmq``        the driver ``rabbitmq``: notifications of OpenStack services from a queue of RabbitMQ
+``redelivery``      emits events again that the engine did not commit
 ``replay``          the driver ``replay``: recorded events from files
+``session_loop``    the event loop of a session: waits, attempts that a stop cancels, and back-off
 ``subprocess``      runs a driver in a child process of the engine
 """

@@ -17,7 +17,7 @@ from __future__ import annotations
 import abc
 import datetime
 import enum
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
@@ -61,6 +61,12 @@ class SourceStatus(msgspec.Struct, frozen=True, kw_only=True):
     """How often the source reconnected since its start."""
     redelivered: int | None = None
     """Events that the transport delivered before and that are not acked; None where that is unknown."""
+    gaps: int = 0
+    """How often the source found, since its start, that events are missing in the transport."""
+    lost: int = 0
+    """Events that are missing, as far as their number is known."""
+    last_gap_at: datetime.datetime | None = None
+    """When it found the last gap, aware UTC. A change has the engine run all reconcilers."""
 
 
 _RENAMED_MEMBERS = {"lives_apart": "supports_subprocess", "reach": "probe", "release": "nack"}
@@ -78,8 +84,9 @@ class Source(abc.ABC):
     :cvar waits_for_ack: True when the driver emits nothing more until what it emitted is acked or nacked. The
         engine then commits at once instead of lingering for more.
     :cvar supports_subprocess: True when the driver can run in a process of its own (``sources/subprocess``). Its
-        boolean option ``run_in_subprocess`` decides. Such a driver has no cursor, and reads only its own group and
-        ``[engine]`` of the configuration.
+        boolean option ``run_in_subprocess`` decides, unless :meth:`runs_in_subprocess` is overridden. Such a source
+        has no cursor, and reads only its own group, ``[engine]`` and its :meth:`subprocess_groups` of the
+        configuration.
     """
 
     envelopes: ClassVar[Collection[str]] = ()
@@ -108,6 +115,24 @@ class Source(abc.ABC):
         self.conf = conf
         self.group = conf[f"source_{name}"]
         self.saved_cursor = cursor
+
+    @classmethod
+    def runs_in_subprocess(cls, name: str, conf: cfg.ConfigOpts) -> bool:
+        """Whether a source with these options runs in a process of its own.
+
+        :param name: of the source.
+        """
+        return cls.supports_subprocess and bool(conf[f"source_{name}"].run_in_subprocess)
+
+    @classmethod
+    def subprocess_groups(cls, name: str, conf: cfg.ConfigOpts) -> Mapping[str, Mapping[str, Any]]:
+        """Group -> option -> value of further groups that the driver reads in a process of its own; default: none.
+
+        The engine's process calls it, and passes the values on as MessagePack.
+
+        :param name: of the source.
+        """
+        return {}
 
     @abc.abstractmethod
     def start(self, emit: Emit) -> None:
@@ -162,3 +187,12 @@ class Source(abc.ABC):
         The engine writes it in the transaction of their changes. None: the transport stores the position.
         """
         return None
+
+    def cursor_at(self, to: str) -> str:
+        """The durable position at a place in the transport's history, as the constructor takes it.
+
+        :param to: ``first``, or the driver's word for a position, or an ISO 8601 time.
+        :raises ConfigError: this source has no such place, or no position that can be set.
+        :raises NotImplementedError: no source of this driver has a position that can be set, which is the default.
+        """
+        raise NotImplementedError

@@ -3,6 +3,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import pytest
 from oslo_service import backend
 
 backend.init_backend(backend.BackendType.THREADING)
+
+from tests.functional.sources.listening import Publisher, publishing  # noqa: E402
+
+
+@pytest.fixture
+def publisher() -> Iterator[Publisher]:
+    with publishing() as made:
+        yield made

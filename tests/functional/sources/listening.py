@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import json
 import secrets
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -101,25 +100,33 @@ class Engine:
         return [event for batch in list(self.batches) for event in batch]
 
 
-def make_source(name: str, url: str = BROKER, **options: Any) -> OsloMessagingSource:
+def make_source(name: str, url: str = BROKER, *, driver: type[Source] = OsloMessagingSource, **options: Any) -> Source:
+    """A source that is not started; its exchange and its queue have this name."""
     conf = cfg.ConfigOpts()
     conf.register_opts([cfg.IntOpt("batch_size", default=500)], group="engine")
-    conf.register_opts(OsloMessagingSource.options, group="source_nova")
+    conf.register_opts(driver.options, group="source_nova")
     conf([], default_config_files=[])
     for option, value in {"transport_url": url, "exchange": name, "pool": name, **options}.items():
         conf.set_override(option, value, group="source_nova")
-    return OsloMessagingSource("nova", conf)
+    return driver("nova", conf)
 
 
 @contextlib.contextmanager
 def listening(
-    name: str, engine: Engine, url: str = BROKER, *, may_be_left: bool = False, **options: Any
-) -> Iterator[OsloMessagingSource]:
+    name: str,
+    engine: Engine,
+    url: str = BROKER,
+    *,
+    driver: type[Source] = OsloMessagingSource,
+    may_be_left: bool = False,
+    **options: Any,
+) -> Iterator[Any]:
     """A source that is connected.
 
-    :param may_be_left: whether, at the stop, what waits for a broker that is away may be left behind.
+    :param driver: ``OsloMessagingSource`` or ``RabbitMQSource``.
+    :param may_be_left: whether the source's thread may outlive the stop, because it waits for a broker.
     """
-    source = make_source(name, url, **options)
+    source = make_source(name, url, driver=driver, **options)
     engine.source = source
     source.start(engine.emit)
     try:
@@ -127,8 +134,7 @@ def listening(
         yield source
     finally:
         source.stop(time.monotonic() + 5)
-        assert not source._thread.is_alive()
-        assert may_be_left or not [thread for thread in threading.enumerate() if thread.name == "source-nova-close"]
+        assert may_be_left or not source._thread.is_alive()
 
 
 @contextlib.contextmanager

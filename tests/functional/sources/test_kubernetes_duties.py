@@ -119,14 +119,14 @@ def test_large_answers_are_compressed(engine, tmp_path):
         assert "gzip" in lists[0].headers["accept-encoding"]
 
 
-def test_of_replica_sets_only_the_metadata_travels(engine, tmp_path):
+def test_replica_sets_are_read_whole_and_lead_to_the_deployment(engine, tmp_path):
     with KubernetesServer() as server:
         server.create(deployment("vdu1", replicas=2))
         server.cluster.settle()
         with following(server, tmp_path, engine, resources=ALL):
             wait_for_truth(server, engine)
             events = [e for e in engine.events if e.type == "kubernetes.replicaset.added"]
-            assert set(json.loads(events[0].data)) == {"kind", "apiVersion", "metadata"}
+            assert {"metadata", "spec", "status"} <= set(json.loads(events[0].data))
             (top,) = {pod.workload_uid for pod in engine.snapshot().all("pod")}
             assert engine.snapshot().get("workload", top).kind == "Deployment"
 

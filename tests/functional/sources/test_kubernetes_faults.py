@@ -238,7 +238,7 @@ def test_a_list_that_failed_or_is_partial_says_nothing_is_gone(engine, tmp_path,
             }
             assert (len(engine.names()), source.has_synced) == (25, False)
             ordered.stop()
-            server.faults.clear()
+            server.heal()
             wait_until(lambda: source.has_synced)
             wait_for_truth(server, engine)
 
@@ -370,7 +370,7 @@ def test_whatever_goes_wrong_the_model_ends_in_the_servers_truth(seed, watch_lis
                 _move(server, rng)
                 _look(lambda: fault.hits, 0.1)  # noqa: B023 - waits here and now
                 hits += fault.hits
-            server.faults.clear()
+            server.heal()
             assert hits >= 5
             wait_for_truth(server, engine, 30)
             tops = {p.id: p.workload_uid for p in engine.snapshot().all("pod")}

@@ -290,6 +290,6 @@ def test_a_stop_while_a_frozen_server_is_connected_to_does_not_wait_for_it(own_n
     own_nats._process.send_signal(signal.SIGSTOP)
     source = make_source(own_nats.url)
     source.start(Engine(acks=True).emit)
-    wait_until(lambda: source._session.attempt is not None)
+    wait_until(lambda: source._session._loop.attempting)
     assert stop(source) < 1.5
     own_nats._process.send_signal(signal.SIGCONT)

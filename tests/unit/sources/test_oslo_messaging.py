@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The oslo.messaging source without a broker: in process, with the broker down, without eventlet."""
+"""The oslo.messaging source without a broker: in process, and without eventlet."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
-import socket
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -22,6 +23,7 @@ from oslo_config import cfg
 from watcher_sync.events import Event
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.sources.base import SourceState
+from watcher_sync.sources.notifier_options import PRIORITIES
 from watcher_sync.sources.oslo_messaging import OsloMessagingSource
 
 ROOT = Path(__file__).parents[3]
@@ -91,28 +93,26 @@ def test_a_notifier_in_the_same_process_is_heard_and_a_released_event_comes_agai
     assert source.status().state is SourceState.STOPPED
 
 
-@pytest.fixture
-def closed_port() -> Iterator[int]:
-    with socket.socket() as taken:  # bound and not listening: a connection is refused
-        taken.bind(("127.0.0.1", 0))
-        yield taken.getsockname()[1]
+def test_a_broker_that_comes_up_after_the_stop_gets_all_its_events_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    exchange = f"nova-{secrets.token_hex(4)}"
+    source = make_source(transport_url="fake://", exchange=exchange, pool=exchange)
+    reached, up = threading.Event(), threading.Event()
+    make = oslo_messaging.get_notification_transport
 
+    def late(*arguments: Any) -> Any:
+        reached.set()
+        assert up.wait(20)
+        return make(*arguments)
 
-def test_with_the_broker_down_start_returns_at_once_and_the_status_says_why_but_no_password(
-    closed_port: int,
-) -> None:
-    source = make_source(transport_url=f"rabbit://someone:hush-hush@127.0.0.1:{closed_port}/")
-    begin = time.monotonic()
-    source.start(lambda events: None)
-    assert time.monotonic() - begin < 0.5
-    status = wait_until(lambda: source.status().state is SourceState.DISCONNECTED and source.status())
-    assert "refused" in status.detail
-    assert "hush-hush" not in status.detail
-    begin = time.monotonic()
-    source.stop(begin + 8)
-    assert time.monotonic() - begin < 5
-    assert source.status().state is SourceState.STOPPED
+    monkeypatch.setattr(oslo_messaging, "get_notification_transport", late)
+    seen: list[Event] = []
+    source.start(seen.extend)
+    assert reached.wait(5)
+    source.stop(time.monotonic() + 5)
+    up.set()
+    source._thread.join(10)
     assert not source._thread.is_alive()
+    assert (seen, source.status().state) == ([], SourceState.STOPPED)
 
 
 @pytest.mark.parametrize("bad", [None, "", "no-scheme", "rabbit://guest:hush-hush@host:port/"])
@@ -130,16 +130,85 @@ def test_an_unknown_url_scheme_is_told_in_the_status() -> None:
     source.stop(time.monotonic() + 5)
 
 
-def test_the_operators_options_of_the_driver_win_over_our_defaults(tmp_path: Path) -> None:
+def test_the_operators_options_of_the_library_win_over_our_defaults(tmp_path: Path) -> None:
     file = tmp_path / "a.conf"
     file.write_text("[oslo_messaging_rabbit]\nrabbit_qos_prefetch_count = 7\namqp_durable_queues = true\n")
     source = make_source([file], transport_url="kombu+memory:////")
     other = make_source(transport_url="kombu+memory:////", batch_size=20)
     for one, prefetch, durable in ((source, 7, True), (other, 40, False)):
-        one._make_server()
+        oslo_messaging.get_notification_transport(one._private, one._url)  # the library registers its options too
         rabbit = one._private.oslo_messaging_rabbit
         assert (rabbit.rabbit_qos_prefetch_count, rabbit.amqp_durable_queues) == (prefetch, durable)
     assert "oslo_messaging_rabbit" not in source.conf
+
+
+@contextlib.contextmanager
+def running(url: str, emit: Callable[[OsloMessagingSource, Sequence[Event]], None], **options: Any) -> Iterator[str]:
+    """A source that is connected; the name of its exchange."""
+    exchange = f"nova-{secrets.token_hex(4)}"
+    source = make_source(transport_url=url, exchange=exchange, pool=exchange, **options)
+    source.start(lambda events: emit(source, events))
+    wait_until(lambda: source.status().state is SourceState.CONNECTED)
+    yield exchange
+    source.stop(time.monotonic() + 5)
+    assert not source._thread.is_alive()
+
+
+def test_every_priority_that_nova_knows_arrives(url: str) -> None:
+    seen: list[Event] = []
+
+    def emit(source: OsloMessagingSource, events: Sequence[Event]) -> None:
+        seen.extend(events)
+        source.ack(events)
+
+    with running(url, emit) as exchange:
+        sender = notifier(url, exchange)
+        for priority in PRIORITIES:
+            getattr(sender, priority)({}, f"instance.{priority}", {})
+        wait_until(lambda: len(seen) == len(PRIORITIES))
+    assert sorted(event.type for event in seen) == sorted(f"instance.{priority}" for priority in PRIORITIES)
+
+
+def test_an_event_is_read_as_strictly_as_from_any_other_transport() -> None:
+    seen: list[Event] = []
+
+    def emit(source: OsloMessagingSource, events: Sequence[Event]) -> None:
+        seen.extend(events)
+        source.ack(events)
+
+    deep: dict[str, Any] = {}
+    for _ in range(300):
+        deep = {"a": deep}
+    bad = [{"a": float("nan")}, {"a": "x" * 3000}, "text", deep]
+    with running("fake://", emit, max_event_size=2000) as exchange:
+        sender = notifier("fake://", exchange)
+        for payload in bad:
+            sender.info({}, "instance.update", payload)
+        sender.info({}, "instance.update", {"good": 1})
+        wait_until(lambda: len(seen) == 5)
+    reasons = [str(event.undecodable) for event in seen]
+    assert reasons[0] == "payload.a is NaN, which is no finite number"
+    assert reasons[1].endswith("bytes are more than the 2000 allowed")
+    assert reasons[2] == 'payload is "text", not an object'
+    assert "deep" in reasons[3] or "bytes are more" in reasons[3]
+    assert (seen[4].undecodable, seen[4].read()) == (None, {"good": 1})
+    assert len({event.id for event in seen}) == 5
+
+
+def test_an_emit_that_fails_is_repeated_with_the_same_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("watcher_sync.sources.oslo_messaging._EMIT_RETRY_SECONDS", 0.01)
+    seen: list[tuple[str, int]] = []
+
+    def emit(source: OsloMessagingSource, events: Sequence[Event]) -> None:
+        seen.extend((event.type, event.deliveries) for event in events)
+        if len(seen) < 3:
+            raise RuntimeError("not now")
+        source.ack(events)
+
+    with running("fake://", emit) as exchange:
+        notifier("fake://", exchange).info({}, "instance.update", {})
+        wait_until(lambda: len(seen) == 3)
+    assert seen == [("instance.update", deliveries) for deliveries in (1, 2, 3)]
 
 
 @pytest.mark.slow

@@ -12,7 +12,6 @@
 ``options``          The options of the driver, and the settings of its reflectors
 ``paging``           Reads a list page by page
 ``progress``         The phase, the counters and the log lines of one reflector
-``redelivery``       Emits events again that the engine did not commit
 ``reflector``        The loop of one reflector: lists one resource, and watches it until it is stopped
 ``resources``        The resources that a source can follow, and their names in options
 ``source``           The driver: one source follows one cluster

@@ -99,7 +99,7 @@ class ListerWatcher:
                     self._connection,
                     self.resource.path(self.namespace),
                     self._selectors,
-                    accept=resources.METADATA_LIST if self.resource.metadata_only else resources.WHOLE,
+                    accept=resources.WHOLE,
                     limit=limit,
                     read_as=read_as,
                     read_timeout=read_timeout,
@@ -156,7 +156,7 @@ class ListerWatcher:
             return self._connection.open(
                 self.resource.path(self.namespace),
                 query,
-                accept=resources.METADATA if self.resource.metadata_only else resources.WHOLE,
+                accept=resources.WHOLE,
                 read_timeout=read_timeout,
             )
         except ApiError as exc:

@@ -3,9 +3,8 @@
 
 Guarantee: the emitted events, in order, end in the state of the API server.
 
-The reflector owns the version to watch from, and whether the server supports WatchList.
-
 * HTTP 410: it lists again, at once if the watch had worked.
+* A streamed list that ends with any error: it lists in pages at once.
 * Other errors, lost connections and read timeouts: it watches again from the last version.
 * Five refusals in a row: it lists again, because the version may be the cause.
 * Retries wait with a jittered back-off, or for Retry-After.
@@ -89,6 +88,8 @@ class Reflector:
         self._watch_list = settings.watch_list
         self._watch_list_proven = False
         """Whether the server has sent initial events to their end at least once."""
+        self._initial_events_began = False
+        """Whether the server accepted the last request for a streamed list."""
         self._backoff = Backoff(settings.backoff_max, jitter)
         self._stopping = threading.Event()
         suffix = f"-{namespace}" if namespace else ""
@@ -146,14 +147,34 @@ class Reflector:
         if not self.lister_watcher.is_discovered:
             self.lister_watcher.discover()
         if self.version is None:
-            if self._watch_list:
-                try:
-                    return self._watch(initial=True)
-                except WatchListUnsupported:
-                    self._watch_list = False
-                    LOG.info("source %s: %s: no WatchList, listing in pages", *self._log_names)
+            if self._watch_list and self._stream_list():
+                return
             self.list_pages()
         self._watch(initial=False)
+
+    def _stream_list(self) -> bool:
+        """List by a watch that begins with initial events, and watch on; False: a list in pages is due at once.
+
+        Any error before the end of the initial events leads to a list in pages, because it may be one of streamed
+        lists alone. The next listing is streamed again, unless the server does not support it.
+
+        :raises KubernetesError, HistoryExpired: the watch ended after the initial events, or the server asked to wait.
+        """
+        self._initial_events_began = False
+        try:
+            self._watch(initial=True)
+            return True
+        except WatchListUnsupported:
+            self._watch_list = False
+            LOG.info("source %s: %s: no WatchList, listing in pages", *self._log_names)
+        except (HistoryExpired, KubernetesError) as exc:
+            if self.version is not None:
+                raise
+            if not self._initial_events_began and isinstance(exc, KubernetesError) and exc.retry_after is not None:
+                raise
+            reason = str(exc) or type(exc).__name__
+            LOG.info("source %s: %s: the streamed list failed, listing in pages: %s", *self._log_names, reason)
+        return False
 
     def _back_off(self, error: Exception) -> None:
         """Record the error and wait before the next attempt."""
@@ -217,6 +238,7 @@ class Reflector:
             read_timeout=self._settings.watch_list_timeout if probing else None,
         ) as batches:
             began, has_worked = time.monotonic(), False
+            self._initial_events_began = initial
             if not initial:
                 self.progress.enter(Phase.WATCHING)
             self._check_stopping()

@@ -18,8 +18,6 @@ from watcher_sync.wire.kubernetes import DaemonSetObject, Object, PodObject, Wor
 _NAMED: Final = re.compile(r"(?:(?P<group>[a-z0-9.-]+)/)?(?P<version>v[0-9][a-z0-9]*)/(?P<kind>[A-Z][A-Za-z0-9]*)")
 
 WHOLE: Final = "application/json"
-METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
-METADATA_LIST: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 
 
 class Resource(msgspec.Struct, frozen=True):
@@ -32,8 +30,6 @@ class Resource(msgspec.Struct, frozen=True):
     plural: str = ""
     """The name in paths; empty before discovery."""
     namespaced: bool = True
-    metadata_only: bool = False
-    """Whether to request the metadata alone: of a ReplicaSet only the owners are needed."""
     read_as: type[Object] | None = None
     """The type that handlers read its objects as; None: unknown."""
 
@@ -71,7 +67,7 @@ KNOWN: Final = {
     for resource in (
         Resource("", "v1", "Pod", "pods", read_as=PodObject),
         Resource("apps", "v1", "Deployment", "deployments", read_as=WorkloadObject),
-        Resource("apps", "v1", "ReplicaSet", "replicasets", metadata_only=True, read_as=WorkloadObject),
+        Resource("apps", "v1", "ReplicaSet", "replicasets", read_as=WorkloadObject),
         Resource("apps", "v1", "StatefulSet", "statefulsets", read_as=WorkloadObject),
         Resource("apps", "v1", "DaemonSet", "daemonsets", read_as=DaemonSetObject),
     )

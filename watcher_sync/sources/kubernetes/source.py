@@ -35,9 +35,9 @@ from watcher_sync.sources.base import Emit, IntakeClosed, Source, SourceState, S
 from watcher_sync.sources.kubernetes.connection import KubernetesError
 from watcher_sync.sources.kubernetes.options import OPTIONS, ReflectorSettings
 from watcher_sync.sources.kubernetes.progress import Phase
-from watcher_sync.sources.kubernetes.redelivery import Redelivery
 from watcher_sync.sources.kubernetes.reflector import Reflector
 from watcher_sync.sources.kubernetes.target import ClusterTarget, read_target
+from watcher_sync.sources.redelivery import Redelivery
 
 LOG = logging.getLogger(__name__)
 

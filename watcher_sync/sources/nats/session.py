@@ -18,12 +18,10 @@ Stop, step by step:
 from __future__ import annotations
 
 import asyncio
-import random
 import threading
 import time
-from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Any, Final, TypeVar
+from typing import Final
 
 import msgspec
 from nats.errors import Error as NatsError
@@ -37,13 +35,9 @@ from watcher_sync.sources.nats.isolation import ConnectionLosses, RedeliveryIsol
 from watcher_sync.sources.nats.messages import IN_PROGRESS, NAK
 from watcher_sync.sources.nats.settings import Settings
 from watcher_sync.sources.nats.stream import ConsumerHandle, JetStream, NoAnswer, NotReady
+from watcher_sync.sources.session_loop import SessionLoop, Stopped, end_task
 
 LOG = logging.getLogger(__name__)
-
-T = TypeVar("T")
-
-_BACKOFF_SECONDS: Final = (0.1, 1.0)
-"""Between two attempts, at first and at most: soon connected, and no burden on a server that is away."""
 
 _BACKLOG_INTERVAL_SECONDS: Final = 3.0
 _LARGE_BACKLOG: Final = 1_000
@@ -54,10 +48,6 @@ _REQUEST_TIMEOUT_SECONDS: Final = 3.0
 _POLL_INTERVAL_SECONDS: Final = 0.5
 _STABLE_SECONDS: Final = 5.0
 """A consumer that worked for this time resets the back-off."""
-
-
-class _Stopped(Exception):
-    """The source stops; the answer is not awaited any more."""
 
 
 class SessionStatus(msgspec.Struct):
@@ -94,10 +84,7 @@ class Session:
         self._stopping = stopping
         self._status = status
         self._deadline = self._nack_at = 0.0
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._woken: asyncio.Event | None = None
-        self.attempt: asyncio.Task[Any] | None = None
-        """What a stop cancels instead of waiting for it."""
+        self._loop = SessionLoop(stopping)
         self._error: Exception | None = None
 
     # Any thread
@@ -110,30 +97,22 @@ class Session:
         self._deadline = deadline
         self._nack_at = deadline - min(0.5, max(0.0, deadline - time.monotonic()) / 4)
         self._stopping.set()
-        self._call_soon(self._cancel_attempt)
+        self._loop.cancel_attempt()
 
     def wake(self) -> None:
         """Have the event loop's thread check what there is to do."""
-        self._call_soon(self._set_woken)
-
-    def _call_soon(self, call: Callable[[], None]) -> None:
-        """Have the event loop's thread make a call, if it runs."""
-        loop = self._loop
-        if loop is not None:
-            with suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(call)
+        self._loop.wake()
 
     # Connections
 
     async def run(self) -> None:
         """One connection after the other, until the stop."""
-        self._woken = asyncio.Event()
-        self._loop = asyncio.get_running_loop()
+        self._loop.start()
         failures = 0
         while not self._stopping.is_set():
             try:
-                client = await self._unless_stopped(connect(self._settings, self.name, closed=self.wake))
-            except _Stopped:
+                client = await self._loop.unless_stopped(connect(self._settings, self.name, closed=self.wake))
+            except Stopped:
                 break
             except (NatsError, OSError) as exc:
                 self._set_state(SourceState.DISCONNECTED, f"cannot connect: {describe(exc)}")
@@ -145,7 +124,7 @@ class Session:
                 self._losses.add(time.time_ns())
                 if self._status.state is SourceState.CONNECTED:
                     self._set_state(SourceState.DISCONNECTED, f"the connection is lost: {describe(self._error)}")
-            await self._back_off(failures)
+            await self._loop.back_off(failures)
             failures += 1
         await self._finish_disconnected()
 
@@ -158,8 +137,8 @@ class Session:
             while not client.is_closed and not self._stopping.is_set():
                 began = time.monotonic()
                 try:
-                    handle = await self._unless_stopped(stream.attach())
-                except _Stopped:
+                    handle = await self._loop.unless_stopped(stream.attach())
+                except Stopped:
                     break
                 except NotReady as exc:
                     if not client.is_closed:
@@ -173,7 +152,7 @@ class Session:
                     if time.monotonic() - began > _STABLE_SECONDS:
                         failures = 0
                 if not client.is_closed:
-                    await self._back_off(failures)
+                    await self._loop.back_off(failures)
                     failures += 1
         finally:
             self._error = client.why or self._error
@@ -185,30 +164,6 @@ class Session:
         """With the server's last error, such as a permission that is missing."""
         error, client.complaint = client.complaint, None
         return detail if error is None else f"{detail} ({describe(error)})"
-
-    async def _unless_stopped(self, attempt: Coroutine[Any, Any, T]) -> T:
-        """Its result, or what it raises.
-
-        :raises _Stopped: when the source stops meanwhile; the attempt is cancelled then.
-        """
-        task: asyncio.Task[T] = asyncio.ensure_future(attempt)
-        self.attempt = task
-        if self._stopping.is_set():
-            task.cancel()
-        try:
-            result: T = await task
-            return result
-        except asyncio.CancelledError:
-            raise _Stopped from None
-        finally:
-            self.attempt = None
-
-    async def _back_off(self, failures: int) -> None:
-        """Wait before the next attempt; a stop ends it."""
-        ceiling = min(_BACKOFF_SECONDS[1], _BACKOFF_SECONDS[0] * 2 ** min(failures, 10))
-        until = time.monotonic() + random.uniform(ceiling / 2, ceiling)  # noqa: S311 - jitter
-        while not self._stopping.is_set() and (left := until - time.monotonic()) > 0:
-            await self._wait(left)
 
     # One consumer
 
@@ -227,7 +182,7 @@ class Session:
             batch=self._settings.batch,
             max_bytes=self._settings.max_bytes,
             losses=self._losses,
-            wake=self._set_woken,
+            wake=self._loop.set_woken,
         )
         polling = asyncio.create_task(self._poll_backlog(stream, handle, consumer))
         try:
@@ -241,8 +196,7 @@ class Session:
         except (NatsError, OSError) as exc:
             self._error = self._error or exc
         finally:
-            polling.cancel()
-            await asyncio.gather(polling, return_exceptions=True)
+            await end_task(polling)
         if consumer.lost and not client.is_closed:
             self._set_state(SourceState.DISCONNECTED, consumer.lost)
         return not (consumer.silent or client.is_closed)
@@ -262,7 +216,7 @@ class Session:
             if now >= extend_at:
                 extend_at = now + extend_every
                 await client.publish_all((reply, IN_PROGRESS) for reply in self._in_flight.replies(handle.epoch))
-            await self._wait(min(_POLL_INTERVAL_SECONDS, extend_at - now))
+            await self._loop.wait(min(_POLL_INTERVAL_SECONDS, extend_at - now))
 
     async def _clear_requests(self, stream: JetStream) -> None:
         """Have the server remove our last requests, whose inbox is gone, before anything is nacked.
@@ -284,7 +238,7 @@ class Session:
             left = self._nack_at - time.monotonic()
             if self._in_flight.empty or left <= 0 or client.is_closed:
                 break
-            await self._wait(min(_POLL_INTERVAL_SECONDS, left))
+            await self._loop.wait(min(_POLL_INTERVAL_SECONDS, left))
         nacked += self._in_flight.pop_all(epoch)
         await client.publish_all((reply, NAK) for reply in nacked)
         async with asyncio.timeout(self._left()):
@@ -330,35 +284,17 @@ class Session:
         while not self._in_flight.empty and time.monotonic() < self._nack_at:
             for _ in self._in_flight.settlements(None):
                 pass
-            await self._wait(0.1)
+            await self._loop.wait(0.1)
 
-    # Waking
-
-    def _cancel_attempt(self) -> None:
-        """The source stops: nothing needs the awaited answer any more."""
-        if self.attempt is not None:
-            self.attempt.cancel()
-        self._set_woken()
-
-    def _set_woken(self) -> None:
-        if self._woken is not None:
-            self._woken.set()
-
-    async def _wait(self, seconds: float) -> None:
-        """Until there may be work, at most so long."""
-        assert self._woken is not None
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._woken.wait()
-        self._woken.clear()
+    # State
 
     def _set_state(self, state: SourceState, detail: str) -> None:
-        """Set the state; one line in the log for each change."""
+        """Set the state; then one line in the log for each change."""
         if self._stopping.is_set() or (state, detail) == (self._status.state, self._status.detail):
             return
+        self._status.state, self._status.detail = state, detail
         if state is SourceState.CONNECTED:
             LOG.info("source %s: connected", self.name)
         else:
-            LOG.warning("source %s: disconnected: %s; retrying", self.name, detail)
             self._status.lag = self._status.redelivered = None
-        self._status.state, self._status.detail = state, detail
+            LOG.warning("source %s: disconnected: %s; retrying", self.name, detail)

@@ -126,7 +126,7 @@ class SubprocessSource(Source):
         options = {
             "engine": {opt.dest: self.conf.engine[opt.dest] for opt in engine.OPTS},
             group: {opt.dest: self.group[opt.dest] for opt in self._driver.options},
-        }
+        } | {name: dict(values) for name, values in self._driver.subprocess_groups(self.name, self.conf).items()}
         return protocol.Setup(
             driver=f"{self._driver.__module__}:{self._driver.__qualname__}",
             name=self.name,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Emits events again that the engine did not commit, each batch after its delay.
 
-A cluster cannot be asked to deliver an event again, so the source stores the events meanwhile. They have their old
-sequence, so the ordering guard recognises those that are stale by then.
+It is for transports that deliver nothing again, such as a cluster or a stream of RabbitMQ. The events are unchanged,
+so the ordering guard recognises those that are stale by then.
 
 One thread of its own emits; it starts with the first batch. The methods are for any thread.
 """

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rabbitmq source takes oslo.messaging's URL and options, checks them, and shows no secret."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from oslo_config import cfg
+
+from watcher_sync.conf import engine
+from watcher_sync.exceptions import ConfigError, SourceError
+from watcher_sync.sources.base import SourceState
+from watcher_sync.sources.rabbitmq.broker import Host
+from watcher_sync.sources.rabbitmq.queues import ClassicQueue, QuorumQueue
+from watcher_sync.sources.rabbitmq.settings import BROKER, Settings
+from watcher_sync.sources.rabbitmq.source import RabbitMQSource
+from watcher_sync.sources.subprocess.source import SubprocessSource
+
+URL = "rabbit://someone:hush%2Dhush@one:5671,other:hush-2@[::1]/cell%201"
+
+
+def wait_until(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < deadline, "it did not come true in time"
+        time.sleep(0.002)
+    return value
+
+
+def make_conf(files: Sequence[Path] = (), **options: Any) -> cfg.ConfigOpts:
+    conf = cfg.ConfigOpts()
+    engine.register_opts(conf)
+    conf.register_opts(RabbitMQSource.options, group="source_nova")
+    conf([], default_config_files=[str(file) for file in files])
+    for option, value in options.items():
+        conf.set_override(option, value, group="source_nova")
+    return conf
+
+
+def make_settings(files: Sequence[Path] = (), **options: Any) -> Settings:
+    return Settings("nova", make_conf(files, **{"transport_url": URL, **options}))
+
+
+def test_hosts_logins_and_virtual_host_come_from_the_url() -> None:
+    broker = make_settings().broker
+    assert broker.hosts == [Host("one", 5671, "someone", "hush-hush"), Host("::1", 5672, "other", "hush-2")]
+    assert broker.virtual_host == "cell 1"
+    assert sorted(map(str, broker.shuffled())) == ["[::1]:5672", "one:5671"]
+    assert make_settings(transport_url="rabbit://").broker.hosts == [Host("localhost", 5672, "guest", "guest")]
+    assert make_settings(transport_url="rabbit://h/").broker.virtual_host == "/"
+
+
+def test_options_of_the_group_apply_and_the_query_of_the_url_wins(tmp_path: Path) -> None:
+    file = tmp_path / "a.conf"
+    file.write_text(
+        "[oslo_messaging_rabbit]\nrabbit_qos_prefetch_count = 7\namqp_durable_queues = true\nssl = true\n"
+        "heartbeat_timeout_threshold = 20\n"
+    )
+    made = make_settings([file], transport_url=f"{URL}?rabbit_qos_prefetch_count=9&ssl=false&kombu_reconnect_delay=2")
+    options = made.broker.options
+    assert (made.prefetch, options["ssl"], options["heartbeat_timeout_threshold"]) == (9, False, 20)
+    assert options["amqp_durable_queues"] is True
+    assert make_settings([file], prefetch=11).prefetch == 11
+    assert make_settings().prefetch == 12 * 500
+
+
+@pytest.mark.parametrize(
+    ("given", "query", "kind"),
+    [
+        (None, "", ClassicQueue),
+        (None, "?rabbit_quorum_queue=true", QuorumQueue),
+        ("classic", "?rabbit_quorum_queue=true", ClassicQueue),
+        ("quorum", "", QuorumQueue),
+    ],
+)
+def test_the_type_of_the_queue_is_configured_or_that_of_oslo_messaging(
+    given: str | None, query: str, kind: type
+) -> None:
+    assert type(make_settings(queue_type=given, transport_url=URL + query).make_queue()) is kind
+
+
+def test_the_arguments_of_a_quorum_queue_are_those_of_oslo_messaging() -> None:
+    url = f"{URL}?rabbit_quorum_queue=1&rabbit_quorum_delivery_limit=3&rabbit_quorum_max_memory_length=5"
+    queue = make_settings(transport_url=url).make_queue()
+    assert queue.arguments() == {"x-queue-type": "quorum", "x-delivery-limit": 3, "x-max-in-memory-length": 5}
+    assert queue.durable
+    classic = make_settings().make_queue()
+    assert (classic.arguments(), classic.durable, classic.consume_arguments()) == ({}, False, {})
+    assert make_settings(transport_url=f"{URL}?enable_cancel_on_failover=1").make_queue().consume_arguments() == {
+        "x-cancel-on-ha-failover": True
+    }
+
+
+def test_a_quorum_queue_counts_deliveries_and_a_classic_one_says_only_more_than_once() -> None:
+    queue = make_settings().make_queue()
+    counted = queue.deliveries(True, {"x-delivery-count": 4})
+    assert (queue.deliveries(False, None), queue.deliveries(True, {}), counted) == (1, 2, 5)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        None, "", "no-scheme", "rabbit://guest:hush-hush@host:port/", "kafka://guest:hush-hush@host/",
+        "rabbit://guest:hush-hush@host/?sls=1", "rabbit://guest:hush-hush@host/?ssl=perhaps",
+    ],
+)  # fmt: skip
+def test_a_wrong_url_is_refused_naming_the_option_and_not_the_password(bad: str | None) -> None:
+    with pytest.raises(ConfigError, match=r"\[source_nova\] transport_url") as caught:
+        make_settings(transport_url=bad)
+    assert "hush-hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize("option", ["pool", "exchange", "topics"])
+def test_an_empty_name_is_refused(option: str) -> None:
+    with pytest.raises(ConfigError, match=rf"\[source_nova\] {option}"):
+        make_settings(**{option: [] if option == "topics" else ""})
+
+
+def test_a_driver_in_a_process_of_its_own_gets_the_broker_that_the_engine_read(tmp_path: Path) -> None:
+    file = tmp_path / "a.conf"
+    file.write_text("[oslo_messaging_rabbit]\nheartbeat_timeout_threshold = 20\n")
+    conf = make_conf([file], transport_url=URL)
+    setup = SubprocessSource(RabbitMQSource, "nova", conf, most=10)._setup()
+    assert setup.options[BROKER]["options"]["heartbeat_timeout_threshold"] == 20
+
+    class Group:
+        def __init__(self, values: dict[str, Any]) -> None:
+            self.__dict__.update(values)
+
+        def __getitem__(self, name: str) -> Any:
+            return self.__dict__[name]
+
+    child: Any = Group({group: Group(values) for group, values in setup.options.items()})
+    assert Settings("nova", child).broker == Settings("nova", conf).broker
+
+
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    with socket.socket() as taken:  # bound and not listening: a connection is refused
+        taken.bind(("127.0.0.1", 0))
+        yield taken.getsockname()[1]
+
+
+def test_with_the_broker_down_start_returns_at_once_and_the_status_names_each_host_but_no_password(
+    closed_port: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    url = f"rabbit://someone:hush-hush@127.0.0.1:{closed_port},someone:hush-hush@localhost:{closed_port}/"
+    source = RabbitMQSource("nova", make_conf(transport_url=url))
+    begin = time.monotonic()
+    source.start(lambda events: None)
+    assert time.monotonic() - begin < 0.5
+    status = wait_until(lambda: source.status().state is SourceState.DISCONNECTED and source.status())
+    assert "refused" in status.detail
+    assert f"127.0.0.1:{closed_port}" in status.detail
+    assert f"localhost:{closed_port}" in status.detail
+    attempts = time.monotonic() + 1.0
+    wait_until(lambda: time.monotonic() > attempts)
+    begin = time.monotonic()
+    source.stop(begin + 5)
+    assert time.monotonic() - begin < 2
+    assert source.status().state is SourceState.STOPPED
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "hush-hush" not in status.detail + caplog.text
+
+
+def test_a_probe_of_a_broker_that_is_down_says_why(closed_port: int) -> None:
+    source = RabbitMQSource("nova", make_conf(transport_url=f"rabbit://u:hush-hush@127.0.0.1:{closed_port}/"))
+    with pytest.raises(SourceError, match="refused") as caught:
+        source.probe()
+    assert "hush-hush" not in str(caught.value)
