@@ -17,6 +17,7 @@ Guaranteed:
 from __future__ import annotations
 
 import abc
+import datetime
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
@@ -24,9 +25,11 @@ import msgspec
 from oslo_config import cfg
 
 from watcher_sync.commit.direct import DirectWriter
+from watcher_sync.commit.doubts import Doubts
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.model.view import View
 from watcher_sync.operations import Operations
+from watcher_sync.reconcile.liveness.writer import LivenessWriter
 from watcher_sync.reconcile.notify import Notifications
 from watcher_sync.storage.drifts import Difference
 from watcher_sync.storage.store import Store
@@ -45,6 +48,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     deleted: int = 0
     refused_deletes: Mapping[str, int] = msgspec.field(default_factory=dict, name="braked")
     """kind -> deletions that the delete guard refused; ``braked`` in JSON."""
+    refused_writes: Mapping[str, str] = {}
+    """``<kind> <id>`` -> why the model or the database refuses to store what was found of it."""
     sizes: Mapping[str, int] = {}
     """kind -> entities of the scope that the model had before the comparison, for the compared kinds."""
     requests: int = 0
@@ -57,6 +62,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         """Return the refused deletions of a kind as text, such as ``3 of 5``; without ``sizes`` only their number."""
         count, size = self.refused_deletes[kind], self.sizes.get(kind)
         return str(count) if size is None else f"{count} of {size}"
+
+
+def utc_now() -> datetime.datetime:
+    """Return the time of this machine, aware UTC."""
+    return datetime.datetime.now(datetime.UTC)
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,6 +83,12 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """One consistent state of the model as of now."""
     notifications: Notifications | None = None
     """Sends notifications of syncs and drifts; None: none are sent."""
+    liveness: LivenessWriter
+    """Writes which hosts are up."""
+    doubts: Doubts = msgspec.field(default_factory=Doubts)
+    """The entities that handlers marked as doubtful; empty in a process without an engine."""
+    now: Callable[[], datetime.datetime] = utc_now
+    """The clock by which a listing is newer or older than an event, aware UTC."""
 
 
 class Reconciler(abc.ABC):
@@ -97,6 +113,42 @@ class Reconciler(abc.ABC):
 
         The scheduler calls it several times a second, so it does no I/O.
         """
+
+    def interval(self, scope: str) -> float | None:
+        """Return the seconds between two runs of a scope; None: ``[reconcile] interval``.
+
+        The scheduler calls it several times a second, so it does no I/O.
+        """
+        return None
+
+    def timeout(self, scope: str) -> float | None:
+        """Return the seconds after which a run of a scope counts as failed; None: ``[reconcile] timeout``."""
+        return None
+
+    @property
+    def has_inventory(self) -> bool:
+        """Whether it compares live systems as a whole, so that an engine is not ready before the first time."""
+        return False
+
+    def inventory_trouble(self) -> str | None:
+        """Return why the model does not have everything that the live systems have; empty if it has.
+
+        None: the reconciler does not say so. Until it has, the engine is not ready.
+
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        return None
+
+    def wants_run(self, scope: str) -> bool:
+        """Return whether a run is to begin at once, such as after a file changed.
+
+        The scheduler calls it several times a second, so it does almost no I/O.
+        """
+        return False
+
+    def reload(self) -> None:
+        """Apply changed mutable options and files, after a SIGHUP. Returns at once and does not raise."""
+        return None
 
     @abc.abstractmethod
     def run(self, scope: str, *, dry_run: bool = False, allow_deletes: bool = False, deadline: float) -> Report:

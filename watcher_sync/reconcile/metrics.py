@@ -27,6 +27,7 @@ def collect(states: Iterable[ScopeState]) -> Iterator[Metric]:
     succeeded = _gauge("last_success_timestamp_seconds", "When a reconciliation last compared the whole scope.")
     opened = _gauge("breaker_open", "1 while the breaker pauses the scope after repeated failures.")
     refused = _gauge("braked_deletions", "Deletions that the delete guard refused in the last reconciliation.")
+    unwritten = _gauge("refused_writes", "Entities that could not be stored in the last reconciliation.")
     for state in states:
         label = [state.reconciler, state.scope]
         for outcome in RunOutcome:
@@ -39,7 +40,8 @@ def collect(states: Iterable[ScopeState]) -> Iterator[Metric]:
             succeeded.add_metric(label, state.last_ok.timestamp())
         opened.add_metric(label, state.open_until is not None)
         refused.add_metric(label, sum(state.report.refused_deletes.values()) if state.report is not None else 0)
-    return iter((runs, seconds, succeeded, opened, refused))
+        unwritten.add_metric(label, len(state.report.refused_writes) if state.report is not None else 0)
+    return iter((runs, seconds, succeeded, opened, refused, unwritten))
 
 
 def _gauge(name: str, text: str) -> GaugeMetricFamily:

@@ -21,7 +21,7 @@ from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.dispatch import Dispatcher, HandlerMethod
 from watcher_sync.events import Actor, Event
 from watcher_sync.exceptions import InvalidEvent, RowRefused
-from watcher_sync.model.changes import NEVER, Change, Delete, Outcome, Seen, Version
+from watcher_sync.model.changes import NEVER, Change, Delete, Doubtful, Outcome, Seen, Version
 from watcher_sync.model.kinds import Kinds
 from watcher_sync.model.view import View
 from watcher_sync.reconcile.drift import Divergence
@@ -100,7 +100,7 @@ class Healer:
 
     def _dated(self, change: Change, view: View) -> Change:
         """Return the change with the version just after the stored one."""
-        if isinstance(change, Seen):
+        if isinstance(change, (Seen, Doubtful)):
             return change
         kind, entity = self._kinds[change.kind], view.get(change.kind, change.id)
         if entity is None:

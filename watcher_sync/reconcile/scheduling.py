@@ -27,6 +27,7 @@ from prometheus_client.metrics_core import Metric
 
 from watcher_sync.reconcile import metrics
 from watcher_sync.reconcile.base import Reconciler, Report
+from watcher_sync.reconcile.inventories import Inventories
 from watcher_sync.reconcile.scope import ScheduledScope, ScopeState
 
 LOG = logging.getLogger(__name__)
@@ -47,8 +48,11 @@ class Reconciliation:
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
         share: Callable[[], float] = random.random,
+        last_gaps: Callable[[], Mapping[str, datetime.datetime]] = dict,
     ) -> None:
         """:param clock: monotonic seconds, the unit of the runs' deadlines.
+
+        :param last_gaps: returns source -> when it last found that events are missing. A change requests all runs.
 
         :param share: gives a number from 0 to 1 at random, for the jitter.
         """
@@ -57,9 +61,13 @@ class Reconciliation:
         self._clock = clock
         self._now = now
         self._share = share
+        self._last_gaps = last_gaps
+        self._known_gaps: dict[str, datetime.datetime] = {}
+        """Those that runs were requested for. Used by the worker's thread."""
         self._scopes: dict[tuple[str, str], ScheduledScope] = {}
         self._failing: set[str] = set()
         """Reconcilers whose last call of ``scopes`` failed."""
+        self._inventories = Inventories(self._reconcilers)
         self._worker: periodics.PeriodicWorker | None = None
         self._worker_thread: threading.Thread | None = None
         # Guards _scopes and each scope in it, and whether runs may begin. Nothing waits while it is held.
@@ -78,6 +86,8 @@ class Reconciliation:
         # The decorator marks what it is given, and a bound method cannot be marked.
         @periodics.periodic(spacing=_CHECK_INTERVAL_SECONDS, run_immediately=True)
         def check() -> None:
+            self._inventories.check(self._clock())
+            self.run_after_gaps()
             self.begin_due_runs()
 
         self._worker = worker = periodics.PeriodicWorker([(check, (), {})])
@@ -122,10 +132,28 @@ class Reconciliation:
                 self._begin_if_due(each)
             return [str(each) for each in requested]
 
+    def run_after_gaps(self) -> None:
+        """Begin all runs if a source has found that events are missing."""
+        found = dict(self._last_gaps())
+        new = sorted(source for source, at in found.items() if self._known_gaps.get(source) != at)
+        if new:
+            self._known_gaps |= found
+            LOG.warning("Events of the sources %s are lost: all scopes are reconciled now", ", ".join(new))
+            self.run_now()
+
+    def reload(self) -> None:
+        """Pass a SIGHUP on to the reconcilers."""
+        for reconciler in self._reconcilers:
+            reconciler.reload()
+
     def states(self) -> list[ScopeState]:
         """Return the state of all scopes. For any thread."""
         with self._lock:
             return [scope.state() for scope in self._scopes.values()]
+
+    def not_ready(self) -> Mapping[str, str]:
+        """Return the check ``inventory`` with what is incomplete; nothing if no reconciler has an inventory."""
+        return self._inventories.not_ready()
 
     def collect(self) -> Iterable[Metric]:
         """Return the metrics of all scopes."""
@@ -168,12 +196,15 @@ class Reconciliation:
             scope.end(result)
 
     def _refresh_scopes(self) -> None:
-        """Add new scopes, and remove idle scopes that their reconciler no longer names."""
+        """Add new scopes, request wanted runs, and remove idle scopes that their reconciler no longer names."""
         named: dict[tuple[str, str], Reconciler] = {}
+        wanted: set[tuple[str, str]] = set()
         failing: set[str] = set()
         for reconciler in self._reconcilers:
             try:
-                named |= {(reconciler.name, scope): reconciler for scope in reconciler.scopes()}
+                scopes = reconciler.scopes()
+                named |= {(reconciler.name, scope): reconciler for scope in scopes}
+                wanted |= {(reconciler.name, scope) for scope in scopes if reconciler.wants_run(scope)}
             except Exception as exc:  # the supervised edge: its earlier scopes stay
                 failing.add(reconciler.name)
                 if reconciler.name not in self._failing:
@@ -186,6 +217,7 @@ class Reconciliation:
                         reconciler, key[1], self._conf, clock=self._clock, now=self._now, share=self._share
                     )
             for key, scope in list(self._scopes.items()):
+                scope.is_requested |= key in wanted
                 if key not in named and key[0] not in failing and not scope.running:
                     del self._scopes[key]
 

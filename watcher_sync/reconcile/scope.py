@@ -25,6 +25,8 @@ LOG = logging.getLogger(__name__)
 
 _MAX_FIRST_DELAY_SECONDS = 5.0
 """The first run begins within them."""
+_MAX_SHOWN_WRITES = 10
+"""Entities that cannot be stored, as far as the log and the status name them."""
 
 
 class RunOutcome(enum.Enum):
@@ -51,7 +53,7 @@ class ScopeState(msgspec.Struct, frozen=True, kw_only=True):
     failures: int
     """In a row."""
     trouble: str
-    """Why the last run failed, or what it could not list; empty after a complete run."""
+    """Why the last run failed, what it could not list, or what cannot be stored; empty if nothing of that happened."""
     open_until: datetime.datetime | None
     """Until when the breaker pauses the scope; None while it is closed."""
     report: Report | None
@@ -120,7 +122,8 @@ class ScheduledScope:
     def _due_at(self) -> float:
         if self._postponed is not None:
             return self._postponed
-        interval = float(self._conf.reconcile.interval)
+        own = self.reconciler.interval(self.name)
+        interval = float(self._conf.reconcile.interval) if own is None else own
         jitter = self._part * float(self._conf.reconcile.jitter) * interval
         return self._counted_from + (min(_MAX_FIRST_DELAY_SECONDS, jitter) if self._first else interval + jitter)
 
@@ -157,7 +160,8 @@ class ScheduledScope:
         self._began = self._clock()
         self._last_started = self._now()
         self._count_from(self._began)
-        self.deadline = self._began + float(self._conf.reconcile.timeout)
+        timeout = self.reconciler.timeout(self.name)
+        self.deadline = self._began + (float(self._conf.reconcile.timeout) if timeout is None else timeout)
         self._counted = False
 
     def check_deadline(self) -> None:
@@ -184,7 +188,7 @@ class ScheduledScope:
             self._fail(f"{type(result).__name__}: {result}", key=type(result).__name__, bug=result)
 
     def _succeed(self, report: Report) -> None:
-        refused_before = self._report.refused_deletes if self._report is not None else {}
+        before = self._report
         self._report = report
         if self._breaker.failures:
             LOG.info("The reconciliation of %s works again", self)
@@ -200,8 +204,9 @@ class ScheduledScope:
             self._runs[RunOutcome.OK] += 1
             self._last_ok = self._last_finished
         self._logged &= set() if report.complete else {"partial"}
-        self._trouble = trouble
-        self._log_refused_deletes(report, refused_before)
+        self._trouble = "; ".join(filter(None, (trouble, _unwritten(report))))
+        self._log_refused_deletes(report, before.refused_deletes if before is not None else {})
+        self._log_refused_writes(report, before.refused_writes if before is not None else {})
         if report.written or report.deleted:
             LOG.info(
                 "Reconciled %s: %d entities written, %d deleted, in %.2f s with %d requests",
@@ -225,6 +230,17 @@ class ScheduledScope:
             )
         elif before and not refused:
             LOG.info("The delete guard refuses no deletion in %s any more", self)
+
+    def _log_refused_writes(self, report: Report, before: Mapping[str, str]) -> None:
+        """Log one line for each entity that cannot be stored, once."""
+        refused = report.refused_writes
+        new = [entity for entity in refused if entity not in before]
+        for entity in new[:_MAX_SHOWN_WRITES]:
+            LOG.warning("%s cannot be stored: %s", entity, refused[entity])
+        if len(new) > _MAX_SHOWN_WRITES:
+            LOG.warning("%d more entities of %s cannot be stored", len(new) - _MAX_SHOWN_WRITES, self)
+        if before and not refused:
+            LOG.info("All entities of %s can be stored again", self)
 
     def _fail(self, why: str, *, key: str, bug: BaseException | None = None) -> None:
         self._runs[RunOutcome.FAILED] += 1
@@ -270,3 +286,10 @@ class ScheduledScope:
             runs=dict(self._runs),
             seconds=self._seconds,
         )
+
+
+def _unwritten(report: Report) -> str:
+    """Return which entities cannot be stored, and why; empty if there is none."""
+    shown = [f"{entity} cannot be stored: {why}" for entity, why in report.refused_writes.items()][:_MAX_SHOWN_WRITES]
+    more = len(report.refused_writes) - len(shown)
+    return "; ".join([*shown, f"{more} more cannot be stored"] if more else shown)

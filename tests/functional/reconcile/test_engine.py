@@ -35,6 +35,7 @@ def test_the_leader_reconciles_a_reload_changes_the_interval_and_a_scope_that_ha
     engine.wait_for_log("Reconciled standin/quick: 1 entities written")
     installation.write_config(config, {"reconcile.interval": 1})
     engine.signal(signal.SIGHUP)
+    engine.wait_for_log("Reloaded the configuration: reconcile.interval")
     wait_until(lambda: plugin.runs("quick") >= 4, what="runs at the new interval")
     assert plugin.runs("hanging") == 1
     status, seconds = engine.terminate()

@@ -18,9 +18,8 @@ import pytest
 from tests.functional.engine.driving import EngineProcess, Installation, wait_until
 from watcher_sync.storage.operation_leases import OperationLeases
 from watcher_sync.storage.source_status import list_sources
-from watcher_sync.testing.kubernetes import KubernetesServer
+from watcher_sync.testing.kubernetes import Hang, KubernetesServer
 from watcher_sync.testing.kubernetes.builders import deployment, stateful_set
-from watcher_sync.testing.kubernetes.faults import Hang
 from watcher_sync.wsgi.api import FILES, init_application
 
 BODY = {

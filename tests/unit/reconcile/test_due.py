@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import datetime
+
+from tests.simulated import NOON
 from tests.unit.reconcile.conftest import Hang, StandIn, report
 
 
@@ -110,3 +113,41 @@ def test_the_state_tells_when_the_scope_was_compared_last(stepped, clock):
     state = steps.state()
     assert (state.last_started, state.last_finished, state.last_ok) == (clock.now(), clock.now(), first)
     assert (state.failures, state.trouble, state.running) == (1, "ValueError: no", False)
+
+
+def test_a_reconciler_may_have_an_interval_and_a_timeout_of_its_own(stepped, clock):
+    standin = StandIn("edge", "core")
+    standin.interval = lambda scope: 20 if scope == "edge" else None
+    standin.timeout = lambda scope: 7 if scope == "edge" else None
+    steps = stepped(standin)
+    steps.begin_due()
+    assert sorted(standin.deadlines) == [clock.seconds + 7, clock.seconds + 60]
+    steps.after(20)
+    assert (standin.times("edge"), standin.times("core")) == (2, 1)
+
+
+def test_a_reconciler_may_want_a_run_before_the_interval_is_over(stepped):
+    standin = StandIn("edge", "core")
+    steps = stepped(standin)
+    steps.begin_due()
+    standin.wants_run = lambda scope: scope == "edge"
+    steps.after(1)
+    standin.wants_run = lambda scope: False
+    steps.after(1)
+    assert (standin.times("edge"), standin.times("core")) == (2, 1)
+
+
+def test_every_scope_runs_once_for_each_gap_of_a_source(stepped, said):
+    standin, gaps = StandIn("edge", "core"), {}
+    steps = stepped(standin, last_gaps=lambda: gaps)
+    steps.begin_due()
+    steps.after(20)
+    assert (standin.times("edge"), standin.times("core")) == (1, 1)
+    for runs, at in [(2, NOON), (3, NOON + datetime.timedelta(seconds=1))]:
+        gaps["nova"] = at
+        for _ in range(3):
+            steps.reconciliation.run_after_gaps()
+            steps.join_runs()
+        assert (standin.times("edge"), standin.times("core")) == (runs, runs)
+    lines = [line for line in said() if "are lost" in line]
+    assert lines == ["Events of the sources nova are lost: all scopes are reconciled now"] * 2

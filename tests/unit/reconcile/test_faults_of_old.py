@@ -17,9 +17,8 @@ import pytest
 from tests.clusters import Installation, one_vdu
 from watcher_sync.exceptions import ReconcileError
 from watcher_sync.sources.kubernetes.target import ClusterTarget
-from watcher_sync.testing.kubernetes import KubernetesServer
+from watcher_sync.testing.kubernetes import Hang, KubernetesServer
 from watcher_sync.testing.kubernetes.builders import deployment
-from watcher_sync.testing.kubernetes.faults import Hang
 
 pytestmark = pytest.mark.slow
 

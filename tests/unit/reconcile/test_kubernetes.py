@@ -16,9 +16,8 @@ from watcher_sync.events import Event
 from watcher_sync.exceptions import ConfigError, OperationRunning, ReconcileError, SourceError
 from watcher_sync.model.changes import Upsert
 from watcher_sync.model.vnf.evaluation import Result
-from watcher_sync.testing.kubernetes import KubernetesServer
+from watcher_sync.testing.kubernetes import Cut, KubernetesServer, Request, forbidden, gone, internal_error
 from watcher_sync.testing.kubernetes.builders import daemon_set, deployment, pod, stateful_set
-from watcher_sync.testing.kubernetes.faults import Cut, Request, forbidden, gone, internal_error
 
 pytestmark = pytest.mark.slow
 

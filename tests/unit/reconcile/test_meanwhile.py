@@ -13,7 +13,8 @@ import pytest
 
 from tests.clusters import Installation, one_vdu, truth
 from watcher_sync.assembly.reconcile import make_evaluation
-from watcher_sync.commit.cycle import Batch, CommitCycle
+from watcher_sync.commit.batch import Batch
+from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.events import Event
 from watcher_sync.exceptions import RowRefused, StaleToken
 from watcher_sync.reconcile.kubernetes.reconciler import KubernetesReconciler

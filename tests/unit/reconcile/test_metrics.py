@@ -74,3 +74,14 @@ def test_a_scope_that_never_succeeded_has_no_time_of_success(stepped, shown):
     steps = stepped(standin)
     steps.begin_due()
     assert shown(steps)["watcher_sync_reconcile_last_success_timestamp_seconds"] == {}
+
+
+def test_entities_that_could_not_be_stored_are_counted_as_of_the_last_run(stepped, shown):
+    standin = StandIn("edge")
+    standin.ends["edge"] = report("edge", refused_writes={"compute_node a": "vcpus: -1", "compute_node b": "vcpus: -1"})
+    steps = stepped(standin)
+    steps.begin_due()
+    assert shown(steps)["watcher_sync_reconcile_refused_writes"] == {EDGE: 2}
+    standin.ends["edge"] = report("edge")
+    steps.after(1000)
+    assert shown(steps)["watcher_sync_reconcile_refused_writes"] == {EDGE: 0}

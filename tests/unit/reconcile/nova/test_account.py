@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The account in ``[reconcile_nova]``: options of keystoneauth, or a cloud of clouds.yaml."""
+
+from __future__ import annotations
+
+import pytest
+from openstack.config import loader
+
+from watcher_sync.assembly import process
+from watcher_sync.exceptions import ConfigError
+from watcher_sync.reconcile.openstack import Cloud
+
+PASSWORD = """
+[reconcile_nova]
+enabled = true
+auth_type = password
+auth_url = http://127.0.0.1:9/v3
+username = auditor
+password = secret
+project_name = admin
+user_domain_name = Default
+project_domain_name = Default
+"""
+
+
+@pytest.fixture
+def read(tmp_path):
+    def configured(text):
+        file = tmp_path / "watcher-sync.conf"
+        file.write_text(text)
+        conf = process._unread(())
+        process._read(conf, [f"--config-file={file}"], "watcher-sync-engine")
+        return conf
+
+    return configured
+
+
+def test_the_options_of_the_plugin_are_known(read):
+    conf = read(PASSWORD)
+    assert (conf.reconcile_nova.username, conf.reconcile_nova.timeout) == ("auditor", 60)
+    assert Cloud(conf).adapter("compute").service_type == "compute"
+
+
+def test_an_option_of_another_plugin_is_refused(read):
+    with pytest.raises(ConfigError, match=r"unknown option application_credential_id in \[reconcile_nova\]"):
+        read(PASSWORD + "application_credential_id = abc\n")
+
+
+def test_a_plugin_that_does_not_exist_is_named(read):
+    with pytest.raises(ConfigError, match=r"^\[reconcile_nova\] auth_type = pasword: there is no such plugin"):
+        read("[reconcile_nova]\nauth_type = pasword\n")
+
+
+def test_the_options_of_the_plugin_may_be_in_another_section(read):
+    text = PASSWORD.replace("[reconcile_nova]\nenabled = true", "[reconcile_nova]\nauth_section = account\n[account]")
+    conf = read(text)
+    assert conf.account.username == "auditor"
+    assert Cloud(conf).adapter("placement").service_type == "placement"
+
+
+def test_a_section_that_does_not_exist_is_named(read):
+    with pytest.raises(ConfigError, match=r"^\[reconcile_nova\] auth_section = account: there is no such section$"):
+        read("[reconcile_nova]\nauth_section = account\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [("[reconcile_nova]\nenabled = true\n", "are not set"), (PASSWORD + "cloud = edge\n", "are both set")],
+)
+def test_exactly_one_account_is_required(read, text, why):
+    with pytest.raises(ConfigError, match=rf"^\[reconcile_nova\] cloud, auth_type: {why}"):
+        Cloud(read(text))
+
+
+def test_a_missing_option_of_the_account_is_named(read):
+    with pytest.raises(ConfigError, match=r"^\[reconcile_nova\] auth_url: not set"):
+        Cloud(read(PASSWORD.replace("auth_url", "#auth_url")))
+
+
+def test_a_cloud_of_clouds_yaml_is_an_account(read, tmp_path, monkeypatch):
+    file = tmp_path / "clouds.yaml"
+    monkeypatch.setattr(loader, "CONFIG_FILES", [str(file)])
+    file.write_text(
+        "clouds:\n  edge:\n    region_name: north\n    auth:\n      auth_url: http://127.0.0.1:9/v3\n"
+        "      username: auditor\n      password: secret\n      project_name: admin\n"
+    )
+    cloud = Cloud(read("[reconcile_nova]\ncloud = edge\n"))
+    assert cloud.adapter("compute").region_name == "north"
+
+
+def test_a_cloud_that_clouds_yaml_lacks_is_named(read, monkeypatch):
+    monkeypatch.setattr(loader, "CONFIG_FILES", [])
+    with pytest.raises(ConfigError, match=r"^\[reconcile_nova\].*edge"):
+        Cloud(read("[reconcile_nova]\ncloud = edge\n"))

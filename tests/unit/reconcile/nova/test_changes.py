@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs between two complete ones: what Nova changed, and instances whose events are doubtful."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tests.nova_sites import NovaSite, truth
+from watcher_sync.events import Event
+from watcher_sync.exceptions import ReconcileError
+from watcher_sync.model.changes import Delete
+from watcher_sync.testing.openstack import FakeOpenStack, server_error
+
+pytestmark = pytest.mark.slow
+
+CHANGES = "nova-changes"
+
+
+def test_changes_are_compared_without_a_list_of_everything(site: NovaSite, cloud: FakeOpenStack):
+    site.reconcile()
+    first, second, *_ = cloud.inventory.servers
+    cloud.inventory.update_server(first, state="stopped", power_state="shutdown")
+    cloud.inventory.delete_server(second)
+    new = cloud.inventory.add_server("new", host="compute-0").id
+    before = cloud.requests.count("os-services")
+    report = site.reconcile(CHANGES)
+    assert (report.complete, report.deleted) == (True, 1)
+    assert site.instances() == truth(cloud)
+    assert {(d.entity_id, d.field) for d in site.drifts() if d.field in ("", "state")} >= {
+        (first, "state"), (second, ""), (new, ""),
+    }  # fmt: skip
+    assert cloud.requests.count("os-services") == before
+
+
+def test_without_a_complete_inventory_no_changes_are_listed(site: NovaSite, cloud: FakeOpenStack):
+    report = site.reconcile(CHANGES)
+    assert (report.complete, report.requests, list(site.model.all("instance"))) == (True, 0, [])
+
+
+def test_a_doubtful_instance_is_asked_for_soon(site: NovaSite, cloud: FakeOpenStack):
+    site.reconcile()
+    reconciler = site.reconciler()
+    assert reconciler.interval(CHANGES) == 300
+    doubtful, gone, *_ = cloud.inventory.servers
+    cloud.inventory.put_server(cloud.inventory.update_server(doubtful, state="paused", power_state="paused"))
+    cloud.inventory.delete_server(gone)
+    for server in (doubtful, gone):
+        site.doubts.add("instance", server)
+    assert reconciler.interval(CHANGES) == 5
+    reconciler._listed_changes = time.monotonic()  # changes are not due
+    report = reconciler.run(CHANGES, deadline=time.monotonic() + 20)
+    assert (report.deleted, site.instances()) == (1, truth(cloud))
+    assert (site.doubts.count("instance"), reconciler.interval(CHANGES)) == (0, 300)
+
+
+def test_doubts_stay_while_nova_is_away(site: NovaSite, cloud: FakeOpenStack):
+    site.reconcile()
+    server = next(iter(cloud.inventory.servers))
+    site.doubts.add("instance", server)
+    cloud.fail(server_error(500), path="/servers/", count=None)
+    with pytest.raises(ReconcileError):
+        site.reconcile(CHANGES)
+    assert site.doubts.count("instance") == 1
+
+
+def test_an_instance_that_an_event_wrote_meanwhile_is_left_and_compared_soon(site: NovaSite, cloud: FakeOpenStack):
+    site.reconcile()
+    server = next(iter(cloud.inventory.servers))
+    cloud.inventory.update_server(server, state="stopped", power_state="shutdown")
+
+    def rename(_seconds: float) -> None:
+        with site.context().writes.begin() as cycle:
+            known = cycle.view.get("instance", server)
+            cause = Event(id="e-1", type="test", source="nova")
+            cycle.repair(cause, "instance", server, {"name": "other"}, known.versions)
+
+    report = site.reconcile(wait=rename)
+    assert server not in {d.entity_id for d in report.differences}
+    assert site.model.get("instance", server).state == "active"
+    assert site.doubts.count("instance") == 1
+    site.reconcile(CHANGES)
+    assert site.model.get("instance", server).state == "stopped"
+
+
+def test_a_server_that_was_buried_by_mistake_comes_back(site: NovaSite, cloud: FakeOpenStack):
+    site.reconcile()
+    server = next(iter(cloud.inventory.servers))
+    with site.context().writes.begin() as cycle:
+        known = cycle.view.get("instance", server)
+        cycle.write(Event(id="e-1", type="test", source="nova"), [Delete("instance", server, max(known.versions))])
+    assert site.model.get("instance", server) is None
+    assert site.reconcile().complete
+    assert site.instances() == truth(cloud)

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The header ``Retry-After`` in every form."""
+
+from __future__ import annotations
+
+import pytest
+
+from watcher_sync.reconcile.openstack import _seconds
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        (None, 1.0),
+        ("7", 7.0),
+        ("²", 1.0),
+        ("soon", 1.0),
+        ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0),
+        ("Wed, 21 Oct 2015 07:28:00 -0000", 0.0),
+    ],
+)
+def test_a_pause_is_a_number_or_a_date_and_anything_else_is_the_default(header, seconds):
+    assert _seconds(header) == seconds

@@ -1,0 +1,355 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compares the answers of Nova's API with the model. Nothing is written here.
+
+A list that failed is compared as far as it came, and nothing counts as gone. A missing server is asked for by its id.
+Only the answer 404 confirms that it is gone. Missing hosts and aggregates are gone if a second list lacks them, too.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, TypeVar
+
+from oslo_config import cfg
+
+from watcher_sync.exceptions import ReconcileError
+from watcher_sync.model.entities import Aggregate as KnownAggregate
+from watcher_sync.model.entities import ComputeNode, Instance
+from watcher_sync.model.model import Snapshot
+from watcher_sync.reconcile.nova.comparison import AGGREGATE, INSTANCE, NODE, Base, Comparison
+from watcher_sync.reconcile.nova.listing import NovaApi
+from watcher_sync.reconcile.nova.live import (
+    Facets,
+    Flavors,
+    aggregate_facets,
+    instance_facets,
+    node_facets,
+    resize_facet,
+    zone_of,
+)
+from watcher_sync.reconcile.nova.payloads import Aggregate, Hypervisor, Server, Service
+from watcher_sync.reconcile.nova.selection import Selection
+from watcher_sync.reconcile.openstack import CloudError
+
+_MAX_CONFIRMED: Final = 1000
+"""Servers that one run asks for because a list lacks them."""
+_RESIZED: Final = "resized"
+_IN_RESIZE: Final = "resize"
+"""How the task states begin during which Nova moves a server between two hosts."""
+
+T = TypeVar("T")
+
+
+class CloudComparer:
+    """Compares one cloud in one run. For one thread.
+
+    :param base: takes the state of the model.
+    :param max_delete_percent: of the entities of one kind that may be gone at once.
+    """
+
+    def __init__(
+        self, conf: cfg.ConfigOpts, api: NovaApi, base: Callable[[], Base], *, max_delete_percent: float
+    ) -> None:
+        self._conf = conf
+        self._max_percent = max_delete_percent
+        self._api = api
+        self._base = base
+        self._result = Comparison()
+        self._flavors: Flavors | None = None
+        self._sources: Mapping[str, str] | None = None
+        self._sources_wanted = True
+        self._selection: Selection | None = None
+        self._lists_hypervisors = False
+        """Whether they are to be listed for a server on a host of unknown type."""
+
+    # The whole cloud
+
+    def compare(self) -> Comparison:
+        """Compare everything.
+
+        :raises ReconcileError: nothing could be listed.
+        """
+        result = self._result
+        hosts_base = self._base()
+        services = self._listed("services", self._api.services)
+        hypervisors = self._listed("hypervisors", self._api.hypervisors)
+        aggregates_base = self._base()
+        aggregates = self._listed("aggregates", self._api.aggregates)
+        self._select(services, hypervisors, aggregates)
+        if hypervisors is None:
+            self._leave_out_unknown_types(services or ())
+        if services is not None:
+            self._compare_nodes(hosts_base, services, hypervisors, aggregates)
+        if aggregates is not None:
+            self._compare_aggregates(aggregates_base, aggregates)
+        self._list_flavors()
+        result.sizes[INSTANCE] = 0
+        self._compare_servers()
+        if not result.complete and "servers" in result.failures and not result.looked_at:
+            raise ReconcileError(f"Nova cannot be listed: {result.failures['servers']}")
+        return result
+
+    def _leave_out_unknown_types(self, hosts: Iterable[str]) -> None:
+        """Leave out the hosts that could be bare metal, and say so."""
+        selection = self._chosen()
+        selection.ignore_unknown_types()
+        if unknown := selection.unknown_types(hosts):
+            why = self._result.failures["hypervisors"]
+            left_out = f"{len(unknown)} hosts of unknown type are left out (ignore_ironic)"
+            self._result.failures["hypervisors"] = f"{why}; {left_out}"
+
+    def _compare_nodes(
+        self,
+        base: Base,
+        services: Mapping[str, Service],
+        hypervisors: Mapping[str, list[Hypervisor]] | None,
+        aggregates: Mapping[str, Aggregate] | None,
+    ) -> None:
+        selection = self._chosen()
+        result = self._result
+        result.states_at = base.listed_at
+        zoned = {host for one in (aggregates or {}).values() if zone_of(one) for host in one.hosts}
+        defaults = {service.zone for host, service in services.items() if host not in zoned}
+        default = next(iter(defaults)) if len(defaults) == 1 and aggregates is not None else None
+        for host, service in services.items():
+            if not selection.has_host(host):
+                continue
+            own = None if hypervisors is None else hypervisors.get(host, [])
+            in_zone = aggregates is None or host in zoned
+            if what := base.diverging(NODE, host, node_facets(service, own, default, in_zone=in_zone)):
+                result.found.append(what)
+            if not service.forced_down:
+                result.states[host] = service.state == "up"
+        known = [node for node in _all(base.view, NODE, ComputeNode) if selection.has_host(node.id)]
+        result.sizes[NODE] = len(known)
+        missing = [n for n in known if n.id not in services and n.registered]
+        if missing and (again := self._listed("services", self._api.services)) is not None:
+            gone = [node for node in missing if node.id not in again]
+            self._is_refused(NODE, len(gone))
+            result.found += [base.gone(node, NODE) for node in gone]
+        if "services" not in result.failures and hypervisors is not None:
+            result.complete.add(NODE)
+
+    def _compare_aggregates(self, base: Base, aggregates: Mapping[str, Aggregate]) -> None:
+        selection = self._chosen()
+        result = self._result
+        for one_id, one in aggregates.items():
+            if selection.has_aggregate(one.name) and (what := base.diverging(AGGREGATE, one_id, aggregate_facets(one))):
+                result.found.append(what)
+        known = [one for one in _all(base.view, AGGREGATE, KnownAggregate) if selection.has_aggregate(one.name)]
+        result.sizes[AGGREGATE] = len(known)
+        missing = [one for one in known if one.id not in aggregates]
+        if missing and (again := self._listed("aggregates", self._api.aggregates)) is not None:
+            gone = [one for one in missing if one.id not in again]
+            self._is_refused(AGGREGATE, len(gone))
+            result.found += [base.gone(one, AGGREGATE) for one in gone]
+        if "aggregates" not in result.failures:
+            result.complete.add(AGGREGATE)
+
+    def _compare_servers(self) -> None:
+        result, first = self._result, self._base()
+        selection = self._chosen()
+        known = [one for one in _all(first.view, INSTANCE, Instance) if selection.has_instance(one)]
+        result.sizes[INSTANCE] = len(known)  # the delete guard asks for it while the pages are compared
+        if not self._compare_pages(None):
+            return
+        self._confirm([one for one in known if one.id not in result.looked_at], first)
+        if "servers" not in result.failures:
+            result.complete.add(INSTANCE)
+
+    # Parts of it
+
+    def compare_changes(self, since: datetime.datetime) -> Comparison:
+        """Compare the servers that Nova wrote since a time.
+
+        :raises ReconcileError: they could not be listed.
+        """
+        base = self._base()
+        self._select_known(base)
+        self._list_flavors()
+        self._result.sizes[INSTANCE] = base.view.count(INSTANCE)
+        if not self._compare_pages(since):
+            raise ReconcileError(f"Nova's changes cannot be listed: {self._result.failures['servers']}")
+        return self._result
+
+    def compare_some(self, server_ids: Iterable[str]) -> Comparison:
+        """Compare single servers.
+
+        No list proves here that the account sees all projects, so this is checked before a deletion.
+        """
+        base, result = self._base(), self._result
+        if self._selection is None:
+            self._select_known(base)
+        result.sizes[INSTANCE] = base.view.count(INSTANCE)
+        before = len(result.found)
+        try:
+            for server_id in server_ids:
+                self._compare_one(server_id)
+            if gone := sum(what.is_gone for what in result.found[before:]):
+                self._api.check_all_projects()
+                self._is_refused(INSTANCE, gone)
+        except CloudError as exc:
+            result.failures["servers"] = str(exc)
+            result.found[before:] = [what for what in result.found[before:] if not what.is_gone]
+        return result
+
+    def _compare_pages(self, since: datetime.datetime | None) -> bool:
+        """Compare the servers page by page; returns whether the listing came to its end.
+
+        :param since: only the servers that Nova wrote since then, deleted ones included; None: all that exist.
+        """
+        result = self._result
+        deleted: list[Instance] = []
+        try:
+            base = self._base()
+            for page in self._api.server_pages(since):
+                if page is None:  # what the pages before had may be gone
+                    result.looked_at.clear()
+                    result.found = [what for what in result.found if what.kind != INSTANCE]
+                    deleted.clear()
+                for server in page or ():
+                    self._compare_listed(server, base, deleted)
+                base = self._base()
+        except CloudError as exc:
+            result.failures["servers"] = str(exc)
+            return False
+        self._confirm(deleted, base)
+        return True
+
+    def _compare_listed(self, server: Server, base: Base, deleted: list[Instance]) -> None:
+        """Compare a server of a list. One that is deleted for good goes to ``deleted`` if the model has it."""
+        if server.is_deleted:
+            model = base.view.get(INSTANCE, server.id)
+            if isinstance(model, Instance) and self._chosen().has_instance(model):
+                deleted.append(model)
+            return
+        self._result.looked_at.add(server.id)
+        if not server.is_known:
+            self._result.failures["cells"] = "a cell is down: Nova does not know the state of its servers"
+        elif self._has_server(server):
+            self._compare_server(server, base)
+
+    def _has_server(self, server: Server) -> bool:
+        """Whether a listed server is compared.
+
+        The model does not have the hosts that are left out as bare metal. So the hypervisors are listed if the model
+        does not have the type of the server's host. If they cannot be listed, such a server waits for a complete run,
+        which reports that.
+        """
+        selection = self._chosen()
+        if self._lists_hypervisors and selection.has_server(server) and not selection.has_type_of(server.host):
+            self._lists_hypervisors = False
+            try:
+                selection.ignore_ironic(self._api.hypervisors())
+            except CloudError:
+                selection.ignore_unknown_types()
+        return selection.has_server(server)
+
+    def _compare_server(self, server: Server, base: Base) -> None:
+        known = base.view.get(INSTANCE, server.id)
+        model = known if isinstance(known, Instance) else None
+        facets = instance_facets(server, model, self._flavors) | self._resize(server, model)
+        if what := base.diverging(INSTANCE, server.id, facets):
+            self._result.found.append(what)
+
+    def _compare_one(self, server_id: str) -> bool:
+        """Ask for one server, and compare it. Returns whether it exists."""
+        base = self._base()
+        server = self._api.server(server_id)
+        if server is not None and not server.is_deleted:
+            if self._flavors is None:
+                self._list_flavors()
+            self._compare_listed(server, base, [])
+            return True
+        model = base.view.get(INSTANCE, server_id)
+        self._result.looked_at.add(server_id)
+        if isinstance(model, Instance) and self._chosen().has_instance(model):
+            self._result.found.append(base.gone(model, INSTANCE))
+        return False
+
+    def _confirm(self, missing: list[Instance], base: Base) -> None:
+        """Ask for each server that a list lacks. Those that do not exist are gone.
+
+        If more are missing than the delete guard allows, nothing is asked: they are reported, and refused.
+        """
+        result = self._result
+        if self._is_refused(INSTANCE, len(missing)):
+            result.found += [base.gone(one, INSTANCE) for one in missing]
+            return
+        present = 0
+        try:
+            for one in missing[:_MAX_CONFIRMED]:
+                present += self._compare_one(one.id)
+        except CloudError as exc:
+            result.failures["servers"] = f"missing servers cannot be confirmed: {exc}"
+            return
+        if len(missing) > _MAX_CONFIRMED:
+            result.failures["servers"] = f"{len(missing)} servers are missing; {_MAX_CONFIRMED} were asked for"
+        elif present:
+            result.failures["servers"] = f"the list lacks {present} servers that exist; a cell may be down"
+
+    def _is_refused(self, kind: str, gone: int) -> bool:
+        """Whether the delete guard refuses so many deletions, which is noted."""
+        is_refused = gone * 100 > self._max_percent * self._result.sizes[kind]
+        if is_refused:
+            self._result.refused[kind] = gone
+        return is_refused
+
+    # What servers need
+
+    def _resize(self, server: Server, model: Instance | None) -> Facets:
+        """Return the facet with the host that holds a server's allocation until its resize is confirmed."""
+        if server.state != _RESIZED:
+            task = server.task_state if isinstance(server.task_state, str) else ""
+            in_resize = task.startswith(_IN_RESIZE)
+            return {} if in_resize or (model is None or model.source_host is None) else resize_facet(None)
+        if isinstance(server.task_state, str):  # it is being confirmed or reverted
+            return {}
+        if self._sources_wanted:
+            self._sources_wanted = False
+            self._sources = self._listed("migrations", self._api.sources_of_resizes)
+        if self._sources is None or server.id not in self._sources:
+            return {}
+        return resize_facet(self._sources[server.id])
+
+    def _list_flavors(self) -> None:
+        found = self._listed("flavors", self._api.flavors)
+        self._flavors = None if found is None else Flavors(found)
+
+    def _select(
+        self,
+        services: Mapping[str, Service] | None,
+        hypervisors: Mapping[str, list[Hypervisor]] | None,
+        aggregates: Mapping[str, Aggregate] | None,
+    ) -> None:
+        if aggregates is None and self._conf.reconcile_nova.ignore_aggregates:
+            why = self._result.failures.get("aggregates", "")
+            raise ReconcileError(f"the hosts that ignore_aggregates leaves out are unknown: {why}")
+        nodes = _all(self._base().view, NODE, ComputeNode)
+        self._selection = Selection(
+            self._conf, services=services, hypervisors=hypervisors, aggregates=aggregates, nodes=nodes
+        )
+
+    def _select_known(self, base: Base) -> None:
+        """Select by the hosts of the model."""
+        options = self._conf.reconcile_nova
+        aggregates = self._listed("aggregates", self._api.aggregates) if options.ignore_aggregates else None
+        self._select(None, None, aggregates)
+        self._lists_hypervisors = bool(options.ignore_ironic)
+
+    def _chosen(self) -> Selection:
+        assert self._selection is not None
+        return self._selection
+
+    def _listed(self, what: str, list_: Callable[[], T]) -> T | None:
+        """Return a list; None if it failed, which is noted."""
+        try:
+            return list_()
+        except CloudError as exc:
+            self._result.failures[what] = str(exc)
+            return None
+
+
+def _all(view: Snapshot, kind: str, cls: type[T]) -> list[T]:
+    return [entity for entity in view.all(kind) if isinstance(entity, cls)]

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The answers of Nova's API, as far as the model uses them.
+
+The structs are partial: the decoder skips what the model does not need. UNSET is a field that the microversion or the
+policy of the account leaves out, which differs from null. Source: the compute API reference.
+"""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType, field
+
+Time = datetime.datetime
+
+
+class EmbeddedFlavor(msgspec.Struct, gc=False):
+    """The flavor that a server has; before 2.47 only its id."""
+
+    id: str | UnsetType = UNSET
+    name: str | UnsetType = field(default=UNSET, name="original_name")
+    vcpus: int | UnsetType = UNSET
+    ram: int | UnsetType = UNSET
+    disk: int | UnsetType = UNSET
+    ephemeral: int | UnsetType = UNSET
+    swap: int | UnsetType = UNSET
+    extra_specs: dict[str, str] | UnsetType = UNSET
+
+
+class Image(msgspec.Struct, gc=False):
+    """The image that a server was made from."""
+
+    id: str
+
+
+class Address(msgspec.Struct, gc=False):
+    """An address of a server."""
+
+    addr: str
+    type: str | None = field(default=None, name="OS-EXT-IPS:type")
+
+
+class Fault(msgspec.Struct, gc=False):
+    """The last fault of a server, which Nova shows in the states error and deleted only."""
+
+    message: str = ""
+
+
+class Server(msgspec.Struct, gc=False, kw_only=True):
+    """A server of ``/servers/detail``. Where its cell is down, it has an id and the status UNKNOWN only."""
+
+    id: str
+    status: str = ""
+    name: str | UnsetType | None = UNSET
+    host_name: str | UnsetType | None = field(default=UNSET, name="OS-EXT-SRV-ATTR:hostname")
+    project_id: str | UnsetType | None = field(default=UNSET, name="tenant_id")
+    user_id: str | UnsetType | None = UNSET
+    host: str | UnsetType | None = field(default=UNSET, name="OS-EXT-SRV-ATTR:host")
+    node: str | UnsetType | None = field(default=UNSET, name="OS-EXT-SRV-ATTR:hypervisor_hostname")
+    state: str | UnsetType | None = field(default=UNSET, name="OS-EXT-STS:vm_state")
+    task_state: str | UnsetType | None = field(default=UNSET, name="OS-EXT-STS:task_state")
+    power_state: int | UnsetType | None = field(default=UNSET, name="OS-EXT-STS:power_state")
+    locked: bool | UnsetType = UNSET
+    locked_reason: str | UnsetType | None = UNSET
+    flavor: EmbeddedFlavor | UnsetType = UNSET
+    image: Image | str | UnsetType | None = UNSET
+    metadata: dict[str, str] | UnsetType = UNSET
+    key_name: str | UnsetType | None = UNSET
+    availability_zone: str | UnsetType | None = field(default=UNSET, name="OS-EXT-AZ:availability_zone")
+    pinned_zone: str | UnsetType | None = field(default=UNSET, name="pinned_availability_zone")
+    addresses: dict[str, list[Address]] | UnsetType = UNSET
+    created_at: Time | UnsetType | None = field(default=UNSET, name="created")
+    updated_at: Time | UnsetType | None = field(default=UNSET, name="updated")
+    launched_at: Time | UnsetType | None = field(default=UNSET, name="OS-SRV-USG:launched_at")
+    fault: Fault | UnsetType | None = UNSET
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether Nova deleted it for good."""
+        return self.state == "deleted" or self.status == "DELETED"
+
+    @property
+    def is_known(self) -> bool:
+        """Whether Nova could read the server's cell."""
+        return self.state is not UNSET
+
+
+class Service(msgspec.Struct, gc=False):
+    """A service of ``/os-services``."""
+
+    host: str
+    binary: str
+    status: str
+    state: str
+    zone: str | None = None
+    disabled_reason: str | None = None
+    forced_down: bool | UnsetType = UNSET
+
+
+class HypervisorService(msgspec.Struct, gc=False):
+    """The compute service of a hypervisor."""
+
+    host: str
+
+
+class Hypervisor(msgspec.Struct, gc=False):
+    """A hypervisor of ``/os-hypervisors/detail``."""
+
+    id: Any
+    """A uuid from 2.53 on, before that a number."""
+    hypervisor_hostname: str
+    service: HypervisorService
+    hypervisor_type: str | UnsetType | None = UNSET
+
+
+class Aggregate(msgspec.Struct, gc=False):
+    """A host aggregate. Before 2.41 it has no uuid, so the model cannot have it."""
+
+    id: int
+    name: str
+    hosts: list[str]
+    metadata: dict[str, str]
+    uuid: str | UnsetType = UNSET
+    availability_zone: str | None = None
+
+
+class Flavor(msgspec.Struct, gc=False):
+    """A flavor. ``swap`` is an empty text for none before 2.75."""
+
+    id: str
+    name: str
+    vcpus: int
+    ram: int
+    disk: int
+    swap: int | str = 0
+    ephemeral: int = field(default=0, name="OS-FLV-EXT-DATA:ephemeral")
+    extra_specs: dict[str, str] | UnsetType = UNSET
+
+    def sizes(self) -> tuple[int, int, int, int, int]:
+        """Return vcpus, ram, disk, ephemeral and swap."""
+        return self.vcpus, self.ram, self.disk, self.ephemeral, int(self.swap or 0)
+
+
+class Migration(msgspec.Struct, gc=False):
+    """A migration."""
+
+    server_id: str = field(name="instance_uuid")
+    status: str
+    source: str | None = field(name="source_compute")
+    destination: str | None = field(default=None, name="dest_compute")
+    type: str | UnsetType | None = field(default=UNSET, name="migration_type")
+    id: int = 0
+    uuid: str = ""
+
+
+class ServerPage(msgspec.Struct, gc=False):
+    """A page of servers; without links it is the last one."""
+
+    items: list[Server] = field(name="servers")
+    links: list[Any] = field(default=[], name="servers_links")
+
+
+class HypervisorPage(msgspec.Struct, gc=False):
+    """A page of hypervisors."""
+
+    items: list[Hypervisor] = field(name="hypervisors")
+    links: list[Any] = field(default=[], name="hypervisors_links")
+
+
+class FlavorPage(msgspec.Struct, gc=False):
+    """A page of flavors."""
+
+    items: list[Flavor] = field(name="flavors")
+    links: list[Any] = field(default=[], name="flavors_links")
+
+
+class MigrationPage(msgspec.Struct, gc=False):
+    """A page of migrations."""
+
+    items: list[Migration] = field(name="migrations")
+    links: list[Any] = field(default=[], name="migrations_links")
+
+
+class ServiceList(msgspec.Struct, gc=False):
+    """All compute services."""
+
+    services: list[Service]
+
+
+class AggregateList(msgspec.Struct, gc=False):
+    """All aggregates."""
+
+    aggregates: list[Aggregate]
+
+
+class ServerAnswer(msgspec.Struct, gc=False):
+    """One server."""
+
+    server: Server

@@ -1,0 +1,356 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Authenticated access to the APIs of an OpenStack cloud, as raw JSON.
+
+:class:`Cloud` is the account of ``[reconcile_nova]``. It connects at the first request, and any thread may use it. A
+:class:`CloudClient` makes the requests of one run: it knows the run's deadline, and counts them.
+
+Each failure has a type of its own. A server that asks for a pause (429, or 503 with ``Retry-After``) gets it within the
+deadline. keystoneauth authenticates again if a token expires. Nothing else is tried again: the next run does that.
+
+A failure's message has no address of the cloud, because ``/readyz`` shows it. The log has the library's message.
+
+openstacksdk is imported when a :class:`Cloud` is made: the import is slow.
+"""
+
+from __future__ import annotations
+
+import datetime
+import email.utils
+import re
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
+
+import msgspec
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from watcher_sync.conf import reconcile_nova
+from watcher_sync.exceptions import ConfigError, ReconcileError
+
+LOG = logging.getLogger(__name__)
+
+_APP_NAME: Final = "watcher-sync"
+"""The name in the ``User-Agent`` of the requests."""
+
+COMPUTE: Final = "compute"
+PLACEMENT: Final = "placement"
+
+Microversion = tuple[int, int]
+
+_VERSIONS: Final = {COMPUTE: "2"}
+"""Service -> major version of its API, where it has several endpoints."""
+
+_MAX_PAUSES: Final = 5
+"""Pauses for one request that a rate limit may ask for."""
+_DEFAULT_PAUSE_SECONDS: Final = 1.0
+_MAX_SHOWN: Final = 200
+"""Characters of an error message that are shown."""
+
+T = TypeVar("T")
+
+
+class CloudError(ReconcileError):
+    """A request to the cloud failed."""
+
+
+class CloudUnavailable(CloudError):
+    """The service cannot be reached, does not answer in time, or answers with a server error."""
+
+
+class RequestRefused(CloudError):
+    """The account may not do this: 401 or 403."""
+
+
+class RateLimited(CloudError):
+    """The service asks for a longer pause than the deadline allows.
+
+    :ivar retry_after: seconds.
+    """
+
+    def __init__(self, message: str, retry_after: float) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class NotFound(CloudError):
+    """The resource does not exist: 404."""
+
+
+class BadRequest(CloudError):
+    """The service rejects the request, such as a marker that does not exist any more: 400."""
+
+
+class UnreadableAnswer(CloudError):
+    """The answer is not the JSON that the API documents."""
+
+
+class AnswerTooLarge(CloudError):
+    """The body of the answer exceeds the limit."""
+
+
+class _Account(msgspec.Struct, frozen=True):
+    """An authenticated session, and the place of each service in the catalogue."""
+
+    session: Any
+    where: Callable[[str], Mapping[str, Any]]
+    """Service -> the arguments of an adapter that find its endpoint."""
+
+
+class Cloud:
+    """One account of one cloud."""
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        wait: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Reads the account from ``[reconcile_nova]``. It contacts nothing.
+
+        :param monotonic: the clock of the deadlines, in seconds.
+        :param wait: waits for a number of seconds.
+        :raises ConfigError: the options name no usable account.
+        """
+        reconcile_nova.register_auth_opts(conf)
+        reconcile_nova.require_account(conf)
+        self._account = _account(conf)
+        self.monotonic = monotonic
+        self.wait = wait
+        self._logged: dict[str, str] = {}
+        """Service -> the kind of the last logged failure. A race of two threads costs at most a second log line."""
+
+    def client(self, deadline: float) -> CloudClient:
+        """Make the client of one run.
+
+        :param deadline: ``monotonic`` time by which its requests are to end.
+        """
+        return CloudClient(self, deadline)
+
+    def log_failure(self, service: str, error: Exception) -> None:
+        """Log the library's message of a failure, unless the last failure of this service was of the same kind."""
+        kind = type(error).__name__
+        if self._logged.get(service) != kind:
+            self._logged[service] = kind
+            LOG.warning("%s: %s: %s", service, kind, " ".join(str(error).split()))
+
+    def note_success(self, service: str) -> None:
+        """Have the next failure of a service logged again."""
+        self._logged.pop(service, None)
+
+    def adapter(self, service: str) -> Any:
+        """Return the keystoneauth adapter of a service, such as ``compute``. It contacts nothing yet."""
+        # Imported here: see the module.
+        from keystoneauth1.adapter import Adapter
+
+        account = self._account
+        return Adapter(account.session, version=_VERSIONS.get(service), **account.where(service))
+
+
+class CloudClient:
+    """The requests of one run. For one thread."""
+
+    def __init__(self, cloud: Cloud, deadline: float) -> None:
+        self._cloud = cloud
+        self._deadline = deadline
+        self._adapters: dict[str, Any] = {}
+        self._highest: dict[str, Microversion | None] = {}
+        self.requests = 0
+        """Requests so far, those after a pause included."""
+
+    def negotiate(self, service: str, highest: Microversion) -> str:
+        """Return the highest microversion that the service supports, up to ``highest``.
+
+        :raises CloudError: the service cannot be asked.
+        """
+        if service not in self._highest:
+            data = self._guarded(service, self._adapter(service).get_endpoint_data)
+            supported = getattr(data, "max_microversion", None)
+            if supported is None:
+                raise CloudUnavailable(f"{service}: the service is unavailable, or does not name its microversions")
+            self._highest[service] = supported
+        supported = self._highest[service]
+        assert supported is not None
+        return "{}.{}".format(*min(supported, highest))
+
+    def get(
+        self, service: str, path: str, *, params: Mapping[str, Any] | None = None, microversion: str | None = None
+    ) -> bytes:
+        """Get a resource, and return the body of the answer.
+
+        :param path: below the service's endpoint, such as ``/servers/detail``.
+        :param microversion: such as ``2.87``; None: the service's lowest.
+        :raises CloudError: a type for each kind of failure.
+        """
+        for pauses in range(_MAX_PAUSES + 1):
+            response = self._get(service, path, params, microversion)
+            status: int = response.status_code
+            pause = _asked_pause(response)
+            if pause is None:
+                break
+            left = self._deadline - self._cloud.monotonic()
+            if pauses == _MAX_PAUSES or pause >= left:
+                raise RateLimited(f"{service}: {status}: it asks for a pause of {pause:.0f} s", pause)
+            LOG.info("%s asks for a pause of %.0f s (%d)", service, pause, status)
+            self._cloud.wait(pause)
+        if status == 200:
+            body: bytes = response.content
+            return body
+        raise _error(service, path, status, response)
+
+    def read(
+        self,
+        decoder: msgspec.json.Decoder[T],
+        service: str,
+        path: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        microversion: str | None = None,
+    ) -> T:
+        """Get a resource, and decode it.
+
+        :raises CloudError: as :meth:`get`; :class:`UnreadableAnswer` where a field has the wrong type.
+        """
+        body = self.get(service, path, params=params, microversion=microversion)
+        try:
+            return decoder.decode(body)
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as exc:
+            raise UnreadableAnswer(f"{service} {path}: {exc}") from None
+
+    def _get(self, service: str, path: str, params: Mapping[str, Any] | None, microversion: str | None) -> Any:
+        left = self._deadline - self._cloud.monotonic()
+        if left <= 0:
+            raise CloudUnavailable(f"{service}: no time is left for {path}")
+        self.requests += 1
+        adapter = self._adapter(service)
+        extra: dict[str, Any] = {}
+        timeout = adapter.session.timeout
+        if timeout is None or timeout > left:
+            extra["timeout"] = left
+        if params:
+            extra["params"] = params
+        if microversion is not None:
+            extra["microversion"] = microversion
+        response = self._guarded(service, lambda: adapter.get(path, raise_exc=False, **extra))
+        self._cloud.note_success(service)
+        return response
+
+    def _adapter(self, service: str) -> Any:
+        if service not in self._adapters:
+            self._adapters[service] = self._cloud.adapter(service)
+        return self._adapters[service]
+
+    def _guarded(self, service: str, call: Callable[[], Any]) -> Any:
+        """Call the library, and turn its exceptions into ours.
+
+        :raises CloudError: the call failed.
+        """
+        # Imported here: see the module.
+        from keystoneauth1 import exceptions as ksa
+
+        try:
+            return call()
+        except AnswerTooLarge as exc:
+            raise AnswerTooLarge(f"{service} {exc}") from None
+        except ksa.HttpError as exc:  # from Keystone, which the library asks for a token
+            what = f"keystone: {exc.http_status}: {_shown(exc.message)}"
+            if exc.http_status in (401, 403):
+                raise RequestRefused(what) from None
+            if exc.http_status == 429:
+                raise RateLimited(what, float(exc.retry_after or _DEFAULT_PAUSE_SECONDS)) from None
+            raise CloudUnavailable(what) from None
+        except ksa.EndpointNotFound:
+            raise CloudUnavailable(f"{service}: the catalogue has no endpoint of it") from None
+        except ksa.ClientException as exc:
+            self._cloud.log_failure(service, exc)
+            raise CloudUnavailable(f"{service}: {type(exc).__name__}") from None
+
+
+def _account(conf: cfg.ConfigOpts) -> _Account:
+    """:raises ConfigError: the options name no usable account."""
+    # Imported here: see the module.
+    from keystoneauth1 import exceptions, loading
+    from openstack import exceptions as sdk_exceptions
+    from openstack.config import OpenStackConfig
+
+    from watcher_sync.reconcile.openstack_transport import limit_answers
+
+    name = reconcile_nova.GROUP
+    group = conf[name]
+    try:
+        if group.cloud:
+            region = {"region_name": group.region_name} if group.region_name else {}
+            config = OpenStackConfig(load_envvars=False, app_name=_APP_NAME)
+            cloud = config.get_one(cloud=group.cloud, api_timeout=group.timeout, **region)
+            session = cloud.get_session()
+            limit_answers(session)
+            return _Account(
+                session=session,
+                where=lambda service: {
+                    "service_type": cloud.get_service_type(service),
+                    "service_name": cloud.get_service_name(service),
+                    "interface": cloud.get_interface(service),
+                    "region_name": cloud.get_region_name(service),
+                    "endpoint_override": cloud.get_endpoint(service),
+                },
+            )
+        auth = loading.load_auth_from_conf_options(conf, name)
+        session = loading.load_session_from_conf_options(conf, name, auth=auth, app_name=_APP_NAME)
+        limit_answers(session)
+        where = {"interface": group.valid_interfaces, "region_name": group.region_name}
+        return _Account(session=session, where=lambda service: {"service_type": service, **where})
+    except exceptions.MissingRequiredOptions as exc:
+        missing = ", ".join(option.dest for option in exc.options)
+        raise ConfigError(f"[{name}] {missing}: not set; auth_type needs these options") from None
+    except (exceptions.ClientException, sdk_exceptions.SDKException) as exc:
+        raise ConfigError(f"[{name}] {_shown(str(exc))}") from None
+
+
+def _asked_pause(response: Any) -> float | None:
+    """Return the seconds that a service asks to wait; None if the answer is not a request to wait."""
+    status, header = response.status_code, response.headers.get("Retry-After")
+    if status == 429 or (status == 503 and header is not None):
+        return _seconds(header)
+    return None
+
+
+def _seconds(header: str | None) -> float:
+    """Read ``Retry-After``: a number of seconds, or a date."""
+    if header is None:
+        return _DEFAULT_PAUSE_SECONDS
+    if header.strip().isdecimal():
+        return float(header)
+    try:
+        until = email.utils.parsedate_to_datetime(header)
+    except ValueError:
+        return _DEFAULT_PAUSE_SECONDS
+    if until.tzinfo is None:  # its zone is -0000
+        until = until.replace(tzinfo=datetime.UTC)
+    return max(0.0, (until - datetime.datetime.now(datetime.UTC)).total_seconds())
+
+
+def _error(service: str, path: str, status: int, response: Any) -> CloudError:
+    what = f"{service} {path}: {status}: {_shown(_message(response))}"
+    types: dict[int, type[CloudError]] = {400: BadRequest, 401: RequestRefused, 403: RequestRefused, 404: NotFound}
+    if status in types:
+        return types[status](what)
+    return CloudUnavailable(what) if status >= 500 else UnreadableAnswer(what)
+
+
+def _message(response: Any) -> str:
+    """Return the message of an OpenStack error body, else the reason of the status line."""
+    try:
+        body = msgspec.json.decode(response.content)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return str(response.reason)
+    found = next(iter(body.values()), None) if isinstance(body, dict) else None
+    return str(found["message"]) if isinstance(found, dict) and "message" in found else str(response.reason)
+
+
+def _shown(text: str) -> str:
+    """Return a message in one line, cut and without addresses."""
+    return " ".join(_URL.sub("(address)", text).split())[:_MAX_SHOWN]
+
+
+_URL: Final = re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s\"'<>)]+", re.IGNORECASE)
