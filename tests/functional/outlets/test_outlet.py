@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The executable: its signals, its start, and what arrives when its processes are killed or frozen."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+
+import pytest
+
+from tests.functional.engine.driving import EngineProcess, Installation, wait_until
+from tests.functional.outlets.driving import BOX, OPTIONS, Record, check, outlet, recording
+from tests.functional.outlets.receivers import unused_port
+from tests.functional.outlets.subscribing import Instances, subscribe_all
+from tests.services.servers import Server
+from watcher_sync.storage.subscriptions import SHARDS, Subscriptions
+
+COUNT = 100
+
+
+@pytest.fixture
+def site(install: Callable[..., Installation], sqlite_url: str) -> Installation:
+    made: Installation = install(sqlite_url)
+    made.options |= OPTIONS
+    made.upgrade()
+    return made
+
+
+def subscribed(site: Installation, record: Record, count: int = COUNT) -> Instances:
+    """Instances with one subscription each."""
+    instances = Instances(site.store)
+    instances.write(range(count))
+    subscribe_all(site.store, [record.url] * count, box=BOX)
+    return instances
+
+
+def wait_for_all(record: Record, instances: Instances, seconds: float = 30.0) -> float:
+    return wait_until(lambda: not record.lacks(instances.told), seconds, "the arrival of all changes")
+
+
+@pytest.mark.timeout(60)
+def test_a_change_arrives_and_sigterm_ends_the_outlet_without_a_loss(
+    site: Installation, figure: Callable[[str], None]
+) -> None:
+    with recording(seconds=0.05) as record:
+        instances = subscribed(site, record)
+        process = outlet(site, site.config())
+        process.wait_for_log(f"took {SHARDS} shards with {COUNT} subscriptions")
+        instances.write(range(COUNT))
+        wait_until(lambda: record.total > 10)
+        status, seconds = process.terminate()
+        figure(f"ended after {seconds:.2f} s, {record.total} of {COUNT} deliveries had arrived")
+        assert status == 0, process.log
+        assert seconds < 8
+        assert record.total < COUNT
+        outlet(site, site.config())
+        # What had ended is not repeated, and no lease time passes: the shards were given back.
+        assert wait_for_all(record, instances) < 8
+        check(record, instances, range(COUNT))
+        assert record.repeats == 0
+
+
+@pytest.mark.timeout(60)
+def test_sighup_applies_allowed_networks(site: Installation) -> None:
+    with recording() as record:
+        instances = subscribed(site, record, 1)
+        config = site.config(outlet_webhook__allowed_networks="10.9.8.0/24")
+        process = outlet(site, config)
+        process.wait_for_log("subscriptions")
+        instances.write([0])
+        subscriptions = Subscriptions(site.store.database, site.store.tables)
+
+        def attempts() -> list[dict[str, object]]:
+            row = subscriptions.find("i0", "s")
+            return [a for d in subscriptions.deliveries(row[0].id) for a in d.attempts] if row else []
+
+        wait_until(attempts)
+        assert "refused" in str(attempts()[0]["detail"])
+        site.write_config(config, {"outlet_webhook.allowed_networks": "127.0.0.0/8"})
+        process.signal(signal.SIGHUP)
+        process.wait_for_log("outlet_webhook.allowed_networks")
+        wait_for_all(record, instances)  # the second attempt comes after five seconds
+        workers = process.workers
+        site.write_config(config, {"outlet_webhook.allowed_networks": "nonsense"})
+        process.signal(signal.SIGHUP)
+        process.wait_for_log("The configuration was not reloaded")
+        assert process.workers == workers
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("allowed_networks", "nonsense", "allowed_networks"),
+        ("secret_keys", "short", "secret_keys"),
+        ("ca_file", "/nowhere", "ca_file"),
+        ("enabled", "false", "there is nothing to do"),
+    ],
+)
+def test_an_option_that_cannot_work_ends_the_start_with_status_2(
+    site: Installation, option: str, value: str, message: str
+) -> None:
+    done = site.run("watcher-sync-outlet", config=site.config(**{f"outlet_webhook__{option}": value}), seconds=30)
+    assert done.returncode == 2, done.stderr
+    assert message in done.stderr
+    assert "short" not in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.timeout(90)
+def test_a_database_that_is_away_is_waited_for(install: Callable[..., Installation], own_postgresql: Server) -> None:
+    site: Installation = install(own_postgresql.url)
+    site.options |= OPTIONS
+    site.upgrade()
+    with recording() as record:
+        instances = subscribed(site, record, 5)
+        site.store.close()
+        site.store.database.dispose()
+        own_postgresql.stop()
+        process = outlet(site, site.config())
+        process.wait_for_log("The database is unavailable")
+        own_postgresql.start()
+        process.wait_for_log("took 32 shards")
+        instances.write(range(5))
+        wait_for_all(record, instances)
+        # And once more while it works: nothing is lost, and no other worker is needed.
+        site.store.close()
+        site.store.database.dispose()
+        own_postgresql.kill()
+        process.wait_for_log("the lease cannot be renewed")
+        own_postgresql.start()
+        instances.write(range(5))
+        wait_for_all(record, instances)
+        check(record, instances, range(5))
+        assert process.running
+
+
+@pytest.mark.timeout(120)
+def test_every_change_arrives_in_order_though_the_outlet_is_killed_again_and_again(
+    site: Installation, figure: Callable[[str], None]
+) -> None:
+    with recording(seconds=0.02) as record:
+        instances = subscribed(site, record)
+        config = site.config()
+        process = outlet(site, config)
+        process.wait_for_log("took 32 shards")
+        for _ in range(3):
+            before = record.total
+            instances.write(range(COUNT))
+            wait_until(lambda before=before: record.total > before + COUNT // 4)
+            process.kill()
+            instances.write(range(COUNT // 2))  # while no outlet runs
+            process = outlet(site, config)
+        wait_for_all(record, instances)
+        check(record, instances, range(COUNT))
+        figure(f"3 kills, {record.total} requests, {record.repeats} of them repeats")
+
+
+def pair(site: Installation) -> tuple[EngineProcess, EngineProcess]:
+    """Two outlets that share the subscriptions."""
+    config = site.config()
+    a = outlet(site, config)
+    a.wait_for_log("took 32 shards")
+    b = outlet(site, config)
+    a.wait_for_log("gave 16 shards to other workers")
+    b.wait_for_log("took 16 shards")
+    return a, b
+
+
+@pytest.mark.timeout(90)
+def test_the_subscriptions_of_a_killed_outlet_are_taken_over(site: Installation, figure: Callable[[str], None]) -> None:
+    with recording(seconds=0.01) as record:
+        instances = subscribed(site, record)
+        a, _b = pair(site)
+        instances.write(range(COUNT))
+        wait_until(lambda: record.total > COUNT // 4)
+        a.kill()
+        instances.write(range(COUNT))
+        seconds = wait_for_all(record, instances)
+        figure(f"all changes arrived {seconds:.1f} s after the kill")
+        assert seconds < 10
+        check(record, instances, range(COUNT))
+
+
+@pytest.mark.timeout(90)
+def test_an_outlet_that_wakes_after_its_lease_delivers_nothing_out_of_order(
+    install: Callable[..., Installation], postgresql_url: str, figure: Callable[[str], None]
+) -> None:
+    # A frozen process may have a transaction open. SQLite then lets no other process write.
+    site: Installation = install(postgresql_url)
+    site.options |= OPTIONS
+    site.upgrade()
+    with recording(seconds=0.05) as record:
+        instances = subscribed(site, record)
+        a, b = pair(site)
+        instances.write(range(COUNT))
+        wait_until(lambda: record.total > COUNT // 5)
+        a.signal_all(signal.SIGSTOP)
+        instances.write(range(COUNT))
+        b.wait_for_log("took 16 shards")
+        wait_until(lambda: b.logged("shards with") >= 2, what="the take-over")
+        wait_for_all(record, instances)
+        a.signal_all(signal.SIGCONT)
+        a.wait_for_log("took over")
+        for _ in range(3):
+            instances.write(range(COUNT))
+            wait_for_all(record, instances)
+        check(record, instances, range(COUNT))
+        figure(f"{record.total} requests, {record.repeats} of them repeats")
+
+
+@pytest.mark.timeout(60)
+def test_a_callback_without_a_server_is_retried(site: Installation) -> None:
+    instances = Instances(site.store)
+    instances.write([0])
+    subscribe_all(site.store, [f"http://127.0.0.1:{unused_port()}/"], box=BOX)
+    outlet(site, site.config()).wait_for_log("took 32 shards")
+    instances.write([0])
+    subscriptions = Subscriptions(site.store.database, site.store.tables)
+
+    def failures() -> int:
+        row = subscriptions.find("i0", "s")
+        return row[1].failures if row else 0
+
+    wait_until(lambda: failures() == 1)
+    wait_until(lambda: failures() == 2, 10, "the second attempt")

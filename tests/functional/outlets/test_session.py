@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A worker that starts, waits, loses its lease for a time, or meets an error that was not expected."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from tests.functional.outlets.receivers import Receiver, answering, eventually, receiving, status
+from tests.functional.outlets.subscribing import Instances, subscribe
+from tests.functional.outlets.working import working
+from tests.functional.storage.conftest import opened
+from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.outlets.shards import ShardLeases
+from watcher_sync.outlets.webhooks.live import Live
+from watcher_sync.outlets.webhooks.planner import Planner
+from watcher_sync.outlets.webhooks.sender import Sender
+from watcher_sync.outlets.webhooks.session import Session
+from watcher_sync.storage.store import Store
+from watcher_sync.storage.subscriptions import SHARDS, Subscriptions
+
+GOOD = answering(status(200))
+
+
+@pytest.fixture
+def store(migrated_sqlite_url: str) -> Store:
+    """One kind of database is enough."""
+    return opened(migrated_sqlite_url, builtin_kinds())
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> Callable[[type, str], collections.Counter[str]]:
+    """Count the calls of a method."""
+    calls: collections.Counter[str] = collections.Counter()
+
+    def count(owner: type, name: str) -> collections.Counter[str]:
+        method = getattr(owner, name)
+
+        def counting(*arguments: Any, **options: Any) -> Any:
+            calls[name] += 1
+            return method(*arguments, **options)
+
+        monkeypatch.setattr(owner, name, counting)
+        return calls
+
+    return count
+
+
+def told(receiver: Receiver, value: str) -> bool:
+    return any(f'"{value}"'.encode() in body for _, _, body in receiver.requests)
+
+
+def test_a_worker_without_shards_waits_without_work(
+    store: Store, counted: Callable[[type, str], collections.Counter[str]]
+) -> None:
+    other = ShardLeases(store.database, store.tables, seconds=5, name="other")
+    other.beat()
+    calls = counted(Session, "_read_registry")
+
+    async def run() -> None:
+        async with working(store, 0):
+            await eventually(lambda: calls["_read_registry"] >= 2)
+            began = calls["_read_registry"]
+            await asyncio.sleep(0.5)  # nothing may happen meanwhile
+            assert calls["_read_registry"] - began < 10
+
+    asyncio.run(run())
+    assert len(other.owned) == SHARDS
+
+
+def test_while_the_lease_is_lost_nothing_is_sent_and_nothing_is_tried_in_a_loop(
+    store: Store, counted: Callable[[type, str], collections.Counter[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    instances = Instances(store)
+    instances.write([0])
+    holds, lost = ShardLeases.holds, [False]
+    monkeypatch.setattr(ShardLeases, "holds", lambda *args: not lost[0] and holds(*args))
+    calls = counted(Sender, "post")
+
+    async def run() -> None:
+        async with receiving(GOOD) as receiver:
+            subscribe(store, 0, receiver.url)
+            async with working(store, 1) as worker:
+                lost[0] = True
+                await asyncio.to_thread(instances.write, [0])
+                await eventually(lambda: worker.stats.planned == 1)
+                await asyncio.sleep(0.5)  # nothing may happen meanwhile
+                assert calls["post"] < 5
+                assert not receiver.requests
+                lost[0] = False
+                await eventually(lambda: told(receiver, instances.told["i0"]))
+
+    asyncio.run(run())
+
+
+def test_older_rows_are_awaited_before_the_first_delivery_is_planned(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    instances = Instances(store)
+    instances.write(range(3))
+    begun: list[bool] = []
+    read_older = Session._read_older
+
+    def spy(self: Session, behind: Sequence[Live]) -> None:
+        read_older(self, behind)
+        begun.extend(live.reading is not None for live in behind)
+
+    monkeypatch.setattr(Session, "_read_older", spy)
+
+    async def run() -> None:
+        async with receiving(GOOD) as receiver:
+            for number in range(3):
+                subscribe(store, number, receiver.url)
+            instances.write(range(3))
+            async with working(store, 3):
+                await eventually(lambda: all(told(receiver, value) for value in instances.told.values()))
+            assert len(receiver.requests) == 3
+
+    asyncio.run(run())
+    # A plan, or a checkpoint, before that would pass over the rows.
+    assert begun == [True] * 3
+
+
+def test_an_unexpected_error_ends_no_subscription(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    instances = Instances(store)
+    instances.write([0])
+    plan, failures = Planner.plan, [0]
+
+    def fail_once(self: Planner, limit: int = 500) -> None:
+        if self.has_ready and instances.told["i0"] == "broken" and not failures[0]:
+            failures[0] += 1
+            raise KeyError("a defect")
+        plan(self, limit)
+
+    monkeypatch.setattr(Planner, "plan", fail_once)
+
+    async def run() -> None:
+        async with receiving(GOOD) as receiver:
+            subscribe(store, 0, receiver.url)
+            async with working(store, 1):
+                await asyncio.to_thread(instances.write, [0], "broken")
+                await eventually(lambda: told(receiver, "broken"))
+                assert failures == [1]
+
+    asyncio.run(run())
+
+
+def test_a_deleted_subscription_gets_nothing_that_waited_for_its_host(store: Store) -> None:
+    instances = Instances(store)
+    instances.write(range(30))
+    release = asyncio.Event()
+
+    def holding(receiver: Receiver) -> Any:
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            while True:
+                await receiver.request(reader)
+                await release.wait()
+                writer.write(status(200))
+                await writer.drain()
+
+        return answer
+
+    async def run() -> None:
+        async with receiving(holding) as receiver:
+            made = [subscribe(store, number, receiver.url) for number in range(30)]
+            async with working(store, 30, total_timeout=15.0) as worker:
+                await asyncio.to_thread(instances.write, range(30))
+                await eventually(lambda: len(receiver.requests) == 10)  # the limit of a host
+                subscriptions = Subscriptions(store.database, store.tables)
+                for each in made:
+                    await asyncio.to_thread(subscriptions.delete, each.id)
+                await eventually(lambda: worker.stats.subscriptions == 0)
+                release.set()
+                await eventually(lambda: not worker.stats.running and not worker.stats.queued)
+            assert len(receiver.requests) == 10
+
+    asyncio.run(run())
+
+
+def test_a_session_that_ends_sends_nothing_of_what_waited(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    instances = Instances(store)
+    instances.write(range(30))
+    release, failing = asyncio.Event(), collections.Counter[str]()
+    plan = Planner.plan
+
+    def failing_once(planner: Planner, limit: int = 500) -> None:
+        if failing["wanted"] > failing["done"]:
+            failing["done"] += 1
+            raise RuntimeError("not expected")
+        plan(planner, limit)
+
+    monkeypatch.setattr(Planner, "plan", failing_once)
+
+    def holding(receiver: Receiver) -> Any:
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            while True:
+                await receiver.request(reader)
+                await release.wait()
+                writer.write(status(200))
+                await writer.drain()
+
+        return answer
+
+    async def run() -> None:
+        async with receiving(holding) as receiver:
+            for number in range(30):
+                subscribe(store, number, receiver.url)
+            async with working(store, 30, total_timeout=15.0) as worker:
+                await asyncio.to_thread(instances.write, range(30))
+                await eventually(lambda: len(receiver.requests) == 10 and worker.stats.planned == 30)
+                failing["wanted"] += 1
+                await eventually(lambda: len(receiver.requests) >= 20)
+                release.set()
+                await eventually(lambda: worker.stats.attempts.get("delivered", 0) == 30)
+            # The new session sends all 30; of the session before, only the first ten had begun.
+            assert len(receiver.requests) == 40
+
+    asyncio.run(run())

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A worker in a thread of the test's process, with connections to the loopback interface."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+import random
+import time
+import uuid
+from collections.abc import AsyncIterator
+from typing import Any
+
+from tests.functional.outlets.receivers import eventually, sender
+from watcher_sync.outlets.journal import JournalReader
+from watcher_sync.outlets.shards import ShardLeases
+from watcher_sync.outlets.webhooks.planner import Clock, Settings
+from watcher_sync.outlets.webhooks.worker import Worker
+from watcher_sync.storage.store import Store
+from watcher_sync.storage.subscription_secrets import SecretBox
+
+CLOCK = Clock(
+    now=lambda: datetime.datetime.now(datetime.UTC),
+    monotonic=time.monotonic,
+    random=random.random,
+    new_id=lambda: f"msg_{uuid.uuid4().hex}",
+)
+
+
+@contextlib.asynccontextmanager
+async def working(store: Store, subscriptions: int, **options: Any) -> AsyncIterator[Worker]:
+    """A worker that has loaded so many subscriptions.
+
+    :param options: of the sender.
+    """
+    leases = ShardLeases(store.database, store.tables, seconds=5, name=f"test-{uuid.uuid4().hex}")
+    reader = JournalReader(store.database, store.tables, interval=0.02)
+    worker = Worker(store, leases, reader, lambda: sender(**options), SecretBox([]), Settings(), CLOCK)
+    reader.start()
+    worker.start()
+    try:
+        await eventually(lambda: worker.stats.subscriptions == subscriptions)
+        yield worker
+    finally:
+        await asyncio.to_thread(worker.stop, 15)
+        reader.stop()
+        assert not worker.is_alive()

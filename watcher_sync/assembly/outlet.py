@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The webhooks of ``watcher-sync-outlet``, made from the configuration."""
+
+from __future__ import annotations
+
+import datetime
+import random
+import socket
+import ssl
+import time
+import uuid
+
+from oslo_config import cfg
+
+from watcher_sync.assembly.store import open_store
+from watcher_sync.conf import outlet_webhook
+from watcher_sync.exceptions import ConfigError
+from watcher_sync.outlets.journal import JournalReader
+from watcher_sync.outlets.shards import ShardLeases
+from watcher_sync.outlets.webhooks.planner import Clock, Settings
+from watcher_sync.outlets.webhooks.sender import Sender
+from watcher_sync.outlets.webhooks.worker import Worker
+from watcher_sync.storage.database import end_idle_transactions
+from watcher_sync.storage.store import Store
+from watcher_sync.storage.subscription_secrets import SecretBox
+
+_IDLE_TRANSACTION_SECONDS = 2
+"""How long a frozen worker keeps the others from its shards, beyond its lease."""
+
+
+class Outlet:
+    """The parts of one worker process."""
+
+    def __init__(self, store: Store, reader: JournalReader, worker: Worker) -> None:
+        self.store = store
+        self.worker = worker
+        self._reader = reader
+
+    def start(self) -> None:
+        """Start to deliver; returns at once."""
+        self._reader.start()
+        self.worker.start()
+
+    def stop(self, timeout: float) -> None:
+        """Stop to deliver; returns when all has ended, or after so many seconds."""
+        self.worker.stop(timeout)
+        self._reader.stop()
+        self.store.database.dispose()
+
+
+def check(conf: cfg.ConfigOpts) -> None:
+    """Check the options of ``[outlet_webhook]``.
+
+    :raises ConfigError: one cannot work.
+    """
+    settings = conf.outlet_webhook
+    outlet_webhook.allowed_networks(conf)
+    SecretBox(settings.secret_keys)
+    _ssl_context(conf)
+
+
+def assemble(conf: cfg.ConfigOpts) -> Outlet:
+    """The webhooks of one worker process.
+
+    :raises ConfigError: the configuration cannot work.
+    :raises SchemaMissing: ``db_sync`` has not been run.
+    :raises DatabaseUnavailable: the database is unavailable.
+    """
+    check(conf)
+    settings = conf.outlet_webhook
+    store = open_store(conf)
+    end_idle_transactions(store.database, _IDLE_TRANSACTION_SECONDS)
+    context = _ssl_context(conf)
+    reader = JournalReader(store.database, store.tables, interval=settings.journal_poll_interval)
+    worker = Worker(
+        store,
+        ShardLeases(store.database, store.tables, seconds=settings.lease_time),
+        reader,
+        lambda: Sender(
+            allowed=lambda: outlet_webhook.allowed_networks(conf),
+            allow_http=lambda: bool(settings.allow_http),
+            total_timeout=settings.total_timeout,
+            max_connections=settings.max_connections,
+            per_host=settings.connections_per_host,
+            ssl_context=context,
+        ),
+        SecretBox(settings.secret_keys),
+        Settings(
+            max_body_bytes=settings.max_body_bytes,
+            suspend_after=float(settings.suspend_after),
+            suspend_after_failures=settings.suspend_after_failures,
+            origin=settings.origin or socket.gethostname(),
+        ),
+        Clock(
+            now=lambda: datetime.datetime.now(datetime.UTC),
+            monotonic=time.monotonic,
+            random=random.random,
+            new_id=lambda: f"msg_{uuid.uuid4().hex}",
+        ),
+        connections=settings.max_connections,
+        connections_per_host=settings.connections_per_host,
+        log_days=lambda: int(settings.delivery_log_days),
+    )
+    return Outlet(store, reader, worker)
+
+
+def _ssl_context(conf: cfg.ConfigOpts) -> ssl.SSLContext | None:
+    path = conf.outlet_webhook.ca_file
+    if not path:
+        return None
+    try:
+        return ssl.create_default_context(cafile=path)
+    except (OSError, ssl.SSLError) as exc:
+        raise ConfigError(f"[outlet_webhook] ca_file: {path}: {exc}") from None

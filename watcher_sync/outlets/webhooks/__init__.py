@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Webhooks: signed requests to the callback URLs of subscriptions.
+
+``attempts``   the result of one request
+``audit``      records in the journal that a subscription ended
+``contents``   what one delivery contains
+``guard``      sockets that connect to permitted addresses only
+``handshake``  the consent of a receiver before the first delivery
+``hosts``      which host may get its next request
+``live``       one subscription of a worker
+``matcher``    finds the subscriptions that a journal row concerns
+``metrics``    the Prometheus metrics of one worker
+``names``      look-ups of names in threads of their own
+``outbox``     what a planner has for its owner: rows to write, and deliveries to send
+``planner``    decides what is delivered, and when
+``results``    what the result of an attempt does to its delivery and its subscription
+``retries``    when the next attempt is due
+``sender``     one request to one URL
+``session``    the work from a load of the subscriptions to the loss of a shard
+``settings``   what a planner is given: options, and the sources of time, chance and ids
+``worker``     delivers the webhooks of the shards that it owns
+"""

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a planner of deliveries is given: options, and the sources of time, chance and ids."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+
+import msgspec
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """Options of ``[outlet_webhook]``."""
+
+    max_body_bytes: int = 1_048_576
+    suspend_after: float = 432_000.0
+    suspend_after_failures: int = 0
+    origin: str = "watcher-sync"
+    """The name of this system, with which receivers are asked for their consent."""
+
+
+class Clock(msgspec.Struct, frozen=True):
+    """The sources of time, chance and ids."""
+
+    now: Callable[[], datetime.datetime]
+    """Aware UTC."""
+    monotonic: Callable[[], float]
+    random: Callable[[], float]
+    new_id: Callable[[], str]
+    """A new ``webhook-id``."""
