@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The options, one module per group.
 
-``api``         ``[api]``: the REST API
-``engine``      ``[engine]``: sources, batches, leadership and shutdown
-``keystone``    ``[keystone_authtoken]``: keystonemiddleware and its auth plugin
-``monitoring``  ``[monitoring]``: the monitoring HTTP server, and when a source is stale
-``namespaces``  Namespaces of Kubernetes that belong to projects
-``operations``  ``[operations]``: the leases of life-cycle operations and syncs
-``opts``        Registers all options, and lists them for oslo-config-generator
-``paths``       ``[DEFAULT]``: the directory for the program's own files
-``reconcile``   ``[reconcile]``: intervals, limits and policies of the comparison with the live systems
-``retention``   ``[retention]``: how long history is stored
-``strict``      Rejects sections and options that no module declares
+``api``             ``[api]``: the REST API
+``capacity``        ``[reconcile_capacity]``: which capacity providers are enabled
+``engine``          ``[engine]``: sources, batches, leadership and shutdown
+``keystone``        ``[keystone_authtoken]``: keystonemiddleware and its auth plugin
+``liveness``        ``[liveness]``: when a host counts as down
+``monitoring``      ``[monitoring]``: the monitoring HTTP server, and when a source is stale
+``namespaces``      Namespaces of Kubernetes that belong to projects
+``operations``      ``[operations]``: the leases of life-cycle operations and syncs
+``outlet_webhook``  ``[outlet_webhook]``: subscriptions and their delivery
+``opts``            Registers all options, and lists them for oslo-config-generator
+``paths``           ``[DEFAULT]``: the directory for the program's own files
+``reconcile``       ``[reconcile]``: intervals, limits and policies of the comparison with the live systems
+``reconcile_nova``  ``[reconcile_nova]``: the cloud that is asked, and the options of keystoneauth
+``retention``       ``[retention]``: how long history is stored
+``strict``          Rejects sections and options that no module declares
 """

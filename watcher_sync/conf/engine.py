@@ -38,7 +38,7 @@ Related options: ``batch_linger``.
     ),
     cfg.IntOpt(
         "max_bytes_in_hand",
-        default=33_554_432,
+        default=16_777_216,
         min=1_048_576,
         mutable=True,
         help="""

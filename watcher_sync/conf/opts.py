@@ -8,20 +8,37 @@ The operator names the groups of the sources. The sample configuration therefore
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 from oslo_config import cfg
 from oslo_db.options import database_opts
 from stevedore import ExtensionManager
 
-from watcher_sync.conf import api, engine, monitoring, operations, paths, reconcile, retention
+from watcher_sync.conf import (
+    api,
+    capacity,
+    engine,
+    liveness,
+    monitoring,
+    operations,
+    outlet_webhook,
+    paths,
+    reconcile,
+    reconcile_nova,
+    retention,
+)
 
 SOURCES = "watcher_sync.sources"
 HANDLERS = "watcher_sync.handlers"
 RECONCILERS = "watcher_sync.reconcilers"
+CAPACITY_PROVIDERS = "watcher_sync.capacity_providers"
 
 SQLITE = "sqlite:///$state_path/watcher-sync.sqlite"
 """The default of ``[database] connection``."""
+
+DATABASE_DEFAULTS: Final[Mapping[str, int]] = {"max_retries": 60, "retry_interval": 1}
+"""The defaults of more options of ``[database]``: how a service waits for its database when it starts."""
 
 HEALTH_BACKENDS = ["watcher_sync_database", "watcher_sync_sources"]
 """The default of ``[healthcheck] backends``, which the API's ``/healthcheck`` calls."""
@@ -49,10 +66,23 @@ PLUGINS: dict[str, tuple[str, list[cfg.Opt]]] = {
     SOURCES: ("source", [DRIVER, EVENT_TYPES]),
     HANDLERS: ("handler", []),
     RECONCILERS: ("reconciler", []),
+    CAPACITY_PROVIDERS: ("capacity_provider", []),
 }
 """Entry point group of plugins with options -> (prefix of their option groups, options common to all)."""
 
-_MODULES = (paths, engine, monitoring, operations, reconcile, retention, api)
+_MODULES = (
+    paths,
+    engine,
+    liveness,
+    monitoring,
+    operations,
+    reconcile,
+    reconcile_nova,
+    capacity,
+    retention,
+    api,
+    outlet_webhook,
+)
 
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
@@ -68,7 +98,8 @@ def register_source(conf: cfg.ConfigOpts, name: str, options: list[cfg.Opt]) -> 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """For oslo-config-generator and the documentation."""
-    return [*own_opts(), *itertools.chain.from_iterable(list_plugin_opts(namespace) for namespace in PLUGINS)]
+    plugins = itertools.chain.from_iterable(list_plugin_opts(namespace) for namespace in PLUGINS)
+    return [*own_opts(), *reconcile_nova.sample_opts(), *plugins]
 
 
 def own_opts() -> list[tuple[str, list[cfg.Opt]]]:
@@ -91,7 +122,7 @@ def set_defaults() -> None:
     # Not at the top: the import loads a web framework, which an engine does not use.
     from oslo_middleware.healthcheck.opts import HEALTHCHECK_OPTS
 
-    cfg.set_defaults(database_opts, connection=SQLITE)
+    cfg.set_defaults(database_opts, connection=SQLITE, **DATABASE_DEFAULTS)
     cfg.set_defaults(HEALTHCHECK_OPTS, backends=HEALTH_BACKENDS)
 
 

@@ -96,7 +96,7 @@ Beyond it the oldest events are dropped, counted and logged. A SIGHUP applies a 
     ),
     cfg.IntOpt(
         "parked_events_per_source",
-        default=100_000,
+        default=20_000,
         min=0,
         mutable=True,
         help="""
@@ -109,7 +109,7 @@ Related options: ``[engine] parked_ttl``.
     ),
     cfg.IntOpt(
         "parked_bytes_per_source",
-        default=268_435_456,
+        default=67_108_864,
         min=0,
         mutable=True,
         help="""

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``[outlet_webhook]``: the subscriptions of the API and their delivery by ``watcher-sync-outlet``."""
+
+from __future__ import annotations
+
+import ipaddress
+
+from oslo_config import cfg, types
+
+GROUP = "outlet_webhook"
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+class _NetworkText(types.ConfigType):
+    """A network as text. A reload of the options refuses any other text, and changes nothing."""
+
+    def __init__(self) -> None:
+        super().__init__(type_name="network value")
+
+    def __call__(self, value: str) -> str:
+        """:raises ValueError: the text is no network."""
+        ipaddress.ip_network(value)
+        return value
+
+    def __repr__(self) -> str:
+        return "Network"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _NetworkText)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _formatter(self, value: str) -> str:
+        return value
+
+
+OPTS: list[cfg.Opt] = [
+    cfg.BoolOpt(
+        "enabled",
+        default=True,
+        help="Deliver webhooks. If it is false, the API accepts no subscriptions, and no worker delivers.",
+    ),
+    cfg.IntOpt(
+        "workers",
+        default=1,
+        min=1,
+        max=64,
+        help="""
+Number of worker processes that deliver webhooks.
+
+The workers of all machines share the subscriptions. If one dies, the others take its subscriptions over.
+
+Related options: ``lease_time``.
+""",
+    ),
+    cfg.ListOpt(
+        "allowed_networks",
+        default=[],
+        item_type=_NetworkText(),
+        mutable=True,
+        help="""
+Networks that are not public and that callbacks may be in, such as ``10.20.0.0/16,fd00:12::/32``.
+
+Without this option a callback must be at a public address. The address of each connection is checked, not only the
+name. A SIGHUP applies a new value.
+""",
+    ),
+    cfg.BoolOpt(
+        "allow_http",
+        default=False,
+        mutable=True,
+        help="""
+Accept callbacks with ``http://``. Everyone on the way can then read and change what is sent. A SIGHUP applies a new
+value.
+""",
+    ),
+    cfg.StrOpt(
+        "ca_file",
+        help="""
+File with the certificates (PEM) of the authorities that callbacks may have certificates of.
+
+By default the certificates of the operating system are used.
+""",
+    ),
+    cfg.ListOpt(
+        "secret_keys",
+        default=[],
+        secret=True,
+        help="""
+Keys that encrypt the signing secrets of subscriptions in the database: 32 random bytes each, in URL-safe base64.
+
+``watcher-sync-manage subscription key`` prints a new one. The first key encrypts, and every key decrypts. To rotate,
+add a new key behind the old one on all machines and restart their services, then put it first and restart them again.
+Run ``watcher-sync-manage subscription reencrypt``, and remove the old key.
+
+Without a key the API refuses subscriptions with a secret. The value must be the same for all API workers and outlets.
+""",
+    ),
+    cfg.IntOpt(
+        "secret_overlap",
+        default=86_400,
+        min=0,
+        help="""
+Seconds for which a replaced secret still signs, beside the new one. In this time the receiver changes its secret.
+""",
+    ),
+    cfg.IntOpt(
+        "max_subscriptions_per_project",
+        default=1000,
+        min=-1,
+        help="Maximum number of subscriptions of a project; -1 sets no limit. The API answers a further one with 403.",
+    ),
+    cfg.FloatOpt(
+        "journal_poll_interval",
+        default=0.05,
+        min=0.005,
+        max=10,
+        help="""
+Seconds between two queries for new changes. On PostgreSQL the database announces changes, and a query every five
+seconds is only a safeguard.
+""",
+    ),
+    cfg.FloatOpt(
+        "lease_time",
+        default=5.0,
+        min=1,
+        max=600,
+        help="""
+Seconds without a heartbeat after which a worker counts as dead, and the others take its subscriptions over.
+
+The value must be the same for all outlets of a database.
+""",
+    ),
+    cfg.FloatOpt(
+        "total_timeout",
+        default=15.0,
+        min=1,
+        max=120,
+        help="Seconds that one attempt may take, from the look-up of the name to the end of the answer.",
+    ),
+    cfg.IntOpt(
+        "max_connections",
+        default=1000,
+        min=1,
+        max=10_000,
+        help="""
+Maximum number of attempts at one time in one worker.
+
+Related options: ``connections_per_host``.
+""",
+    ),
+    cfg.IntOpt(
+        "connections_per_host",
+        default=10,
+        min=1,
+        max=1000,
+        help="Maximum number of attempts at one time at one host and port, in one worker.",
+    ),
+    cfg.StrOpt(
+        "origin",
+        help="""
+Name of this system in requests for the consent of receivers (CloudEvents' ``WebHook-Request-Origin``).
+
+The default is the name of the machine.
+""",
+    ),
+    cfg.IntOpt(
+        "max_body_bytes",
+        default=1_048_576,
+        min=10_240,
+        max=8_388_608,
+        help="""
+Maximum size of a delivery in bytes. A larger one is sent without the status of its resources, and with
+``"truncated": true``.
+""",
+    ),
+    cfg.IntOpt(
+        "suspend_after",
+        default=432_000,
+        min=60,
+        help="Seconds of failures after which a subscription is suspended; the default is five days.",
+    ),
+    cfg.IntOpt(
+        "suspend_after_failures",
+        default=0,
+        min=0,
+        help="Failed attempts in sequence after which a subscription is suspended; 0 sets no limit.",
+    ),
+    cfg.PortOpt(
+        "monitoring_port",
+        default=0,
+        help="""
+TCP port on which the first worker serves ``/healthz`` and ``/metrics``; each further worker uses the next port. 0
+disables the servers.
+
+Related options: ``[monitoring] host``, ``workers``.
+""",
+    ),
+    cfg.IntOpt(
+        "delivery_log_days",
+        default=7,
+        min=1,
+        mutable=True,
+        help="Days after which ended deliveries, and deleted subscriptions, are purged. A SIGHUP applies a new value.",
+    ),
+]
+
+
+def register_opts(conf: cfg.ConfigOpts) -> None:
+    """Register the group's options."""
+    conf.register_opts(OPTS, group=GROUP)
+
+
+def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
+    """For oslo-config-generator."""
+    return [(GROUP, OPTS)]
+
+
+def allowed_networks(conf: cfg.ConfigOpts) -> list[Network]:
+    """The networks of ``allowed_networks``."""
+    return [ipaddress.ip_network(text) for text in conf.outlet_webhook.allowed_networks]
