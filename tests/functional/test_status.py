@@ -6,6 +6,7 @@ from __future__ import annotations
 import datetime
 import json
 import socket
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,12 +26,15 @@ def site(tmp_path: Path, sqlite_url: str, broker: Broker) -> Iterator[Installati
     """An installation with one source of Nova's, whose schema is there."""
     with Installation(tmp_path, sqlite_url, {"engine.enabled_sources": "nova"}) as site:
         site.options |= source("nova", broker.url, broker.name("nova"))
+        site.options |= {"reconcile_nova.enabled": "true", "reconcile_nova.cloud": "edge"}
+        # A row of the journal has the type of the batch's last event for it, so large batches hide types.
+        site.options |= {"engine.batch_size": "10"}
         site.upgrade()
         yield site
 
 
-def source(name: str, url: str, queue: str) -> dict[str, object]:
-    options = {"driver": "oslo_messaging", "transport_url": url, "exchange": queue, "pool": queue}
+def source(name: str, url: str, queue: str, driver: str = "rabbitmq") -> dict[str, object]:
+    options = {"driver": driver, "transport_url": url, "exchange": queue, "pool": queue}
     return {f"source_{name}.{option}": value for option, value in options.items()}
 
 
@@ -63,11 +67,24 @@ def test_all_is_well_where_nova_sends_everything(site: Installation, tmp_path: P
         "Security of transports": (0, ""),
         "Database schema": (0, ""),
         "Sources": (0, ""),
+        "Drivers of sources": (0, ""),
         "Nova's notifications": (0, ""),
+        "Nova's inventory": (0, ""),
     }
     assert status == 0
-    done = site.run("watcher-sync-status", "upgrade", "check")
-    assert (done.returncode, done.stdout.count("Result: Success")) == (0, 6)
+    # A fresh interpreter runs the installed script here; the other tests use preloaded processes.
+    command = [*site.command("watcher-sync-status", site.config()), "upgrade", "check"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout.count("Result: Success")) == (0, 8)
+
+
+def test_a_source_with_the_driver_rabbitmq_is_probed_and_receives_novas_notifications(site: Installation) -> None:
+    site.options["source_nova.driver"] = "rabbitmq"
+    _, found = checked(site)
+    assert found["Sources"] == (0, "")
+    code, hint = found["Nova's notifications"]
+    assert code == 1
+    assert HINT_ALL in hint
 
 
 def test_an_insecure_setting_is_a_warning_with_the_option_and_the_file(site: Installation) -> None:
@@ -90,6 +107,23 @@ def test_what_nova_hides_by_default_is_a_warning_that_names_the_option(site: Ins
     assert HINT_ALL not in found["Nova's notifications"][1]
 
 
+def test_notifications_without_the_reconciler_are_a_warning_with_the_reason(site: Installation, tmp_path: Path) -> None:
+    played(site, tmp_path, lambda d: True)
+    site.options["reconcile_nova.enabled"] = "false"
+    status, found = checked(site)
+    code, details = found["Nova's inventory"]
+    assert (status, code) == (1, 1)
+    assert details.startswith("[reconcile_nova] enabled is false: ")
+    assert "existed before" in details
+
+
+def test_a_reconciler_without_an_account_is_a_failure(site: Installation) -> None:
+    del site.options["reconcile_nova.cloud"]
+    status, found = checked(site)
+    assert (status, found["Nova's inventory"][0]) == (2, 2)
+    assert "[reconcile_nova] cloud, auth_type: are not set" in found["Nova's inventory"][1]
+
+
 def test_what_came_too_long_ago_does_not_count(site: Installation, tmp_path: Path) -> None:
     played(site, tmp_path, lambda d: True)
     with site.store.database.begin() as connection:
@@ -97,7 +131,7 @@ def test_what_came_too_long_ago_does_not_count(site: Installation, tmp_path: Pat
         past = datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=5)
         connection.execute(table.update().values(time=past))
     assert checked(site, "--hours", "4")[1]["Nova's notifications"][0] == 1
-    assert checked(site, "--hours", "6")[1]["Nova's notifications"][0] == 0
+    assert checked(site, "--hours", "6")[1]["Nova's notifications"] == (0, "")
 
 
 def test_sources_that_cannot_be_reached_are_failures_and_no_password_is_shown(
@@ -124,10 +158,27 @@ def test_a_source_that_is_configured_wrong_and_one_that_cannot_tell(site: Instal
     status, found = checked(site)
     assert (status, found["Sources"]) == (0, (0, "The driver has no probe: file"))
     assert found["Nova's notifications"] == (0, "No enabled source receives Nova's notifications.")
+    assert found["Nova's inventory"] == (0, "No enabled source receives Nova's notifications.")
     site.options["source_file.driver"] = "smoke"
     assert checked(site)[1]["Sources"][0] == 2
     site.options["engine.enabled_sources"] = ""
     assert checked(site)[1]["Sources"][0] == 1
+
+
+def test_rabbitmq_through_oslo_messaging_is_a_warning_and_another_transport_is_none(
+    site: Installation, broker: Broker, tmp_path: Path
+) -> None:
+    played(site, tmp_path, lambda d: True)
+    site.options |= source("nova", broker.url, broker.name("nova"), "oslo_messaging")
+    status, found = checked(site)
+    code, details = found["Drivers of sources"]
+    assert (status, code) == (1, 1)
+    assert details.startswith(f"[source_nova] driver ({site.folder}")
+    assert details.endswith("set driver = rabbitmq, which takes over the queue.")
+    assert found["Sources"] == (0, "The driver has no probe: nova")
+    site.options |= source("nova", "kombu+memory:////", broker.name("nova"), "oslo_messaging")
+    status, found = checked(site)
+    assert (status, found["Drivers of sources"]) == (0, (0, ""))
 
 
 def test_a_schema_that_is_missing_is_a_failure_with_what_to_do(site: Installation) -> None:

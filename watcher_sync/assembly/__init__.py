@@ -8,8 +8,10 @@
 ``insecure_settings``  Settings that let others do or read more than they should
 ``loose_files``        Files that other users can read or change
 ``on_demand``          The sync of a VNF instance on request, in a process without an engine
+``outlet``             The webhooks of ``watcher-sync-outlet``
 ``process``            Start and end of every executable: threads, configuration, logging, exit status
 ``reconcile``          The reconcilers and the background services that run them
+``rewind``             Sets the stored position of a source
 ``safe_logging``       Makes log lines unforgeable
 ``sources``            The enabled sources, as functions that make their driver instances
 ``store``              The store, with the entity kinds of the installed plugins

@@ -7,6 +7,7 @@ needs no TLS. Nothing here connects.
 
 from __future__ import annotations
 
+import ipaddress
 import urllib.parse
 from collections.abc import Iterator
 
@@ -15,24 +16,37 @@ from oslo_config import cfg
 from sqlalchemy import exc as sa_exc
 
 from watcher_sync.api.core.authentication import is_loopback
-from watcher_sync.conf import opts
+from watcher_sync.conf import opts, outlet_webhook
 from watcher_sync.handlers.dcm.handler import DcmHandler
 from watcher_sync.sources.kubernetes.kubeconfig import KubeconfigError, read_kubeconfig
 
-_RABBIT_SCHEMES = ("rabbit", "amqp", "kombu+rabbit", "kombu+amqp")
+RABBIT_SCHEMES = ("rabbit", "amqp", "kombu+rabbit", "kombu+amqp")
+"""Of a transport_url whose broker is RabbitMQ."""
 _RABBIT_OPTIONS = [cfg.BoolOpt("ssl", default=False), cfg.StrOpt("ssl_ca_file", default="")]
 _KEYSTONE_OPTIONS = [cfg.BoolOpt("insecure", default=False), cfg.StrOpt("auth_url")]
 _RABBIT_GROUP = "oslo_messaging_rabbit"
 
+_DANGEROUS_NETWORKS = [
+    (ipaddress.ip_network(network), consequence)
+    for network, consequence in (
+        ("127.0.0.0/8", "subscribers can reach services of the outlet's machine"),
+        ("::1/128", "subscribers can reach services of the outlet's machine"),
+        ("::ffff:127.0.0.0/104", "subscribers can reach services of the outlet's machine"),
+        ("169.254.0.0/16", "subscribers can reach the metadata service of the outlet's machine"),
+        ("fe80::/10", "subscribers can reach all neighbours of the outlet's machine"),
+    )
+]
+"""(network, what a subscriber gains by it), the worst first."""
+
 
 def find_insecure_access(conf: cfg.ConfigOpts) -> list[str]:
     """Settings that let clients or providers do more than they should."""
-    return [*_api(conf), *_monitoring(conf), *_keystone(conf), *_providers(conf)]
+    return [*_api(conf), *_monitoring(conf), *_keystone(conf), *_providers(conf), *_callbacks(conf)]
 
 
 def find_insecure_transports(conf: cfg.ConfigOpts) -> list[str]:
     """Connections to other machines without TLS, or without verification of the peer."""
-    found = [*_database(conf)]
+    found = [*_database(conf), *_callbacks_without_tls(conf)]
     for name, driver in enabled_sources(conf):
         if driver == "kubernetes":
             found += _kubernetes(conf, name)
@@ -109,6 +123,30 @@ def _providers(conf: cfg.ConfigOpts) -> Iterator[str]:
         )
 
 
+def _callbacks(conf: cfg.ConfigOpts) -> Iterator[str]:
+    if not conf.outlet_webhook.enabled:
+        return
+    where = place(conf, "allowed_networks", outlet_webhook.GROUP)
+    for network in outlet_webhook.allowed_networks(conf):
+        consequence = _consequence(network)
+        if consequence:
+            yield f"{where}: {network}: {consequence}; name only the networks of the receivers."
+
+
+def _consequence(network: outlet_webhook.Network) -> str:
+    """What follows from an allowed network that is too large; empty: nothing."""
+    if not network.prefixlen:
+        return "subscribers can have the outlet connect to every address"
+    reachable = (why for dangerous, why in _DANGEROUS_NETWORKS if network.overlaps(dangerous))
+    return next(reachable, "")
+
+
+def _callbacks_without_tls(conf: cfg.ConfigOpts) -> Iterator[str]:
+    if conf.outlet_webhook.enabled and conf.outlet_webhook.allow_http:
+        where = place(conf, "allow_http", outlet_webhook.GROUP)
+        yield f"{where}: deliveries to http:// callbacks cross the network without TLS; remove the option."
+
+
 def _database(conf: cfg.ConfigOpts) -> Iterator[str]:
     try:
         url = sa.make_url(conf.database.connection)
@@ -131,7 +169,7 @@ def _database(conf: cfg.ConfigOpts) -> Iterator[str]:
 
 def _rabbit(conf: cfg.ConfigOpts, group: str, given: str | None) -> Iterator[str]:
     scheme, _, rest = (given or "").partition("://")
-    if scheme not in _RABBIT_SCHEMES:
+    if scheme not in RABBIT_SCHEMES:
         return
     address, _, query = rest.partition("?")
     remote = [host for host in _hosts(address.partition("/")[0]) if not is_local(host)]

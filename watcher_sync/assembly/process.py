@@ -9,7 +9,9 @@ import glob
 import io
 import logging as stdlib_logging
 import sys
+import time
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -17,10 +19,14 @@ from oslo_reports import opts as reports
 from oslo_service import backend
 
 from watcher_sync.assembly import safe_logging
-from watcher_sync.conf import keystone, opts, strict
+from watcher_sync.conf import keystone, opts, reconcile_nova, strict
 from watcher_sync.escaping import escaped
-from watcher_sync.exceptions import ConfigError, WatcherSyncError
+from watcher_sync.exceptions import ConfigError, DatabaseUnavailable, WatcherSyncError
 from watcher_sync.storage import database, file_modes
+
+LOG = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 PROJECT = "watcher-sync"
 
@@ -71,8 +77,8 @@ def make_conf(
     return conf
 
 
-def check_again(conf: cfg.ConfigOpts) -> None:
-    """Check the current content of the files of ``conf``; ``conf`` itself does not change.
+def check_again(conf: cfg.ConfigOpts) -> cfg.ConfigOpts:
+    """Check and return the current content of the files of ``conf``; ``conf`` itself does not change.
 
     oslo.config does not validate the values when it mutates the options. A wrong value would raise at its next use.
 
@@ -80,7 +86,9 @@ def check_again(conf: cfg.ConfigOpts) -> None:
     """
     arguments = [f"--config-file={name}" for name in conf.config_file or ()]
     arguments += [f"--config-dir={name}" for name in conf.config_dir or ()]
-    _read(_unread(()), arguments, conf.prog)
+    checked = _unread(())
+    _read(checked, arguments, conf.prog)
+    return checked
 
 
 def run(main: Callable[[list[str]], int | None], argv: Sequence[str] | None = None) -> int:
@@ -101,6 +109,32 @@ def run(main: Callable[[list[str]], int | None], argv: Sequence[str] | None = No
         return 1
     except KeyboardInterrupt:
         return 130
+
+
+def when_the_database_answers(
+    conf: cfg.ConfigOpts, make: Callable[[], T], *, wait: Callable[[float], None] = time.sleep
+) -> T:
+    """Return what a function makes, as soon as the database answers.
+
+    A service and its database may start in any order, such as after a power failure. The attempts are
+    ``[database] retry_interval`` seconds apart. ``max_retries`` limits those after the first one; -1 is no limit.
+
+    :param make: connects to the database.
+    :raises DatabaseUnavailable: the last attempt failed, too.
+    """
+    retries, interval = int(conf.database.max_retries), float(conf.database.retry_interval)
+    failures = 0
+    while True:
+        try:
+            return make()
+        except DatabaseUnavailable as exc:
+            if failures == retries:
+                raise
+            if failures == 0:
+                limit = "without a limit" if retries < 0 else f"{retries} times"
+                LOG.warning("The database is unavailable: %s; retrying %s, every %g s", exc, limit, interval)
+        failures += 1
+        wait(interval)
 
 
 def _restrict_log_files() -> None:
@@ -134,6 +168,8 @@ def _read(conf: cfg.ConfigOpts, argv: Sequence[str], prog: str) -> None:
             conf(list(argv), project=PROJECT, prog=prog)
         if keystone.is_configured(conf):
             keystone.register_opts(conf)
+        if reconcile_nova.is_configured(conf):
+            reconcile_nova.register_auth_opts(conf)
         strict.check(conf)
         _read_all(conf)
     except cfg.Error as exc:

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import datetime
+import functools
+from collections.abc import Callable, Collection
 
 from oslo_config import cfg
 
 from watcher_sync.commit.direct import DirectWriter
+from watcher_sync.commit.doubts import Doubts
 from watcher_sync.commit.vnf_evaluation import VnfEvaluation
 from watcher_sync.conf.reconcile import HEAL, policies
 from watcher_sync.dispatch import Dispatcher
@@ -16,10 +19,15 @@ from watcher_sync.engine.services import BackgroundService
 from watcher_sync.handlers.vnf.handler import KIND
 from watcher_sync.model.view import View
 from watcher_sync.operations import Operations
-from watcher_sync.reconcile.base import Context, Reconciler
+from watcher_sync.reconcile.base import Context, Reconciler, utc_now
+from watcher_sync.reconcile.liveness.service import LivenessService
+from watcher_sync.reconcile.liveness.service_states import ServiceStates
+from watcher_sync.reconcile.liveness.writer import LivenessWriter
 from watcher_sync.reconcile.notify import Notifications
+from watcher_sync.reconcile.openstack import Cloud
 from watcher_sync.reconcile.plugins import load_reconcilers
 from watcher_sync.reconcile.scheduling import Reconciliation
+from watcher_sync.sources.base import SourceState
 from watcher_sync.sources.kubernetes.source import cluster_targets
 from watcher_sync.storage.operation_leases import OperationLeases
 from watcher_sync.storage.reading import TableView
@@ -29,11 +37,47 @@ from watcher_sync.storage.store import Store
 def background_services(
     conf: cfg.ConfigOpts, dispatcher: Dispatcher, evaluation: VnfEvaluation
 ) -> list[Callable[[Engine], BackgroundService]]:
-    """Makers of the background services of an engine: the evaluation of VNF instances, and reconciliation."""
-    found: list[Callable[[Engine], BackgroundService]] = [lambda _engine: evaluation]
+    """Makers of an engine's background services: evaluation of VNF instances, liveness of hosts, reconciliation."""
+
+    @functools.cache
+    def context(engine: Engine) -> Context:
+        return make_context(
+            conf, engine.store, dispatcher, engine.model.snapshot, last_seen=_last_seen(engine), doubts=engine.doubts
+        )
+
+    found: list[Callable[[Engine], BackgroundService]] = [
+        lambda _engine: evaluation,
+        lambda engine: make_liveness(conf, engine, context(engine)),
+    ]
     if conf.reconcile.enabled:
-        found.append(lambda engine: make_reconciliation(conf, engine, dispatcher))
+        found.append(
+            lambda engine: Reconciliation(
+                conf, load_reconcilers(conf, context(engine)), last_gaps=functools.partial(last_gaps, engine)
+            )
+        )
     return found
+
+
+def last_gaps(engine: Engine) -> dict[str, datetime.datetime]:
+    """Source -> when it last found that events are missing in its transport."""
+    statuses = engine.source_status()
+    return {name: status.last_gap_at for name, status in statuses.items() if status.last_gap_at is not None}
+
+
+def make_liveness(conf: cfg.ConfigOpts, engine: Engine, context: Context) -> LivenessService:
+    """The check for silent hosts among those that the engine's own sources bring."""
+
+    def disconnected() -> Collection[str]:
+        statuses = engine.source_status()
+        return [name for name, status in statuses.items() if status.state is not SourceState.CONNECTED]
+
+    ask = ServiceStates(Cloud(conf)) if conf.reconcile_nova.enabled else None
+    return LivenessService(conf, context.liveness, engine.model.snapshot, disconnected=disconnected, ask=ask)
+
+
+def _last_seen(engine: Engine) -> Callable[[str], datetime.datetime | None]:
+    """When a host published its last event, by the memory of the engine."""
+    return lambda host: engine.model.snapshot().last_seen("compute_node", host)
 
 
 def make_evaluation(conf: cfg.ConfigOpts) -> VnfEvaluation:
@@ -46,38 +90,53 @@ def make_evaluation(conf: cfg.ConfigOpts) -> VnfEvaluation:
     return VnfEvaluation(cluster_targets(conf) if heals else {}, notifications=Notifications(conf))
 
 
-def make_reconcilers(conf: cfg.ConfigOpts, store: Store, dispatcher: Dispatcher) -> list[Reconciler]:
+def make_reconcilers(
+    conf: cfg.ConfigOpts,
+    store: Store,
+    dispatcher: Dispatcher,
+    *,
+    now: Callable[[], datetime.datetime] = utc_now,
+) -> list[Reconciler]:
     """The installed reconcilers for a process without a replica, which reads the tables.
 
+    :param now: the clock of the systems that are compared.
     :raises ConfigError: the configuration cannot work.
     """
     view = TableView(store.database, store.tables, store.kinds)
-    return load_reconcilers(conf, make_context(conf, store, dispatcher, lambda: view))
+    return load_reconcilers(conf, make_context(conf, store, dispatcher, lambda: view, now=now))
 
 
-def make_reconciliation(conf: cfg.ConfigOpts, engine: Engine, dispatcher: Dispatcher) -> Reconciliation:
-    """The installed reconcilers over this engine's model and store. Makes no connection.
+def make_context(
+    conf: cfg.ConfigOpts,
+    store: Store,
+    dispatcher: Dispatcher,
+    view: Callable[[], View],
+    *,
+    last_seen: Callable[[str], datetime.datetime | None] = lambda _host: None,
+    doubts: Doubts | None = None,
+    now: Callable[[], datetime.datetime] = utc_now,
+) -> Context:
+    """The dependencies that the reconcilers of a process share.
 
-    :raises ConfigError: the configuration cannot work.
+    :param last_seen: returns when a host published its last event, if the process has a newer time than the table.
+    :param doubts: the doubtful entities of this process's engine; None: it has no engine.
     """
-    context = make_context(conf, engine.store, dispatcher, engine.model.snapshot)
-    return Reconciliation(conf, load_reconcilers(conf, context))
-
-
-def make_context(conf: cfg.ConfigOpts, store: Store, dispatcher: Dispatcher, view: Callable[[], View]) -> Context:
-    """The dependencies that the reconcilers of a process share."""
+    writes = DirectWriter(
+        store,
+        dispatcher,
+        lambda: float(conf.engine.parked_ttl),
+        max_clock_skew=lambda: float(conf.engine.max_clock_skew),
+    )
     return Context(
         store=store,
-        writes=DirectWriter(
-            store,
-            dispatcher,
-            lambda: float(conf.engine.parked_ttl),
-            max_clock_skew=lambda: float(conf.engine.max_clock_skew),
-        ),
+        writes=writes,
         dispatcher=dispatcher,
         operations=Operations(
             OperationLeases(store.database, store.tables), "vnf_instance", lambda: float(conf.operations.lease_time)
         ),
         view=view,
         notifications=Notifications(conf),
+        liveness=LivenessWriter(writes, last_seen=last_seen),
+        doubts=doubts if doubts is not None else Doubts(),
+        now=now,
     )

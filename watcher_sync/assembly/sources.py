@@ -34,7 +34,38 @@ def source_makers(conf: cfg.ConfigOpts, store: Store | None) -> dict[str, MakeSo
     return makers
 
 
+def make_unstarted(conf: cfg.ConfigOpts, name: str) -> Source:
+    """A source of ``[engine] enabled_sources`` in this process, which is never started.
+
+    :raises ConfigError: there is no such source, or its options are wrong.
+    """
+    if name not in conf.engine.enabled_sources:
+        known = ", ".join(sorted(conf.engine.enabled_sources)) or "none"
+        raise ConfigError(f"{name}: no such source; [engine] enabled_sources are {known}")
+    return _driver_of(conf, name, load_drivers())(name, conf)
+
+
 def _maker(conf: cfg.ConfigOpts, store: Store | None, name: str, drivers: dict[str, type[Source]]) -> MakeSource:
+    cls = _driver_of(conf, name, drivers)
+    why_not = missing_declaration(conf[f"source_{name}"].driver, cls)
+    cls(name, conf)  # not used: raises ConfigError if an option is wrong
+
+    def make() -> Source:
+        if why_not is not None:
+            raise SourceError(why_not)
+        if cls.runs_in_subprocess(name, conf):
+            most_bytes = int(conf.engine.max_bytes_in_hand)
+            return SubprocessSource(cls, name, conf, most=intake.max_in_hand(conf), most_bytes=most_bytes)
+        return cls(name, conf, cursor=store.cursors().get(name) if store is not None else None)
+
+    return make
+
+
+def _driver_of(conf: cfg.ConfigOpts, name: str, drivers: dict[str, type[Source]]) -> type[Source]:
+    """The class of a source's driver; its options are registered.
+
+    :raises ConfigError: the source has no driver, or one that is not installed.
+    """
     opts.register_source(conf, name, [])
     driver = conf[f"source_{name}"].driver
     if not driver:
@@ -46,16 +77,5 @@ def _maker(conf: cfg.ConfigOpts, store: Store | None, name: str, drivers: dict[s
             f"[engine] enabled_sources names {name!r}, which is reserved for events that no driver brings"
         )
     cls = drivers[driver]
-    why_not = missing_declaration(driver, cls)
     opts.register_source(conf, name, cls.options)
-    cls(name, conf)  # not used: raises ConfigError if an option is wrong
-
-    def make() -> Source:
-        if why_not is not None:
-            raise SourceError(why_not)
-        if cls.supports_subprocess and conf[f"source_{name}"].run_in_subprocess:
-            most_bytes = int(conf.engine.max_bytes_in_hand)
-            return SubprocessSource(cls, name, conf, most=intake.max_in_hand(conf), most_bytes=most_bytes)
-        return cls(name, conf, cursor=store.cursors().get(name) if store is not None else None)
-
-    return make
+    return cls

@@ -5,6 +5,7 @@
 ``client``  The executable ``watcher-sync``: the client
 ``engine``  The executable ``watcher-sync-engine``: reads the sources and maintains the model
 ``manage``  The executable ``watcher-sync-manage``: the database, the quarantine and recorded events
+``outlet``  The executable ``watcher-sync-outlet``: delivers webhooks to subscribers
 ``status``  The executable ``watcher-sync-status``: checks that this release can start
 """
 

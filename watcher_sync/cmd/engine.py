@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """``watcher-sync-engine``: reads the sources and maintains the model.
 
-Before the fork the master checks the configuration, the plugins and the schema. Without ``[engine] standby`` it also
-checks that no other engine of the group leads. Then one worker process runs the engine.
+Before the fork the master waits for the database, and checks the configuration, the plugins and the schema. Without
+``[engine] standby`` it also checks that no other engine of the group leads. Then one worker process runs the engine.
 
 * SIGTERM: the worker drains its batches and ends.
 * SIGHUP: the worker reads the mutable options again and changes nothing else.
@@ -25,8 +25,10 @@ from oslo_log import log as logging
 from watcher_sync.assembly import process, safe_logging
 from watcher_sync.assembly.engine import assemble
 from watcher_sync.engine import guru_report
+from watcher_sync.engine.engine import Engine
 from watcher_sync.engine.monitoring_http import MonitoringServer, check_port, make_application
 from watcher_sync.exceptions import ConfigError, LeaseHeld
+from watcher_sync.storage.leases import LeaseView
 
 LOG = logging.getLogger(__name__)
 
@@ -82,14 +84,12 @@ def _main(argv: list[str]) -> int:
     conf = process.make_conf(argv, prog="watcher-sync-engine")
     if not conf.engine.enabled_sources:
         LOG.warning("[engine] enabled_sources is empty: the engine reads no source")
-    engine = assemble(conf)
-    if not conf.engine.standby:
-        holder = engine.lease.find_live_holder()
-        if holder is not None:
-            raise LeaseHeld(
-                f"engine group {conf.engine.group!r} is led by {holder.holder.split('/')[0]} "
-                f"since {holder.since:%Y-%m-%d %H:%M:%S}Z; to run this engine as a standby, set [engine] standby = true"
-            )
+    engine, holder = process.when_the_database_answers(conf, lambda: _assembled(conf))
+    if holder is not None:
+        raise LeaseHeld(
+            f"engine group {conf.engine.group!r} is led by {holder.holder.split('/')[0]} "
+            f"since {holder.since:%Y-%m-%d %H:%M:%S}Z; to run this engine as a standby, set [engine] standby = true"
+        )
     check_port(conf)
     engine.store.database.dispose()
     guru_report.forward_signal()
@@ -97,3 +97,12 @@ def _main(argv: list[str]) -> int:
     manager.add(EngineService, workers=1, args=(conf,))
     manager.run()
     return 0
+
+
+def _assembled(conf: cfg.ConfigOpts) -> tuple[Engine, LeaseView | None]:
+    """The engine, and which other one leads its group; None for a standby, which may start beside it.
+
+    :raises DatabaseUnavailable: the database is unavailable.
+    """
+    engine = assemble(conf)
+    return engine, None if conf.engine.standby else engine.lease.find_live_holder()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``watcher-sync-manage``: manages the database, the quarantine and recorded events."""
+"""``watcher-sync-manage``: manages the database, the quarantine, recorded events and the positions of sources."""
 
 from __future__ import annotations
 
@@ -31,6 +31,8 @@ from watcher_sync.sources.replay import find_files, read_events
 from watcher_sync.storage import journal, retention, schema
 from watcher_sync.storage.database import translated
 from watcher_sync.storage.quarantine import Quarantine
+from watcher_sync.storage.subscription_secrets import SecretBox, new_key
+from watcher_sync.storage.subscriptions import Subscriptions
 
 if TYPE_CHECKING:
     from watcher_sync.reconcile.base import Report
@@ -97,6 +99,18 @@ def _add_commands(commands: Any) -> None:
     entity.add_argument("--kind", required=True, help="the entity kind, such as instance")
     entity.add_argument("--facet", help="reset: this facet only (default: all facets that events write)")
     entity.add_argument("id", metavar="ID", help="the entity's id")
+
+    subscription = add("subscription", _subscription, "Manage the keys that encrypt the secrets of subscriptions.")
+    subscription.add_argument(
+        "action",
+        choices=["key", "reencrypt"],
+        help="key: print a new key for [outlet_webhook] secret_keys; reencrypt: encrypt all secrets with the first key",
+    )
+
+    source = add("source", _source, "Set the position from which a source reads when its engine starts.")
+    source.add_argument("action", choices=["rewind"], help="rewind: read history again, from a place that --to names")
+    source.add_argument("name_of_source", metavar="NAME", help="the source, one of [engine] enabled_sources")
+    source.add_argument("--to", required=True, metavar="PLACE", help="first, an offset, or an ISO 8601 time (UTC)")
 
     compare = add("reconcile", _reconcile, "Compare the model with the live systems and repair the model.")
     compare.add_argument("scopes", nargs="*", metavar="SCOPE", help="a scope, such as a cluster (default: all scopes)")
@@ -223,6 +237,26 @@ def _entity(conf: cfg.ConfigOpts) -> None:
         _print_json(entity_repair.undelete(writer, kind, entity_id))
 
 
+def _source(conf: cfg.ConfigOpts) -> None:
+    # Not at the top, for the start time alone: no other command imports the drivers.
+    from watcher_sync.assembly.rewind import rewind
+
+    rewind(conf, open_store(conf), conf.command.name_of_source, conf.command.to)
+    print(f"The source {conf.command.name_of_source} reads from {conf.command.to} when its engine starts.")
+
+
+def _subscription(conf: cfg.ConfigOpts) -> None:
+    if conf.command.action == "key":
+        print(new_key())
+        return
+    box = SecretBox(conf.outlet_webhook.secret_keys)
+    if not box.is_usable:
+        raise ConfigError("[outlet_webhook] secret_keys is not set")
+    store = open_store(conf)
+    count = Subscriptions(store.database, store.tables).reencrypt(box.renew)
+    print(f"Encrypted the secrets of {count} subscriptions.")
+
+
 def _kind_of(kinds: Kinds, name: str) -> Kind:
     if name not in kinds:
         raise ConfigError(f"--kind {name}: no such kind; the kinds are {', '.join(sorted(kinds))}")
@@ -241,7 +275,8 @@ def _reconcile(conf: cfg.ConfigOpts) -> int:
         if name not in known:
             raise ConfigError(f"{name}: no such scope; the scopes are {', '.join(sorted(known)) or 'none'}")
     for scope in wanted or sorted(known):
-        deadline = time.monotonic() + conf.reconcile.timeout
+        timeout = known[scope].timeout(scope)
+        deadline = time.monotonic() + (conf.reconcile.timeout if timeout is None else timeout)
         try:
             report = known[scope].run(
                 scope, dry_run=conf.command.dry_run, allow_deletes=conf.command.allow_deletes, deadline=deadline
@@ -250,7 +285,7 @@ def _reconcile(conf: cfg.ConfigOpts) -> int:
             print(escaped(str(exc)), file=sys.stderr)
             failed = True
             continue
-        failed |= not report.complete or bool(report.refused_deletes)
+        failed |= not report.complete or bool(report.refused_deletes) or bool(report.refused_writes)
         if conf.command.format == "table":
             _print_report(report)
         else:
@@ -278,6 +313,8 @@ def _print_report(report: Report) -> None:
     )
     for resource, why in report.failures.items():
         print(escaped(f"{report.scope}: {resource} could not be listed: {why}"), file=sys.stderr)
+    for entity, why in report.refused_writes.items():
+        print(escaped(f"{report.scope}: {entity} cannot be stored: {why}"), file=sys.stderr)
 
 
 def _shown(value: Any) -> str:

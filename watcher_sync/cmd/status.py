@@ -23,11 +23,17 @@ from oslo_upgradecheck.upgradecheck import Code, Result
 
 from watcher_sync.assembly import process
 from watcher_sync.assembly.grants import make_authority
-from watcher_sync.assembly.insecure_settings import find_insecure_access, find_insecure_transports
+from watcher_sync.assembly.insecure_settings import (
+    RABBIT_SCHEMES,
+    enabled_sources,
+    find_insecure_access,
+    find_insecure_transports,
+    place,
+)
 from watcher_sync.assembly.loose_files import find_loose_files
 from watcher_sync.assembly.sources import source_makers
 from watcher_sync.assembly.store import open_store
-from watcher_sync.conf import opts
+from watcher_sync.conf import opts, reconcile_nova
 from watcher_sync.dispatch import load_handlers
 from watcher_sync.escaping import escaped
 from watcher_sync.exceptions import ConfigError, SchemaMissing, SourceError, StorageError, WatcherSyncError
@@ -37,14 +43,23 @@ from watcher_sync.storage.database import translated
 from watcher_sync.storage.journal import first_since
 from watcher_sync.storage.store import Store
 
-NOVA_DRIVER = "oslo_messaging"
-"""The driver of sources that receive Nova's notifications."""
+NOVA_DRIVERS = ("oslo_messaging", "rabbitmq")
+"""The drivers of sources that receive Nova's notifications."""
 
 _FIX_ALL = (
     "set [notifications] notification_format = versioned (or both) and"
     " [oslo_messaging_notifications] driver = messagingv2 on Nova's API, conductor and compute hosts"
 )
+_FIX_DRIVER = (
+    "with oslo_messaging RabbitMQ can lose messages, and neither lag nor a lost connection is reported; set"
+    " driver = rabbitmq, which takes over the queue."
+)
 _FIX_UPDATES = "set [notifications] notify_on_state_change = vm_and_task_state on Nova's hosts"
+_FIX_INVENTORY = (
+    "[reconcile_nova] enabled is false: notifications report only what changes. What existed before, the uuid and state"
+    " of hosts, and what a lost notification reported stay unknown; set enabled = true and an account."
+)
+_NO_NOVA = "No enabled source receives Nova's notifications."
 
 
 class Checks(upgradecheck.UpgradeCommands):
@@ -90,19 +105,24 @@ class Checks(upgradecheck.UpgradeCommands):
             return Result(Code.FAILURE, "Unavailable: " + "; ".join(troubles))
         return Result(Code.SUCCESS, f"The driver has no probe: {', '.join(unsupported)}" if unsupported else None)
 
+    def drivers(self) -> Result:
+        """No source reads RabbitMQ with a driver that can lose its messages."""
+        findings = []
+        for name, driver in enabled_sources(self._conf):
+            if driver == "oslo_messaging":
+                scheme = (self._conf[f"source_{name}"].transport_url or "").partition("://")[0]
+                if scheme in RABBIT_SCHEMES:
+                    findings.append(f"{place(self._conf, 'driver', f'source_{name}')}: {_FIX_DRIVER}")
+        return _warn(findings)
+
     def nova(self) -> Result:
         """Nova sends the notifications that its defaults disable, as far as the journal shows it."""
-        conf = self._conf
-        names = []
-        for name in conf.engine.enabled_sources:
-            opts.register_source(conf, name, [])
-            if conf[f"source_{name}"].driver == NOVA_DRIVER:
-                names.append(name)
+        names = self._nova_sources()
         if not names:
-            return Result(Code.SUCCESS, "No enabled source receives Nova's notifications.")
+            return Result(Code.SUCCESS, _NO_NOVA)
         if self._store is None:
             return Result(Code.WARNING, "This check needs the database.")
-        hours = conf.command.hours
+        hours = self._conf.command.hours
         since = datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=hours)
         warnings = []
         try:
@@ -114,6 +134,27 @@ class Checks(upgradecheck.UpgradeCommands):
         except StorageError as exc:
             return Result(Code.WARNING, escaped(f"The journal cannot be read: {exc}"))
         return Result(Code.WARNING, " ".join(warnings)) if warnings else Result(Code.SUCCESS)
+
+    def inventory(self) -> Result:
+        """Where Nova's notifications are received, its API is asked for what they do not tell."""
+        if not self._nova_sources():
+            return Result(Code.SUCCESS, _NO_NOVA)
+        if not self._conf[reconcile_nova.GROUP].enabled:
+            return Result(Code.WARNING, _FIX_INVENTORY)
+        try:
+            reconcile_nova.require_account(self._conf)
+        except ConfigError as exc:
+            return Result(Code.FAILURE, escaped(str(exc)))
+        return Result(Code.SUCCESS)
+
+    def _nova_sources(self) -> list[str]:
+        """The names of the enabled sources that receive Nova's notifications."""
+        conf, names = self._conf, []
+        for name in conf.engine.enabled_sources:
+            opts.register_source(conf, name, [])
+            if conf[f"source_{name}"].driver in NOVA_DRIVERS:
+                names.append(name)
+        return names
 
     def access(self) -> Result:
         """No setting lets clients or providers do more than they should."""
@@ -134,7 +175,9 @@ class Checks(upgradecheck.UpgradeCommands):
         ("Security of transports", transports),
         ("Database schema", database),
         ("Sources", sources),
+        ("Drivers of sources", drivers),
         ("Nova's notifications", nova),
+        ("Nova's inventory", inventory),
     )
 
 

@@ -10,7 +10,7 @@
 ``leadership``       The thread that renews the engine's lease
 ``metrics``          The Prometheus metrics, computed on each scrape
 ``monitoring_http``  The monitoring HTTP server: ``/healthz``, ``/readyz``, ``/metrics``
-``pace``             Limits a batch to the events that the engine commits in 0.15 seconds
+``pace``             Limits a batch to the events that the engine commits in 0.1 seconds
 ``retention``        The thread that purges old rows and counts stored events and drifts
 ``services``         The interface of background services that run while an engine leads
 ``source_reporter``  The thread that writes the state of the sources to the database

@@ -17,7 +17,8 @@ from collections.abc import Sequence
 
 from oslo_config import cfg
 
-from watcher_sync.commit.cycle import Batch, CommitCycle
+from watcher_sync.commit.batch import Batch
+from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.commit.pipeline import Pipeline
 from watcher_sync.engine.database_health import FIRST_RETRY_SECONDS, DatabaseHealth, backoff_delays
 from watcher_sync.engine.intake import JOINED_BATCHES, Intake, max_batch_bytes
@@ -67,6 +68,8 @@ class ConsumeLoop:
         self._shutdown = shutdown
         self._last_poll = 0.0
         self._pace = BatchPace()
+        self._gave_up = False
+        """Whether a batch was nacked. A later batch would store the cursor of its source after the nacked events."""
 
     def step(self, *, timeout: float) -> bool:
         """Commit one batch, or a pipeline of batches under a backlog; False when there was none.
@@ -170,9 +173,13 @@ class ConsumeLoop:
     def _commit(self, batch: Batch, *, uncertain: bool = False) -> bool:
         """Commit a batch and retry through an outage; False when the engine has to give the batch up.
 
+        After one batch that was given up, all later ones are, too.
+
         :param uncertain: the journal may be ahead of the model, perhaps by this very batch.
         """
         for delay in backoff_delays():
+            if self._gave_up:
+                return False
             try:
                 if uncertain:
                     self._cycle.catch_up()
@@ -180,12 +187,12 @@ class ConsumeLoop:
             except DatabaseUnavailable as exc:
                 uncertain = True
                 self._database_health.mark_unavailable(exc)
-                if self._shutdown.lease_lost.is_set() or self._wait_to_retry(delay):
-                    return False
+                self._gave_up = self._shutdown.lease_lost.is_set() or self._wait_to_retry(delay)
                 continue
             except LeaseLost:
                 self._shutdown.lease_lost.set()
-                return False
+                self._gave_up = True
+                continue
             self._database_health.mark_available()
             return True
         return False

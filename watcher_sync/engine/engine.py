@@ -23,6 +23,7 @@ from oslo_log import log as logging
 
 from watcher_sync.commit.authorisation import Authority
 from watcher_sync.commit.cycle import CommitCycle
+from watcher_sync.commit.doubts import Doubts
 from watcher_sync.commit.evaluation import Evaluator
 from watcher_sync.commit.last_seen import LastSeenWriter
 from watcher_sync.commit.stats import CommitStats
@@ -32,7 +33,7 @@ from watcher_sync.engine.database_health import FIRST_RETRY_SECONDS, DatabaseHea
 from watcher_sync.engine.intake import Intake, max_in_hand
 from watcher_sync.engine.leadership import Heartbeat
 from watcher_sync.engine.retention import RetentionWorker, StoredCounts
-from watcher_sync.engine.services import BackgroundService
+from watcher_sync.engine.services import BackgroundService, Reloadable
 from watcher_sync.engine.source_reporter import SourceReporter
 from watcher_sync.engine.supervision import MakeSource, Supervisor
 from watcher_sync.engine.watchdog import Watchdog
@@ -65,17 +66,21 @@ class Engine:
         services: Sequence[Callable[[Engine], BackgroundService]] = (),
         evaluation: Evaluator | None = None,
         authority: Authority | None = None,
+        doubts: Doubts | None = None,
     ) -> None:
         """:param sources: name -> maker of a driver instance, for each enabled source.
 
         :param services: makers of the background services, which run while this engine leads.
         :param evaluation: evaluates the entities that a batch concerns; None: nothing is evaluated.
         :param authority: decides which source may bring which events; None: every source may bring every event.
+        :param doubts: gets the entities that committed events marked as doubtful; None: a set of its own.
         """
         self.conf = conf
         self.store = store
         self.lease = lease
         self.stats = CommitStats()
+        self.doubts = doubts if doubts is not None else Doubts()
+        """The entities that the reconcilers of this process are to compare soon."""
         self.model = Model(store.kinds)
         self.intake = Intake(limit=lambda: max_in_hand(conf), max_bytes=lambda: int(conf.engine.max_bytes_in_hand))
         self._dispatcher = dispatcher
@@ -140,6 +145,9 @@ class Engine:
         for name, supervisor in self._supervisors.items():
             if "engine.batch_size" in names or any(n.startswith(f"source_{name}.") for n in names):
                 supervisor.restart()
+        for service in self.services:
+            if isinstance(service, Reloadable):
+                service.reload()
 
     def is_ready(self) -> tuple[bool, str]:
         """Whether this engine leads and can commit, and if not, why."""
@@ -202,6 +210,7 @@ class Engine:
                     parked_ttl=lambda: float(self.conf.engine.parked_ttl),
                     max_clock_skew=lambda: float(self.conf.engine.max_clock_skew),
                     in_hand=self.watchdog.in_hand,
+                    doubts=self.doubts,
                 )
             except DatabaseUnavailable as exc:
                 self._database_health.mark_unavailable(exc)

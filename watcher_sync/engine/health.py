@@ -2,7 +2,8 @@
 """Readiness of an engine, with a reason for each failed check.
 
 An engine is ready when it leads its group, the database is available, no event holds its thread, and every source is
-fresh. A standby is healthy but not ready, so that a load balancer or an operator can see which engine leads.
+fresh. With the reconciler ``nova``, the inventory has to be complete, too. A standby is healthy but not ready, so that
+a load balancer or an operator can see which engine leads.
 
 Liveness means less: the process answers, the engine's loop has not ended, and no event has held it for very long. An
 outage of the database or of a broker does not affect liveness, because a restart repairs neither.
@@ -16,6 +17,7 @@ from typing import Any
 import msgspec
 
 from watcher_sync.engine.engine import Engine
+from watcher_sync.engine.services import HasReadiness
 from watcher_sync.storage.source_status import trouble_of
 
 
@@ -32,7 +34,7 @@ class Readiness(msgspec.Struct, frozen=True):
 
     ready: bool
     checks: dict[str, Any]
-    """``database``, ``lease`` and ``watchdog``: a :class:`Check`; ``sources``: name -> :class:`Check`."""
+    """``database``, ``lease``, ``watchdog``, ``inventory``: a :class:`Check`; ``sources``: name -> :class:`Check`."""
 
 
 def readiness(engine: Engine, now: datetime.datetime) -> Readiness:
@@ -44,7 +46,13 @@ def readiness(engine: Engine, now: datetime.datetime) -> Readiness:
     trouble = engine.watchdog.trouble
     watchdog = Check(not trouble, trouble)
     ready = database.ok and lease.ok and watchdog.ok and all(check.ok for check in sources.values())
-    return Readiness(ready, {"database": database, "lease": lease, "watchdog": watchdog, "sources": sources})
+    checks: dict[str, Any] = {"database": database, "lease": lease, "watchdog": watchdog, "sources": sources}
+    for service in engine.services:
+        if isinstance(service, HasReadiness):
+            more = {name: Check(not why, why) for name, why in service.not_ready().items()}
+            checks |= more
+            ready = ready and all(check.ok for check in more.values())
+    return Readiness(ready, checks)
 
 
 def stale_sources(engine: Engine, now: datetime.datetime) -> dict[str, str]:

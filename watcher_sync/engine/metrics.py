@@ -165,10 +165,18 @@ class EngineCollector(Collector):
                 last_event.add_metric(label, row.last_event_at.timestamp())
             reconnects.add_metric(label, row.reconnects)
             restarts.add_metric(label, row.restarts)
+        gaps = CounterMetricFamily(
+            f"{PREFIX}source_gaps", "Times that events were found to be missing in the transport.", labels=["source"]
+        )
+        lost = CounterMetricFamily(
+            f"{PREFIX}source_lost_events", "Events that the transport removed unread, if known.", labels=["source"]
+        )
         for name, status in self._engine.source_status().items():
             if status.redelivered is not None:
                 redelivered.add_metric([name], status.redelivered)
-        return iter((connected, stale, lag, redelivered, last_event, reconnects, restarts))
+            gaps.add_metric([name], status.gaps)
+            lost.add_metric([name], status.lost)
+        return iter((connected, stale, lag, redelivered, last_event, reconnects, restarts, gaps, lost))
 
 
 def _usage(stored: StoredCounts) -> Iterator[Metric]:

@@ -83,11 +83,12 @@ def check_port(conf: cfg.ConfigOpts) -> None:
 
 
 class MonitoringServer:
-    """Serves an application on ``[monitoring] host`` and ``port`` in a thread. Start it after the fork."""
+    """Serves an application on ``[monitoring] host`` in a thread. Start it after the fork."""
 
-    def __init__(self, conf: cfg.ConfigOpts, application: WSGIApplication) -> None:
+    def __init__(self, conf: cfg.ConfigOpts, application: WSGIApplication, port: int | None = None) -> None:
+        """:param port: the TCP port; 0: nothing is served; None: that of ``[monitoring]``."""
         self._host: str = conf.monitoring.host
-        self._port: int = conf.monitoring.port
+        self._port: int = conf.monitoring.port if port is None else port
         self._application = application
         self._stopping = threading.Event()
         # Guards _server. Once it is set, the thread serves until shutdown() is called.

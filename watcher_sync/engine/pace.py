@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits a batch to the events that the engine commits in 0.15 seconds.
+"""Limits a batch to the events that the engine commits in 0.1 seconds.
 
 An event waits for at most two batches before its own: one in the commit and one dispatched. Some events are slow to
 apply, such as bodies of some hundred kilobytes, or a flood that goes to quarantine. A backlog of them in batches of a
@@ -10,7 +10,7 @@ For the engine's thread.
 
 from __future__ import annotations
 
-_TARGET_SECONDS = 0.15
+_TARGET_SECONDS = 0.1
 _MIN_EVENTS = 20
 _WEIGHT = 0.5
 """Of the last batch in the moving average."""

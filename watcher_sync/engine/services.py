@@ -12,7 +12,7 @@ any process may make.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -38,3 +38,22 @@ class BackgroundService(Protocol):
 
     def report(self) -> Mapping[str, Any]:
         """The current state for an operator. Any thread may call it, also while the service is stopped."""
+
+
+@runtime_checkable
+class Reloadable(Protocol):
+    """A background service that has something to do after a SIGHUP."""
+
+    def reload(self) -> None:
+        """Apply changed options and files; returns at once and does not raise."""
+
+
+@runtime_checkable
+class HasReadiness(Protocol):
+    """A background service without which its engine may not be ready."""
+
+    def not_ready(self) -> Mapping[str, str]:
+        """Return check -> why the engine is not ready; an empty text for a check that passes.
+
+        Any thread may call it. It reads memory only.
+        """

@@ -42,13 +42,13 @@ class Watchdog:
     """Watches the thread that starts it.
 
     :param limit: returns the seconds after which an event is reported; 0: never.
-    :param handler_of: event type -> name of its handler.
+    :param handler_of: (event type, channel) -> name of its handler.
     """
 
     def __init__(
         self,
         limit: Callable[[], float],
-        handler_of: Callable[[str], str],
+        handler_of: Callable[[str, str], str],
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -156,7 +156,7 @@ class Watchdog:
     def _named(self, event: Event, seconds: float) -> str:
         return (
             f"source {event.source}: the event {event.id[:_SHOWN]!r} of type {event.type[:_SHOWN]!r} has held the "
-            f"engine's thread for {seconds:.1f} s in the handler {self._handler_of(event.type)}"
+            f"engine's thread for {seconds:.1f} s in the handler {self._handler_of(event.type, event.channel)}"
         )
 
     def _stack(self) -> str:

@@ -100,15 +100,16 @@ class Worker(ThreadWorker):  # type: ignore[misc]
             super().enqueue_req(conn)
             return
         deadline = self._deadlines.setdefault(conn, time.monotonic() + HEAD_SECONDS)
-        head = _received(conn)
-        if head is None:
+        buffered, waiting = _received(conn)
+        head = buffered + (waiting or b"")
+        if waiting is None:
             self._drop(conn, b"")
         elif b"\r\n\r\n" in head.lstrip(b"\r\n"):
             self._start(conn, head)
         elif len(head) >= MAX_HEAD_BYTES or time.monotonic() >= deadline:
             self._drop(conn, _TOO_LARGE if len(head) >= MAX_HEAD_BYTES else b"")
         else:
-            self._wait(conn, len(head), deadline)
+            self._wait(conn, len(waiting), deadline)
 
     def _start(self, conn: Any, head: bytes) -> None:
         del self._deadlines[conn]
@@ -118,10 +119,11 @@ class Worker(ThreadWorker):  # type: ignore[misc]
             self._waiting[conn] = time.monotonic() + BODY_SECONDS
         super().enqueue_req(conn)
 
-    def _wait(self, conn: Any, received: int, deadline: float) -> None:
+    def _wait(self, conn: Any, waiting: int, deadline: float) -> None:
+        """:param waiting: the bytes in the socket; those that gunicorn has read do not count for it."""
         conn.sock.setblocking(False)
         # The poller reports the socket only when further bytes arrive.
-        conn.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, received + 1)
+        conn.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, waiting + 1)
         conn.timeout = deadline
         self.pending_conns.append(conn)
         self.poller.register(conn.sock, selectors.EVENT_READ, functools.partial(self.on_pending_socket_readable, conn))
@@ -208,16 +210,18 @@ class Worker(ThreadWorker):  # type: ignore[misc]
         conn.close()
 
 
-def _received(conn: Any) -> bytes | None:
-    """What the client has sent of the head, without consuming it; None: the client has closed the connection."""
+def _received(conn: Any) -> tuple[bytes, bytes | None]:
+    """What the client has sent of the head: the part that gunicorn has read, and the part in the socket.
+
+    The second one is not consumed. None: the client has closed the connection.
+    """
     buffered: bytes = conn.parser.unreader.buf.getvalue() if conn.parser is not None else b""
     try:
-        waiting = conn.sock.recv(MAX_HEAD_BYTES, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        return buffered, conn.sock.recv(MAX_HEAD_BYTES, socket.MSG_PEEK | socket.MSG_DONTWAIT) or None
     except BlockingIOError:
-        return buffered
+        return buffered, b""
     except OSError:
-        return None
-    return buffered + waiting if waiting else None
+        return buffered, None
 
 
 def _may_have_body(head: bytes) -> bool:

@@ -35,10 +35,12 @@ from typing import Any, Self
 import amqp
 from oslo_config import cfg
 
+from tests.functional.executables import PRELOADED, run_preloaded
+from tests.migrated import migrate
 from tests.rabbitmq_publisher import Publisher
 from watcher_sync.assembly.store import load_kinds
 from watcher_sync.model.model import Model
-from watcher_sync.storage import database, journal, schema
+from watcher_sync.storage import database, journal
 from watcher_sync.storage.journal import JournalRow
 from watcher_sync.storage.store import Store
 from watcher_sync.testing.nova.cloud import Truth
@@ -85,8 +87,16 @@ class EngineProcess:
 
     @property
     def workers(self) -> list[int]:
-        """The pids of all processes below the master."""
-        return _descendants(self._process.pid)
+        """The pids of the master's workers. The process of a driver is a child of a worker and not one of them."""
+        return _children(self._process.pid)
+
+    @property
+    def processes(self) -> list[int]:
+        """The pids of the master and of all processes below it."""
+        found = [self._process.pid]
+        for pid in found:
+            found += _children(pid)
+        return found
 
     @property
     def log(self) -> str:
@@ -116,8 +126,8 @@ class EngineProcess:
         self._process.send_signal(number)
 
     def signal_all(self, number: signal.Signals) -> None:
-        """To the master and its worker."""
-        for pid in (self._process.pid, *self.workers):
+        """To all its processes, as a terminal sends it."""
+        for pid in self.processes:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
 
@@ -126,7 +136,7 @@ class EngineProcess:
         if self.running:
             # Stopped first, so that the master cannot replace a dead worker meanwhile.
             os.kill(self._process.pid, signal.SIGSTOP)
-            pids = [self._process.pid, *self.workers]
+            pids = self.processes
             for pid in pids:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
@@ -169,7 +179,7 @@ class Line:
     def source(self, name: str) -> dict[str, str]:
         """The options of a source of this name that reads the line."""
         options = {
-            "driver": "oslo_messaging", "transport_url": self.url, "exchange": self.name, "pool": self.name,
+            "driver": "rabbitmq", "transport_url": self.url, "exchange": self.name, "pool": self.name,
         }  # fmt: skip
         return {f"source_{name}.{option}": value for option, value in options.items()}
 
@@ -238,6 +248,11 @@ class Line:
             connection.close()
 
 
+def _of_python(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that an interpreter reads at its start."""
+    return {name: value for name, value in environment.items() if name.startswith("PYTHON")}
+
+
 class Installation:
     """One database with a schema, and the executables.
 
@@ -288,7 +303,7 @@ class Installation:
 
     def upgrade(self) -> None:
         """What ``watcher-sync-manage db_sync`` does, in a fraction of its time."""
-        schema.upgrade(self.store.database, self.store.tables)
+        migrate(self.store)
 
     def manage(self, *arguments: object, config: Path | None = None) -> str:
         """What ``watcher-sync-manage`` prints. :raises AssertionError: when it fails."""
@@ -301,6 +316,9 @@ class Installation:
     ) -> subprocess.CompletedProcess[str]:
         """An executable, to its end."""
         command = [*self.command(name, config or self.config()), *map(str, arguments)]
+        if name in PRELOADED and _of_python(self.environment) == _of_python(os.environ):
+            program, *rest = command
+            return run_preloaded(name, rest, program=program, environment=self.environment, timeout=seconds)
         return subprocess.run(command, capture_output=True, text=True, env=self.environment, timeout=seconds)
 
     def command(self, name: str, config: Path) -> list[str]:
@@ -373,11 +391,15 @@ class Installation:
                         wrong.append(f"{kind} {name}: {field} is {have[name][field]!r}, should be {value!r}")
         assert not wrong, f"{len(wrong)} differences:\n" + "\n".join(wrong[:20])
 
-    def check_journal(self) -> None:
-        """Gapless from 1 to the head, nothing applied twice, and a replica that reads it all is the tables."""
+    def check_journal(self, *, published_twice: str | None = None) -> None:
+        """Gapless from 1 to the head, nothing applied twice, and a replica that reads it all is the tables.
+
+        :param published_twice: a source that publishes some events twice, with others between the two.
+        """
         rows = self.rows()
         assert [row.seq for row in rows] == list(range(1, self.head() + 1))
-        twice = [k for k, n in collections.Counter((r.event_id, r.kind, r.entity_id) for r in rows).items() if n > 1]
+        once = [row for row in rows if row.source != published_twice]
+        twice = [k for k, n in collections.Counter((r.event_id, r.kind, r.entity_id) for r in once).items() if n > 1]
         assert not twice, f"{len(twice)} events were applied twice to one entity, such as {twice[:3]}"
         versions: dict[tuple[str, str], dict[str, str]] = {}
         fields: dict[tuple[str, str], dict[str, Any]] = {}
@@ -414,16 +436,11 @@ def _without_heard(model: Model, kind: str) -> list[dict[str, Any]]:
     return [{k: v for k, v in entity.items() if k != last_seen_field} for entity in model.snapshot().dump(kind)]
 
 
-def _descendants(pid: int) -> list[int]:
+def _children(pid: int) -> list[int]:
     found: list[int] = []
-    queue = [pid]
-    while queue:
-        one = queue.pop()
-        with contextlib.suppress(OSError):
-            for task in Path(f"/proc/{one}/task").iterdir():
-                children = [int(child) for child in (task / "children").read_text().split()]
-                found += children
-                queue += children
+    with contextlib.suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            found += [int(child) for child in (task / "children").read_text().split()]
     return found
 
 

@@ -28,7 +28,14 @@ NOVA = {
         ({"database.connection": "oracle://nova:hunter2@127.0.0.1/nova"}, 2, "[database] connection"),
         ({"database.connection": "postgresql://nova:hunter2@127.0.0.1:port/nova"}, 2, "[database] connection"),
         ({"database.connection": "hunter2"}, 2, "[database] connection"),
-        ({"database.connection": f"postgresql://nova:hunter2@127.0.0.1:{free_port()}/nova"}, 1, ""),
+        (
+            {
+                "database.connection": f"postgresql://nova:hunter2@127.0.0.1:{free_port()}/nova",
+                "database.max_retries": 0,
+            },
+            1,
+            "",
+        ),
         ({}, 1, "db_sync"),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else None,

@@ -60,4 +60,19 @@ def test_a_database_outage_loses_nothing_and_is_asked_less_than_once_a_second(
         assert engine.logged("The database is unavailable") == 1
         assert engine.logged("The database has recovered") == 1
         site.drain(config, nova, engine=engine)
-        site.check(cloud.truth())
+        site.check(cloud.reported())
+
+
+def test_an_engine_that_is_started_before_its_database_waits_for_it(
+    install: Callable[..., Installation], own_postgresql: Server
+) -> None:
+    site = install(own_postgresql.url, engine__enabled_sources="")
+    site.upgrade()
+    site.store.database.dispose()
+    own_postgresql.stop()
+    engine = site.engine(site.config())
+    engine.wait_for_log("The database is unavailable", 20)
+    assert engine.running
+    own_postgresql.start()
+    engine.wait_until_leading()
+    assert engine.logged("The database is unavailable") == 1

@@ -58,4 +58,4 @@ def test_a_standby_takes_over_within_ten_seconds_with_the_model_that_it_has(
         assert leader.terminate()[0] == 0
     assert standby.logged("Loaded the model") == 1
     site.drain(config, nova, engine=standby)
-    site.check(cloud.truth())
+    site.check(cloud.reported())

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import pytest
+from oslo_config import cfg
 from oslo_service import backend
 
 backend.init_backend(backend.BackendType.THREADING)
 
 from watcher_sync.assembly import process  # noqa: E402
 from watcher_sync.exceptions import ConfigError, DatabaseUnavailable  # noqa: E402
+from watcher_sync.storage import database  # noqa: E402
 
 
 @pytest.fixture
@@ -98,6 +100,50 @@ def test_work_that_failed_is_status_1_and_one_line_without_a_traceback(run):
         raise DatabaseUnavailable("connection refused")
 
     assert run("", work=work)[:2] == (1, "error: connection refused\n")
+
+
+def database_conf(**options):
+    conf = cfg.ConfigOpts()
+    database.register_opts(conf)
+    conf([], default_config_files=[])
+    for name, value in options.items():
+        conf.set_override(name, value, group="database")
+    return conf
+
+
+def test_a_service_that_is_started_before_its_database_waits_for_it():
+    answers = iter([DatabaseUnavailable("refused"), DatabaseUnavailable("refused"), "engine"])
+    waits = []
+
+    def make():
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    assert process.when_the_database_answers(database_conf(), make, wait=waits.append) == "engine"
+    assert waits == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("retries", [0, 3])
+def test_a_database_that_does_not_come_is_an_error_after_max_retries(retries):
+    attempts = []
+
+    def make():
+        attempts.append(1)
+        raise DatabaseUnavailable("refused")
+
+    with pytest.raises(DatabaseUnavailable):
+        process.when_the_database_answers(database_conf(max_retries=retries), make, wait=lambda _: None)
+    assert len(attempts) == retries + 1
+
+
+def test_a_wrong_schema_is_not_waited_for():
+    def make():
+        raise ConfigError("the schema is old")
+
+    with pytest.raises(ConfigError):
+        process.when_the_database_answers(database_conf(), make, wait=lambda _: pytest.fail("it waits"))
 
 
 def test_the_works_own_status_is_the_exit_status(run):

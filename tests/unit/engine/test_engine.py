@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
+
 import pytest
 import sqlalchemy as sa
 
@@ -13,7 +15,7 @@ from watcher_sync.model.changes import Seen, Upsert
 
 
 def instance(entity_id, version="1"):
-    return Upsert("instance", entity_id, version, {"state": {"name": entity_id}})
+    return Upsert("instance", entity_id, version, {"state": {}, "details": {"name": entity_id}})
 
 
 def test_what_is_acked_is_in_the_database_with_its_cursor_and_a_stop_gives_the_lease_back(run, store):
@@ -85,6 +87,39 @@ def test_a_commit_of_which_the_answer_was_lost_is_not_made_twice(run, store):
     assert lost
     model = store.load()
     assert (model.generation, running.engine.model.generation) == (1, 1)
+
+
+def test_no_cursor_passes_a_batch_that_was_given_up_at_the_deadline_of_a_stop(run, store, conf):
+    conf.set_override("batch_size", 1, group="engine")
+    source = Spoken()
+    running = run(source)
+    assert until(lambda: running.engine.is_ready()[0])
+    plain, attempts = (store.commit, store.begin), []
+
+    def check(commit):
+        if any(staged.event.id == "event-1" for staged in commit.staged):
+            attempts.append(1)
+            raise DatabaseUnavailable("not this one")
+
+    def begin(prepared):
+        try:
+            check(prepared.commit)
+        except DatabaseUnavailable as exc:
+            failed = Future()
+            failed.set_exception(exc)
+            return failed
+        return plain[1](prepared)
+
+    def commit(commit):
+        check(commit)
+        plain[0](commit)
+
+    store.commit, store.begin = commit, begin
+    source.say(*(told(n, instance(f"i-{n}")) for n in range(1, 7)))
+    assert until(lambda: len(attempts) >= 2)
+    assert running.stop(1.0)
+    assert "event-1" in source.released
+    assert store.cursors() == {}
 
 
 def test_an_engine_that_lost_its_lease_writes_nothing_gives_its_events_back_and_ends(run, store):

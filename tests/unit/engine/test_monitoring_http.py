@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 
 def instance(entity_id, version="1"):
-    return Upsert("instance", entity_id, version, {"state": {"name": entity_id}})
+    return Upsert("instance", entity_id, version, {"state": {}, "details": {"name": entity_id}})
 
 
 class Clock:

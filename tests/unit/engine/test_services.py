@@ -56,7 +56,7 @@ def test_a_service_starts_with_the_lead_and_has_ended_before_the_lease_is_given_
 def test_what_the_sources_still_say_is_committed_between_the_two(run, store):
     class Late(Spoken):
         def stop(self, deadline):
-            self.say(told(9, Upsert("instance", "late", "1", {"state": {"name": "late"}})))
+            self.say(told(9, Upsert("instance", "late", "1", {"state": {}, "details": {"name": "late"}})))
             assert until(lambda: "event-9" in self.acked, 3)
             super().stop(deadline)
 
@@ -88,3 +88,15 @@ def test_the_figures_of_services_are_the_engines(run):
     assert until(lambda: running.engine.leading)
     application = make_application(running.engine)
     assert figures(ask(application, "/metrics")[1])["beside"] == {(): 1.0}
+
+
+def test_a_reload_of_the_engine_is_passed_to_the_services_that_have_something_to_do(run):
+    class Reloading(Beside):
+        def reload(self):
+            self.story.append("reload")
+
+    running = run(Spoken(), services=[Beside, Reloading])
+    assert until(lambda: running.engine.leading)
+    running.engine.reload(["liveness.silent_after"])
+    beside, reloading = running.engine.services
+    assert (beside.story, reloading.story) == ([("start", True)], [("start", True), "reload"])
