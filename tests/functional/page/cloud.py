@@ -10,13 +10,17 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from watcher_sync.commit.cycle import Batch, CommitCycle
+from watcher_sync.commit.batch import Batch
+from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
 from watcher_sync.model.changes import Change, Delete, Upsert
+from watcher_sync.model.entities import Instance
+from watcher_sync.model.kinds import kind_of
 from watcher_sync.storage.source_status import SourceRow, write_sources
 from watcher_sync.storage.store import Store
 
+_FIELDS = kind_of(Instance).fields
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 _ROLES = ("upf-edge", "amf", "smf", "ausf", "nrf", "udm", "cu-up", "cu-cp", "du", "vcpe", "ims-cscf", "probe")
@@ -52,7 +56,9 @@ class Cloud:
         """The change that makes or changes an instance."""
         known = self.instances.setdefault(entity_id, {})
         known |= state
-        facets: dict[str, dict[str, Any]] = {"state": dict(known)} if state else {}
+        facets: dict[str, dict[str, Any]] = {"state": {}} if state else {}
+        for name, value in known.items() if state else ():
+            facets.setdefault(_FIELDS[name].facet or "", {})[name] = value
         if host is not None:
             facets["placement"] = {"host": host}
         return Upsert("instance", entity_id, self._version(), facets)
@@ -70,7 +76,7 @@ class Cloud:
         """All hosts and instances, in transactions of 2,000."""
         names = [f"cmp-{('ams', 'fra', 'muc')[i % 3]}-{i:04d}" for i in range(hosts)]
         changes: list[Change] = [
-            self.node(n, service={"status": "enabled", "service_zone": f"{n[4:7]}1"}) for n in names
+            self.node(n, service={"status": "enabled"}, zone={"service_zone": f"{n[4:7]}1"}) for n in names
         ]
         for number in range(instances):
             changes.append(self._booted(number, names[number % hosts if number % 7 else self._rng.randrange(hosts)]))
@@ -86,7 +92,7 @@ class Cloud:
                 "cmp-muc-0005", service={"status": "disabled", "disabled_reason": "kernel upgrade, back at 18:00"}
             ),
             self.node("cmp-fra-0019", service={"status": "disabled"}),
-            self.node("cmp-fra-0022", capacity={"state": "down"}),
+            self.node("cmp-fra-0022", liveness={"liveness": "down"}),
             type="service.update",
         )
         for entity_id in list(self.instances)[40:100:9]:

@@ -16,7 +16,6 @@ from tests.functional.api import conftest as api
 from tests.functional.page.cloud import Cloud
 from tests.functional.page.looking import Page
 from tests.functional.storage.conftest import opened
-from tests.migrated import migrate
 from tests.services import browser as chromium
 from tests.services.servers import ServiceMissing
 from watcher_sync.model.entities import builtin_kinds
@@ -27,22 +26,21 @@ serve = api.serve
 
 def _store(url: str) -> Iterator[Store]:
     store = opened(url, builtin_kinds())
-    migrate(store)
     yield store
     store.close()
     store.database.dispose()
 
 
 @pytest.fixture
-def store(sqlite_url: str) -> Iterator[Store]:
+def store(migrated_sqlite_url: str) -> Iterator[Store]:
     """An empty SQLite database."""
-    yield from _store(sqlite_url)
+    yield from _store(migrated_sqlite_url)
 
 
 @pytest.fixture
-def postgresql_store(postgresql_url: str) -> Iterator[Store]:
+def postgresql_store(migrated_postgresql_url: str) -> Iterator[Store]:
     """An empty PostgreSQL database."""
-    yield from _store(postgresql_url)
+    yield from _store(migrated_postgresql_url)
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from tests.functional.engine.driving import wait_until
 from tests.functional.page.cloud import HOSTILE, Cloud
 from tests.functional.page.looking import Page
 from watcher_sync.api.app import make_application
-from watcher_sync.commit.cycle import Batch
+from watcher_sync.commit.batch import Batch
 from watcher_sync.conf import opts
 from watcher_sync.events import Event
 from watcher_sync.storage import database

@@ -10,11 +10,12 @@ import { Quarantine } from "./quarantine.js";
 import { Rate } from "./rate.js";
 import { Sources } from "./sources.js";
 import { State } from "./state.js";
+import { mayList, Subscriptions } from "./subscriptions.js";
 import { Topology } from "./topology.js";
 
 const state = new State();
 const THEMES = ["auto", "light", "dark"];
-const VIEWS = ["topology", "changes", "quarantine"];
+const VIEWS = ["topology", "changes", "subscriptions", "quarantine"];
 
 function opened() {
   const [, kind, id] = location.hash.split("/");
@@ -156,6 +157,7 @@ class App extends Component {
 
   render(_, { opened, view }) {
     const alarming = state.quarantine?.quarantine.length || 0;
+    const listed = mayList(state.subscriptions, state.subscriptionsProblem);
     const selected = opened && `${opened.kind}/${opened.id}`;
     return html`
       <header class="bar">
@@ -166,9 +168,9 @@ class App extends Component {
         <${Theme} />
       </header>
       ${state.live.state === "lost" && html`<${Lost} live=${state.live} />`}
-      <${Sources} sources=${state.sources} problem=${state.sourcesProblem} at=${state.sourcesAt} />
+      <${Sources} sources=${state.sources} inventories=${state.inventories} problem=${state.sourcesProblem} at=${state.sourcesAt} />
       <nav class="views" aria-label="Views">
-        ${VIEWS.map(
+        ${VIEWS.filter((name) => name !== "subscriptions" || listed).map(
           (name) => html`<button key=${name} type="button" aria-pressed=${String(view === name)}
             onClick=${() => this.setState({ view: name })}>${name}${
               name === "quarantine" && alarming > 0 && html`<span class="figure alarming">${number(alarming)}</span>`
@@ -176,8 +178,12 @@ class App extends Component {
         )}
       </nav>
       <main id="main" tabindex="-1" class=${`view-${view}${opened ? " with-entity" : ""}`}>
-        <${Topology} topology=${state.topology} problem=${state.topologyProblem} search=${state.search}
-          selected=${selected} open=${open} searchFor=${this.searchFor} />
+        <div class="front">
+          <${Topology} topology=${state.topology} problem=${state.topologyProblem} search=${state.search}
+            selected=${selected} open=${open} searchFor=${this.searchFor} />
+          <${Subscriptions} subscriptions=${state.subscriptions} problem=${state.subscriptionsProblem}
+            at=${state.subscriptionsAt} nameOf=${this.nameOf} named=${state.named} open=${open} />
+        </div>
         <div class="side">
           <${Rate} source=${this.rates} />
           <${Changes} changes=${state.latest()} nameOf=${this.nameOf} named=${state.named} open=${open} live=${state.live} />

@@ -32,12 +32,20 @@ class Source extends Pure {
 }
 
 export class Sources extends Pure {
-  render({ sources, problem, at }) {
+  render({ sources, inventories, problem, at }) {
     return html`
       <section class="sources" aria-labelledby="sources-title">
         <h2 id="sources-title">Sources</h2>
         ${problem && html`<${Trouble} problem=${problem} refused="The sources are for administrators." />`}
         ${sources && !sources.length && html`<p class="none">No engine has told of a source yet.</p>`}
+        ${(inventories || [])
+          .filter((inventory) => !inventory.complete)
+          .map(
+            (inventory) => html`
+              <p class="source-trouble" role="status" key=${inventory.source}>
+                Inventory incomplete: ${inventory.source}${inventory.trouble && ` (${inventory.trouble})`}
+              </p>`,
+          )}
         <ul>
           ${(sources || []).map(
             (source) => html`<${Source} key=${source.source} source=${source} aged=${(Date.now() - at) / 1000} />`,

@@ -13,9 +13,10 @@ const DRAW = 100;
 const AGAIN = 2000;
 const SOURCES = 5000;
 const QUARANTINE = 10000;
+const SUBSCRIPTIONS = 5000;
 const NAMES = 1000;
 const ASKED_NAMES = 5;
-const NAMED = ["instance", "aggregate"];
+const NAMED = ["instance", "aggregate", "vnf_instance"];
 
 export class State {
   constructor() {
@@ -62,6 +63,7 @@ export class State {
     this._begin();
     this._every(SOURCES, () => this.askSources());
     this._every(QUARANTINE, () => this.askQuarantine());
+    this._every(SUBSCRIPTIONS, () => this.askSubscriptions());
     this._every(NAMES, () => this.askNames());
   }
 
@@ -74,6 +76,7 @@ export class State {
     this.askTopology();
     this.askSources();
     this.askQuarantine();
+    this.askSubscriptions();
     this._askKinds();
     this._begin();
     this.changed();
@@ -84,10 +87,14 @@ export class State {
     this.topology = null;
     this.topologyProblem = null;
     this.sources = null;
+    this.inventories = [];
     this.sourcesProblem = null;
     this.sourcesAt = 0;
     this.quarantine = null;
     this.quarantineProblem = null;
+    this.subscriptions = null;
+    this.subscriptionsProblem = null;
+    this.subscriptionsAt = 0;
     this.changes = [];
     this.rates = new Map();
     this.ratesFrom = Date.now() / 1000;
@@ -120,6 +127,7 @@ export class State {
   async askSources() {
     await this._part("sources", "v1/sources", (answer) => {
       this.sources = answer.sources;
+      this.inventories = answer.inventories || [];
       this.sourcesAt = Date.now();
     });
   }
@@ -130,16 +138,27 @@ export class State {
     });
   }
 
+  async askSubscriptions() {
+    await this._part("subscriptions", "v1/subscriptions", (answer) => {
+      this.subscriptions = answer;
+      this.subscriptionsAt = Date.now();
+    });
+  }
+
   /** How an entity is called, as far as the page knows. */
   nameOf(kind, id) {
     return this._names.get(`${kind}/${id}`);
   }
 
-  /** Ask how those are called that changed lately; a few at a time, each once. */
+  /** Ask how those are called that changed lately or have subscriptions; a few at a time, each once. */
   async askNames() {
     if (!Object.keys(this.kinds).length) return;
     const gone = new Set(this.changes.filter((row) => row.change === "deleted").map((row) => row.id));
-    const asked = this.changes
+    const subscribed = (this.subscriptions?.subscriptions || []).map((one) => ({
+      kind: one["instance-kind"],
+      id: one["instance-id"],
+    }));
+    const asked = [...subscribed, ...this.changes]
       .filter((row) => NAMED.includes(row.kind) && !gone.has(row.id) && !this._names.has(`${row.kind}/${row.id}`))
       .slice(0, ASKED_NAMES);
     for (const { kind, id } of asked) {
