@@ -37,13 +37,24 @@ from watcher_sync.api.core.slashes import SlashedIds
 from watcher_sync.api.core.versions import OpenApi, Version1, Versions, release
 from watcher_sync.api.resources import service_type_instances, vnf_instances
 from watcher_sync.api.resources.cloud_events import WritableEvents
+from watcher_sync.api.resources.compute_model import ComputeModel
 from watcher_sync.api.resources.entities import Collection, EntityHistory, EntityItem, EntityList
+from watcher_sync.api.resources.instance_status import InstanceStatus
 from watcher_sync.api.resources.quarantine import QuarantinedEvent, QuarantineList, QuarantineReplay
 from watcher_sync.api.resources.quotas import Quotas
 from watcher_sync.api.resources.service_type_instances import WritableServiceTypeInstance
 from watcher_sync.api.resources.sources import DriftList, SourceItem, SourceList
+from watcher_sync.api.resources.subscriptions import (
+    InstanceSubscriptions,
+    SubscriptionDeliveries,
+    SubscriptionItem,
+    SubscriptionList,
+    SubscriptionReplay,
+    SubscriptionStore,
+    SubscriptionTest,
+)
 from watcher_sync.api.resources.topology import Topology
-from watcher_sync.api.resources.vnf_instances import VnfInstanceItem, WritableVnfInstance
+from watcher_sync.api.resources.vnf_instances import VnfInstanceItem, VnfInstanceList, WritableVnfInstance
 from watcher_sync.api.resources.vnf_operations import OperationItem, OperationList
 from watcher_sync.api.resources.vnf_sync import SyncNow, VnfSyncResource
 from watcher_sync.api.resources.writing import WritableItem, WritableList
@@ -145,10 +156,12 @@ def make_routes(
         ("/v1/sources", SourceList(service)),
         ("/v1/sources/{name}", SourceItem(service)),
         ("/v1/topology", Topology(service)),
+        ("/v1/compute_model", ComputeModel(service, feed)),
         ("/v1/drifts", DriftList(service)),
         ("/v1/quarantine", QuarantineList(service)),
         ("/v1/quarantine/{event_id}", QuarantinedEvent(service)),
         ("/v1/quarantine/{event_id}/replay", QuarantineReplay(service, writer)),
+        *_subscription_routes(service),
     ]
     for kind in service.kinds.values():
         collection = Collection(service, kind)
@@ -168,6 +181,21 @@ def make_routes(
     return routes
 
 
+def _subscription_routes(service: Service) -> list[openapi.Route]:
+    """The status of instances and the subscriptions to it, in the dialect of ONAP's k8splugin."""
+    store = SubscriptionStore(service)
+    base = "/v1/instance/{instance_id}/status/subscription"
+    return [
+        ("/v1/subscriptions", SubscriptionList(store)),
+        ("/v1/instance/{instance_id}/status", InstanceStatus(service)),
+        (base, InstanceSubscriptions(store)),
+        (f"{base}/{{name}}", SubscriptionItem(store)),
+        (f"{base}/{{name}}/test", SubscriptionTest(store)),
+        (f"{base}/{{name}}/replay", SubscriptionReplay(store)),
+        (f"{base}/{{name}}/deliveries", SubscriptionDeliveries(store)),
+    ]
+
+
 def _collection_resources(
     collection: Collection, writer: DirectWriter, operations: Operations, service: Service
 ) -> tuple[EntityList, EntityItem]:
@@ -179,5 +207,5 @@ def _collection_resources(
     if collection.kind.name == vnf_instances.KIND:
         vnf = WritableVnfInstance(operations, service.namespace_owner)
         vnf.quotas = Quotas.of(collection.service.conf)
-        return WritableList(collection, writer, vnf), VnfInstanceItem(collection, writer, vnf)
+        return VnfInstanceList(collection, writer, vnf), VnfInstanceItem(collection, writer, vnf)
     return EntityList(collection), EntityItem(collection)

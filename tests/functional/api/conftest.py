@@ -17,7 +17,6 @@ import pytest
 
 from tests.functional.engine.driving import wait_until
 from tests.functional.storage.conftest import opened
-from tests.migrated import migrate
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.storage.store import Store
 
@@ -25,20 +24,19 @@ BIN = Path(sys.executable).parent
 
 
 @pytest.fixture
-def store(any_database_url: str) -> Iterator[Store]:
+def store(any_migrated_url: str) -> Iterator[Store]:
     """An engine's store, with an empty schema."""
-    yield from _store(any_database_url)
+    yield from _store(any_migrated_url)
 
 
 @pytest.fixture
-def postgresql_store(postgresql_url: str) -> Iterator[Store]:
+def postgresql_store(migrated_postgresql_url: str) -> Iterator[Store]:
     """The same on PostgreSQL only."""
-    yield from _store(postgresql_url)
+    yield from _store(migrated_postgresql_url)
 
 
 def _store(url: str) -> Iterator[Store]:
     store = opened(url, builtin_kinds())
-    migrate(store)
     yield store
     store.close()
     store.database.dispose()

@@ -10,7 +10,8 @@ from oslo_config import cfg
 from tests.migrated import migrate
 from tests.simulated import cloud, nova
 from watcher_sync.api.app import make_application
-from watcher_sync.commit.cycle import Batch, CommitCycle
+from watcher_sync.commit.batch import Batch
+from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.conf import opts
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.storage import database

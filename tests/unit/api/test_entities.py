@@ -7,7 +7,7 @@ import urllib.parse
 
 import pytest
 
-from watcher_sync.commit.cycle import Batch
+from watcher_sync.commit.batch import Batch
 from watcher_sync.testing.nova.cloud import CloudSimulator
 
 pytestmark = pytest.mark.slow

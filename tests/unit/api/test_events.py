@@ -9,13 +9,15 @@ import time
 
 import pytest
 
-from tests.simulated import cloud
+from tests.simulated import cloud, telling, told
 from watcher_sync.api.core.feed import Feed
 from watcher_sync.api.core.problems import Problem
 from watcher_sync.api.core.visibility import Visibility
-from watcher_sync.api.resources.events import Filter, Stream
-from watcher_sync.commit.cycle import Batch
+from watcher_sync.api.resources.events import Filter, stream_of
+from watcher_sync.commit.batch import Batch
+from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.exceptions import JournalPurged
+from watcher_sync.model.changes import Upsert
 from watcher_sync.storage.journal import read_since
 
 ALL = Visibility(None, {})
@@ -47,7 +49,7 @@ def events():
 
 
 def stream(feed, since=0, life=30.0, heartbeat=5.0, chosen=None):
-    return Stream(feed, feed.take_slot(), since, chosen or Filter(None, None, ALL), life=life, heartbeat=heartbeat)
+    return stream_of(feed, feed.take_slot(), since, chosen or Filter(None, None, ALL), life=life, heartbeat=heartbeat)
 
 
 def parsed(text):
@@ -84,6 +86,17 @@ def test_without_a_position_a_page_has_the_last_changes(client, truth, news):
     page = client.simulate_get("/v1/events", params={"limit": 3}).json
     assert page["events"][-1]["seq"] == news()[-1][0]
     assert page["next_since"] == page["head"]
+
+
+@pytest.mark.parametrize("kind", [None, "compute_node"])
+def test_the_limit_of_the_last_changes_counts_what_is_shown(client, truth, store, news, kind):
+    other = CommitCycle(store, store.load(), telling())
+    for n in range(30):  # all but the first only raise a version
+        other.run(Batch(events=[told(n, Upsert("instance", "vm-9", f"{n:04d}", {"state": {"state": "active"}}))]))
+    params = {"limit": 5} | ({"kind": kind} if kind else {})
+    page = client.simulate_get("/v1/events", params=params).json
+    assert [e["seq"] for e in page["events"]] == [seq for seq, k, _ in news() if kind in (None, k)][-5:]
+    assert page["next_since"] == page["head"] > page["events"][-1]["seq"]
 
 
 def test_a_filter_leaves_out_what_is_not_asked_for(client, truth, news):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from watcher_sync.commit.cycle import Batch
+from watcher_sync.commit.batch import Batch
 from watcher_sync.events import Event
 
 

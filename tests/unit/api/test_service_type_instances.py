@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import pytest
 
-from watcher_sync.commit.cycle import Batch, CommitCycle
+from watcher_sync.commit.batch import Batch
+from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
 from watcher_sync.exceptions import NotYet

@@ -8,7 +8,8 @@ import itertools
 import pytest
 
 from tests.simulated import telling, told
-from watcher_sync.commit.cycle import Batch, CommitCycle
+from watcher_sync.commit.batch import Batch
+from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.model.changes import Upsert
 
 NUMBERS = itertools.count()
@@ -33,7 +34,8 @@ def host(name, **facets):
 
 
 def instance(number, host, state="active", project_id=None):
-    facets = {"state": {"name": f"i{number}", "state": state, "project_id": project_id}, "placement": {"host": host}}
+    details = {"name": f"i{number}", "project_id": project_id}
+    facets = {"state": {"state": state}, "details": details, "placement": {"host": host}}
     return Upsert("instance", f"{number:032x}", "1", facets)
 
 
@@ -55,7 +57,7 @@ def test_the_instances_of_each_host_are_counted_by_state(client, commit):
 
 def test_the_worst_come_first_and_the_rest_by_their_natural_order(client, commit):
     down = host("host-7", service={"status": "disabled", "disabled_reason": "fan", "forced_down": True})
-    commit(host("host-10"), host("host-9"), host("host-8"), host("host-11", capacity={"state": "down"}), down)
+    commit(host("host-10"), host("host-9"), host("host-8"), host("host-11", liveness={"liveness": "down"}), down)
     commit(host("host-12", service={"status": "disabled"}), *(instance(i, "host-8", "error") for i in range(2)))
     entries = hosts_of(client)["entries"]
     assert [(e["id"], e["level"], e["problems"]) for e in entries] == [

@@ -7,7 +7,7 @@ import copy
 
 import pytest
 
-from watcher_sync.commit.cycle import Batch, Dispatched
+from watcher_sync.commit.batch import Batch, Dispatched
 from watcher_sync.events import Event
 from watcher_sync.model.changes import Upsert
 
@@ -73,8 +73,8 @@ def test_before_the_first_sync_no_level_is_claimed(client):
 def test_what_was_observed_is_shown_as_sol003_has_it_and_stays_when_the_registration_is_replaced(client, cycle):
     client.simulate_put(f"{PATH}/a", json=DEMO)
     vnfc = {
-        "id": "v1", "vduId": "VDU1", "vnfdId": "helloworld3", "zoneId": None, "storageResourceIds": [],
-        "reservationId": None, "vnfcCpInfo": [], "metadata": {},
+        "id": "v1", "vduId": "VDU1", "vnfdId": "helloworld3", "storageResourceIds": [],
+        "vnfcCpInfo": [], "metadata": {},
         "computeResource": {"vimConnectionId": "edge", "resourceProviderId": "edge", "resourceId": "vdu1-5d8f-aaaaa",
                             "vimLevelResourceType": "Deployment"},
     }  # fmt: skip

@@ -10,7 +10,7 @@
 ``healthcheck``       ``/healthcheck`` for load balancers, and its backends
 ``keystone``          Checks tokens with keystonemiddleware, and answers 503 while Keystone is unavailable
 ``openapi``           Generates the OpenAPI 3.1 document from the operations of the routes
-``operation``         The declaration of a REST method, and the validation of its requests
+``operation``         The declaration of a REST method, and the reading of its requests
 ``origins``           The hosts, web pages and proxies of trusted requests
 ``patterns``          The ``pattern`` of schemas, in which ``$`` is the end of the text
 ``policies``          Collects the policy's rules and their defaults from the operations
@@ -20,9 +20,11 @@
 ``request_context``   The caller of one request, and what the policy allows it
 ``request_ids``       WSGI middleware: every request has an id, in its answer, in logs and in the journal
 ``response_headers``  Adds nosniff, no-store and Vary to every answer
+``response_stream``   An answer that is made piece by piece, and what is released when it ends
 ``rules``             The named rules of the policy: the roles and scopes of OpenStack's secure RBAC
 ``schemas``           JSON Schemas (draft 2020-12) of entities, journal rows and pages
 ``slashes``           Ids with a slash in the paths of items and histories
+``validation``        Validates documents against JSON Schemas, and names the wrong fields
 ``versions``          ``/versions``, ``/v1`` and ``/openapi.json``
 ``visibility``        What of the model one caller sees: its project, without the fields that tell of hosts
 """

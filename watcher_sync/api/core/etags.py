@@ -14,12 +14,13 @@ from watcher_sync.api.core.problems import Problem
 from watcher_sync.model.kinds import Kind
 
 
-def of(kind: Kind, seq: int) -> str:
+def of(kind: Kind, seq: int, more: str = "") -> str:
     """The tag of an entity.
 
     :param seq: the journal seq of its last change.
+    :param more: another text for other values of fields that are no part of the entity.
     """
-    return f'"{seq}"' if kind.last_seen_field is None else f'W/"{seq}"'
+    return f'"{seq}{more}"' if kind.last_seen_field is None else f'W/"{seq}{more}"'
 
 
 def answered_not_modified(call: Call, tag: str) -> bool:

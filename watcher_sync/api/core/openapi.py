@@ -27,7 +27,7 @@ _PHRASES = {
     412: "A condition of the request does not hold",
     413: "The body is too large",
     415: "The API does not accept the media type of the body",
-    422: "The database cannot store a value of the request",
+    422: "The database cannot store a value of the request, or the body of a subscription is not JSON",
     429: "The caller exceeds its rate, or its share of the streams; retry later",
     500: "The server failed",
     503: "The database or another service is unavailable, or all streams are in use; retry later",
@@ -114,7 +114,7 @@ def _validation_errors(declared: Operation, *, guarded: bool) -> Iterator[int]:
     if guarded:
         yield from (401, 403)
     if declared.body is not None:
-        yield from (413, 415)
+        yield from (declared.body.not_json, 413, 415)
 
 
 def _operation_id(template: str, method: str) -> str:

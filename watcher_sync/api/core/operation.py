@@ -23,7 +23,7 @@ parameter: ``integer``, ``number``, ``boolean``, or ``array`` (separated by comm
 
 from __future__ import annotations
 
-import datetime
+import fnmatch
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -33,13 +33,13 @@ import falcon
 import jsonschema
 import msgspec
 
-from watcher_sync.api.core import patterns
-from watcher_sync.api.core.problems import FieldError, Problem, bad_request
+from watcher_sync.api.core.problems import Problem, bad_request
 from watcher_sync.api.core.request_context import ContextFactory, RequestContext
+from watcher_sync.api.core.schemas import Schema
+from watcher_sync.api.core.validation import pointer, require_valid, validator
 from watcher_sync.wire import json as wire_json
 
 JSON = "application/json"
-Schema = dict[str, Any]
 
 Responder = Callable[..., None]
 """What Falcon calls for a method of a route; its attribute ``operation`` is the declaration."""
@@ -71,17 +71,31 @@ class Body(msgspec.Struct, frozen=True):
 
     :ivar schemas: media type -> schema.
     :ivar raw: media types that the method itself decodes, because a schema cannot describe them. The description of
-        the operation explains them.
+        the operation explains them. In a pattern ``*`` matches any characters.
+    :ivar untyped: whether the method itself decodes a body without a declared media type, too.
+    :ivar default: the media type of a body that declares none; empty: such a body is refused, or left to the method.
+    :ivar not_json: the status of the answer to a body that is not JSON. An empty body is 400 in any case.
+    :ivar prepare: converts a decoded document to the form that its schema describes.
     """
 
     schemas: Mapping[str, Schema]
     required: bool = True
     raw: tuple[str, ...] = ()
+    untyped: bool = False
+    default: str = ""
+    not_json: int = 400
+    prepare: Callable[[Any], Any] | None = None
 
     @property
     def media_types(self) -> tuple[str, ...]:
         """All media types that the operation accepts."""
         return (*self.schemas, *self.raw)
+
+    def takes(self, media: str) -> bool:
+        """Whether the operation accepts a media type, which is in lower case; empty: of no declared type."""
+        if not media:
+            return self.untyped
+        return media in self.schemas or any(fnmatch.fnmatchcase(media, pattern) for pattern in self.raw)
 
 
 class Operation(msgspec.Struct, frozen=True):
@@ -224,36 +238,6 @@ class ValidationMiddleware:
         request.context.max_body_bytes = self._max_body_bytes
 
 
-MAX_ERRORS = 10
-"""The number of errors after which the validation of a document stops."""
-
-_SIZES = frozenset({"maxItems", "maxProperties"})
-"""Keywords that precede the schema of the entries, so that entries in excess are not validated."""
-
-_FORMATS = jsonschema.FormatChecker(formats=())
-"""The checked formats. Those of jsonschema need further libraries; without these they accept every text."""
-
-
-def _is_date_time(value: object) -> bool:
-    return not isinstance(value, str) or datetime.datetime.fromisoformat(value).tzinfo is not None
-
-
-_FORMATS.checks("date-time", raises=ValueError)(_is_date_time)
-
-
-def validator(schema: Schema) -> jsonschema.Draft202012Validator:
-    """Returns the validator of a schema. It is made once for each schema, and used by all threads."""
-    return _validator(msgspec.json.encode(schema))
-
-
-@functools.cache
-def _validator(document: bytes) -> jsonschema.Draft202012Validator:
-    schema = msgspec.json.decode(document)
-    jsonschema.Draft202012Validator.check_schema(schema)
-    made: jsonschema.Draft202012Validator = patterns.Validator(schema, format_checker=_FORMATS)
-    return made
-
-
 def _require_acceptable(request: falcon.Request, declared: Operation) -> None:
     """:raises Problem: 406 when the request accepts none of the answers."""
     offered = [
@@ -323,8 +307,10 @@ def _read_body(
     data = read_bytes(request)
     if not data and not declared.required:
         return None
-    media = (request.content_type or "").partition(";")[0].strip().lower()
-    if media not in declared.media_types:
+    media = (request.content_type or "").partition(";")[0].strip().lower() or declared.default
+    if not data and declared.default:
+        raise bad_request("body", "", "The body is empty")
+    if not declared.takes(media):
         raise Problem(
             415,
             f"The body can be {', '.join(declared.media_types)}, not {media or 'of no declared type'}",
@@ -335,74 +321,8 @@ def _read_body(
     try:
         document = wire_json.decode(data)
     except wire_json.BadJson as exc:
-        raise bad_request("body", "", f"The body is not JSON: {exc}") from None
+        raise bad_request("body", "", f"The body is not JSON: {exc}", declared.not_json) from None
+    if declared.prepare is not None:
+        document = declared.prepare(document)
     require_valid(document, validators[media], "body", "The body")
     return document
-
-
-def require_valid(
-    document: Any, against: jsonschema.Draft202012Validator, where: str, name: str, *, prefix: str = ""
-) -> None:
-    """Requires that a document matches a schema.
-
-    :param where: query, body, header or path.
-    :param name: the document's name in the problem, if no single field is wrong.
-    :param prefix: what precedes the names of the fields in the request, but not in the document.
-    :raises Problem: 400, with the wrong fields.
-    """
-    errors = _first_errors(against, document)
-    if not errors:
-        return
-    found = [FieldError(where, pointer(_path(e), prefix), _message(e)) for e in errors]
-    at = found[0].pointer.lstrip("/") or name
-    raise Problem(400, f"{at}: {found[0].detail}", errors=found)
-
-
-def _first_errors(against: jsonschema.Draft202012Validator, document: Any) -> list[jsonschema.ValidationError]:
-    """The first errors, by their path. The validation stops there, and at an array or object that is too large."""
-    found: list[jsonschema.ValidationError] = []
-    for error in against.iter_errors(document):
-        found.append(error)
-        if len(found) == MAX_ERRORS or error.validator in _SIZES:
-            break
-    return sorted(found, key=lambda error: [str(part) for part in error.absolute_path])
-
-
-def _path(error: jsonschema.ValidationError) -> list[Any]:
-    """The path of the error. For a missing or an unknown field it is the path of that field."""
-    path = list(error.absolute_path)
-    instance: Any = error.instance
-    if error.validator == "required":
-        missing = [name for name in error.validator_value if name not in instance]
-        path += missing[:1]
-    elif error.validator == "additionalProperties" and isinstance(error.schema, dict):
-        unknown = [name for name in instance if name not in error.schema.get("properties", {})]
-        path += unknown[:1]
-    return path
-
-
-def _message(error: jsonschema.ValidationError) -> str:
-    value: Any = error.validator_value
-    if error.validator == "maximum":
-        return f"is above the maximum of {value}"
-    if error.validator == "minimum":
-        return f"is below the minimum of {value}"
-    if error.validator == "required":
-        return "is missing"
-    if error.validator == "type":
-        return f"is not of type {value if isinstance(value, str) else ' or '.join(value)}"
-    if error.validator == "enum":
-        return f"is not one of {', '.join(map(str, value))}"
-    if error.validator == "additionalProperties":
-        return "is not a known field"
-    if error.validator == "maxItems":
-        return f"has more than {value} entries"
-    if error.validator == "maxProperties":
-        return f"has more than {value} fields"
-    return error.message if len(error.message) < 300 else f"does not match the schema ({error.validator})"
-
-
-def pointer(path: Sequence[Any], prefix: str = "") -> str:
-    """The JSON Pointer of a path (RFC 6901)."""
-    parts = [str(part).replace("~", "~0").replace("/", "~1") for part in path]
-    return "".join(f"/{prefix if i == 0 else ''}{part}" for i, part in enumerate(parts))

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -37,10 +39,14 @@ def field_schema(field: Field) -> Schema:
     return described
 
 
-def entity_schema(kind: Kind) -> Schema:
-    """The schema of an entity with all its fields."""
+def entity_schema(kind: Kind, more: Mapping[str, Schema] = MappingProxyType({})) -> Schema:
+    """The schema of an entity with all its fields.
+
+    :param more: fields of answers that are no part of the entity.
+    """
     properties: Schema = {"id": {"type": "string", "description": "Id."}}
     properties |= {name: field_schema(field) for name, field in kind.fields.items()}
+    properties |= more
     properties["seq"] = SEQ | {"description": "Journal seq of its last change."}
     return {"type": "object", "properties": properties, "additionalProperties": False}
 

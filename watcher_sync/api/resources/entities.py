@@ -13,19 +13,26 @@ choose, filter or sort by a hidden field is 403.
 from __future__ import annotations
 
 import urllib.parse
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
+
+import msgspec
 
 from watcher_sync.api.core import etags, schemas
 from watcher_sync.api.core.operation import Answer, Call, Rule, operation
 from watcher_sync.api.core.problems import Problem, not_found
 from watcher_sync.api.core.request_context import NO_PROJECT
 from watcher_sync.api.core.rules import ADMIN_ONLY_FIELDS, ADMIN_OR_SYSTEM_READER, ALL_PROJECTS, PROJECT_READER
-from watcher_sync.api.core.visibility import Hidden, hidden_from, seen, visibility
+from watcher_sync.api.core.visibility import hidden_from, visibility
+from watcher_sync.api.resources import host_usage
 from watcher_sync.api.service import Service
 from watcher_sync.model.kinds import PROJECT_FIELD, Kind
+from watcher_sync.model.visibility import Hidden, seen
 from watcher_sync.storage import reading
 from watcher_sync.storage.journal import read_head
+
+_MAX_READS = 10
+"""Reads of a table for one page of a list whose rows are filtered after they are read."""
 
 _ALL_PROJECTS: dict[str, schemas.Schema] = {
     "all_projects": {
@@ -44,9 +51,14 @@ class Collection:
         self.kind = kind
         self.filters = tuple(kind.indexes)
         self.sorts = ("id", *(name for name in kind.indexes if kind.fields[name].python is str))
-        self.names = (*kind.public, "seq")
+        self.computed = host_usage.FIELDS if kind.name == host_usage.KIND and "instance" in service.kinds else {}
+        self.names = (*kind.public, *self.computed, "seq")
         read = PROJECT_READER if kind.is_scoped else ADMIN_OR_SYSTEM_READER
         self.rules = {what: Rule(f"{kind.plural}:{what}", read) for what in ("list", "show", "history")}
+
+    def schema(self) -> schemas.Schema:
+        """The schema of the entity in answers."""
+        return schemas.entity_schema(self.kind, self.computed)
 
     def fields_parameter(self) -> dict[str, schemas.Schema]:
         """The query parameter ``fields`` and its schema."""
@@ -131,7 +143,20 @@ class EntityList:
 
     def __init__(self, collection: Collection) -> None:
         kind = collection.kind
-        query = {
+        schema = schemas.collection(kind.plural, self.item_schema(collection), seq=schemas.SEQ)
+        self._collection = collection
+        self.on_get = operation(
+            summary=f"List {kind.plural}",
+            rule=collection.rules["list"],
+            query=self.parameters(collection),
+            responses={200: Answer(schema, f"A page of {kind.plural}")},
+            tag=kind.plural,
+        )(self.list_page)
+
+    def parameters(self, collection: Collection) -> dict[str, schemas.Schema]:
+        """The query parameters and their schemas."""
+        kind = collection.kind
+        return {
             **schemas.paging(collection.service.max_limit),
             "sort": {
                 "enum": [sign + name for name in collection.sorts for sign in ("", "-")], "default": "id",
@@ -141,19 +166,22 @@ class EntityList:
             **(_ALL_PROJECTS if kind.is_scoped else {}),
             **{n: schemas.SHORT_TEXT | {"description": f"Only entities with this {n}."} for n in collection.filters},
         }  # fmt: skip
-        schema = schemas.collection(kind.plural, schemas.entity_schema(kind), seq=schemas.SEQ)
-        self._collection = collection
-        self.on_get = operation(
-            summary=f"List {kind.plural}",
-            rule=collection.rules["list"],
-            query=query,
-            responses={200: Answer(schema, f"A page of {kind.plural}")},
-            tag=kind.plural,
-        )(self.list_page)
+
+    def item_schema(self, collection: Collection) -> schemas.Schema:
+        """The schema of an entity of the list."""
+        return collection.schema()
 
     def list_page(self, call: Call) -> None:
         """Answers with one page."""
-        _list(self._collection, call)
+        self.answer_page(self._collection, call)
+
+    def answer_page(self, collection: Collection, call: Call) -> None:
+        """Reads a page and answers with it."""
+        chosen = call.query.get("fields")
+        names = chosen or list(collection.names)
+        page = read_list(collection, call, names, chosen or ())
+        documents = [collection.selected(row, names, page.hidden) for row in page.rows]
+        call.answer({collection.kind.plural: documents, **next_page(call, page.marker), "seq": page.seq})
 
 
 class EntityItem:
@@ -165,7 +193,7 @@ class EntityItem:
         self.on_get = operation(
             summary=f"Show one {kind.name}",
             rule=collection.rules["show"],
-            query={"fields": self.fields_parameter()},
+            query=self.parameters(),
             headers={"If-None-Match": schemas.ETAG},
             responses={
                 200: Answer(self.schema(), f"The {kind.name}", headers=("ETag",)),
@@ -175,34 +203,45 @@ class EntityItem:
             tag=kind.plural,
         )(self.show)
 
-    def fields_parameter(self) -> schemas.Schema:
-        """The schema of the query parameter ``fields``."""
-        return self.collection.fields_parameter()["fields"]
+    def parameters(self) -> dict[str, schemas.Schema]:
+        """The query parameters and their schemas."""
+        return self.collection.fields_parameter()
 
     def schema(self) -> schemas.Schema:
         """The schema of the entity in answers."""
-        return schemas.entity_schema(self.collection.kind)
+        return self.collection.schema()
 
-    def selected(self, row: dict[str, Any], names: list[str] | None, hidden: Hidden) -> dict[str, Any]:
+    def chosen(self, call: Call) -> Sequence[str]:
+        """The fields that the request names.
+
+        :raises Problem: 400 when the request makes no sense.
+        """
+        names: Sequence[str] = call.query.get("fields", ())
+        return names
+
+    def selected(self, row: dict[str, Any], call: Call, hidden: Hidden) -> dict[str, Any]:
         """Makes the document of a row.
 
-        :param names: the chosen fields; None: all.
         :param hidden: what the caller does not see.
         """
-        return self.collection.selected(row, names, hidden)
+        return self.collection.selected(row, call.query.get("fields"), hidden)
 
     def show(self, call: Call, entity_id: str) -> None:
         """Answers with the entity and its ETag."""
         collection, kind = self.collection, self.collection.kind
+        chosen = self.chosen(call)
         with collection.service.reading() as connection:
             row = reading.read_item(connection, collection.service.tables, kind, entity_id)
-        if row is None:
-            raise not_found(f"{kind.name} {entity_id}")
+            if row is None:
+                raise not_found(f"{kind.name} {entity_id}")
+            if collection.computed:
+                host_usage.add(connection, collection.service.tables, [row], collection.names)
         collection.require_project(call, row.get(PROJECT_FIELD), entity_id)
-        hidden = collection.require_visible(call, call.query.get("fields", ()))
-        if etags.answered_not_modified(call, etags.of(kind, row["seq"])):
+        hidden = collection.require_visible(call, chosen)
+        more = host_usage.tag(row) if collection.computed else ""
+        if etags.answered_not_modified(call, etags.of(kind, row["seq"], more)):
             return
-        call.answer(self.selected(row, call.query.get("fields"), hidden))
+        call.answer(self.selected(row, call, hidden))
 
 
 class EntityHistory:
@@ -235,29 +274,65 @@ def next_page(call: Call, marker: str | int | None) -> dict[str, Any]:
     return {"next_marker": text, "next": f"{call.request.path}?{urllib.parse.urlencode({**asked, 'marker': text})}"}
 
 
-def _list(collection: Collection, call: Call) -> None:
+class ListPage(msgspec.Struct, frozen=True):
+    """Rows of a list, and what an answer needs beside them."""
+
+    rows: list[dict[str, Any]]
+    marker: str | None
+    """Of the next page; None: this is the last one."""
+    seq: int
+    hidden: Hidden
+    """What the caller does not see."""
+
+
+def read_list(
+    collection: Collection,
+    call: Call,
+    names: Sequence[str],
+    chosen: Iterable[str],
+    make: Callable[[dict[str, Any], Hidden], dict[str, Any] | None] | None = None,
+) -> ListPage:
+    """Reads a page as the query asks for it: filters, sort, marker and limit.
+
+    :param names: the columns to read.
+    :param chosen: the fields that the request names; the caller has to see them.
+    :param make: makes the document of a row, or returns None for a row that is left out; None: the row itself. Then
+        the page may take several reads of the table, up to ten, and have fewer rows than its limit.
+    """
     kind, query = collection.kind, call.query
     filters = {name: query[name] for name in collection.filters if name in query}
     if kind.is_scoped:
         _scope(call, filters)
     sort = reading.Sort(query["sort"].lstrip("-"), query["sort"].startswith("-"))
-    names = query.get("fields") or list(collection.names)
-    hidden = collection.require_visible(call, [*query.get("fields", ()), *filters, sort.field])
+    hidden = collection.require_visible(call, [*chosen, *filters, sort.field])
+    limit, marker = int(query["limit"]), query.get("marker")
+    rows: list[dict[str, Any]] = []
     with collection.service.reading() as connection:
         seq = read_head(connection, collection.service.tables)
-        found = reading.read_page(
-            connection,
-            collection.service.tables,
-            kind,
-            names=names,
-            filters=filters,
-            sort=sort,
-            after=_after(sort, query.get("marker")),
-            limit=query["limit"],
-        )
-    marker = _marker(sort, found.rows[-1]) if found.more else None
-    page = [collection.selected(row, names, hidden) for row in found.rows]
-    call.answer({kind.plural: page, **next_page(call, marker), "seq": seq})
+        for _ in range(_MAX_READS if make is not None else 1):
+            found = reading.read_page(
+                connection,
+                collection.service.tables,
+                kind,
+                names=host_usage.columns(names) if collection.computed else names,
+                filters=filters,
+                sort=sort,
+                after=_after(sort, marker),
+                limit=limit,
+            )
+            if collection.computed:
+                host_usage.add(connection, collection.service.tables, found.rows, names)
+            more = found.more
+            for number, row in enumerate(found.rows, start=1):
+                marker = _marker(sort, row)
+                if (document := row if make is None else make(row, hidden)) is not None:
+                    rows.append(document)
+                    if len(rows) == limit:
+                        more = more or number < len(found.rows)
+                        break
+            if len(rows) == limit or not more:
+                break
+    return ListPage(rows, marker if more else None, seq, hidden)
 
 
 def _scope(call: Call, filters: dict[str, Any]) -> None:

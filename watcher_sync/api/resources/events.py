@@ -16,7 +16,7 @@ A project gets the changes of its entities, without fields that tell of hosts.
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 
 import msgspec
 
@@ -26,6 +26,7 @@ from watcher_sync.api.core.operation import JSON, Answer, Call, Rule, operation
 from watcher_sync.api.core.problems import Problem
 from watcher_sync.api.core.rate_limits import identity_of
 from watcher_sync.api.core.request_context import NO_PROJECT
+from watcher_sync.api.core.response_stream import ResponseStream
 from watcher_sync.api.core.rules import ALL_PROJECTS, PROJECT_READER
 from watcher_sync.api.core.visibility import Visibility, visibility
 from watcher_sync.api.service import Service
@@ -40,6 +41,9 @@ _MAX_SCANNED_ROWS = 10_000
 
 _MAX_PAGE_BYTES = 8_388_608
 """Bytes of the deltas that the API reads for one page, about."""
+
+_MAX_LAST_ROWS = 1_000
+"""Rows of one query for the last changes."""
 
 _PAGE: schemas.Schema = {
     "type": "object",
@@ -138,11 +142,8 @@ def _page(service: Service, feed: Feed, call: Call, chosen: Filter) -> None:
     since: int | None = call.query.get("since")
     limit, wait = call.query["limit"], call.query["wait"]
     if since is None and not wait:
-        with service.reading() as connection:
-            head = read_head(connection, service.tables)
-            rows = reading.read_last(connection, service.tables, limit, project_id=chosen.sight.project_id)
-        head = max([head, *(row.seq for row in rows[-1:])])
-        _answer(call, [shown for row in rows if (shown := chosen.shown(row)) is not None], head, head)
+        rows, head = _read_last(service, limit, chosen)
+        _answer(call, rows, head, head)
         return
     head = feed.head()
     since = head if since is None else since
@@ -160,6 +161,30 @@ def _page(service: Service, feed: Feed, call: Call, chosen: Filter) -> None:
         if found:
             feed.refund(identity)
     _answer(call, found, reached, max(head, reached))
+
+
+def _read_last(service: Service, limit: int, chosen: Filter) -> tuple[list[JournalRow], int]:
+    """Read the last chosen changes, backwards from the end of the journal.
+
+    :returns: at most ``limit`` changes in order, among the last 10,000 rows of about 8 MiB; and the journal's last seq.
+    """
+    found: list[JournalRow] = []
+    before: int | None = None
+    count, scanned, size = limit, 0, 0
+    with service.reading() as connection:
+        head = read_head(connection, service.tables)
+        while len(found) < limit and scanned < _MAX_SCANNED_ROWS and size < _MAX_PAGE_BYTES:
+            rows = reading.read_last(
+                connection, service.tables, count, project_id=chosen.sight.project_id, before=before
+            )
+            if not rows:
+                break
+            head, before = max(head, rows[-1].seq), rows[0].seq
+            found[:0] = [shown for row in rows if (shown := chosen.shown(row)) is not None]
+            scanned += len(rows)
+            size += sum(row.size() for row in rows)
+            count = min(2 * count, max(limit, _MAX_LAST_ROWS))
+    return found[-limit:], head
 
 
 def _answer(call: Call, rows: list[JournalRow], reached: int, head: int) -> None:
@@ -216,32 +241,14 @@ def _stream(service: Service, feed: Feed, call: Call, chosen: Filter) -> None:
     response.set_header("Cache-Control", "no-store")
     response.set_header("X-Accel-Buffering", "no")
     settings = service.conf.api
-    response.stream = Stream(
+    response.stream = stream_of(
         feed, slot, since, chosen, life=settings.stream_max_age, heartbeat=settings.stream_heartbeat
     )
 
 
-class Stream:
-    """The chunks of one stream, made in the thread that sends them. The end of the stream releases its slot."""
-
-    def __init__(self, feed: Feed, slot: Slot, since: int, chosen: Filter, *, life: float, heartbeat: float) -> None:
-        self._slot = slot
-        self._chunks = _chunks(feed, since, chosen, life=life, heartbeat=heartbeat)
-
-    def __iter__(self) -> Iterator[bytes]:
-        return self
-
-    def __next__(self) -> bytes:
-        try:
-            return next(self._chunks)
-        except BaseException:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        """Ends the stream. The WSGI server calls this when the client has disconnected."""
-        self._chunks.close()
-        self._slot.release()
+def stream_of(feed: Feed, slot: Slot, since: int, chosen: Filter, *, life: float, heartbeat: float) -> ResponseStream:
+    """Returns the changes after ``since`` as server-sent events. The end of the stream releases its slot."""
+    return ResponseStream(_chunks(feed, since, chosen, life=life, heartbeat=heartbeat), slot.release)
 
 
 def _chunks(feed: Feed, since: int, chosen: Filter, *, life: float, heartbeat: float) -> Generator[bytes, None, None]:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A VNF instance in the form of ETSI GS NFV-SOL 003: ``instantiatedVnfInfo``, computed from the instance's own fields.
+"""A VNF instance in the form of ETSI GS NFV-SOL 003 (VnfInstance), computed from the instance's own fields.
 
-It contains only observed levels, so it has no level before the first sync.
+``instantiatedVnfInfo`` contains only observed levels, so it has no level before the first sync. An optional attribute
+without a value is absent. What is registered runs, so its ``instantiationState`` is INSTANTIATED.
 """
 
 from __future__ import annotations
@@ -47,9 +48,9 @@ SCHEMA: Schema = {
                     "vimLevelResourceType": nullable(STRING),
                 },
             },
-            zoneId=nullable(STRING),
+            zoneId=STRING,
             storageResourceIds={"type": "array", "items": STRING},
-            reservationId=nullable(STRING),
+            reservationId=STRING,
             vnfcCpInfo={"type": "array", "items": _OBJECT},
             metadata=_OBJECT,
         ),
@@ -63,12 +64,54 @@ SCHEMA: Schema = {
         ),
         "metadata": {
             "type": "object",
-            "properties": {"namespace": nullable(STRING), "vdu_reses": _OBJECT},
+            "properties": {
+                "namespace": nullable(STRING),
+                "vdu_reses": _OBJECT
+                | {"description": "VDU -> its workload; spec.replicas is the number of its pods, once it is known."},
+            },
         },
+        "extCpInfo": {"type": "array", "items": _OBJECT},
     },
 }
 
 NAME = "instantiatedVnfInfo"
+
+FIELDS = {
+    "vnfInstanceName": "name",
+    "vnfdId": "vnfd_id",
+    "vnfProvider": "vnf_provider",
+    "vnfProductName": "vnf_product_name",
+    "vnfSoftwareVersion": "vnf_software_version",
+    "vnfdVersion": "vnfd_version",
+}
+"""Attribute of VnfInstance -> the field of the same meaning."""
+
+GIVEN = {**FIELDS, "flavourId": "flavour_id", "extCpInfo": "ext_cp_info"}
+"""Name that a registration may use -> the field. The last two are shown in ``instantiatedVnfInfo``."""
+
+ATTRIBUTES: dict[str, Schema] = {
+    **dict.fromkeys(FIELDS, STRING),
+    "instantiationState": {"enum": ["INSTANTIATED"]},
+    "_links": {
+        "type": "object",
+        "required": ["self"],
+        "properties": {"self": {"type": "object", "required": ["href"], "properties": {"href": STRING}}},
+    },
+    NAME: SCHEMA,
+}
+"""The attributes of VnfInstance beside the instance's own fields, and their schemas."""
+
+
+def attributes(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Computes the attributes of one instance that are not complex: without ``instantiatedVnfInfo``.
+
+    :param row: the fields of the instance.
+    """
+    return {
+        **{name: row[field] for name, field in FIELDS.items() if row[field] is not None},
+        "instantiationState": "INSTANTIATED",
+        "_links": {"self": {"href": f"/v1/vnf_instances/{row['id']}"}},
+    }
 
 
 def instantiated(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -80,6 +123,7 @@ def instantiated(row: Mapping[str, Any]) -> dict[str, Any]:
     aspects: Mapping[str, Any] = row["aspects"] or {}
     levels: Mapping[str, Any] = row["scale_level"] or {}
     resources = row["vnfc_resource_info"] or []
+    observed: Mapping[str, Any] = row["observed"] or {}
 
     def status(level_of: Mapping[str, Any]) -> list[dict[str, Any]]:
         return [
@@ -92,13 +136,24 @@ def instantiated(row: Mapping[str, Any]) -> dict[str, Any]:
         "scaleStatus": status(levels),
         "maxScaleLevels": status({name: aspect["max_scale_level"] for name, aspect in aspects.items()}),
         # The field "pod" assigns a pod to the entry; SOL003 does not define it.
-        "vnfcResourceInfo": [{name: value for name, value in v.items() if name != "pod"} for v in resources],
+        "vnfcResourceInfo": [_resource_info(v) for v in resources],
         "vnfcInfo": row["vnfc_info"] or [],
         "metadata": {
             "namespace": row["namespace"],
             "vdu_reses": {
-                name: {"kind": vdu["workload"]["kind"], "metadata": {"name": vdu["workload"]["name"]}}
+                name: {
+                    "kind": vdu["workload"]["kind"],
+                    "metadata": {"name": vdu["workload"]["name"]},
+                    **({"spec": {"replicas": observed[name]}} if name in observed else {}),
+                }
                 for name, vdu in (row["vdus"] or {}).items()
             },
         },
+        **({"extCpInfo": row["ext_cp_info"]} if row["ext_cp_info"] is not None else {}),
     }
+
+
+def _resource_info(vnfc: Mapping[str, Any]) -> dict[str, Any]:
+    """An entry without ``pod``, and without a zone or a reservation that an earlier release stored as null."""
+    optional = ("zoneId", "reservationId")
+    return {n: value for n, value in vnfc.items() if n != "pod" and (value is not None or n not in optional)}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``/v1/sources``: the state of the sources, as their engines report it; ``/v1/drifts``: the drifts.
+"""``/v1/sources``: the state of the sources and inventories; ``/v1/drifts``: the drifts.
 
 A caller who may not see all projects gets the drifts of the entities of its project, without the fields that tell of
 hosts. The sources are for administrators and readers of the system.
@@ -17,10 +17,12 @@ from watcher_sync.api.core.operation import Answer, Call, Rule, operation
 from watcher_sync.api.core.problems import not_found
 from watcher_sync.api.core.request_context import NO_PROJECT
 from watcher_sync.api.core.rules import ADMIN_OR_SYSTEM_READER, ALL_PROJECTS, PROJECT_READER
-from watcher_sync.api.core.visibility import visibility, whole
+from watcher_sync.api.core.visibility import visibility
 from watcher_sync.api.resources.entities import next_page
 from watcher_sync.api.service import Service
+from watcher_sync.model.visibility import whole
 from watcher_sync.storage.drifts import Owned, list_drifts
+from watcher_sync.storage.inventories import Inventory, list_inventories
 from watcher_sync.storage.source_status import SourceRow, list_sources, trouble_of
 
 _NUMBER = {"type": "integer", "minimum": 0}
@@ -65,10 +67,26 @@ DRIFT: schemas.Schema = {
 }
 
 
+INVENTORY: schemas.Schema = {
+    "type": "object",
+    "required": ["source", "complete", "complete_since"],
+    "properties": {
+        "source": schemas.STRING | {"description": "The scope of the comparison, such as nova."},
+        "complete": {"type": "boolean", "description": "Whether the model has all that the live system has."},
+        "complete_since": schemas.nullable(schemas.TIME) | {"description": "When it became complete."},
+        "last_complete_at": schemas.nullable(schemas.TIME)
+        | {"description": "When everything was last compared with the live system."},
+        "trouble": schemas.STRING | {"description": "Why the last comparison was not complete; empty if it was."},
+    },
+}
+
 _SOURCES: schemas.Schema = {
     "type": "object",
-    "required": ["sources"],
-    "properties": {"sources": {"type": "array", "items": SOURCE}},
+    "required": ["sources", "inventories"],
+    "properties": {
+        "sources": {"type": "array", "items": SOURCE},
+        "inventories": {"type": "array", "items": INVENTORY},
+    },
 }
 
 
@@ -85,9 +103,15 @@ class SourceList:
         tag="sources",
     )
     def on_get(self, call: Call) -> None:
-        """Answers with all sources."""
-        rows = list_sources(self._service.store.database)
-        call.answer({"sources": [_document(self._service, row) for row in rows]})
+        """Answers with all sources, and with the inventories of the live systems that are compared as a whole."""
+        database = self._service.store.database
+        rows, inventories = list_sources(database), list_inventories(database)
+        call.answer(
+            {
+                "sources": [_document(self._service, row) for row in rows],
+                "inventories": [_inventory(inventory) for inventory in inventories],
+            }
+        )
 
 
 class SourceItem:
@@ -153,6 +177,16 @@ class DriftList:
         )
         marker = drifts[limit - 1].id if len(drifts) > limit else None
         call.answer({"drifts": [msgspec.structs.asdict(d) for d in drifts[:limit]], **next_page(call, marker)})
+
+
+def _inventory(inventory: Inventory) -> dict[str, Any]:
+    return {
+        "source": inventory.source,
+        "complete": inventory.complete_since is not None,
+        "complete_since": inventory.complete_since,
+        "last_complete_at": inventory.last_complete_at,
+        "trouble": inventory.trouble,
+    }
 
 
 def _document(service: Service, row: SourceRow) -> dict[str, Any]:

@@ -188,7 +188,7 @@ def _sum_by_state(counts: Mapping[str, Counts], chosen: Callable[[str], bool]) -
     return sums
 
 
-_STATUS_FIELDS = ("availability_zone", "status", "state", "forced_down", "disabled_reason", "gone")
+_STATUS_FIELDS = ("availability_zone", "status", "state", "liveness_reason", "forced_down", "disabled_reason", "gone")
 
 
 def _entry(row: Mapping[Any, Any], counts: Mapping[str, Counts]) -> _Entry:
@@ -208,8 +208,9 @@ def _errors(row: Mapping[Any, Any], *, occupied: bool) -> list[str]:
     problems = []
     if row.get("forced_down"):
         problems.append("forced down")
-    if str(row.get("state") or "").lower() in {"down", "unreachable", "disconnected", *BAD_STATES}:
-        problems.append(str(row["state"]))
+    elif str(row.get("state") or "").lower() in {"down", "unreachable", "disconnected", *BAD_STATES}:
+        reason = row.get("liveness_reason")
+        problems.append(f"{row['state']}: {reason}" if reason else str(row["state"]))
     if row.get("gone") and occupied:
         problems.append("deleted, but not empty")
     return problems

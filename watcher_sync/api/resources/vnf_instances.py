@@ -17,15 +17,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from watcher_sync.api.core import schemas
-from watcher_sync.api.core.operation import Call, Rule, pointer
+from watcher_sync.api.core.operation import Call, Rule
 from watcher_sync.api.core.problems import FieldError, Problem, bad_request
 from watcher_sync.api.core.rules import ADMIN, PROJECT_MEMBER
-from watcher_sync.api.core.visibility import Hidden
-from watcher_sync.api.resources import sol003
+from watcher_sync.api.core.validation import pointer
+from watcher_sync.api.resources import sol003, sol013
+from watcher_sync.api.resources.entities import Collection, next_page, read_list
 from watcher_sync.api.resources.lease_proof import SECRET, TOKEN, owner_of, proof_of
-from watcher_sync.api.resources.writing import CONDITIONS, WritableItem, WritableKind
+from watcher_sync.api.resources.writing import CONDITIONS, WritableItem, WritableKind, WritableList
 from watcher_sync.commit.direct import DirectCommitCycle
 from watcher_sync.model.kinds import PROJECT_FIELD, Entity, Kind
+from watcher_sync.model.visibility import Hidden
 from watcher_sync.model.vnf.levels import MAX_ASPECTS, MAX_SCALE_LEVEL, MAX_VDUS, MOST_PODS, BadRegistration, check
 from watcher_sync.model.vnf.matching import KINDS
 from watcher_sync.operations import DELETE, REGISTER, Operations, Proof
@@ -39,12 +41,20 @@ _LEASED = (
 
 _PODS: schemas.Schema = {"type": "integer", "minimum": 0, "maximum": MOST_PODS}
 
+_NAMESPACE = "default"
+"""The namespace of a registration that names none, as in Kubernetes."""
+
 _FIELDS: dict[str, schemas.Schema] = {
     "name": schemas.nullable(schemas.SHORT_TEXT),
     "cluster": schemas.SHORT_TEXT,
-    "namespace": {"type": "string", "pattern": "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"},
+    "namespace": {"type": "string", "pattern": "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$", "default": _NAMESPACE},
     "vnfd_id": schemas.SHORT_TEXT,
     "flavour_id": schemas.nullable(schemas.SHORT_TEXT),
+    **{
+        name: schemas.nullable(schemas.SHORT_TEXT)
+        for name in ("vnf_provider", "vnf_product_name", "vnf_software_version", "vnfd_version")
+    },
+    "ext_cp_info": schemas.nullable({"type": "array", "maxItems": 100, "items": {"type": "object"}}),
     "vdus": {
         "type": "object",
         "minProperties": 1,
@@ -103,11 +113,16 @@ class WritableVnfInstance(WritableKind):
     """The facet ``registration`` of a VNF instance, written under the instance's operation lease."""
 
     fields: Mapping[str, schemas.Schema] = _FIELDS
-    required = ("cluster", "namespace", "vnfd_id", "vdus")
+    required = ("cluster", "vnfd_id", "vdus")
     create_summary = "Register a VNF instance"
-    create_description = "Two aspects may not scale the same VDU, and no level may need more pods than a VDU's max."
+    create_description = (
+        "Two aspects may not scale the same VDU, and no level may need more pods than a VDU's max. "
+        f"A field may also have its name of SOL003: {', '.join(sol003.GIVEN)}."
+    )
     replace_summary = "Register a VNF instance, or replace its registration"
-    replace_description = f"A field that the body lacks becomes null. The observed fields are unchanged. {_LEASED}"
+    replace_description = (
+        f"A field that the body lacks gets its default, mostly null. The observed fields are unchanged. {_LEASED}"
+    )
     delete_summary = "Delete a VNF instance"
     delete_description = f"Deletes the registration. The cluster is not changed. {_LEASED}"
 
@@ -145,6 +160,20 @@ class WritableVnfInstance(WritableKind):
             where = f"{values['cluster']}/{values['namespace']}"
             raise Problem(403, f"The policy does not allow a VNF instance of the project in the namespace {where}")
 
+    def prepare(self, body: Any) -> Any:
+        """Renames fields that have their names of SOL003.
+
+        :raises Problem: 400 when a field has both of its names.
+        """
+        if not isinstance(body, dict):
+            return body
+        for name, field in sol003.GIVEN.items():
+            if name in body:
+                if field in body:
+                    raise bad_request("body", pointer([name]), f"is given as {field}, too")
+                body[field] = body.pop(name)
+        return body
+
     def values(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the fields of the registration."""
         return registration(body)
@@ -174,7 +203,7 @@ class WritableVnfInstance(WritableKind):
     def document(self, kind: Kind, entity: Entity) -> dict[str, Any]:
         """Returns the instance's own fields, and SOL003's."""
         own = kind.to_json(entity)
-        return {**own, sol003.NAME: sol003.instantiated(own)}
+        return {**own, **sol003.attributes(own), sol003.NAME: sol003.instantiated(own)}
 
     @contextlib.contextmanager
     def _leased(self, call: Call, entity_id: str, *, deletes: bool) -> Iterator[tuple[int, Proof]]:
@@ -194,25 +223,115 @@ class WritableVnfInstance(WritableKind):
             self._operations.verify_token(connection, entity_id, token, proof)
 
 
+_FLAG: schemas.Schema = {"enum": ["", "true"]}
+_PATHS: schemas.Schema = {
+    "type": "array",
+    "items": {"type": "string", "minLength": 1, "maxLength": 500},
+    "minItems": 1,
+    "maxItems": 200,
+    "uniqueItems": True,
+}
+
+_SELECTORS: dict[str, schemas.Schema] = {
+    "all_fields": _FLAG | {"description": "All attributes, complex ones as well (SOL013)."},
+    "exclude_fields": _PATHS | {"description": "All attributes but these, separated by commas (SOL013)."},
+    "exclude_default": _FLAG | {"description": "The attributes that are shown by default (SOL013)."},
+}
+_FILTER: schemas.Schema = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": sol013.MAX_FILTER_CHARS,
+    "description": "Only instances that match an attribute filter (SOL013), such as "
+    "(eq,vnfProductName,UPF);(gt,instantiatedVnfInfo/scaleStatus/scaleLevel,0). A page may have fewer entries.",
+}
+_EXCLUDED = (sol003.NAME,)
+"""Attributes that a list has only if they are asked for."""
+
+
+class VnfInstanceList(WritableList):
+    """``/v1/vnf_instances``: instances with their own fields and in the form of SOL003, with SOL013's selectors."""
+
+    def parameters(self, collection: Collection) -> dict[str, schemas.Schema]:
+        """The query parameters and their schemas."""
+        return {**super().parameters(collection), **_fields_parameter(), **_SELECTORS, "filter": _FILTER}
+
+    def item_schema(self, collection: Collection) -> schemas.Schema:
+        """The schema of an instance of the list."""
+        return item_schema(collection.kind)
+
+    def answer_page(self, collection: Collection, call: Call) -> None:
+        """Reads a page and answers with it."""
+        chosen = _selection(call, collection, excluded_by_default=_EXCLUDED)
+        wanted = _expressions(call)
+        names = [path[0] for path in chosen.only or () if path[0] in collection.names]
+
+        def make(row: dict[str, Any], hidden: Hidden) -> dict[str, Any] | None:
+            if not wanted:
+                return chosen.of(_document(collection, row, hidden, complete=chosen.shows(sol003.NAME)))
+            document = _document(collection, row, hidden, complete=True)
+            return chosen.of(document) if all(each.matches(document) for each in wanted) else None
+
+        page = read_list(collection, call, list(collection.names), names, make)
+        call.answer({collection.kind.plural: page.rows, **next_page(call, page.marker), "seq": page.seq})
+
+
 class VnfInstanceItem(WritableItem):
-    """``/v1/vnf_instances/{id}``: an instance with its own fields and in the form of SOL003."""
+    """``/v1/vnf_instances/{id}``: an instance with its own fields and as SOL003 has it, with SOL013's selectors."""
 
-    def fields_parameter(self) -> schemas.Schema:
-        """The schema of the query parameter ``fields``."""
-        return super().fields_parameter() | {"items": {"enum": [*self.collection.names, sol003.NAME]}}
+    def parameters(self) -> dict[str, schemas.Schema]:
+        """The query parameters and their schemas."""
+        return {**_fields_parameter(), **_SELECTORS}
 
-    def selected(self, row: dict[str, Any], names: list[str] | None, hidden: Hidden) -> dict[str, Any]:
-        """Returns the chosen fields. SOL003's form is computed only if it is chosen."""
-        document = super().selected(row, names, hidden)
-        if names is None or sol003.NAME in names:
-            document[sol003.NAME] = sol003.instantiated(row)
-        return document
+    def chosen(self, call: Call) -> Sequence[str]:
+        """The own fields that the request names."""
+        only = _selection(call, self.collection).only or ()
+        return [path[0] for path in only if path[0] in self.collection.names]
+
+    def selected(self, row: dict[str, Any], call: Call, hidden: Hidden) -> dict[str, Any]:
+        """Returns the chosen attributes. ``instantiatedVnfInfo`` is computed only if it is chosen."""
+        chosen = _selection(call, self.collection)
+        return chosen.of(_document(self.collection, row, hidden, complete=chosen.shows(sol003.NAME)))
+
+
+def _fields_parameter() -> dict[str, schemas.Schema]:
+    return {
+        "fields": _PATHS | {"description": "The attributes of the answer, separated by commas; a part of one as a/b."}
+    }
+
+
+def _document(collection: Collection, row: dict[str, Any], hidden: Hidden, *, complete: bool) -> dict[str, Any]:
+    """An instance with its own fields and SOL003's attributes, with or without ``instantiatedVnfInfo``."""
+    own = collection.selected(row, None, hidden)
+    document = {**own, **sol003.attributes(row)}
+    if complete:
+        document[sol003.NAME] = sol003.instantiated(row)
+    return document
+
+
+def _selection(call: Call, collection: Collection, excluded_by_default: Sequence[str] = ()) -> sol013.Selection:
+    """:raises Problem: 400 when the selectors name no attribute or contradict each other."""
+    names = (*collection.names, *sol003.ATTRIBUTES)
+    try:
+        return sol013.selection(call.query, names=names, excluded_by_default=excluded_by_default)
+    except sol013.BadSelection as exc:
+        name = next(name for name in ("fields", "exclude_fields", "all_fields") if name in call.query)
+        raise bad_request("query", pointer([name]), str(exc)) from None
+
+
+def _expressions(call: Call) -> tuple[sol013.Expression, ...]:
+    """:raises Problem: 400 when the filter is none."""
+    if "filter" not in call.query:
+        return ()
+    try:
+        return sol013.parse_filter(call.query["filter"])
+    except sol013.BadSelection as exc:
+        raise bad_request("query", "/filter", str(exc)) from None
 
 
 def item_schema(kind: Kind) -> schemas.Schema:
     """The schema of an instance in answers."""
     schema = schemas.entity_schema(kind)
-    return {**schema, "properties": {**schema["properties"], sol003.NAME: sol003.SCHEMA}}
+    return {**schema, "properties": {**schema["properties"], **sol003.ATTRIBUTES}}
 
 
 def registration(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -221,6 +340,7 @@ def registration(body: Mapping[str, Any]) -> dict[str, Any]:
     :raises Problem: 400 when the levels are invalid or too many; ``errors`` names the fields.
     """
     values: dict[str, Any] = {name: body.get(name) for name in _FIELDS}
+    values["namespace"] = body.get("namespace", _NAMESPACE)
     values["vdus"] = {name: _vdu(vdu) for name, vdu in body["vdus"].items()}
     values["aspects"] = {name: _aspect(aspect) for name, aspect in (body.get("aspects") or {}).items()}
     try:

@@ -27,13 +27,14 @@ from watcher_sync.api.core.operation import JSON, Answer, Body, Call, Rule, oper
 from watcher_sync.api.core.problems import Problem, not_found
 from watcher_sync.api.core.rules import PROJECT_MEMBER
 from watcher_sync.api.core.schemas import Schema
-from watcher_sync.api.core.visibility import hidden_from, seen
+from watcher_sync.api.core.visibility import hidden_from
 from watcher_sync.api.resources.entities import Collection, EntityItem, EntityList
 from watcher_sync.api.resources.quotas import Quotas
 from watcher_sync.commit.direct import DirectCommitCycle, DirectWriter
 from watcher_sync.events import Event
 from watcher_sync.model.changes import Delete, Outcome, Upsert
 from watcher_sync.model.kinds import PROJECT_FIELD, Entity, Kind
+from watcher_sync.model.visibility import seen
 
 _PROJECT: Schema = schemas.nullable(schemas.SHORT_TEXT) | {
     "description": "The project that owns it; by default that of the token. Only administrators name another one."
@@ -65,6 +66,13 @@ class WritableKind(abc.ABC):
     replace_description: str
     delete_summary: str
     delete_description: str
+
+    def prepare(self, body: Any) -> Any:
+        """Converts a decoded body to the form that its schema describes; by default it is that form.
+
+        :raises Problem: 400 when it cannot be converted.
+        """
+        return body
 
     @abc.abstractmethod
     def values(self, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -127,7 +135,7 @@ class WritableList(EntityList):
             description=writable.create_description,
             rule=Rule(f"{kind.plural}:create", PROJECT_MEMBER),
             more_rules=writable.more_rules(kind),
-            body=Body({JSON: {**body, "properties": {"id": ID, **body["properties"]}}}),
+            body=Body({JSON: {**body, "properties": {"id": ID, **body["properties"]}}}, prepare=writable.prepare),
             responses={201: Answer(writable.schema(kind), "The entity is created", headers=("ETag", "Location"))},
             errors=(403, 404, 409, 422),
             tag=kind.plural,
@@ -168,7 +176,7 @@ class WritableItem(EntityItem):
             rule=Rule(f"{kind.plural}:replace", PROJECT_MEMBER),
             more_rules=writable.more_rules(kind),
             path={"entity_id": ID},
-            body=Body({JSON: body_schema(kind, writable)}),
+            body=Body({JSON: body_schema(kind, writable)}, prepare=writable.prepare),
             responses={
                 200: Answer(schema, "The entity is replaced", headers=("ETag",)),
                 201: Answer(schema, "The entity is created", headers=("ETag",)),
