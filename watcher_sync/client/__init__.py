@@ -20,9 +20,11 @@ The client imports nothing of the engine, the model or the storage. It needs key
 ``models``         The documents of the API as typed structs
 ``operations``     ``Operation``: an operation lease as a ``with`` block, with a heartbeat thread
 ``osc``            The plugin of OpenStackClient
+``paging``         Reads documents and the pages of lists
 ``screen``         What ``top`` draws, for every size of the terminal
 ``shell``          The application ``watcher-sync``: the server, the credentials, the exit status
 ``stats``          ``ModelStats``: entities of each kind, the event rate, the latest changes
+``subscriptions``  The part of ``Client`` that reads the status of instances and writes subscriptions
 ``terminal``       Guards a terminal against control characters in the output of a command
 ``transport``      One HTTP request and its answer, or one of the errors
 ``vnf_instances``  The part of ``Client`` that writes VNF instances and their operations
@@ -56,6 +58,7 @@ from watcher_sync.client.errors import (
 from watcher_sync.client.models import (
     BegunOperation,
     Change,
+    Delivery,
     Drift,
     Entity,
     EntityPage,
@@ -65,6 +68,7 @@ from watcher_sync.client.models import (
     Replayed,
     Source,
     Stored,
+    Subscription,
     SyncDifference,
     SyncedPod,
     SyncReport,
@@ -81,6 +85,7 @@ __all__ = [
     "BegunOperation",
     "Change",
     "ChangeStream",
+    "Delivery",
     "Drift",
     "Entity",
     "EntityPage",
@@ -92,6 +97,7 @@ __all__ = [
     "Replayed",
     "Source",
     "Stored",
+    "Subscription",
     "SyncDifference",
     "SyncedPod",
     "SyncReport",

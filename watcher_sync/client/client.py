@@ -10,26 +10,22 @@ A client is used by one thread at a time. The methods raise every error of the n
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 from keystoneauth1 import adapter, noauth, session
 
 from watcher_sync.client import models
 from watcher_sync.client.changes import DEFAULT_WAIT_SECONDS, ChangeStream
-from watcher_sync.client.errors import BadRequest, UnexpectedResponse, UnknownKind
+from watcher_sync.client.errors import UnexpectedResponse, UnknownKind
 from watcher_sync.client.models import Change, Entity
+from watcher_sync.client.paging import converted
+from watcher_sync.client.subscriptions import SubscriptionCalls
 from watcher_sync.client.transport import Transport, segment
 from watcher_sync.client.vnf_instances import VNF_INSTANCES, VnfCalls
 
-PAGE_SIZE = 1000
-"""Entries that the client requests at once. If the server refuses the number, the client uses the server's default."""
-
 SERVICE_TYPE_INSTANCES = "/v1/service_type_instances"
-
-D = TypeVar("D")
 
 
 def connect(endpoint: str, *, timeout: float = 30.0) -> Client:
@@ -42,7 +38,7 @@ def connect(endpoint: str, *, timeout: float = 30.0) -> Client:
     return Client(adapter.Adapter(session.Session(auth=plugin), endpoint_override=endpoint), timeout=timeout)
 
 
-class Client(VnfCalls):
+class Client(VnfCalls, SubscriptionCalls):
     """The client of one API. Used by one thread at a time."""
 
     def __init__(self, adapter: adapter.Adapter, *, timeout: float = 30.0) -> None:
@@ -50,10 +46,8 @@ class Client(VnfCalls):
 
         :param timeout: seconds that an answer may take.
         """
-        self._transport = Transport(adapter, timeout=timeout)
+        super().__init__(Transport(adapter, timeout=timeout))
         self._paths: dict[str, str] = {}
-        self._page_size: int | None = PAGE_SIZE
-        """Entries to request at once; None: the server's default, because the server refused ``PAGE_SIZE``."""
 
     def kinds(self) -> dict[str, str]:
         """Kind -> path of its list. The client requests it once."""
@@ -95,7 +89,7 @@ class Client(VnfCalls):
         query = {**(filters or {}), "sort": sort, "fields": fields, "limit": limit, "marker": marker}
         query["all_projects"] = all_projects
         document = self._get(path, dict[str, Any], query)
-        return _converted({**document, "entities": document.get(path.rpartition("/")[2])}, models.EntityPage)
+        return converted({**document, "entities": document.get(path.rpartition("/")[2])}, models.EntityPage)
 
     def entities(
         self,
@@ -237,7 +231,12 @@ class Client(VnfCalls):
 
     def sources(self) -> list[models.Source]:
         """All sources of all engines."""
-        return _converted(self._get("/v1/sources", dict[str, Any]).get("sources"), list[models.Source])
+        return converted(self._get("/v1/sources", dict[str, Any]).get("sources"), list[models.Source])
+
+    def inventories(self) -> list[models.Inventory]:
+        """The inventories of the live systems that are compared as a whole; none of an older server."""
+        found = self._get("/v1/sources", dict[str, Any]).get("inventories", [])
+        return converted(found, list[models.Inventory])
 
     def source(self, name: str) -> models.Source:
         """One source.
@@ -333,48 +332,3 @@ class Client(VnfCalls):
 
     def _path(self, kind: str) -> str:
         return self.kinds()[self.kind(kind)]
-
-    def _get(self, path: str, into: type[D], query: Mapping[str, Any] | None = None, *, wait: float = 0.0) -> D:
-        return self._transport.request("GET", path, query=query, wait=wait).read(into)
-
-    def _list(
-        self, path: str, name: str, into: type[D], query: Mapping[str, Any], limit: int | None, marker: str | None
-    ) -> Iterator[D]:
-        def page(size: int | None, marker: str | None) -> tuple[list[D], str | None]:
-            document = self._get(path, dict[str, Any], {**query, "limit": size, "marker": marker})
-            return _converted(document.get(name), list[into]), document.get("next_marker")  # type: ignore[valid-type]
-
-        entries = itertools.chain.from_iterable(self._pages(page, limit, marker))
-        return itertools.islice(entries, limit)
-
-    def _pages(
-        self, fetch: Callable[[int | None, str | None], tuple[D, str | None]], limit: int | None, marker: str | None
-    ) -> Iterator[D]:
-        """Requests one page after the other.
-
-        :param fetch: (size, marker) -> a page, and the marker of the next one; None: no next page.
-        """
-        while True:
-            at = marker
-            page, marker = self._sized(lambda size, at=at: fetch(size, at), limit)  # type: ignore[misc]
-            yield page
-            if marker is None:
-                return
-
-    def _sized(self, fetch: Callable[[int | None], D], limit: int | None = None) -> D:
-        """Requests a page of at most ``limit`` entries; without a size, if the server refuses it."""
-        if self._page_size is not None:
-            try:
-                return fetch(self._page_size if limit is None else min(self._page_size, limit))
-            except BadRequest as exc:
-                if not any(error.pointer == "/limit" for error in exc.errors):
-                    raise
-                self._page_size = None
-        return fetch(None)
-
-
-def _converted(value: Any, into: type[D]) -> D:
-    try:
-        return msgspec.convert(value, into)
-    except msgspec.ValidationError as exc:
-        raise UnexpectedResponse(f"this client does not understand the answer of the API: {exc}") from None

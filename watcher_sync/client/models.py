@@ -99,6 +99,20 @@ class Source(Document, frozen=True):
     pid: int = 0
 
 
+class Inventory(Document, frozen=True):
+    """Whether the model has everything that one live system has."""
+
+    source: str
+    """The scope of the comparison, such as nova."""
+    complete: bool
+    complete_since: datetime.datetime | None = None
+    """When it became complete."""
+    last_complete_at: datetime.datetime | None = None
+    """When everything was last compared with the live system."""
+    trouble: str = ""
+    """Why the last comparison was not complete; empty if it was."""
+
+
 class Drift(Document, frozen=True):
     """One difference between the model and the live system."""
 
@@ -216,3 +230,65 @@ class SyncReport(Document, frozen=True):
     """VDU -> ``result`` and further observations."""
     differences: list[SyncDifference]
     pods: list[SyncedPod]
+
+
+class Subscription(Document, frozen=True, rename="kebab"):
+    """A subscription to the status of an instance. The API never shows its secret."""
+
+    name: str
+    callback_url: str
+    """Without its query, if the caller may not change the subscription."""
+    min_notify_interval: float
+    """Seconds between two deliveries."""
+    metadata: dict[str, Any]
+    payload: str
+    """status or full."""
+    format: str
+    """onap, cloudevents or cloudevents-batch."""
+    last_update_time: datetime.datetime
+    last_notify_time: datetime.datetime | None
+    last_notify_status: int
+    """The HTTP status of the last attempt; 0: no answer."""
+    state: str
+    """active, suspended or gone."""
+    reason: str
+    """Why it is not active."""
+    id: str
+    instance_id: str
+    instance_kind: str
+    project_id: str | None
+    has_secret: bool
+    sequence: int
+    """The journal seq up to which the last delivery tells."""
+    next_attempt_time: datetime.datetime | None
+    lag: float
+    """Seconds that the oldest undelivered change waits; 0: none."""
+    validation_handshake: bool = False
+    """Whether the receiver is asked for its consent."""
+    consent: str = "none"
+    """none, wanted or granted."""
+    max_rate: int | None = None
+    """Deliveries per minute that the receiver consented to; None: no limit."""
+    kinds: list[str] | None = None
+    """Kinds of the resources that are delivered; None: all."""
+    ids: list[str] | None = None
+    fields: list[str] | None = None
+    labels: dict[str, str] | None = None
+
+
+class Delivery(Document, frozen=True, rename="kebab"):
+    """One message to a callback, with all its attempts."""
+
+    id: int
+    webhook_id: str
+    purpose: str
+    """changes, test or resync."""
+    previous_sequence: int
+    sequence: int
+    state: str
+    """pending, delivered or dead."""
+    attempts: list[dict[str, Any]]
+    """time, code, detail and seconds of each."""
+    next_attempt_time: datetime.datetime | None
+    created_time: datetime.datetime
+    ended_time: datetime.datetime | None

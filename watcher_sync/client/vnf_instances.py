@@ -13,7 +13,8 @@ from typing import Any
 from watcher_sync.client import models
 from watcher_sync.client.models import Entity
 from watcher_sync.client.operations import Operation
-from watcher_sync.client.transport import Transport, segment
+from watcher_sync.client.paging import Reading
+from watcher_sync.client.transport import segment
 
 VNF_INSTANCES = "/v1/vnf_instances"
 
@@ -24,16 +25,15 @@ _CLUSTER_TIMEOUT_SECONDS = 60.0
 """How long a sync may read the cluster, in addition to the timeout of every answer."""
 
 
-class VnfCalls:
+class VnfCalls(Reading):
     """The part of :class:`~watcher_sync.client.client.Client` that writes VNF instances."""
-
-    _transport: Transport
 
     def register_vnf_instance(self, values: Mapping[str, Any]) -> models.Stored:
         """Registers a VNF instance.
 
-        :param values: ``cluster``, ``namespace``, ``vnfd_id``, ``vdus``, and optionally ``id``, ``name``,
-            ``flavour_id``, ``aspects``, ``project_id``.
+        :param values: ``cluster``, ``vnfd_id``, ``vdus``, and optionally ``id``, ``name``, ``namespace``,
+            ``flavour_id``, ``aspects``, ``vnf_provider``, ``vnf_product_name``, ``vnf_software_version``,
+            ``vnfd_version``, ``ext_cp_info``, ``project_id``.
         :raises BadRequest: when a field is invalid; ``errors`` names it.
         :raises Conflict: when the id belongs or belonged to another instance.
         """
@@ -49,7 +49,7 @@ class VnfCalls:
         token: int | None = None,
         secret: str | None = None,
     ) -> models.Stored:
-        """Registers a VNF instance, or replaces its registration. A field that ``values`` lacks becomes null.
+        """Registers a VNF instance, or replaces its registration. A field that ``values`` lacks gets its default.
 
         The observed fields and, unless it is given, the project are unchanged.
 

@@ -10,16 +10,19 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.functional.api.conftest import config_on, free_port
 from tests.functional.engine.driving import wait_until
+from tests.functional.executables import PRELOADED, run_preloaded
 from tests.functional.storage.conftest import opened
 from tests.migrated import migrate
 from tests.simulated import cloud, nova
-from watcher_sync.commit.cycle import Batch, CommitCycle
+from watcher_sync.commit.batch import Batch
+from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.events import Event
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.storage.drifts import Difference, replace_drifts
@@ -76,12 +79,11 @@ class Site:
             return False
 
 
-@pytest.fixture
-def site(sqlite_url: str, tmp_path: Path) -> Iterator[Site]:
+@contextmanager
+def running_site(folder: Path) -> Iterator[Site]:
     """A site with a cloud, a source in trouble, a drift, and three events in quarantine; its API runs."""
-    store = opened(sqlite_url, builtin_kinds())
-    migrate(store)
-    site = Site(store, tmp_path)
+    store = migrate(opened(f"sqlite:///{folder / 'watcher-sync.sqlite'}", builtin_kinds()))
+    site = Site(store, folder)
     site.commit(site.events[:200])
     site.commit(
         [
@@ -112,6 +114,13 @@ def site(sqlite_url: str, tmp_path: Path) -> Iterator[Site]:
         store.database.dispose()
 
 
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    """A site of this test's own; see :func:`running_site`."""
+    with running_site(tmp_path) as site:
+        yield site
+
+
 DAY = datetime.timedelta(days=1)
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -125,6 +134,14 @@ def environment(**variables: str) -> dict[str, str]:
 
 def run(executable: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """One of the installed executables, run to its end."""
+    if executable in PRELOADED:
+        return run_preloaded(
+            executable,
+            arguments,
+            program=str(BIN / executable),
+            environment=environment(**variables),
+            timeout=60,
+        )
     return subprocess.run(
         [BIN / executable, *arguments],
         capture_output=True,
@@ -136,11 +153,16 @@ def run(executable: str, *arguments: str, **variables: str) -> subprocess.Comple
     )
 
 
-@pytest.fixture
-def watcher_sync(site: Site) -> Run:
+def client_of(site: Site) -> Run:
     """``watcher-sync`` with the site's address in its environment."""
 
     def run_it(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
         return run("watcher-sync", *arguments, **{"WATCHER_SYNC_ENDPOINT": site.url, **variables})
 
     return run_it
+
+
+@pytest.fixture
+def watcher_sync(site: Site) -> Run:
+    """``watcher-sync`` with the site's address in its environment."""
+    return client_of(site)

@@ -12,7 +12,7 @@ from tests.simulated import cloud
 from tests.unit.client.conftest import served
 from watcher_sync.client import Change, EventPage, Gone, ServerFailed, Unavailable, Unreachable, connect
 from watcher_sync.client.changes import ChangeStream
-from watcher_sync.commit.cycle import Batch
+from watcher_sync.commit.batch import Batch
 
 
 def change(seq):

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.client.conftest import served
 from watcher_sync.api.app import make_application
 from watcher_sync.client import Change, InvalidId, NotFound, UnknownKind, connect
-from watcher_sync.commit.cycle import Batch
+from watcher_sync.commit.batch import Batch
 from watcher_sync.events import Event
 from watcher_sync.storage.drifts import Difference, replace_drifts
 

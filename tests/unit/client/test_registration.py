@@ -168,7 +168,7 @@ def test_several_vdus_and_aspects_are_put_together():
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ((), r"^--cluster, --namespace, --vnfd-id, --vdu: required, unless --file is given"),
+        ((), r"^--cluster, --vnfd-id, --vdu: required, unless --file is given"),
         (WHERE, r"^--vdu: required"),
         ((*WHERE[2:], *VDU1), r"^--cluster: required"),
         ((*WHERE, *VDU1, "--cluster", ""), r"^--cluster: required"),

@@ -8,7 +8,7 @@ import pytest
 from tests.simulated import cloud
 from watcher_sync.client import BadRequest, Gone, Unreachable
 from watcher_sync.client.stats import RATE_WINDOW_SECONDS, ModelStats
-from watcher_sync.commit.cycle import Batch
+from watcher_sync.commit.batch import Batch
 
 
 def commit(cycle, events):

@@ -8,7 +8,8 @@
 ``operation_secret``  How a command gets the secret of an operation
 ``quarantine``        ``quarantine list``, ``show``, ``replay``, ``drop``
 ``registration``      Reads the registration of a VNF instance from a file or from options
-``source``            ``source list``, ``show``: the state of the sources
+``source``            ``source list``, ``show``, ``inventory list``: the state of sources and inventories
+``subscription``      ``subscription list``, ``create``, ``test``, ``deliveries`` and others: signed webhooks
 ``top``               ``top``: sources, entities and changes, drawn once a second
 ``vnf``               ``vnf list``, ``show``, ``register``, ``update``, ``delete``, ``sync``
 ``vnf_operation``     ``vnf operation begin``, ``heartbeat``, ``end``, ``list``, ``show``

@@ -29,8 +29,15 @@ def given_secret(parsed_args: argparse.Namespace) -> str | None:
     :raises WrongUsage: when the file cannot be read, or has no secret.
     """
     name = parsed_args.secret_file
-    if name is None:
-        return os.environ.get(ENVIRONMENT) or None
+    return secret_of_file(name) if name is not None else os.environ.get(ENVIRONMENT) or None
+
+
+def secret_of_file(name: str) -> str:
+    """The secret in a file.
+
+    :param name: path of the file; ``-``: stdin.
+    :raises WrongUsage: when the file cannot be read, or has no secret.
+    """
     try:
         text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
     except (OSError, UnicodeError) as exc:

@@ -24,8 +24,9 @@ ASPECT = "NAME=MAX:VDU=DELTA[,VDU=DELTA]"
 
 STDIN = "-"
 
-_TEXTS = ("name", "cluster", "namespace", "vnfd_id", "flavour_id")
-_REQUIRED = ("cluster", "namespace", "vnfd_id", "vdu")
+_PRODUCT = ("vnf_provider", "vnf_product_name", "vnf_software_version", "vnfd_version")
+_TEXTS = ("name", "cluster", "namespace", "vnfd_id", "flavour_id", *_PRODUCT)
+_REQUIRED = ("cluster", "vnfd_id", "vdu")
 
 Named = tuple[str, dict[str, Any]]
 """A VDU or an aspect under its name."""
@@ -50,9 +51,13 @@ def add_registration(parser: argparse.ArgumentParser) -> None:
     add = group.add_argument
     add("--name", metavar="NAME", help="name of the instance, for people")
     add("--cluster", metavar="NAME", help="the cluster of the instance, as named in the configuration of its source")
-    add("--namespace", metavar="NAME", help="the namespace of the instance")
+    add("--namespace", metavar="NAME", help="the namespace of the instance (default: default)")
     add("--vnfd-id", metavar="ID", help="its descriptor (VNFD)")
     add("--flavour-id", metavar="ID", help="its deployment flavour")
+    add("--vnf-provider", metavar="NAME", help="provider of the VNF")
+    add("--vnf-product-name", metavar="NAME", help="product of the VNF")
+    add("--vnf-software-version", metavar="VERSION", help="software version of the VNF")
+    add("--vnfd-version", metavar="VERSION", help="version of its descriptor")
     add(
         "--vdu", dest="vdu", action="append", type=vdu, default=[], metavar=VDU,
         help="a VDU: its workload, its pods at level 0, the minimum and the maximum; may be repeated. "

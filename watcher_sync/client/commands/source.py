@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``source list`` and ``source show``: the state of the sources."""
+"""``source list``, ``source show``, ``inventory list``: the state of the sources and of the inventories."""
 
 from __future__ import annotations
 
@@ -20,6 +20,15 @@ class SourceList(ListCommand):
         """Returns the columns and the rows."""
         names = ("source", "state", "fresh", "lag", "last_event_age", "last_full_sync_at", "reconnects", "trouble")
         return names, [row(source, names) for source in self.client.sources()]
+
+
+class InventoryList(ListCommand):
+    """List the inventories: whether the model has everything that the live systems have."""
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[tuple[Any, ...]]]:
+        """Returns the columns and the rows."""
+        names = ("source", "complete", "complete_since", "last_complete_at", "trouble")
+        return names, [row(inventory, names) for inventory in self.client.inventories()]
 
 
 class SourceShow(ShowCommand):

@@ -40,7 +40,8 @@ _LIST_COLUMNS = ("id", "name", "project_id", "cluster", "namespace", "state", "s
 """Columns of a list as a table; the other formats have all fields."""
 
 _SHOW_FIELDS = (
-    "id", "name", "project_id", "cluster", "namespace", "vnfd_id", "flavour_id", "vdus", "aspects", "state",
+    "id", "name", "project_id", "cluster", "namespace", "vnfd_id", "flavour_id", "vnf_provider", "vnf_product_name",
+    "vnf_software_version", "vnfd_version", "vdus", "aspects", "state",
     "scale_level", "nearest_level", "observed", "vdu_results", "vnfc_resource_info", "created_at",
     "registered_at", "observed_at", "etag",
 )  # fmt: skip
