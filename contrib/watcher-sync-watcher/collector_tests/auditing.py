@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs Watcher's strategies, unmodified, with metrics that follow from the names of hosts and servers.
+
+The metrics are the only part that does not come from Watcher: a telemetry service that gives equal figures for equal
+resources. So two models that are equal lead to equal plans.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import zlib
+from typing import Any
+
+from oslo_config import cfg
+from stevedore import ExtensionManager
+from watcher.common import utils
+from watcher.decision_engine.loading import default
+from watcher.decision_engine.model import element, model_root
+
+NAMESPACE = "watcher_cluster_data_model_collectors"
+STRATEGIES = ("workload_stabilization", "vm_workload_consolidation", "basic")
+
+
+class Metrics:
+    """Figures between 0 and 100 of a resource, the same whenever they are asked for."""
+
+    NAME = "figures"
+
+    def get_instance_cpu_usage(self, resource: Any, *_: Any, **__: Any) -> float:
+        """Per cent."""
+        return 5.0 + zlib.crc32(resource.uuid.encode()) % 60
+
+    def get_instance_ram_usage(self, resource: Any, *_: Any, **__: Any) -> float:
+        """MiB."""
+        return resource.memory * 0.5
+
+    def get_instance_ram_allocated(self, resource: Any, *_: Any, **__: Any) -> float:
+        """MiB."""
+        return resource.memory
+
+    def get_instance_root_disk_size(self, resource: Any, *_: Any, **__: Any) -> float:
+        """GiB."""
+        return resource.disk
+
+    def get_host_cpu_usage(self, resource: Any, *_: Any, **__: Any) -> float:
+        """Per cent."""
+        return 3.0 + zlib.crc32(resource.hostname.encode()) % 80
+
+    def get_host_ram_usage(self, resource: Any, *_: Any, **__: Any) -> float:
+        """KiB."""
+        return resource.memory * 1024 * (0.05 + zlib.crc32(resource.hostname.encode()) % 70 / 100)
+
+    def statistic_aggregation(self, resource: Any, _resource_type: Any, meter_name: str, *_: Any, **__: Any) -> float:
+        """The figure of a meter."""
+        return getattr(self, f"get_{meter_name}")(resource)
+
+    def list_metrics(self) -> list[str]:
+        """The names of the meters."""
+        return [name.removeprefix("get_") for name in dir(self) if name.startswith("get_")]
+
+
+class Session:
+    """What a strategy keeps of Watcher's clients; the collector is given its own."""
+
+    session = None
+
+
+def strategy(name: str, scope: Any = ()) -> Any:
+    """A strategy as an audit prepares it: with the defaults of its parameters."""
+    made = default.DefaultStrategyLoader().load(name, osc=Session())
+    properties = made.get_schema().get("properties", {})
+    parameters = utils.Struct()
+    parameters.update({key: schema["default"] for key, schema in properties.items() if "default" in schema})
+    made.input_parameters = parameters
+    made.audit_scope = list(scope)
+    made._datasource_backend = Metrics()
+    return made
+
+
+def plan(name: str, model: model_root.ModelRoot | None = None, scope: Any = (), **parameters: Any) -> list[Any]:
+    """The actions that a strategy proposes, as (type, parameters).
+
+    :param model: None: the strategy asks the collector ``compute`` for one.
+    """
+    made = strategy(name, scope)
+    made.input_parameters.update(parameters)
+    made._compute_model = model
+    random.seed(1)
+    solution = made.execute(utils.Struct(scope=list(scope), id=1, uuid="audit"))
+    return [(action["action_type"], sorted(action["input_parameters"].items(), key=str)) for action in solution.actions]
+
+
+def described(model: model_root.ModelRoot) -> dict[str, Any]:
+    """Everything that a model has, attribute by attribute: hosts, servers, and which server is on which host."""
+
+    def fields(thing: element.ComputeNode | element.Instance) -> dict[str, Any]:
+        values = {}
+        for name in thing.fields:
+            with contextlib.suppress(NotImplementedError):  # an attribute that was never set
+                values[name] = getattr(thing, name)
+        return values
+
+    return {
+        "nodes": {uuid: fields(node) for uuid, node in model.get_all_compute_nodes().items()},
+        "instances": {uuid: fields(instance) for uuid, instance in model.get_all_instances().items()},
+        "edges": sorted(model.edges()),
+    }
+
+
+def configure(**collector: Any) -> None:
+    """Watcher's configuration, as a decision engine has it that loads the collector ``watcher_sync``.
+
+    :param collector: options of the collector.
+    """
+    cfg.CONF.reset()
+    cfg.CONF([], project="watcher", default_config_files=[], default_config_dirs=[])
+    cfg.CONF.set_override("collector_plugins", ["watcher_sync"], group="collector")
+    cfg.CONF.set_override("api_query_max_retries", 1, group="collector")
+    cfg.CONF.set_override("api_query_interval", 0, group="collector")
+    from watcher_sync_watcher.collector import WatcherSyncCollector
+
+    group = f"{NAMESPACE}.watcher_sync"
+    cfg.CONF.register_opts(WatcherSyncCollector.get_config_opts(), group=group)
+    for name, value in collector.items():
+        cfg.CONF.set_override(name, value, group=group)
+
+
+def forget_collectors() -> None:
+    """As in a new process: no collector is loaded."""
+    from watcher_sync_watcher.collector import WatcherSyncCollector
+
+    ExtensionManager.ENTRY_POINT_CACHE.pop(NAMESPACE, None)
+    type(WatcherSyncCollector)._instances.clear()
