@@ -4,8 +4,10 @@
 ``comparison``  Compares the model with the truth: kinds, ids and the values of all fields
 ``dcm``         A simulated DCM: builders of status events, and providers that publish legal histories
 ``disorder``    Reorders, duplicates and drops the events of a history, as transports do
+``http``        What the fake services share: a port that can be stopped, and injected faults
 ``kubernetes``  A fake Kubernetes API server that kubectl can talk to
 ``ledger``      The simulated cloud's own record of what the model must contain
 ``nova``        A simulated Nova: builders of notifications, and a cloud that publishes legal histories
+``openstack``   A fake Keystone, Nova and Placement that openstacksdk can talk to
 ``poison``      Bad input that must not stop or mislead the engine
 """

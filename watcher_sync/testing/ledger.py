@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulated cloud's own record of what the model must contain after the published events.
+"""The simulated cloud's own record of what the model must contain.
 
-A test that compares the model with itself proves nothing, so the ledger is a second, independent computation. It
-never reads a notification. At each publication the simulator records what the event is about, in its own terms. The
-ledger stores the newest value for each group of fields.
+A test that compares the model with itself proves nothing, so the ledger is a second, independent computation.
 
-The rules are those of :mod:`watcher_sync.model.entities`: which event writes state, placement, lock and fault, what
-a deletion leaves, and when an unregistered host exists.
+:meth:`Ledger.truth` is what the simulated database holds: what the model must contain after a reconciliation.
+:meth:`Ledger.reported` is what notifications can report of it. An entity that no notification named is not in it. A
+field whose last change no notification reported has the value :data:`ANYTHING`, which equals every value. Only
+reconciliation can know such a field.
+
+An event reports only the facets that it owns. The events that save nothing show a stale copy, and own little.
 
 Dates are aware UTC datetimes. One ledger belongs to one simulator and its thread.
 """
@@ -15,172 +17,261 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
-Version = tuple[str, str, str]
-"""(updated_at or created_at, time of the envelope, message id): text that sorts as time does."""
+from watcher_sync.testing.nova.ownership import FACETS, FIRST, OWNED, SIGNS_OF_LIFE, placed_by, recovered
+
+if TYPE_CHECKING:
+    from watcher_sync.testing.nova.database import Database, Host, Server
 
 Truth = dict[str, dict[str, dict[str, Any]]]
 """kind -> id -> field -> value."""
 
-_UNKNOWN = (
-    "hypervisor_hostname", "uuid", "vcpus", "memory_mb", "disk_gb", "reserved_vcpus", "reserved_memory_mb",
-    "reserved_disk_gb", "vcpu_ratio", "memory_ratio", "disk_ratio",
+
+class _Anything:
+    """Equal to every value."""
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __repr__(self) -> str:
+        return "ANYTHING"
+
+    def __reduce__(self) -> str:
+        return "ANYTHING"
+
+
+ANYTHING: Final = _Anything()
+"""The value of a field that the ledger does not decide."""
+
+_BY_API = ("hypervisor_hostname", "hypervisor_type", "uuid")
+_BY_MODEL = ("liveness", "liveness_reason", "liveness_since", "inventories", "capacity_source", "last_heard")
+_CAPACITY = (
+    "vcpus", "memory_mb", "disk_gb", "reserved_vcpus", "reserved_memory_mb", "reserved_disk_gb", "vcpu_ratio",
+    "memory_ratio", "disk_ratio",
 )  # fmt: skip
 
 
 class Account:
-    """The events of one instance: per facet the newest version and the instance as it was then."""
+    """The events of one instance: per facet the record that the last event with this facet showed."""
 
-    __slots__ = ("fault", "lock", "placement", "state")
+    __slots__ = ("doubtful", "fault", "latest", "shown", "source")
 
     def __init__(self) -> None:
-        self.state: tuple[Version, Mapping[str, Any]] | None = None
-        self.placement: tuple[Version, Mapping[str, Any]] | None = None
-        self.lock: tuple[Version, Mapping[str, Any]] | None = None
-        self.fault: tuple[Version, tuple[str, str]] | None = None
+        self.shown: dict[str, Mapping[str, Any]] = {}
+        """Facet -> record."""
+        self.fault: tuple[str, str] | None = None
+        """Of the last error event, until an event showed that the instance recovered."""
+        self.source: str | None = None
+        """The host that keeps its allocation until a resize is confirmed or reverted."""
+        self.latest = ""
+        """The latest envelope time of its events."""
+        self.doubtful = False
+        """Whether clocks contradict the order of its events."""
+
+    def note(self, timestamp: str, owned: str) -> None:
+        """An event was published; a later one that tells the state ends the doubt."""
+        self.doubtful = timestamp < self.latest or (self.doubtful and "state" not in owned)
+        self.latest = max(self.latest, timestamp)
 
 
 class Ledger:
-    """What the published events add up to."""
+    """What the database holds, and what the published events reported of it."""
 
-    def __init__(self) -> None:
-        self._instances: dict[str, Account] = {}
-        self._deleted: set[str] = set()
-        self._services: dict[str, tuple[Version, Mapping[str, Any] | None]] = {}
-        self._aggregates: dict[str, tuple[Version, Mapping[str, Any]]] = {}
-        self._heard: dict[str, str] = {}
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._accounts: dict[str, Account] = {}
+        self._services: dict[str, Mapping[str, Any] | None] = {}
+        self._aggregates: dict[str, dict[str, Any]] = {}
+        self._last_heard: dict[str, str] = {}
 
-    def heard(self, publisher_id: str, timestamp: str) -> None:
-        """A service published something; timestamp as the envelope has it."""
-        host = publisher_id.partition(":")[2]
-        if timestamp > self._heard.get(host, ""):
-            self._heard[host] = timestamp
+    # What the control plane records
 
-    def instance(
+    def seen(self, event_type: str, publisher_id: str, timestamp: str) -> None:
+        """Something was published; a sign of life if computes publish it themselves."""
+        binary, _, host = publisher_id.partition(":")
+        if binary != "nova-compute" or event_type == "instance.update" or not event_type.startswith(SIGNS_OF_LIFE):
+            return
+        if timestamp > self._last_heard.get(host, ""):
+            self._last_heard[host] = timestamp
+
+    def published(
         self,
-        version: Version,
-        seen: Mapping[str, Any],
+        event_type: str,
+        record: Mapping[str, Any],
+        timestamp: str,
         *,
         fault: tuple[str, str] | None = None,
-        error: bool = False,
-        with_lock: bool = True,
+        legacy: bool = False,
+        on: Host | None = None,
+        source: Host | None = None,
     ) -> None:
-        """An event that upserts an instance.
+        """An instance event.
 
-        :param seen: the instance as the event shows it; stored, so it must not change any more.
-        :param fault: exception class and message of an error event.
-        :param with_lock: whether the event's payload has the field ``locked``.
+        :param record: the copy that the event shows; stored, so it must not change any more.
+        :param legacy: whether the payload lacks the field ``locked``.
+        :param on: the host that the publisher reports instead of the payload's.
+        :param source: the host that the instance leaves by a resize.
         """
-        uuid = seen["uuid"]
-        if uuid in self._deleted:
+        owned = OWNED.get(event_type)
+        if owned is None:
             return
-        if seen["state"] == "deleted":
-            self.delete(uuid)
+        uuid = record["uuid"]
+        if record["state"] == "deleted" and record["deleted_at"] is not None:
+            self._accounts.pop(uuid, None)
             return
-        account = self._instances.get(uuid)
+        account = self._accounts.get(uuid)
         if account is None:
-            account = self._instances[uuid] = Account()
-        if account.state is None or version > account.state[0]:
-            account.state = (version, seen)
-        moves = not error and seen["task_state"] != "migrating"
-        if moves and (account.placement is None or version > account.placement[0]):
-            account.placement = (version, seen)
-        if with_lock and (account.lock is None or version > account.lock[0]):
-            account.lock = (version, seen)
-        if error and fault and (account.fault is None or version > account.fault[0]):
-            account.fault = (version, fault)
+            if uuid in self._database.deleted:
+                return
+            account = self._accounts[uuid] = Account()
+            owned = FIRST.removesuffix(" lock") if legacy else FIRST
+        account.note(timestamp, owned)
+        shown = account.shown
+        for facet in owned.split():
+            if facet == "source":
+                account.source = None if source is None else source.name
+            elif facet != "placement":
+                shown[facet] = record
+            elif (placed := placed_by(event_type, record)) is not None:
+                shown[facet] = placed if on is None else {**placed, "host": on.name, "node": None}
+        if fault is not None:
+            account.fault = fault
+        elif "state" in owned and recovered(record):
+            account.fault = None
 
-    def delete(self, uuid: str) -> None:
-        """The instance is deleted; later events about it are ignored."""
-        self._deleted.add(uuid)
-        self._instances.pop(uuid, None)
+    def task_failed(
+        self, record: Mapping[str, Any], fault: tuple[str, str], timestamp: str, *, never_ran: bool
+    ) -> None:
+        """A conductor gave up; its event shows the state and the fault only."""
+        account = self._accounts.setdefault(record["uuid"], Account())
+        account.note(timestamp, "state")
+        account.shown["state"] = record if never_ran else {**record, "power_state": None}
+        account.fault = fault
 
-    def service(self, version: Version, host: str, seen: Mapping[str, Any] | None) -> None:
-        """A compute service is as seen, or deleted (None)."""
-        known = self._services.get(host)
-        if known is None or version > known[0]:
-            self._services[host] = (version, seen)
+    def service(self, host: Host, told: Mapping[str, Any] | None) -> None:
+        """A compute service is as the event shows it, or deleted (None)."""
+        self._services[host.name] = told
 
-    def aggregate(self, version: Version, uuid: str, seen: Mapping[str, Any] | None) -> None:
-        """An aggregate is as seen, or deleted (None) for good."""
-        if uuid in self._deleted:
-            return
-        if seen is None:
-            self._deleted.add(uuid)
+    def aggregate(self, event_type: str, told: Mapping[str, Any]) -> None:
+        """An aggregate changed. Its hosts are as the event shows them, where the database agrees."""
+        uuid, action = told["uuid"], event_type.removeprefix("aggregate.").removesuffix(".end")
+        if action == "delete":
             self._aggregates.pop(uuid, None)
             return
-        known = self._aggregates.get(uuid)
-        if known is None or version > known[0]:
-            self._aggregates[uuid] = (version, seen)
+        self._aggregates[uuid] = {**told}
+
+    # What tests compare
+
+    def doubtful(self) -> set[str]:
+        """The instances whose last events' clocks contradict their order."""
+        return {uuid for uuid, account in self._accounts.items() if account.doubtful}
 
     def truth(self) -> Truth:
-        """All kinds as they are after the events so far."""
-        instances = {uuid: _instance(uuid, account) for uuid, account in self._instances.items()}
-        placed = {row["host"] for row in instances.values() if row["host"] is not None}
-        registered = {host for host, (_, seen) in self._services.items() if seen is not None}
-        zones = self._zones()
-        nodes = {host: self._node(host, zones) for host in placed | registered}
-        aggregates = {
-            uuid: {
-                "id": uuid,
-                "name": seen["name"],
-                "hosts": sorted(seen["hosts"]),
-                "availability_zone": seen["metadata"].get("availability_zone"),
-            }
-            for uuid, (_, seen) in self._aggregates.items()
+        """All kinds as the database holds them."""
+        aggregates = {record["uuid"]: _aggregate(record) for record in self._database.aggregates}
+        hosts = {host.name: _node(host) for host in self._database.hosts if host.exists or host.count}
+        instances = {server.uuid: _instance(server) for server in self._database.servers}
+        return {"aggregate": aggregates, "compute_node": hosts, "instance": instances}
+
+    def reported(self) -> Truth:
+        """All kinds as notifications can report them; :data:`ANYTHING` where only reconciliation can know."""
+        truth = self.truth()
+        instances = {
+            uuid: _told(row, account)
+            for uuid, account in self._accounts.items()
+            if (row := truth["instance"].get(uuid)) is not None
         }
+        accounts = self._accounts.values()
+        placed = {account.shown["placement"]["host"] for account in accounts if "placement" in account.shown}
+        placed |= {account.source for account in accounts}
+        registered = {host for host, seen in self._services.items() if seen is not None}
+        zones = {
+            host: zone
+            for record in self._aggregates.values()
+            for host in record["hosts"]
+            if (zone := record["metadata"].get("availability_zone")) is not None
+        }
+        nodes = {host: self._told_node(host, zones) for host in (placed | registered) - {None}}
+        aggregates = {uuid: _aggregate(record) for uuid, record in self._aggregates.items()}
+        for uuid, row in aggregates.items():
+            if uuid in truth["aggregate"] and row["hosts"] != truth["aggregate"][uuid]["hosts"]:
+                row["hosts"] = ANYTHING
         return {"aggregate": aggregates, "compute_node": nodes, "instance": instances}
 
-    def _zones(self) -> dict[str, str]:
-        zones: dict[str, str] = {}
-        for _, seen in sorted(self._aggregates.values(), key=lambda told: told[0]):
-            zone = seen["metadata"].get("availability_zone")
-            if zone is not None:
-                zones.update(dict.fromkeys(seen["hosts"], zone))
-        return zones
-
-    def _node(self, host: str, zones: Mapping[str, str]) -> dict[str, Any]:
-        told = self._services.get(host)
-        seen = told[1] if told is not None else None
-        zone = seen["availability_zone"] if seen is not None else None
-        heard = self._heard.get(host)
+    def _told_node(self, host: str, zones: Mapping[str, str]) -> dict[str, Any]:
+        seen = self._services.get(host)
+        last_heard = self._last_heard.get(host)
         return {
             "id": host,
-            "discovered": told is None,
-            "gone": told is not None and seen is None,
+            "discovered": host not in self._services,
+            "gone": host in self._services and seen is None,
             "status": None if seen is None else "disabled" if seen["disabled"] else "enabled",
             "disabled_reason": None if seen is None else seen["disabled_reason"],
             "forced_down": None if seen is None else seen["forced_down"],
-            "state": "unknown",
-            "service_zone": zone,
-            "availability_zone": zones.get(host, zone),
-            "last_heard": None if heard is None else _time(heard.replace(" ", "T") + "+00:00"),
-            **dict.fromkeys(_UNKNOWN),
+            "state": "down" if seen is not None and seen["forced_down"] else "unknown",
+            "service_zone": None,
+            "availability_zone": zones.get(host),
+            **dict.fromkeys((*_BY_API, *_BY_MODEL, *_CAPACITY)),
+            "last_heard": None if last_heard is None else _time(last_heard.replace(" ", "T") + "+00:00"),
         }
 
 
-def _instance(uuid: str, account: Account) -> dict[str, Any]:
-    assert account.state is not None  # every upsert writes it
-    seen = account.state[1]
-    placement = account.placement[1] if account.placement is not None else {}
-    lock = account.lock[1] if account.lock is not None else {}
-    fault = account.fault[1] if account.fault is not None else (None, None)
-    flavor = seen["flavor"]
-    root = flavor["root_gb"] if seen["image_uuid"] else 0
+def _aggregate(record: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "id": uuid,
-        "name": seen["display_name"],
-        "host_name": seen["host_name"],
-        "project_id": seen["tenant_id"],
-        "user_id": seen["user_id"],
-        "host": placement.get("host"),
-        "node": placement.get("node"),
-        "state": "soft-deleted" if seen["state"] == "soft-delete" else seen["state"],
-        "task_state": seen["task_state"],
-        "power_state": seen["power_state"],
-        "locked": lock.get("locked"),
-        "locked_reason": lock.get("locked_reason"),
+        "id": record["uuid"],
+        "name": record["name"],
+        "number": record["id"],
+        "metadata": dict(record["metadata"]),
+        "hosts": sorted(record["hosts"]),
+        "availability_zone": record["metadata"].get("availability_zone"),
+    }
+
+
+def _node(host: Host) -> dict[str, Any]:
+    """A host as os-services, os-hypervisors and Placement show it; ``gone`` when servers outlived its service."""
+    known = host.exists
+    return {
+        "id": host.name,
+        "discovered": False if known else ANYTHING,
+        "gone": not known,
+        "status": host.status if known else None,
+        "disabled_reason": host.disabled_reason if known else None,
+        "forced_down": host.forced_down if known else None,
+        "state": host.state if known else ANYTHING,
+        "service_zone": ANYTHING,
+        "availability_zone": host.availability_zone if known else ANYTHING,
+        "hypervisor_hostname": host.node if known else ANYTHING,
+        "hypervisor_type": host.hypervisor_type if known else ANYTHING,
+        "uuid": host.uuid if known else ANYTHING,
+        **(host.capacity._asdict() if known else dict.fromkeys(_CAPACITY, ANYTHING)),
+        **dict.fromkeys(_BY_MODEL, ANYTHING),
+    }
+
+
+def _instance(server: Server) -> dict[str, Any]:
+    """A server as its API shows it, with the fields of an admin."""
+    record = server.record
+    flavor = record["flavor"]
+    root = flavor["root_gb"] if record["image_uuid"] else 0
+    fault = server.fault if record["state"] == "error" else None
+    return {
+        "id": record["uuid"],
+        "name": record["display_name"],
+        "host_name": record["host_name"],
+        "project_id": record["tenant_id"],
+        "user_id": record["user_id"],
+        "host": record["host"],
+        "node": record["node"],
+        "source_host": server.source_host.name if server.source_host is not None else None,
+        "state": _STATES.get(record["state"], record["state"]),
+        "task_state": record["task_state"],
+        "power_state": record["power_state"],
+        "locked": record["locked"],
+        "locked_reason": record["locked_reason"],
         "vcpus": flavor["vcpus"],
         "memory_mb": flavor["memory_mb"],
         "disk_gb": root + flavor["ephemeral_gb"] + (flavor["swap"] + 1023) // 1024,
@@ -190,17 +281,66 @@ def _instance(uuid: str, account: Account) -> dict[str, Any]:
         "flavor_id": flavor["flavorid"],
         "flavor_name": flavor["name"],
         "extra_specs": dict(flavor["extra_specs"]),
-        "image_id": seen["image_uuid"] or None,
-        "metadata": dict(seen["metadata"]),
-        "key_name": seen["key_name"],
-        "availability_zone": seen["availability_zone"],
-        "ip_addresses": list(seen["ip_addresses"]),
-        "created_at": _time(seen["created_at"]),
-        "updated_at": _time(seen["updated_at"]),
-        "launched_at": _time(seen["launched_at"]),
-        "fault_type": fault[0],
-        "fault_message": fault[1],
+        "image_id": record["image_uuid"] or None,
+        "metadata": dict(record["metadata"]),
+        "key_name": record["key_name"],
+        "pinned_zone": server.pinned_zone,
+        "availability_zone": record["availability_zone"],
+        "ip_addresses": list(record["ip_addresses"]),
+        "created_at": _time(record["created_at"]),
+        "updated_at": _time(record["updated_at"]),
+        "launched_at": _time(record["launched_at"]),
+        "fault_type": None if fault is None else fault.type,
+        "fault_message": None if fault is None else fault.message,
     }
+
+
+_STATES = {"soft-delete": "soft-deleted"}
+"""Nova's vm_state -> the model's, where they differ."""
+
+_OF_FLAVOR = {
+    "vcpus": "vcpus", "memory_mb": "memory_mb", "root_gb": "root_gb", "ephemeral_gb": "ephemeral_gb",
+    "swap_mb": "swap", "flavor_id": "flavorid", "flavor_name": "name", "extra_specs": "extra_specs",
+}  # fmt: skip
+_OF_RECORD = {"name": "display_name", "project_id": "tenant_id", "image_id": "image_uuid"}
+"""Field of the model -> field of the record or of its flavor."""
+_NOTIFIED = (
+    *_OF_FLAVOR, *_OF_RECORD, "disk_gb", "host_name", "user_id", "host", "node", "state", "task_state", "power_state",
+    "locked", "locked_reason", "metadata", "key_name", "availability_zone", "ip_addresses", "created_at", "launched_at",
+)  # fmt: skip
+"""What payloads show of an instance."""
+
+
+def _told(truth: dict[str, Any], account: Account) -> dict[str, Any]:
+    """The truth, with :data:`ANYTHING` for each field that the events show otherwise or not at all."""
+    row = dict(truth)
+    for field in _NOTIFIED:
+        shown = account.shown.get(FACETS.get(field, "attributes"))
+        if shown is None or _value(field, shown) != row[field]:
+            row[field] = ANYTHING
+    row["updated_at"] = ANYTHING
+    row["pinned_zone"] = None
+    if account.source != truth["source_host"]:
+        row["source_host"] = ANYTHING
+    fault = (truth["fault_type"], truth["fault_message"])
+    if (account.fault or (None, None)) != fault:
+        row["fault_type"] = row["fault_message"] = ANYTHING
+    return row
+
+
+def _value(field: str, record: Mapping[str, Any]) -> Any:
+    flavor = record["flavor"]
+    if field == "state":
+        return _STATES.get(record["state"], record["state"])
+    if field == "disk_gb":
+        root = flavor["root_gb"] if record["image_uuid"] else 0
+        return root + flavor["ephemeral_gb"] + (flavor["swap"] + 1023) // 1024
+    if field in _OF_FLAVOR:
+        return flavor[_OF_FLAVOR[field]]
+    value = record[_OF_RECORD.get(field, field)]
+    if field.endswith("_at"):
+        return _time(value)
+    return value or None if field == "image_id" else value
 
 
 def _time(text: str | None) -> datetime.datetime | None:

@@ -156,6 +156,12 @@ def _values(wire: Wire, fresh: Fresh) -> Iterator[Poison]:
     yield Poison("an unknown field of 64 KiB", wire(fresh(extra={"hints": "h" * 65_536})), False, "")
     yield Poison("text of every alphabet", wire(fresh(display_name="sérveur-サーバ-🖥-'; DROP TABLE --")), False, "")
     yield Poison("host named like a uuid", wire(fresh(host="6f1d3b5a-8a52-4b63-a7b3-2e5c90d1f7a8")), False, "")
+    yield Poison(
+        "a field of another type that the model does not read",
+        wire(fresh("service.update", availability_zone=3)),
+        False,
+        "",
+    )
     yield Poison("fields of an older release only", wire(fresh(drop=("locked", "locked_reason", "shares"))), False, "")
 
 
@@ -176,7 +182,7 @@ def _wrong_types(wire: Wire, fresh: Fresh) -> Iterator[Poison]:
     for name, value in flavor:
         yield Poison(f"flavor.{name} is {value!r}", wire(fresh(flavor={name: value})), True, name)
     service: tuple[tuple[str, Any], ...] = (
-        ("host", 1), ("disabled", "no"), ("forced_down", 2), ("disabled_reason", []), ("availability_zone", 3),
+        ("host", 1), ("disabled", "no"), ("forced_down", 2), ("disabled_reason", []),
     )  # fmt: skip
     for name, value in service:
         yield Poison(f"service: {name} is {value!r}", wire(fresh("service.update", **{name: value})), True, name)

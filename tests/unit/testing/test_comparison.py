@@ -11,7 +11,7 @@ import pytest
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.model import Model, Snapshot, Written
 from watcher_sync.testing.comparison import compare
-from watcher_sync.testing.ledger import Truth
+from watcher_sync.testing.ledger import ANYTHING, Truth
 from watcher_sync.testing.nova.cloud import CloudSimulator
 
 
@@ -19,7 +19,7 @@ from watcher_sync.testing.nova.cloud import CloudSimulator
 def truth() -> Truth:
     cloud = CloudSimulator(seed=3, hosts=4, instances=8)
     list(cloud.populate())
-    return cloud.truth()
+    return cloud.reported()
 
 
 def model_of(truth: Truth) -> Snapshot:
@@ -30,7 +30,7 @@ def model_of(truth: Truth) -> Snapshot:
     for name, rows in truth.items():
         kind = kinds[name]
         for row in rows.values():
-            values = {field: value for field, value in row.items() if field != "last_heard"}
+            values = {field: value for field, value in row.items() if field != "last_heard" and value is not ANYTHING}
             written.append(Written(name, row["id"], kind.cls(seq=1, versions=kind.no_versions, **values), None))
         if kind.last_seen_field is not None:
             model.set_last_seen(

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import datetime
 import random
-import threading
 from collections.abc import Callable, Iterable
 from typing import Any, Final, Literal
 
+from watcher_sync.testing.http.faults import Fault, Faults, RequestAction
 from watcher_sync.testing.kubernetes import errors
-from watcher_sync.testing.kubernetes.connections import Connections
-from watcher_sync.testing.kubernetes.faults import Action, Fault, Faults, Request
+from watcher_sync.testing.kubernetes.faults import Action, AnyFault, Condition, Request, StreamAction, StreamFaults
 from watcher_sync.testing.kubernetes.reads import Lists
 from watcher_sync.testing.kubernetes.requests import Requests
 from watcher_sync.testing.kubernetes.resources import NAMESPACES, PODS, Registry, ResourceType
@@ -53,10 +52,9 @@ class KubernetesApi:
         self.rng = random.Random(seed)
         self.writes = Writes(self.store, self.registry, clock=_now, rng=self.rng)
         self.lists = Lists(self.store)
-        self.faults = Faults()
+        self.request_faults = Faults[RequestAction, Request]()
+        self.stream_faults = StreamFaults()
         self.requests = Requests()
-        self.connections = Connections()
-        self.stopping = threading.Event()
         for name in ("default", "kube-system"):
             self.writes.create(NAMESPACES, "", {"metadata": {"name": name}})
 
@@ -124,18 +122,29 @@ class KubernetesApi:
         when: Callable[[Request], bool] | None = None,
         count: int | None = 1,
         after: int = 0,
-    ) -> Fault:
+    ) -> AnyFault:
         """Order a fault.
 
         :param path: a prefix of the request's path.
         :param when: a further condition on the request.
         :param count: how often; None: until :meth:`Fault.stop`.
-        :param after: how many requests, or events of a stream, pass unharmed before.
+        :param after: how many requests, or events of a stream, pass unharmed before each time.
         """
-        fault = Fault(action, path=path, verb=verb, when=when, count=count, after=after)
-        self.faults.add(fault)
+        condition = Condition(path, verb, when)
+        fault: AnyFault
+        if isinstance(action, StreamAction):
+            fault = Fault(action, condition, count=count, after=after, between=after)
+            self.stream_faults.add(fault)
+        else:
+            fault = Fault(action, condition, count=count, after=after, between=after)
+            self.request_faults.add(fault)
         self.wake()
         return fault
+
+    def heal(self) -> None:
+        """No fault happens any more, for what is asked from now on."""
+        self.request_faults.clear()
+        self.stream_faults.clear()
 
     def expire_pages(self) -> None:
         """All lists that are under way have to begin again (410)."""

@@ -98,7 +98,11 @@ def owner_reference(owner: Object) -> Object:
 
 
 def node(name: str) -> Object:
-    status = {"conditions": [{"type": "Ready", "status": "True"}], "capacity": {"cpu": "8", "memory": "32Gi"}}
+    status = {
+        "conditions": [{"type": "Ready", "status": "True"}],
+        "capacity": {"cpu": "8", "memory": "32Gi", "ephemeral-storage": "100Gi", "pods": "110"},
+        "allocatable": {"cpu": "7500m", "memory": "31Gi", "ephemeral-storage": "95551679124", "pods": "110"},
+    }
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": status}
 
 

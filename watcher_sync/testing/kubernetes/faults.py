@@ -1,20 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The faults between a client and its API server that a test can inject.
 
-A fault has an action and a scope. The scope says which requests fail and how often. In a stream it also
-says how many events pass first.
-
-:class:`Answer`, :class:`Delay`, :class:`Hang` and :class:`Cut` act on requests.
-:class:`Break`, :class:`Silence`, :class:`ErrorEvent` and :class:`RawLine` act on watches, including
-open ones. The oldest matching fault acts first.
+The actions of :mod:`watcher_sync.testing.http.faults` act on requests. :class:`Break`, :class:`Silence`,
+:class:`ErrorEvent` and :class:`RawLine` act on watches, including open ones. There the fault also says how many events
+pass first.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import threading
 from collections.abc import Callable, Mapping
 
+from watcher_sync.testing.http.faults import Answer, Fault, Faults, RequestAction
 from watcher_sync.testing.kubernetes import errors
 from watcher_sync.testing.kubernetes.errors import ApiError
 
@@ -30,33 +27,6 @@ class Request:
     path: str
     query: Mapping[str, str]
     headers: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
-
-
-@dataclasses.dataclass(frozen=True)
-class Answer:
-    """A Status object instead of the answer."""
-
-    error: ApiError
-
-
-@dataclasses.dataclass(frozen=True)
-class Delay:
-    """The answer comes late."""
-
-    seconds: float
-
-
-@dataclasses.dataclass(frozen=True)
-class Hang:
-    """The request is read and never answered, as behind a half-open connection."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Cut:
-    """The connection ends within the body of the answer."""
-
-    at: float = 0.5
-    """After this part of the bytes."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,9 +56,9 @@ class RawLine:
     line: bytes = b'{"type":"ADDED","object":{"kind":"Pod","met\n'
 
 
-RequestAction = Answer | Delay | Hang | Cut
 StreamAction = Break | Silence | ErrorEvent | RawLine
 Action = RequestAction | StreamAction
+AnyFault = Fault[RequestAction, Request] | Fault[StreamAction, Request]
 
 
 def too_many_requests(retry_after: int = 1) -> Answer:
@@ -139,103 +109,43 @@ def error_event(
     return ErrorEvent(ApiError(code, reason, message))
 
 
-class Fault:
-    """An ordered fault, and how often it happened."""
+@dataclasses.dataclass(frozen=True)
+class Condition:
+    """Which requests a fault meets."""
 
-    def __init__(
-        self,
-        action: Action,
-        *,
-        path: str,
-        verb: str | None,
-        when: Callable[[Request], bool] | None,
-        count: int | None,
-        after: int,
-    ) -> None:
-        self.action = action
-        self.hits = 0
-        self._path = path
-        self._verb = verb
-        self._when = when
-        self._count = count
-        self._after = self._left = after
+    path: str
+    """A prefix of the request's path."""
+    verb: str | None
+    when: Callable[[Request], bool] | None
 
-    def matches(self, request: Request) -> bool:
+    def __call__(self, request: Request) -> bool:
         return (
-            (self._count is None or self.hits < self._count)
-            and request.path.startswith(self._path)
-            and (self._verb is None or request.verb == self._verb)
-            and (self._when is None or self._when(request))
+            request.path.startswith(self.path)
+            and (self.verb is None or request.verb == self.verb)
+            and (self.when is None or self.when(request))
         )
 
-    def due(self, *, passing: int) -> bool:
-        """Whether it happens now; otherwise what passes is counted."""
-        if self._left:
-            self._left -= min(passing, self._left)
-            return False
-        return True
 
-    def happen(self) -> Action:
-        self.hits += 1
-        self._left = self._after
-        return self.action
+class StreamFaults(Faults[StreamAction, Request]):
+    """The ordered faults of watches. For these, a fault's ``after`` and ``between`` count events."""
 
-    def stop(self) -> None:
-        """It happens no more."""
-        self._count = self.hits
-
-
-class Faults:
-    """The faults of one server. Thread-safe."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._faults: list[Fault] = []
-
-    def add(self, fault: Fault) -> None:
-        with self._lock:
-            self._faults.append(fault)
-
-    def clear(self) -> None:
-        """Everything works again, for what is asked from now on."""
-        with self._lock:
-            for fault in self._faults:
-                fault.stop()
-            self._faults.clear()
-
-    def on_request(self, request: Request) -> list[RequestAction]:
-        """What happens to the request: any delays, and then one other thing at most. For these, ``after``
-        counts requests."""
-        actions: list[RequestAction] = []
-        with self._lock:
-            for fault in self._faults:
-                if isinstance(fault.action, RequestAction) and fault.matches(request) and fault.due(passing=1):
-                    fault.happen()
-                    actions.append(fault.action)
-                    if not isinstance(fault.action, Delay):
-                        break
-        return actions
-
-    def on_stream(self, request: Request, *, passing: int) -> StreamAction | None:
+    def on_event(self, request: Request, *, passing: int) -> StreamAction | None:
         """What happens to the stream before its next event.
 
         :param passing: 1 before an event, 0 while the stream is idle.
         """
         with self._lock:
             for fault in self._faults:
-                if isinstance(fault.action, StreamAction) and fault.matches(request) and fault.due(passing=passing):
-                    fault.happen()
-                    return fault.action
+                if fault.matches(request) and fault.due(passing=passing):
+                    return fault.happen()
         return None
 
     def pending(self, request: Request) -> bool:
         """Whether a fault would reach the stream at all."""
         with self._lock:
-            return any(isinstance(f.action, StreamAction) and f.matches(request) for f in self._faults)
+            return any(fault.matches(request) for fault in self._faults)
 
     def due(self, request: Request) -> bool:
         """Whether a fault would happen to the idle stream now."""
         with self._lock:
-            return any(
-                isinstance(f.action, StreamAction) and f.matches(request) and f.due(passing=0) for f in self._faults
-            )
+            return any(fault.matches(request) and fault.due(passing=0) for fault in self._faults)

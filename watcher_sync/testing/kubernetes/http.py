@@ -1,104 +1,50 @@
 # SPDX-License-Identifier: Apache-2.0
 """HTTP/1.1: paths, bodies, chunks, compression, and the injected faults.
 
-Each connection has one thread and remains open between requests. A watch occupies its thread until it ends. It
-notices within a second that its client has disconnected. :mod:`.connections` stores the open sockets, so that
-stopping the server ends them.
+A watch occupies the thread of its connection until it ends. It notices within a second that its client has
+disconnected.
 """
 
 from __future__ import annotations
 
-import http.server
-import socket
-import sys
 import zlib
-from collections.abc import Callable
-from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import msgspec
 
+from watcher_sync.testing.http.handler import Closed, Handler
+from watcher_sync.testing.http.listener import Listener
 from watcher_sync.testing.kubernetes import errors, patches
 from watcher_sync.testing.kubernetes.api import KubernetesApi
-from watcher_sync.testing.kubernetes.faults import (
-    Answer,
-    Break,
-    Cut,
-    Delay,
-    ErrorEvent,
-    Hang,
-    RawLine,
-    Request,
-    Silence,
-)
+from watcher_sync.testing.kubernetes.faults import Break, ErrorEvent, RawLine, Request, Silence
 from watcher_sync.testing.kubernetes.resources import PODS
 from watcher_sync.testing.kubernetes.routing import Target, delete_options, list_query, target_of, verb_of, watch_query
 from watcher_sync.testing.kubernetes.views import Table, view
 from watcher_sync.testing.kubernetes.watching import Watch, error_line
 
 
-class Closed(Exception):
-    """The connection ends here."""
+class ApiHandler(Handler):
+    """One connection to the API server."""
 
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    """One connection; :attr:`api` is set by the server that makes the class."""
-
-    api: KubernetesApi
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    wbufsize = -1
     server_version = "fake-kube-apiserver"
-    sys_version = ""
 
-    def setup(self) -> None:
-        super().setup()
-        self.api.connections.add(self.connection)
+    def __init__(self, api: KubernetesApi, listener: Listener, *connection: Any) -> None:
+        self.api = api
+        super().__init__(listener, *connection)
 
-    def finish(self) -> None:
-        self.api.connections.discard(self.connection)
-        try:
-            super().finish()
-        except (OSError, ValueError):
-            pass  # the client has gone, or a fault has closed it
-
-    def handle_one_request(self) -> None:
-        try:
-            super().handle_one_request()
-        except (OSError, ValueError, Closed):
-            self.close_connection = True
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: requests are counted instead."""
-
-    def do_GET(self) -> None:
-        self._serve()
-
-    do_POST = do_PUT = do_PATCH = do_DELETE = do_GET  # noqa: N815 - the names that http.server requires
-
-    def _serve(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+    def serve(self, body: bytes) -> None:
         split = urlsplit(self.path)
         query = dict(parse_qsl(split.query, keep_blank_values=True))
         target = target_of(self.api.registry, unquote(split.path))
         verb = verb_of(self.command, target, query)
-        headers = {name.lower(): value for name, value in self.headers.items()}
-        request = Request(verb, target.resource.plural if target else "", split.path, query, headers)
+        request = Request(verb, target.resource.plural if target else "", split.path, query, self.header_values())
         self.api.requests.note(request)
         cut: float | None = None
         try:
             self.api.authenticate(request)
-            for action in self.api.faults.on_request(request):
-                match action:
-                    case Answer(error):
-                        raise error
-                    case Delay(seconds):
-                        self.api.stopping.wait(seconds)
-                    case Hang():
-                        self._hang()
-                    case Cut(at):
-                        cut = at
+            for action in self.api.request_faults.on_request(request):
+                cut = self.act(action)
             if target is None:
                 self._discovery(request.path)
             elif verb == "watch":
@@ -213,35 +159,35 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.flush()
 
     def _stream(self, watch: Watch, request: Request) -> None:
-        faults = self.api.faults
+        faults, stopping = self.api.stream_faults, self.listener.stopping
         if not self._lines(list(watch.begin()), request):
             return
-        while not self.api.stopping.is_set():
+        while not stopping.is_set():
             try:
-                lines = watch.wait(lambda: faults.due(request) or self.api.stopping.is_set())
+                lines = watch.wait(lambda: faults.due(request) or stopping.is_set())
             except errors.ApiError as exc:
                 self._chunk(error_line(exc))
                 return
             if lines is None or not self._lines(lines, request):
                 return
-            if not lines and self._client_has_gone():
+            if not lines and self.client_has_gone():
                 raise Closed
 
     def _lines(self, lines: list[bytes], request: Request) -> bool:
         """Write them, with the faults that come between. :returns: whether the stream goes on."""
-        faults = self.api.faults
+        faults = self.api.stream_faults
         if not faults.pending(request):
             if lines:
                 self._chunk(b"".join(lines))
             return True
         for line in lines or [b""]:
-            match faults.on_stream(request, passing=1 if line else 0):
+            match faults.on_event(request, passing=1 if line else 0):
                 case Break(half_line):
                     if half_line:
                         self._chunk((line or b'{"type":"ADDED","object":{}}')[: max(len(line) // 2, 12)])
-                    self._drop()
+                    raise Closed
                 case Silence():
-                    self._hang()
+                    self.hang()
                 case ErrorEvent(error):
                     self._chunk(error_line(error))
                     return False
@@ -264,41 +210,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         content_type: str = "application/json",
         cut: float | None = None,
     ) -> None:
-        self.send_response(code, HTTPStatus(code).phrase)
+        sent = {"Content-Type": content_type, **(headers or {})}
         if len(payload) >= self.api.gzip_from and "gzip" in self.headers.get("Accept-Encoding", ""):
             compress = zlib.compressobj(1, wbits=31)
             payload = compress.compress(payload) + compress.flush()
-            self.send_header("Content-Encoding", "gzip")
-        self.send_header("Content-Type", content_type)
-        self.send_header("Content-Length", str(len(payload)))
-        for name, value in (headers or {}).items():
-            self.send_header(name, value)
-        self.end_headers()
-        if cut is not None:
-            self.wfile.write(payload[: int(len(payload) * cut)])
-            self.wfile.flush()
-            self._drop()
-        self.wfile.write(payload)
-        self.wfile.flush()
-
-    def _hang(self) -> None:
-        """Until the server stops or the client has given up."""
-        while not self.api.stopping.wait(0.2):
-            if self._client_has_gone():
-                break
-        raise Closed
-
-    def _drop(self) -> None:
-        """The connection ends without a farewell of HTTP."""
-        self.wfile.flush()
-        raise Closed
-
-    def _client_has_gone(self) -> bool:
-        try:
-            waiting: bytes = self.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-        except BlockingIOError:
-            return False
-        return not waiting
+            sent["Content-Encoding"] = "gzip"
+        self.send(code, sent, payload, cut=cut)
 
 
 def _json(body: bytes) -> Any:
@@ -315,21 +232,3 @@ def _success(item: Any = None) -> bytes:
         if item.resource.group:
             status["details"]["group"] = item.resource.group
     return msgspec.json.encode(status)
-
-
-def bind(api: KubernetesApi, host: str, port: int) -> tuple[http.server.ThreadingHTTPServer, Callable[[], None]]:
-    """A listening server for the store, and what serves it until it is shut down."""
-    handler = type("BoundHandler", (Handler,), {"api": api})
-    server = _Server((host, port), handler)
-    return server, lambda: server.serve_forever(poll_interval=0.05)
-
-
-class _Server(http.server.ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 1024
-    block_on_close = False
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A connection that the client or a fault has cut; anything else is a bug of ours and is shown."""
-        if not isinstance(sys.exception(), OSError):
-            super().handle_error(request, client_address)

@@ -13,15 +13,15 @@ It can be stopped and started again on the same port with its objects, as an API
 
 from __future__ import annotations
 
-import http.server
+import functools
 import json
 import pathlib
-import threading
 from typing import Self
 
+from watcher_sync.testing.http.listener import Listener
 from watcher_sync.testing.kubernetes.api import GZIP_FROM_BYTES, KubernetesApi, WatchList
 from watcher_sync.testing.kubernetes.cluster import Cluster
-from watcher_sync.testing.kubernetes.http import bind
+from watcher_sync.testing.kubernetes.http import ApiHandler
 
 
 class KubernetesServer(KubernetesApi):
@@ -66,10 +66,9 @@ class KubernetesServer(KubernetesApi):
             token=token,
         )
         self.cluster = Cluster(self)
-        self._host = host
-        self._port = port
-        self._http: http.server.ThreadingHTTPServer | None = None
-        self._thread: threading.Thread | None = None
+        self._listener = Listener(
+            functools.partial(ApiHandler, self), name="kubernetes-api-server", host=host, port=port, on_stop=self.wake
+        )
 
     def __enter__(self) -> Self:
         self.start()
@@ -83,30 +82,15 @@ class KubernetesServer(KubernetesApi):
 
         :raises OSError: when the port is taken.
         """
-        if self._http is not None:
-            return
-        self.stopping.clear()
-        self.connections.open()
-        self._http, serve = bind(self, self._host, self._port)
-        self._port = self._http.server_address[1]
-        self._thread = threading.Thread(target=serve, name="kubernetes-api-server", daemon=True)
-        self._thread.start()
+        self._listener.start()
 
     def stop(self) -> None:
         """Cut all connections and listen no more. The objects stay."""
-        if self._http is None or self._thread is None:
-            return
-        self.stopping.set()
-        self._http.shutdown()
-        self._http.server_close()
-        self._thread.join()
-        self.wake()
-        self.connections.close()
-        self._http = None
+        self._listener.stop()
 
     @property
     def url(self) -> str:
-        return f"http://{self._host}:{self._port}"
+        return self._listener.url
 
     def kubeconfig(self, path: pathlib.Path | str, *, context: str = "fake") -> str:
         """Write a kubeconfig for this server, and return its path."""

@@ -1,111 +1,113 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulated control plane: clock, hosts, servers, database writes and publications.
+"""The simulated control plane: clocks, copies of servers, database writes and publications.
 
-The modules ``server_operations`` and ``host_operations`` use this one. The method ``save`` is Nova's database write and
-sets ``updated_at`` with a resolution of one second. The method ``publish`` builds the notification and records it in
-the ledger. The simulator records the heartbeat when its caller consumes the notification.
+The modules ``server_operations`` and ``host_operations`` use this one. A :class:`Copy` is a server in the memory of one
+Nova process. As in Nova, the copy after a write has the row's fields and the ``updated_at`` of the write before. What
+another process writes meanwhile is not in it, so an event that saves nothing publishes a stale copy.
 
-Guarantees: two publications never have the same envelope time, and the later one has the later time. Each save
-replaces the record of a server and never changes the old one, so published records remain unchanged.
+Guarantees: with ``clock_skew`` 0 two publications never have the same envelope time, and the later one has the later
+time. Each write replaces the record of a server and never changes the old one.
 """
 
 from __future__ import annotations
 
 import datetime
 import random
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 from watcher_sync.testing.ledger import Ledger
 from watcher_sync.testing.nova import notifications
-from watcher_sync.testing.nova.notification_types import DELETES, ERRORS, UPSERTS
+from watcher_sync.testing.nova.database import Database, Fault, Host, Migration, Record, Server
 
-Record = dict[str, Any]
-"""A server as Nova's database has it: the payload's fields, with flavor, addresses and volumes unwrapped."""
+__all__ = ("API", "CONDUCTORS", "ControlPlane", "Copy", "Host", "Record", "Server", "Steps")
 
 Steps = Generator[notifications.Document | float]
 """What an operation does: it yields the notifications it publishes and the seconds that it waits."""
 
-API, CONDUCTOR = "nova-api:controller-0", "nova-conductor:controller-0"
+API = "nova-api:controller-0"
+CONDUCTORS = ("nova-conductor:controller-0", "nova-conductor:controller-1")
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
-class Host:
-    """A compute host."""
+class Copy:
+    """A server in the memory of the processes that carry out one action.
 
-    __slots__ = ("count", "declared", "disabled_reason", "forced_down", "legacy", "name", "node", "registered",
-                 "service_zone", "spare", "zone")  # fmt: skip
+    Nova hands it from the API to the conductor and to the computes.
+    """
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.node = name
-        self.count = 0
-        """Servers on it."""
-        self.zone: str | None = None
-        self.service_zone: str | None = None
-        self.declared = True
-        """Whether its service is created in sight of the bus."""
-        self.registered = False
-        self.disabled_reason: str | None = None
-        self.forced_down = False
-        self.spare = False
-        """Excluded from scheduling, so that it remains empty."""
-        self.legacy = False
-        """Its release is old: no lock in its payloads."""
+    __slots__ = ("_plane", "conductor", "record", "request_id", "server")
 
-    @property
-    def publisher(self) -> str:
-        return f"nova-compute:{self.name}"
+    def __init__(self, plane: ControlPlane, server: Server, request_id: str, conductor: str) -> None:
+        self._plane = plane
+        self.server = server
+        self.record = server.record
+        self.request_id = request_id
+        self.conductor = conductor
+        """Who writes for the computes, which have no database."""
 
-    @property
-    def works(self) -> bool:
-        return (self.registered or not self.declared) and not self.forced_down
+    def save(self, writer: str | None = None, **changes: Any) -> Iterator[notifications.Document]:
+        """Write the changed fields; yields the instance.update where Nova publishes it.
 
-    @property
-    def schedulable(self) -> bool:
-        return self.works and self.disabled_reason is None and not self.spare
+        :param writer: the API or a conductor; the conductor of this action when left out.
+        """
+        plane, server = self._plane, self.server
+        writer = writer or self.conductor
+        before = server.record
+        server.record = {**before, **changes, "updated_at": plane.second(writer)}
+        self.record = {**server.record, "updated_at": before["updated_at"]}
+        if plane.notify_on_state_change:
+            # Another request's write while a resize moves the server looks like the hidden record of another cell.
+            task = self.record["task_state"]
+            hidden = task == "resize_migrated" and before["task_state"] == task
+            owns = "instance.update of tags" if hidden else "instance.update"
+            yield plane.publish_update(self, before, f"nova-compute:{writer.partition(':')[2]}", owns=owns)
 
-
-class Server:
-    """An instance."""
-
-    __slots__ = ("busy", "host", "record")
-
-    def __init__(self, record: Record) -> None:
-        self.record = record
-        self.host: Host | None = None
-        self.busy = True
-
-    @property
-    def state(self) -> str:
-        state: str = self.record["state"]
-        return state
+    def publish(self, event_type: str, publisher: str | Host, **more: Any) -> notifications.Document:
+        """The instance event with the fields of this copy; ``more`` are those that only its payload class has."""
+        return self._plane.publish(event_type, self, publisher, **more)
 
 
 class ControlPlane:
     """See the module's text. Belongs to one simulator and its thread."""
 
-    def __init__(self, *, rng: random.Random, start: datetime.datetime) -> None:
+    def __init__(
+        self,
+        *,
+        rng: random.Random,
+        start: datetime.datetime,
+        starts: bool = True,
+        notify_on_state_change: bool = True,
+        clock_skew: float = 0.0,
+    ) -> None:
         self.rng = rng
-        self.ledger = Ledger()
-        self.hosts: list[Host] = []
-        self.servers: list[Server] = []
+        self.database = Database()
+        self.ledger = Ledger(self.database)
+        self.hosts = self.database.hosts
+        self.servers = self.database.servers
+        self.starts = starts
+        self.notify_on_state_change = notify_on_state_change
         self.now = (start - _EPOCH) // datetime.timedelta(microseconds=1)
         """Microseconds since 1970."""
-        self._second = -1
+        self._skew = int(clock_skew * 1_000_000)
+        self._offsets: dict[str, int] = {}
+        self._texts: tuple[int, str, str] = (-1, "", "")
         self._published = self.now
-        self._texts = ("", "")
         self._number = 0
         self._message_ids = self.new_id()[:18]
 
-    def second(self) -> str:
-        """The time as the database writes it."""
-        return self._clock()[1]
+    def second(self, publisher: str = API) -> str:
+        """The time as a process writes it into the database, by its own clock."""
+        return self._clock(self.now + self._offset(publisher))[1]
 
     def new_id(self) -> str:
         """A uuid that the seed decides."""
         text = f"{self.rng.getrandbits(128):032x}"
         return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-a{text[17:20]}-{text[20:]}"
+
+    def read(self, server: Server) -> Copy:
+        """The server as a process reads it now, for a new request."""
+        return Copy(self, server, f"req-{self.new_id()}", CONDUCTORS[self._number & 1])
 
     def pick_host(self, *, other_than: Host | None = None) -> Host | None:
         """The scheduler: a host that may take a server, or None."""
@@ -124,73 +126,121 @@ class ControlPlane:
         if host is None:
             return {"host": None, "node": None}
         host.count += 1
-        zone = host.zone or host.service_zone or "nova"
-        return {"host": host.name, "node": host.node, "availability_zone": zone}
+        return {"host": host.name, "node": host.node, "availability_zone": host.availability_zone}
 
-    def save(self, server: Server, **changes: Any) -> None:
-        """Nova writes the server's row."""
-        server.record = {**server.record, **changes, "updated_at": self.second()}
+    def migrate(self, server: Server, type_: str, target: Host, flavor: Record | None = None) -> Migration:
+        """A migration record; unless it evacuates, it takes over the source's allocation, and the server claims."""
+        source = server.host
+        assert source is not None
+        held = self.database.migrations
+        migration = Migration(len(held) + 1, self.new_id(), server.uuid, source.name, target.name, type_, self.second())
+        held[migration.uuid] = migration
+        if type_ != "evacuation":
+            self.database.hand_over(server, source, server.uuid, migration.uuid)
+        self.database.claim(server, target, flavor)
+        return migration
+
+    def restarted(self, host: Host) -> None:
+        """A compute that starts again removes the servers that were evacuated from it."""
+        evacuated = set()
+        for migration in self.database.migrations.values():
+            if migration.type == "evacuation" and migration.status == "done" and migration.source == host.name:
+                evacuated.add(migration.instance_uuid)
+                self.conclude(migration, "completed")
+        for server in self.servers:
+            if server.uuid in evacuated and server.host is not host and not server.busy:
+                self.database.release(server, host)
+
+    def conclude(self, migration: Migration, status: str) -> None:
+        """The migration's status changes."""
+        migration.status, migration.updated_at = status, self.second()
+
+    def fail(self, server: Server, type_: str, message: str) -> None:
+        """The API shows a fault of the server while it is in error."""
+        server.fault = Fault(type_, message, self.second())
 
     def publish(
         self,
         event_type: str,
-        server: Server,
-        publisher: str | Host | None = None,
+        copy: Copy,
+        publisher: str | Host,
         *,
-        seen: Record | None = None,
         fault: tuple[str, str] | None = None,
+        on: Host | None = None,
+        source: Host | None = None,
+        owns: str | None = None,
         **more: Any,
     ) -> notifications.Document:
         """A service publishes an instance event.
 
-        :param publisher: who; the server's host when left out.
-        :param seen: the record in the publisher's memory, where that is not the database's.
-        :param more: the fields that only this payload class has.
+        :param on: where the instance is, if only the publisher tells it and the payload does not.
+        :param source: the host that the instance leaves by a resize.
+        :param owns: the line of the ownership table that it follows, if not its own.
         """
-        record = server.record if seen is None else seen
         legacy = False
-        if publisher is None:
-            publisher = server.host if server.host is not None else API
         if isinstance(publisher, Host):
             legacy = publisher.legacy
             publisher = publisher.publisher
         envelope = self._envelope(publisher)
+        more["request_id"] = copy.request_id
         if fault is not None:
             more["fault"] = fault
-        document = notifications.from_record(event_type, record, more, envelope=envelope)
+        document = notifications.from_record(event_type, copy.record, more, envelope=envelope)
         if legacy:
             data = document["payload"][notifications.DATA]
             del data["locked"], data["locked_reason"]
-        if event_type in DELETES:
-            self.ledger.delete(record["uuid"])
-        elif (error := event_type in ERRORS) or event_type in UPSERTS:
-            version = (record["updated_at"] or record["created_at"], envelope["timestamp"], envelope["message_id"])
-            self.ledger.instance(version, record, fault=fault, error=error, with_lock=not legacy)
+        if self.starts or not event_type.endswith(".start"):
+            self.ledger.published(
+                owns or event_type,
+                copy.record,
+                envelope["timestamp"],
+                fault=fault,
+                legacy=legacy,
+                on=on,
+                source=source,
+            )
         return document
 
-    def update(self, server: Server, old: Record, publisher: str | Host | None = None) -> notifications.Document:
-        """The instance.update that follows a save; old is the record before it."""
-        record = server.record
-        contradicts = self.rng.random() < 0.125  # the change as it began, beside data as it ended
+    def publish_update(
+        self, copy: Copy, before: Record, publisher: str, *, owns: str = "instance.update"
+    ) -> notifications.Document:
+        """The instance.update that follows a write; a task state that was null is shown as the new one, as in Nova.
+
+        :param owns: the line of the ownership table that it follows.
+        """
+        record = copy.record
         return self.publish(
             "instance.update",
-            server,
+            copy,
             publisher,
-            old_display_name=old["display_name"] if old["display_name"] != record["display_name"] else None,
+            owns=owns,
+            old_display_name=before["display_name"] if before["display_name"] != record["display_name"] else None,
             state_update=notifications.wrap(
                 "InstanceStateUpdatePayload",
                 {
-                    "old_state": old["state"],
-                    "state": old["state"] if contradicts else record["state"],
-                    "old_task_state": old["task_state"],
-                    "new_task_state": old["task_state"] if contradicts else record["task_state"],
+                    "old_state": before["state"],
+                    "state": record["state"],
+                    "old_task_state": before["task_state"] or record["task_state"],
+                    "new_task_state": record["task_state"],
                 },
             ),
         )
 
+    def publish_compute_task(self, method: str, copy: Copy, fault: tuple[str, str]) -> notifications.Document:
+        """A conductor gives up scheduling a server."""
+        envelope = self._envelope(copy.conductor)
+        record = copy.record
+        never_ran = method == "build_instances"
+        self.ledger.task_failed(record, fault, envelope["timestamp"], never_ran=never_ran)
+        return notifications.other(
+            f"compute_task.{method}.error", envelope=envelope, instance_uuid=record["uuid"], method=method,
+            state=record["state"], reason=notifications.fault(*fault),
+        )  # fmt: skip
+
     def publish_service(self, event_type: str, host: Host, *, binary: str = "nova-compute") -> notifications.Document:
-        """A service's record was created, changed or deleted."""
-        envelope = self._envelope(f"{binary}:{host.name}")
+        """A service's record was created, changed or deleted; the API publishes changes in the service's name."""
+        created = event_type == "service.create"
+        envelope = self._envelope(f"{binary}:{host.name}", clock=host.publisher if created else API)
         told: dict[str, Any] = {
             "availability_zone": host.service_zone,
             "disabled": host.disabled_reason is not None,
@@ -199,42 +249,55 @@ class ControlPlane:
         }
         topic, seen_up = binary.removeprefix("nova-"), self.second()
         if binary == "nova-compute":
-            version = ("", envelope["timestamp"], envelope["message_id"])
-            self.ledger.service(version, host.name, None if event_type == "service.delete" else told)
+            host.updated_at = seen_up
+            self.ledger.service(host, None if event_type == "service.delete" else told)
         else:
             told |= {"disabled": True, "disabled_reason": f"{topic} moves", "forced_down": True}
         return notifications.service(
-            event_type, envelope=envelope, binary=binary, topic=topic, host=host.name, last_seen_up=seen_up, **told
-        )
+            event_type, envelope=envelope, binary=binary, topic=topic, host=host.name, last_seen_up=seen_up,
+            uuid=host.service_uuid, **told,
+        )  # fmt: skip
 
-    def publish_aggregate(self, event_type: str, record: Record) -> notifications.Document:
-        """An aggregate as it is after (``.end``) or before (``.start``) an operation."""
-        envelope = self._envelope(API)
-        told = {**record, "hosts": list(record["hosts"]), "metadata": dict(record["metadata"])}
+    def publish_aggregate(
+        self, event_type: str, record: Record, hosts: list[str] | None = None
+    ) -> notifications.Document:
+        """An aggregate after (``.end``) or before (``.start``) an operation.
+
+        :param hosts: those in the publisher's memory, where they differ from the database's.
+        """
+        told = {**record, "hosts": list(record["hosts"] if hosts is None else hosts)}
+        told["metadata"] = dict(record["metadata"])
         if event_type.endswith(".end") and "cache_images" not in event_type:
-            version = ("", envelope["timestamp"], envelope["message_id"])
-            self.ledger.aggregate(version, record["uuid"], None if event_type == "aggregate.delete.end" else told)
-        return notifications.aggregate(
-            event_type, envelope=envelope, **{**told, "hosts": list(told["hosts"]), "metadata": dict(told["metadata"])}
-        )
+            self.ledger.aggregate(event_type, {**told, "metadata": dict(told["metadata"])})
+        return notifications.aggregate(event_type, envelope=self._envelope(API), **told)
 
-    def publish_other(self, event_type: str) -> notifications.Document:
-        """Something that tells nothing of hosts and instances."""
-        return notifications.other(event_type, envelope=self._envelope(API))
+    def publish_other(self, event_type: str, publisher: str | None = None, **fields: Any) -> notifications.Document:
+        """Something that reports nothing of hosts and instances."""
+        return notifications.other(event_type, envelope=self._envelope(publisher or API), **fields)
 
-    def _envelope(self, publisher: str) -> dict[str, Any]:
+    def _envelope(self, publisher: str, *, clock: str | None = None) -> dict[str, Any]:
+        """:param clock: the publisher on whose machine the event was made, if it speaks in another one's name."""
         self._published = self.now = max(self.now, self._published + 1)
-        timestamp, _ = self._clock()
-        timestamp = f"{timestamp}.{self.now % 1_000_000:06d}"
+        moment = self.now + self._offset(clock or publisher)
+        timestamp = f"{self._clock(moment)[0]}.{moment % 1_000_000:06d}"
         number = self._number = self._number + 1
         mixed = number * 0x9E37_79B9_7F4A_7C15 & 0xFFFF_FFFF_FFFF_FFFF  # no order of publication in the ids
         message_id = f"{self._message_ids}-{mixed >> 48:04x}-{mixed & 0xFFFF_FFFF_FFFF:012x}"
         return {"message_id": message_id, "publisher_id": publisher, "timestamp": timestamp}
 
-    def _clock(self) -> tuple[str, str]:
-        second = self.now // 1_000_000
-        if second != self._second:
-            moment = _EPOCH + datetime.timedelta(seconds=second)
-            self._second = second
-            self._texts = (f"{moment:%Y-%m-%d %H:%M:%S}", f"{moment:%Y-%m-%dT%H:%M:%SZ}")
-        return self._texts
+    def _offset(self, publisher: str) -> int:
+        """How far the clock of the publisher's machine is from the true time, in microseconds."""
+        if not self._skew:
+            return 0
+        machine = publisher.partition(":")[2]
+        offset = self._offsets.get(machine)
+        if offset is None:
+            offset = self._offsets[machine] = self.rng.randint(-self._skew // 2, self._skew // 2)
+        return offset
+
+    def _clock(self, moment: int) -> tuple[str, str]:
+        second = moment // 1_000_000
+        if second != self._texts[0]:
+            time = _EPOCH + datetime.timedelta(seconds=second)
+            self._texts = (second, f"{time:%Y-%m-%d %H:%M:%S}", f"{time:%Y-%m-%dT%H:%M:%SZ}")
+        return self._texts[1:]

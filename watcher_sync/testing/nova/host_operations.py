@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from watcher_sync.testing.nova.control_plane import ControlPlane, Host, Record, Steps
+from watcher_sync.testing.nova.control_plane import ControlPlane, Steps
+from watcher_sync.testing.nova.database import Host, Record
 
 
 class Aggregates:
@@ -38,8 +39,10 @@ class Aggregates:
         rng = self.plane.rng
         what = rng.random()
         record = rng.choice([*self.zones, self.special])
-        if what < 0.5:
+        if what < 0.4:
             yield from self._move(rng.choice(self.plane.hosts))
+        elif what < 0.5:
+            yield from self._join_two(self.special, *rng.sample(self.plane.hosts, 2))
         elif what < 0.65:
             record["name"] = f"{record['name'].partition('+')[0]}+{rng.randrange(100)}"
             yield from self._publish_record("update_prop", record)
@@ -79,6 +82,17 @@ class Aggregates:
         host.zone = zone or host.zone
         yield from self._publish_record("add_host", record)
 
+    def _join_two(self, record: Record, first: Host, second: Host) -> Steps:
+        """Two requests at once: each publishes the hosts that it read, and its own."""
+        if first.name in record["hosts"] or second.name in record["hosts"]:
+            return
+        before = record["hosts"]
+        record["hosts"] = [*before, first.name, second.name]
+        for _ in (first, second):
+            yield self.plane.publish_aggregate("aggregate.add_host.start", record, before)
+        for host in (first, second):
+            yield self.plane.publish_aggregate("aggregate.add_host.end", record, [*before, host.name])
+
     def _leave(self, record: Record, host: Host) -> Steps:
         record["hosts"] = [name for name in record["hosts"] if name != host.name]
         if "availability_zone" in record["metadata"]:
@@ -86,6 +100,10 @@ class Aggregates:
         yield from self._publish_record("remove_host", record)
 
     def _publish_record(self, action: str, record: Record) -> Steps:
+        if action == "create":
+            self.plane.database.aggregates.append(record)
+        elif action == "delete":
+            self.plane.database.aggregates.remove(record)
         yield self.plane.publish_aggregate(f"aggregate.{action}.start", record)
         yield self.plane.publish_aggregate(f"aggregate.{action}.end", record)
 
@@ -118,6 +136,9 @@ def change_host(plane: ControlPlane, host: Host, *, others: Sequence[Host]) -> S
     if not host.works or host.disabled_reason is not None or len(broken) * 5 >= len(others):
         return
     what = rng.random()
+    if what < 0.1:  # no notification says that a service is dead
+        host.dead = True
+        return
     if what < 0.4:
         host.disabled_reason = rng.choice(("maintenance", "memory errors", "dégradé"))
     elif what < 0.7:
@@ -132,7 +153,11 @@ def change_host(plane: ControlPlane, host: Host, *, others: Sequence[Host]) -> S
 
 
 def _repair(plane: ControlPlane, host: Host) -> Steps:
-    created = not host.registered
+    if host.dead:  # none says either that it was restarted
+        host.dead = False
+        plane.restarted(host)
+        return
+    created = not host.exists
     host.registered = host.declared = True
     host.disabled_reason, host.forced_down = None, False
     yield plane.publish_service("service.create" if created else "service.update", host)

@@ -38,6 +38,7 @@ VERSIONS = {
     "InstanceUpdatePayload": "2.1",
     "AggregatePayload": "1.1",
     "ServiceStatusPayload": "1.1",
+    "ComputeTaskPayload": "1.0",
     "AuditPeriodPayload": "1.0",
     "BlockDevicePayload": "1.0",
     "ExceptionPayload": "1.1",
@@ -163,6 +164,7 @@ _FAULT = json.dumps({
     "function_name": "get_flavor", "module_name": "nova.compute.flavors",
 })  # fmt: skip
 _SPEC = json.dumps({"instance_uuid": UUID, "project_id": PROJECT, "num_instances": 1, "availability_zone": None})
+_TASK = json.dumps({"instance_uuid": UUID, "request_spec": None, "state": "error", "reason": None})
 
 OTHER: dict[str, tuple[str, str, str]] = {
     **{f"server_group.{a}": ("ServerGroupPayload", "nova-api", _GROUP) for a in ("create", "delete", "add_member")},
@@ -170,6 +172,8 @@ OTHER: dict[str, tuple[str, str, str]] = {
        for a in ("create", "delete", "import") for p in ("start", "end")},
     **{f"flavor.{a}": ("FlavorPayload", "nova-api", "{}") for a in ("create", "update", "delete")},
     **{f"scheduler.select_destinations.{p}": ("RequestSpecPayload", "nova-scheduler", _SPEC) for p in ("start", "end")},
+    **{f"compute_task.{method}.error": ("ComputeTaskPayload", "nova-conductor", _TASK)
+       for method in ("build_instances", "migrate_server", "rebuild_server")},
     "compute.exception": ("ExceptionPayload", "nova-api", _FAULT),
     "volume.usage": ("VolumeUsagePayload", "nova-compute", json.dumps({"volume_id": UUID, "read_bytes": 0})),
     "metrics.update": ("MetricsPayload", "nova-compute", json.dumps({"host": "controller-0", "metrics": []})),

@@ -341,7 +341,7 @@ def _envelope(
         "message_id": None,
         "publisher_id": publisher,
         "event_type": event_type,
-        "priority": "ERROR" if event_type.endswith(".error") or event_type == "compute.exception" else "INFO",
+        "priority": "ERROR" if event_type.endswith((".error", ".exception")) else "INFO",
         "payload": payload,
         "timestamp": DEFAULT_TIME,
     }

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operations on servers, with the database writes and notifications that Nova makes.
+"""Operations on servers that stay where they are, with the writes and notifications of Nova.
 
 An operation is a generator. It yields a notification when it publishes it, and a number of seconds when it waits
 while other operations continue. The order of writes and publications within one operation is Nova's, including its
-traps. For example, the source of a migration publishes the old host after the destination has published the new
-one. An event may also follow the deletion of its instance.
+traps. An event may follow the deletion of its instance. ``delete.end`` is published although the deletion failed.
+
+Moves between hosts are in :mod:`watcher_sync.testing.nova.move_operations`.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from watcher_sync.testing.nova.control_plane import API, CONDUCTOR, ControlPlane, Host, Record, Server, Steps
+from watcher_sync.testing.nova.control_plane import API, ControlPlane, Copy, Host, Server, Steps
 
 
 class Act(NamedTuple):
@@ -23,246 +24,229 @@ class Act(NamedTuple):
     final: dict[str, Any]
 
 
-_RUNNING = {"state": "active", "power_state": "running"}
+RUNNING = {"state": "active", "power_state": "running"}
+STOPPED = {"state": "stopped", "power_state": "shutdown"}
 ACTS = (
-    Act("power_off", ("active",), "powering-off", {"state": "stopped", "power_state": "shutdown"}),
-    Act("power_on", ("stopped",), "powering-on", _RUNNING),
+    Act("power_off", ("active",), "powering-off", STOPPED),
+    Act("power_on", ("stopped",), "powering-on", RUNNING),
     Act("pause", ("active",), "pausing", {"state": "paused", "power_state": "paused"}),
-    Act("unpause", ("paused",), "unpausing", _RUNNING),
+    Act("unpause", ("paused",), "unpausing", RUNNING),
     Act("suspend", ("active",), "suspending", {"state": "suspended", "power_state": "suspended"}),
-    Act("resume", ("suspended",), "resuming", _RUNNING),
-    Act("reboot", ("active",), "reboot_started", _RUNNING),
+    Act("resume", ("suspended",), "resuming", RUNNING),
+    Act("reboot", ("active",), "rebooting_hard", RUNNING),
     Act("rescue", ("active", "stopped"), "rescuing", {"state": "rescued", "power_state": "running"}),
-    Act("unrescue", ("rescued",), "unrescuing", _RUNNING),
+    Act("unrescue", ("rescued",), "unrescuing", RUNNING),
     Act("soft_delete", ("active", "stopped"), "soft-deleting", {"state": "soft-delete", "power_state": "shutdown"}),
-    Act("restore", ("soft-delete",), "restoring", {**_RUNNING, "deleted_at": None}),
+    Act("restore", ("soft-delete",), "restoring", RUNNING),
     Act("snapshot", ("active", "stopped"), "image_snapshot", {}),
 )  # fmt: skip
 
 
 def act(plane: ControlPlane, server: Server, what: Act) -> Steps:
     """Go through one of :data:`ACTS`."""
-    yield from _begin(plane, server, what.task_state)
-    yield plane.publish(f"instance.{what.action}.start", server)
+    copy, host = plane.read(server), server.host
+    assert host is not None
+    begun: dict[str, Any] = {"task_state": what.task_state}
+    if what.action in ("soft_delete", "restore"):
+        begun["deleted_at"] = plane.second() if what.action == "soft_delete" else None
+    yield from order(plane, copy, **begun)
+    if what.action == "reboot":  # the start shows a task state that is written after it
+        copy.record = {**copy.record, "task_state": "reboot_pending_hard"}
+    yield copy.publish(f"instance.{what.action}.start", host)
+    if what.action == "reboot":
+        yield from copy.save(task_state="reboot_pending_hard")
+        yield from copy.save(task_state="reboot_started_hard")
     yield plane.rng.uniform(0.01, 2.5)
-    final = dict(what.final)
-    if what.action == "soft_delete":
-        final["deleted_at"] = plane.second()
-    yield from _end(plane, server, f"instance.{what.action}.end", **final)
-
-
-def boot(plane: ControlPlane, server: Server, *, fails: bool) -> Steps:
-    """From the API's record to a running server, or to state error."""
-    rng = plane.rng
-    yield plane.update(server, {**server.record, "task_state": None}, API)
-    yield rng.uniform(0.01, 0.8)
-    host = plane.pick_host()
-    if host is None:
-        yield _change(plane, server, CONDUCTOR, state="error", task_state=None)
-        return
-    yield _change(plane, server, host, task_state=None, **plane.place(server, host))
-    yield plane.publish("instance.create.start", server)
-    if rng.random() < 0.3:
-        yield _change(plane, server, task_state="networking")
-    yield rng.uniform(0.1, 1.0)
-    yield _change(plane, server, task_state="spawning", ip_addresses=_addresses(plane))
-    yield rng.uniform(0.1, 3.0)
-    if fails:
-        fault = rng.choice((("FlavorDiskTooSmall", "The created instance's disk would be too small."),
-                            ("VirtualInterfaceCreateException", "Virtual Interface creation failed")))  # fmt: skip
-        yield plane.publish("instance.create.error", server, fault=fault)
-        where = plane.place(server, None) if rng.random() < 0.5 else {}
-        yield _change(plane, server, host, state="error", task_state=None, **where)
-        return
-    launched = {"launched_at": plane.second(), **_RUNNING}
-    yield from _end(plane, server, "instance.create.end", **launched)
+    yield from finish(copy, host, f"instance.{what.action}.end", **what.final)
 
 
 def rebuild(plane: ControlPlane, server: Server, *, fails: bool) -> Steps:
-    """The same server from another image."""
-    yield from _begin(plane, server, "rebuilding")
-    yield plane.publish("instance.rebuild.start", server)
+    """The same server from another image, stopped again if it was stopped."""
+    copy, host = plane.read(server), server.host
+    assert host is not None
+    was_stopped = server.state == "stopped"
+    yield from order(plane, copy, task_state="rebuilding")
+    yield copy.publish("instance.rebuild_scheduled", f"nova-conductor:{host.name}")
+    yield copy.publish("instance.exists", host)
+    yield copy.publish("instance.rebuild.start", host)
     yield plane.rng.uniform(0.2, 3.0)
+    yield from copy.save(task_state="rebuild_spawning")
     if fails:
-        fault = ("BuildAbortException", f"Build of instance {server.record['uuid']} aborted: no space left")
-        yield plane.publish("instance.rebuild.error", server, fault=fault)
-        yield _change(plane, server, state="error", task_state=None)
+        yield from fail_rebuild(plane, copy, host)
         return
     image = plane.new_id() if server.record["image_uuid"] else ""
-    yield from _end(plane, server, "instance.rebuild.end", image_uuid=image, launched_at=plane.second(), **_RUNNING)
+    changes = {"image_uuid": image, "launched_at": plane.second(copy.conductor)}
+    yield from respawn(copy, host, was_stopped=was_stopped, **changes)
+    yield copy.publish("instance.rebuild.end", host)
 
 
-def resize(plane: ControlPlane, server: Server, flavor: Record) -> Steps:
-    """To another flavor on another host; confirmed by the source, or reverted back to it."""
-    rng, source, old = plane.rng, server.host, server.record
-    target = plane.pick_host(other_than=source)
-    if source is None or target is None:
-        return
-    yield from _begin(plane, server, "resize_prep")
-    yield plane.publish("instance.resize_prep.start", server, target)
-    yield plane.publish("instance.resize_prep.end", server, target)
-    yield rng.uniform(0.1, 1.0)
-    yield _change(plane, server, source, task_state="resize_migrating")
-    yield plane.publish("instance.resize.start", server, source)
-    yield rng.uniform(0.1, 2.0)
-    yield _change(plane, server, source, task_state="resize_migrated", **plane.place(server, target))
-    yield plane.publish("instance.resize.end", server, source)
-    yield rng.uniform(0.05, 0.5)
-    yield _change(plane, server, task_state="resize_finish", flavor=flavor)
-    yield plane.publish("instance.resize_finish.start", server)
-    yield rng.uniform(0.05, 1.0)
-    yield from _end(plane, server, "instance.resize_finish.end", state="resized", power_state="running")
-    yield rng.uniform(0.5, 20.0)
-    if rng.random() < 0.6:
-        yield plane.publish("instance.resize_confirm.start", server, source)
-        plane.save(server, task_state=None, **_RUNNING)
-        yield plane.publish("instance.resize_confirm.end", server, source)
-        return
-    yield from _begin(plane, server, "resize_reverting")
-    yield plane.publish("instance.resize_revert.start", server)
-    yield rng.uniform(0.1, 1.0)
-    back = plane.place(server, source)
-    yield from _end(plane, server, "instance.resize_revert.end", flavor=old["flavor"], **back, **_RUNNING)
+def respawn(copy: Copy, host: Host, *, was_stopped: bool, **changes: Any) -> Steps:
+    """The driver built the server again; the compute stops it again."""
+    yield from copy.save(task_state=None, **RUNNING, **changes)
+    if was_stopped:
+        yield from copy.save(task_state="powering-off")
+        yield copy.publish("instance.power_off.start", host)
+        yield from finish(copy, host, "instance.power_off.end", **STOPPED)
 
 
-def live_migrate(plane: ControlPlane, server: Server) -> Steps:
-    """To another host while it runs; or back, when the migration fails; forced to its end now and then."""
-    rng, source = plane.rng, server.host
-    target = plane.pick_host(other_than=source)
-    if source is None or target is None:
-        return
-    yield from _begin(plane, server, "migrating")
-    yield plane.publish("instance.live_migration_pre.start", server, target)
-    yield plane.publish("instance.live_migration_pre.end", server, target)
-    yield rng.uniform(0.1, 4.0)
-    how = rng.random()
-    if how < 0.1:
-        yield plane.publish("instance.live_migration_rollback.start", server, source)
-        yield from _end(plane, server, "instance.live_migration_rollback.end")
-        yield plane.publish("instance.live_migration_rollback_dest.end", server, target)
-        return
-    force = "instance.live_migration_force_complete"
-    if how < 0.4:
-        yield plane.publish(f"{force}.start", server, source)
-    if how < 0.2:
-        yield plane.publish(f"{force}.end", server, source)
-    stale = server.record
-    yield plane.publish("instance.live_migration_post.start", server, source)
-    yield plane.publish("instance.live_migration_post_dest.start", server, target)
-    yield _change(plane, server, target, task_state=None, **plane.place(server, target), **_RUNNING)
-    yield plane.publish("instance.live_migration_post_dest.end", server, target)
-    yield plane.publish("instance.live_migration_post.end", server, source, seen=stale)
-    if 0.2 <= how < 0.4:  # the source did not know that it was over
-        if how < 0.26:
-            yield plane.publish(f"{force}.end", server, source, seen=stale)
-            return
-        if how >= 0.33:
-            yield rng.uniform(0.5, 1.5)
-        yield plane.publish(f"{force}.end", server, source, seen={**stale, "updated_at": plane.second()})
+def fail_rebuild(plane: ControlPlane, copy: Copy, host: Host) -> Steps:
+    """The error is published before the state is written, so without instance.update it is not known."""
+    fault = ("BuildAbortException", f"Build of instance {copy.server.uuid} aborted: no space left")
+    yield copy.publish("instance.rebuild.error", host, fault=fault)
+    plane.fail(copy.server, *fault)
+    yield from copy.save(task_state=None, state="error")
+    yield plane.publish_other("compute.exception", host.publisher)
 
 
 def shelve(plane: ControlPlane, server: Server, *, offload: bool) -> Steps:
     """Off, with its image; offloaded, it is on no host."""
-    yield from _begin(plane, server, "shelving")
-    yield plane.publish("instance.shelve.start", server)
+    copy, host = plane.read(server), server.host
+    assert host is not None
+    yield from order(plane, copy, task_state="shelving")
+    yield copy.publish("instance.exists", host)
+    yield copy.publish("instance.shelve.start", host)
     yield plane.rng.uniform(0.1, 2.0)
-    yield from _end(plane, server, "instance.shelve.end", state="shelved", power_state="shutdown")
+    yield from finish(copy, host, "instance.shelve.end", state="shelved", power_state="shutdown")
     if offload:
-        yield plane.rng.uniform(0.1, 2.0)
+        yield plane.rng.uniform(0.0, 2.0)
         yield from shelve_offload(plane, server)
 
 
 def shelve_offload(plane: ControlPlane, server: Server) -> Steps:
-    """Take a shelved server off its host."""
-    host = server.host
-    yield _change(plane, server, task_state="shelving_offloading")
-    yield plane.publish("instance.shelve_offload.start", server)
-    plane.save(server, state="shelved_offloaded", task_state=None, **plane.place(server, None))
-    yield plane.publish("instance.shelve_offload.end", server, host)
+    """Take a shelved server off its host: its state is written first, its host then."""
+    copy, host = plane.read(server), server.host
+    assert host is not None
+    yield from copy.save(task_state="shelving_offloading")
+    yield copy.publish("instance.shelve_offload.start", host)
+    yield from copy.save(state="shelved_offloaded", task_state=None)
+    plane.database.release(server)
+    yield from copy.save(availability_zone=None, **plane.place(server, None))
+    yield copy.publish("instance.shelve_offload.end", host)
 
 
 def unshelve(plane: ControlPlane, server: Server) -> Steps:
-    """Run again: where it was, or anywhere when it was offloaded."""
-    yield from _begin(plane, server, "unshelving")
-    if server.host is None:
-        host = plane.pick_host()
-        if host is None:
-            yield _change(plane, server, CONDUCTOR, task_state=None)
-            return
+    """Run again: powered on where it was, or anywhere when it was offloaded."""
+    copy, host = plane.read(server), server.host
+    yield from order(plane, copy, task_state="unshelving")
+    if host is not None:
+        yield from copy.save(task_state="powering-on")
+        yield copy.publish("instance.power_on.start", host)
         yield plane.rng.uniform(0.1, 1.0)
-        yield plane.publish("instance.unshelve.start", server, host)
-        yield _change(plane, server, host, task_state="spawning", **plane.place(server, host))
-        yield plane.rng.uniform(0.1, 2.0)
-    yield from _end(plane, server, "instance.unshelve.end", **_RUNNING)
-
-
-def evacuate(plane: ControlPlane, server: Server) -> Steps:
-    """Rebuilt elsewhere, because its host is dead."""
-    target = plane.pick_host(other_than=server.host)
-    if target is None:
+        yield from finish(copy, host, "instance.power_on.end", **RUNNING)
         return
-    yield from _begin(plane, server, "rebuilding")
-    yield plane.publish("instance.evacuate", server, API)
+    host = plane.pick_host()
+    if host is None:
+        yield from copy.save(task_state=None)
+        return
+    plane.database.claim(server, host)
     yield plane.rng.uniform(0.1, 1.0)
-    yield _change(plane, server, target, task_state="rebuild_spawning", **plane.place(server, target))
-    yield plane.publish("instance.rebuild.start", server)
+    copy.record = {**copy.record, "availability_zone": host.availability_zone}
+    yield copy.publish("instance.unshelve.start", host)
+    yield from copy.save(task_state="spawning", availability_zone=host.availability_zone)
+    yield from copy.save(**plane.place(server, host))
     yield plane.rng.uniform(0.1, 2.0)
-    yield from _end(plane, server, "instance.rebuild.end", **_RUNNING)
+    launched = plane.second(copy.conductor)
+    yield from finish(copy, host, "instance.unshelve.end", launched_at=launched, **RUNNING)
 
 
-def delete(plane: ControlPlane, server: Server) -> Steps:
+def delete(plane: ControlPlane, server: Server, *, fails: bool = False) -> Steps:
     """Gone for good; by the API itself where no host can do it. Some words of it come late."""
-    host, rng = server.host, plane.rng
-    local = host is None or not host.works
-    yield from _begin(plane, server, "deleting")
-    publisher: Host | str = API if local or host is None else host
-    yield plane.publish("instance.delete.start", server, publisher)
-    dying = server.record
-    if not local:
-        yield plane.publish("instance.shutdown.start", server, publisher)
-        yield rng.uniform(0.05, 1.5)
-        yield plane.publish("instance.shutdown.end", server, publisher)
-    where, gone = plane.place(server, None), plane.second()
-    final = {"state": "deleted", "power_state": "pending", "deleted_at": gone, "terminated_at": gone}
-    plane.save(server, task_state=None, **final, **(where if local else {}))
-    yield plane.publish("instance.delete.end", server, publisher)
-    late = rng.random()
+    copy, host = plane.read(server), server.host
+    yield from copy.save(API, task_state="deleting")
+    if host is None or not host.works:
+        yield from _delete_locally(plane, copy, fails=fails and host is not None)
+        return
+    yield plane.rng.uniform(0.005, 0.3)
+    yield copy.publish("instance.delete.start", host)
+    yield copy.publish("instance.shutdown.start", host)
+    yield plane.rng.uniform(0.05, 1.5)
+    yield copy.publish("instance.shutdown.end", host)
+    dying, at = copy.record, plane.second(copy.conductor)
+    yield from copy.save(task_state=None, state="deleted", power_state="pending", terminated_at=at)
+    if fails:  # Placement refuses to free the allocation
+        plane.fail(server, "PlacementAPIConnectFailure", "Unable to communicate with the Placement API.")
+        yield from copy.save(state="error")
+        yield from copy.save()
+        yield plane.publish_other("compute.exception", host.publisher)
+        return
+    yield from _remove(plane, copy, host)
+    late = plane.rng.random()
     if late < 0.1:
-        yield plane.publish("instance.shutdown.end", server, publisher, seen={**dying, "updated_at": plane.second()})
+        copy.record = dying
+        yield copy.publish("instance.shutdown.end", host)
     elif late < 0.2:
-        yield plane.publish("instance.exists", server, publisher)
+        yield copy.publish("instance.exists", host)
+
+
+def _delete_locally(plane: ControlPlane, copy: Copy, *, fails: bool) -> Steps:
+    """The API deletes the row itself, and publishes the end in a ``finally``: even when it failed."""
+    yield copy.publish("instance.delete.start", API)
+    yield plane.rng.uniform(0.01, 0.1)
+    if fails:
+        yield copy.publish("instance.delete.end", API)
+        return
+    yield from _remove(plane, copy, API)
+
+
+def _remove(plane: ControlPlane, copy: Copy, publisher: Host | str) -> Steps:
+    """The row is deleted, and the end is published."""
+    server, at = copy.server, plane.second(copy.conductor)
+    gone = {"state": "deleted", "task_state": None, "power_state": "pending", "deleted_at": at, "terminated_at": at}
+    if publisher is API:
+        gone |= {"host": None, "node": None}
+    before = server.record["updated_at"]
+    plane.place(server, None)
+    server.source_host = None
+    server.record = {**server.record, **gone, "updated_at": at}
+    copy.record = {**server.record, "updated_at": before}
+    plane.database.remove(server)
+    yield copy.publish("instance.delete.end", publisher)
 
 
 def edit(plane: ControlPlane, server: Server) -> Steps:
-    """What the owner changes without any host: name, metadata, lock; and what Nova tells unasked."""
-    rng, record = plane.rng, server.record
-    what = rng.choice(("name", "metadata", "lock", "lock", "exists"))
+    """What the owner changes without any host, also while another operation runs; and what Nova tells unasked."""
+    if server.deleted or server.record["updated_at"] is None:  # a cell does not have it any more, or not yet
+        return
+    rng, copy = plane.rng, plane.read(server)
+    what = rng.choice(("name", "metadata", "lock", "lock", "exists", "tags"))
+    record = copy.record
     if what == "name":
         name = rng.choice((None, f"renamed-{rng.randrange(10_000)}", "serveur-été", "x" * 255))
-        yield _change(plane, server, API, display_name=name)
+        yield from copy.save(API, display_name=name)
     elif what == "metadata":
-        yield _change(plane, server, API, metadata={**record["metadata"], "ticket": str(rng.randrange(10_000))})
-    elif what == "exists":
-        yield plane.publish("instance.exists", server, None if server.host and server.host.works else API)
+        yield from copy.save(API, metadata={**record["metadata"], "ticket": str(rng.randrange(10_000))})
+    elif what in ("exists", "tags"):
+        yield rng.uniform(0.01, 0.5)
+        yield _tell(plane, copy, what)
     elif record["locked"]:
-        plane.save(server, locked=False, locked_reason=None)
-        yield plane.publish("instance.unlock", server, API)
+        yield from copy.save(API, locked=False, locked_reason=None)
+        yield copy.publish("instance.unlock", API)
     else:
-        plane.save(server, locked=True, locked_reason=rng.choice((None, "frozen for the audit")))
-        yield plane.publish("instance.lock", server, API)
+        yield from copy.save(API, locked=True, locked_reason=rng.choice((None, "frozen for the audit")))
+        yield copy.publish("instance.lock", API)
+
+
+def _tell(plane: ControlPlane, copy: Copy, what: str) -> dict[str, Any]:
+    """The copy as it was read a while ago: the audit of a host, or the API's update of tags, which no option hides."""
+    if what == "tags":
+        return plane.publish_update(copy, copy.record, API, owns="instance.update of tags")
+    host = copy.server.host
+    return copy.publish("instance.exists", host if host is not None and host.works else API)
 
 
 def attach(plane: ControlPlane, server: Server) -> Steps:
-    """Volumes and interfaces come, go and are swapped."""
-    rng, record = plane.rng, server.record
+    """Volumes and interfaces come, go and are swapped; the row is not written, and the copy is as the API read it."""
+    rng, copy, host = plane.rng, plane.read(server), server.host
+    assert host is not None
+    record = copy.record
     volumes, addresses = record["block_devices"], record["ip_addresses"]
     fresh = plane.new_id()
+    more: dict[str, Any] = {}
     if rng.random() < 0.5:
         if len(addresses) < 3:
-            action, change = "interface_attach", {"ip_addresses": [*addresses, *_addresses(plane)][:3]}
+            action, change = "interface_attach", {"ip_addresses": [*addresses, *new_addresses(plane)][:3]}
         else:
             action, change = "interface_detach", {"ip_addresses": addresses[1:]}
-        more: dict[str, Any] = {}
     elif not volumes:
         action, change, more = "volume_attach", {"block_devices": [fresh]}, {"volume_id": fresh}
     elif rng.random() < 0.5:
@@ -270,32 +254,27 @@ def attach(plane: ControlPlane, server: Server) -> Steps:
     else:
         action, change = "volume_swap", {"block_devices": [fresh]}
         more = {"old_volume_id": volumes[0], "new_volume_id": fresh}
-    yield plane.publish(f"instance.{action}.start", server, **more)
-    yield rng.uniform(0.01, 1.0)
-    plane.save(server, **change)
-    yield plane.publish(f"instance.{action}.end", server, **more)
+    yield copy.publish(f"instance.{action}.start", host, **more)
+    yield rng.uniform(0.01, 2.0)
+    server.record = {**server.record, **change}
+    copy.record = {**copy.record, **change}
+    yield copy.publish(f"instance.{action}.end", host, **more)
 
 
-def _begin(plane: ControlPlane, server: Server, task_state: str) -> Steps:
+def order(plane: ControlPlane, copy: Copy, **changes: Any) -> Steps:
     """The API takes the order; the service that carries it out comes to it a little later."""
-    yield _change(plane, server, API, task_state=task_state)
+    yield from copy.save(API, **changes)
     yield plane.rng.uniform(0.005, 0.3)
 
 
-def _end(plane: ControlPlane, server: Server, event_type: str, **final: Any) -> Steps:
-    """The host saves what came of it, and tells so twice, mostly within one second."""
-    yield _change(plane, server, task_state=None, **final)
-    yield plane.publish(event_type, server)
+def finish(copy: Copy, host: Host, event_type: str, **final: Any) -> Steps:
+    """The host saves the result, and publishes the end."""
+    yield from copy.save(task_state=None, **final)
+    yield copy.publish(event_type, host)
 
 
-def _change(plane: ControlPlane, server: Server, publisher: str | Host | None = None, **changes: Any) -> Record:
-    """Save and tell."""
-    old = server.record
-    plane.save(server, **changes)
-    return plane.update(server, old, publisher)
-
-
-def _addresses(plane: ControlPlane) -> list[str]:
+def new_addresses(plane: ControlPlane) -> list[str]:
+    """One or two fixed addresses."""
     rng = plane.rng
     first = f"10.{rng.randrange(256)}.{rng.randrange(256)}.{rng.randrange(1, 255)}"
     return [first, f"fd00:17::{rng.randrange(1, 65_536):x}"] if rng.random() < 0.3 else [first]

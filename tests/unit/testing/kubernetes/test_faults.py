@@ -149,5 +149,5 @@ def test_a_malformed_line_is_followed_by_good_ones(server: KubernetesServer, api
 
 def test_all_faults_can_be_cleared(server: KubernetesServer, api: Client) -> None:
     server.fail(internal_error(), count=None)
-    server.faults.clear()
+    server.heal()
     assert api("GET", PODS).status == 200

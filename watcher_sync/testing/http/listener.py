@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A port that serves HTTP with a thread for each connection."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+from watcher_sync.testing.http.connections import Connections
+
+STOP_POLL_SECONDS: Final = 0.05
+
+
+class Listener:
+    """A port. It can be stopped, and started again on the same port."""
+
+    def __init__(
+        self,
+        handler: Callable[..., http.server.BaseHTTPRequestHandler],
+        *,
+        name: str,
+        host: str,
+        port: int = 0,
+        on_stop: Callable[[], None] = lambda: None,
+    ) -> None:
+        """
+        :param handler: makes the :class:`~.handler.Handler` of a connection; its first argument is the listener.
+        :param name: of the thread that accepts connections.
+        :param port: 0 takes any that is free.
+        :param on_stop: wakes handlers that wait for something else than :attr:`stopping` or their socket.
+        """
+        self.connections = Connections()
+        self.stopping = threading.Event()
+        """Set as long as the port is being closed, and then until it is opened again."""
+        self._handler = functools.partial(handler, self)
+        self._name = name
+        self._host = host
+        self._port = port
+        self._on_stop = on_stop
+        self._http: http.server.ThreadingHTTPServer | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def url(self) -> str:
+        """Without a slash at its end."""
+        return f"http://{self._host}:{self._port}"
+
+    def start(self) -> None:
+        """Listen; on the same port as before, if there was one. Nothing happens when it does already.
+
+        :raises OSError: when the port is taken.
+        """
+        if self._http is not None:
+            return
+        self.stopping.clear()
+        self.connections.open()
+        self._http = _Server((self._host, self._port), self._handler)
+        self._port = self._http.server_address[1]
+        self._thread = threading.Thread(
+            target=self._http.serve_forever, kwargs={"poll_interval": STOP_POLL_SECONDS}, name=self._name, daemon=True
+        )
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Cut all connections and listen no more: clients find the port closed."""
+        if self._http is None or self._thread is None:
+            return
+        self.stopping.set()
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join()
+        self._on_stop()
+        self.connections.close()
+        self._http = None
+
+
+class _Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 1024
+    block_on_close = False
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A connection that the client or a fault has cut; anything else is a bug of ours and is shown."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HTTP/1.1 for the services: requests, answers and the injected faults.
+
+Each service listens on a port of its own, so that a test can take one away and let clients find its port closed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from watcher_sync.testing.http.faults import Faults
+from watcher_sync.testing.http.handler import Handler
+from watcher_sync.testing.http.listener import Listener
+from watcher_sync.testing.openstack.faults import Action, Do, ExpireTokens, Garbage
+from watcher_sync.testing.openstack.messages import ApiError, Request, Response, ServiceType
+from watcher_sync.testing.openstack.requests import Requests
+
+Serve = Callable[[Request], Response]
+
+
+@dataclasses.dataclass(frozen=True)
+class Endpoint:
+    """What all connections to one service share."""
+
+    service: ServiceType
+    serve: Serve
+    faults: Faults[Action, Request]
+    requests: Requests
+    expire_tokens: Callable[[], None]
+
+
+class ServiceHandler(Handler):
+    """One connection to a service."""
+
+    server_version = "fake-openstack"
+
+    def __init__(self, endpoint: Endpoint, listener: Listener, *connection: Any) -> None:
+        self.endpoint = endpoint
+        super().__init__(listener, *connection)
+
+    do_HEAD = Handler.do_GET  # noqa: N815 - the name that http.server requires
+
+    def serve(self, body: bytes) -> None:
+        endpoint = self.endpoint
+        request = self._request(body)
+        endpoint.requests.add(request)
+        cut: float | None = None
+        try:
+            for action in endpoint.faults.on_request(request):
+                match action:
+                    case Garbage(garbage):
+                        return self.send(200, {"Content-Type": "text/html"}, garbage)
+                    case ExpireTokens():
+                        endpoint.expire_tokens()
+                    case Do(function):
+                        function(request)
+                    case _:
+                        cut = self.act(action)
+            response = endpoint.serve(request)
+        except ApiError as exc:
+            response = exc.response(endpoint.service)
+        self._send(response, cut)
+
+    def _request(self, body: bytes) -> Request:
+        split = urlsplit(self.path)
+        query: dict[str, tuple[str, ...]] = {}
+        for name, value in parse_qsl(split.query, keep_blank_values=True):
+            query[name] = (*query.get(name, ()), value)
+        path = "/" + unquote(split.path).lstrip("/")
+        return Request(self.endpoint.service, self.command, path, query, self.header_values(), body, self.listener.url)
+
+    def _send(self, response: Response, cut: float | None) -> None:
+        headers = {"Content-Type": "application/json", **response.headers}
+        if response.status == 401:
+            headers["WWW-Authenticate"] = 'Keystone uri="fake"'
+        self.send(response.status, headers, response.body, cut=cut)
