@@ -11,16 +11,19 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from tests.functional.api.conftest import free_port
+from tests.functional.executables import run_preloaded
 from watcher_sync.demo import nats_server
 from watcher_sync.testing.dcm import publisher
 from watcher_sync.testing.kubernetes import builders
 from watcher_sync.testing.nova import notifications
+from watcher_sync.wire import standard_webhooks
 
 BIN = pathlib.Path(sys.executable).parent
 SMALL = ("--plain", "--hosts", "10", "--instances", "40", "--service-instances", "20")
@@ -34,13 +37,15 @@ def demo(*options: str, timeout: float = 90) -> subprocess.CompletedProcess[str]
 
 
 def manage(config: pathlib.Path, *command: str) -> str:
-    return subprocess.run(
-        [BIN / "watcher-sync-manage", "--config-file", config, *command],
-        capture_output=True,
-        text=True,
+    done = run_preloaded(
+        "watcher-sync-manage",
+        ["--config-file", str(config), *command],
+        program=str(BIN / "watcher-sync-manage"),
+        environment=os.environ,
         timeout=60,
-        check=True,
-    ).stdout
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 @pytest.fixture
@@ -80,15 +85,19 @@ def test_it_ends_in_time_with_a_model_equal_to_the_cloud_and_leaves_nothing_behi
     assert re.search(r"^Cluster +[a-z ]+ [1-9]", done.stdout, re.MULTILINE)
     assert re.search(r"^Managers +[1-9]\d* operations, \d+ refused with 409", done.stdout, re.MULTILINE)
     assert re.search(r"^VNFs +amf: [A-Z_]+, workers .*, [1-7] pods$", done.stdout, re.MULTILINE)
+    assert re.search(r"^Webhook +(amf-resources|server): .*; seq \d+, lag \d\.\d\d s$", done.stdout, re.MULTILINE)
+    assert re.search(r"^Webhooks +amf-resources: [1-9]\d* deliveries, [1-9]\d* resources in", done.stdout, re.MULTILINE)
     assert done.stderr == ""
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.rare
 def test_every_other_seed_ends_equal_too_as_fast_as_it_goes() -> None:
     done = demo("--for", "4", "--seed", "4711", "--rate", "0", "--poison", "5", *SMALL)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.rare
 def test_without_poison_and_disorder_nothing_is_stale_or_quarantined() -> None:
     done = demo("--for", "3", "--poison", "0", "--no-disorder", *SMALL)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -97,7 +106,19 @@ def test_without_poison_and_disorder_nothing_is_stale_or_quarantined() -> None:
     assert "quarantined" not in committed
 
 
-def test_an_instance_that_the_cloud_never_had_is_found_and_fails_the_demo(
+@pytest.mark.rare
+def test_the_model_has_the_cloud_before_the_first_notification() -> None:
+    done = demo("--for", "1", "--no-kubernetes", *SMALL[:-1], "0")
+    assert done.returncode == 0, done.stdout + done.stderr
+    existed = "The model has compute_node 10, aggregate 4, instance 40 before the first notification\n"
+    assert existed in done.stdout
+    assert "0 events/s" in done.stdout[: done.stdout.index(existed)]
+    assert "the cloud runs" not in done.stdout[: done.stdout.index(existed)]
+    assert re.search(r"^Reconciled compute_node 10, .*; \d+ differences after the last message$", done.stdout, re.M)
+
+
+@pytest.mark.rare
+def test_an_instance_that_the_cloud_never_had_is_removed_by_the_reconciliation(
     running: Callable[..., subprocess.Popen[str]], tmp_path: pathlib.Path
 ) -> None:
     state = tmp_path / "state"
@@ -108,16 +129,18 @@ def test_an_instance_that_the_cloud_never_had_is_found_and_fails_the_demo(
     assert json.loads(manage(state / "demo.conf", "replay", "-f", "json", str(file)))["applied"] == 1
     process.send_signal(signal.SIGINT)
     output = process.communicate(timeout=60)[0]
-    assert process.returncode == 1, output
-    assert "Not equal" in output
-    assert f"instance {intruder} is in the model and was never there" in output
+    assert process.returncode == 0, output
+    journal = [
+        json.loads(line) for line in manage(state / "demo.conf", "journal", "tail", "--limit", "100000").splitlines()
+    ]
+    assert [row["change"] for row in journal if row["id"] == intruder] == ["created", "deleted"]
 
 
 def test_without_nats_dcms_events_stay_in_the_process_and_disorder_does_no_harm() -> None:
     done = demo("--for", "4", "--seed", "12", "--rate", "0", "--poison", "5", "--no-nats", *SMALL)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "DCM's came within this process" in done.stdout
-    assert re.search(r"^Model .*service_type_instance 20\b", done.stdout, re.MULTILINE)
+    assert re.search(r"^Model .*service_type_instance [1-9]\d*\b", done.stdout, re.MULTILINE)
 
 
 def test_without_a_nats_server_on_the_machine_the_demo_does_without(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,6 +150,7 @@ def test_without_a_nats_server_on_the_machine_the_demo_does_without(monkeypatch:
     assert nats_server.find_server() is None
 
 
+@pytest.mark.rare
 def test_without_service_instances_there_is_no_dcm_and_without_kubernetes_no_cluster() -> None:
     done = demo("--for", "2", "--no-kubernetes", *SMALL[:-1], "0")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -154,6 +178,34 @@ def test_a_provider_that_dcm_never_had_and_a_pod_that_never_ran_are_found_and_fa
     assert "pod intruder-1 is in the model and was never there" in output
 
 
+def test_a_forged_webhook_is_refused_and_fails_the_demo(
+    running: Callable[..., subprocess.Popen[str]], tmp_path: pathlib.Path
+) -> None:
+    port = free_port()
+    process = running("--port", str(port), "--state-path", str(tmp_path / "state"), *SMALL)
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/subscriptions", timeout=10) as answer:
+        subscriptions = {each["name"]: each for each in json.load(answer)["subscriptions"]}
+    assert subscriptions.keys() == {"amf-resources", "server"}
+    signed = standard_webhooks.headers([b"another secret of 24 bytes"], "msg_1", int(time.time()), b"{}")
+    forged = urllib.request.Request(subscriptions["server"]["callback-url"], b"{}", signed)
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        urllib.request.urlopen(forged, timeout=10)
+    process.send_signal(signal.SIGTERM)
+    output = process.communicate(timeout=60)[0]
+    assert process.returncode == 1, output
+    assert "1 differences from the truth" in output
+    assert "the receiver of server refused a delivery: no signature fits" in output
+
+
+@pytest.mark.rare
+def test_without_webhooks_there_is_no_outlet() -> None:
+    done = demo("--for", "1", "--no-webhooks", *SMALL)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Webhook" not in done.stdout
+    assert "subscription" not in done.stdout
+
+
+@pytest.mark.rare
 def test_the_commands_that_it_names_show_the_model_while_it_runs_and_afterwards(
     running: Callable[..., subprocess.Popen[str]], tmp_path: pathlib.Path
 ) -> None:
@@ -201,7 +253,13 @@ def test_its_page_and_the_command_line_answer_while_it_runs(running: Callable[..
     ],
 )
 def test_wrong_options_end_with_2_and_are_named(options: tuple[str, ...], names: str) -> None:
-    done = demo(*options)
+    done = run_preloaded(
+        "watcher-sync",
+        ["demo", *options],
+        program=str(BIN / "watcher-sync"),
+        environment=os.environ,
+        timeout=90,
+    )
     assert done.returncode == 2
     assert names in done.stderr
     assert "Traceback" not in done.stderr

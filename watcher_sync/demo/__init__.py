@@ -6,6 +6,7 @@
 ``command``            The command line of ``watcher-sync demo``
 ``dcm``                DCM in the demo: providers, transport and rows
 ``demonstration``      One run: starts everything, watches it, stops it, compares the tables with the truth
+``existing_cloud``     The simulated cloud as it is before the demo listens, with its API
 ``in_process``         A source that receives events from code in the same process
 ``kubernetes``         Kubernetes in the demo: a cluster, its VNF instances, and life-cycle managers
 ``live_cloud``         Publishes the simulated cloud's notifications on an in-memory bus
@@ -14,6 +15,9 @@
 ``live_providers``     Posts the simulated DCM's rows and publishes its status events
 ``nats_server``        Runs a NATS server, and publishes to its stream
 ``network_functions``  The workloads of a small cluster, and their registrations as VNF instances
+``receiver``           Receives webhooks, verifies them, and applies them to a view of its own
+``run_folder``         The folder of one run, with its configuration file, log and database
 ``screen``             Draws the figures on a terminal, or prints a line
 ``watch``              Reads the figures of the running engine
+``webhooks``           Webhooks in the demo: an outlet, a receiver, and subscriptions
 """

@@ -2,8 +2,7 @@
 """What the model must contain of a fake cluster, computed from the server's store.
 
 The objects are read from the store under its lock, not through a list, a watch or a handler. The rules are those of
-:mod:`watcher_sync.model.kubernetes`, written a second time. The source reads only the metadata of ReplicaSets, so the
-model has none of their numbers.
+:mod:`watcher_sync.model.kubernetes`, written a second time. All pods of a ReplicaSet have its one template.
 
 The truth about a VNF instance holds for a cluster *at rest*: the controllers have no work, and no rollout is stuck.
 During a change the level is undefined.
@@ -39,6 +38,11 @@ UNTOLD: Final = OBSERVED | {
 }  # fmt: skip
 """Fields that the truth does not know: when something was listed or written, and what is observed."""
 
+_NOT_GIVEN: Final = dict.fromkeys((
+    "project_id", "vnf_provider", "vnf_product_name", "vnf_software_version", "vnfd_version", "ext_cp_info",
+))  # fmt: skip
+"""Fields of a VNF instance that the registrations leave out."""
+
 _KINDS: Final = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
 
 
@@ -55,7 +59,7 @@ def cluster_truth(server: KubernetesServer, cluster: str, functions: Iterable[Fu
         "cluster": {cluster: _cluster(cluster)},
         "workload": {uid: _workload(obj, cluster) for uid, obj in workloads.items()},
         "pod": {pod["metadata"]["uid"]: _pod(pod, cluster, workloads) for pod in pods},
-        "vnf_instance": {each.id: {**each.registration(cluster), "project_id": None} for each in functions},
+        "vnf_instance": {each.id: {**_NOT_GIVEN, **each.registration(cluster)} for each in functions},
     }
 
 
@@ -196,7 +200,7 @@ def _cluster(name: str) -> dict[str, Any]:
 
 def _workload(obj: Object, cluster: str) -> dict[str, Any]:
     kind, spec, status = obj["kind"], obj["spec"], obj.get("status") or {}
-    numbers: dict[str, Any] = dict.fromkeys(("replicas", "ready_replicas", "updated_replicas", "observed_generation"))
+    numbers: dict[str, Any]
     if kind == "DaemonSet":
         numbers = {
             "replicas": status.get("desiredNumberScheduled", 0),
@@ -204,11 +208,11 @@ def _workload(obj: Object, cluster: str) -> dict[str, Any]:
             "updated_replicas": status.get("updatedNumberScheduled", 0),
             "observed_generation": status.get("observedGeneration"),
         }
-    elif kind != "ReplicaSet":
+    else:
         numbers = {
             "replicas": spec["replicas"],
             "ready_replicas": status.get("readyReplicas", 0),
-            "updated_replicas": status.get("updatedReplicas", 0),
+            "updated_replicas": status.get("replicas" if kind == "ReplicaSet" else "updatedReplicas", 0),
             "observed_generation": status.get("observedGeneration"),
         }
     own = {"kind": kind, "generation": obj["metadata"]["generation"]}

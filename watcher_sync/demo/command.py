@@ -28,6 +28,8 @@ class Demo(Command):
             help="DCM's events through a NATS server if there is one (default: yes), else in this process")  # fmt: skip
         add("--kubernetes", action=argparse.BooleanOptionalAction, default=True,
             help="a cluster with VNF instances, and life-cycle managers (default: yes)")  # fmt: skip
+        add("--webhooks", action=argparse.BooleanOptionalAction, default=True,
+            help="subscriptions, an outlet, and a receiver of their webhooks (default: yes)")  # fmt: skip
         add("--rate", type=float, default=150.0, metavar="N",
             help="notifications a second once booted, 0 = as many as possible (default %(default)g)")  # fmt: skip
         add("--seed", type=int, default=7, metavar="N", help="another seed is another history (default %(default)s)")

@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """One run of the demo: everything in one process, and the proof that the model is right.
 
-A simulated cloud publishes Nova's notifications on an in-memory bus, simulated providers publish status events
-(:mod:`watcher_sync.demo.dcm`), and a fake cluster is watched (:mod:`watcher_sync.demo.kubernetes`). Some messages are
-late, duplicated or broken. The real engine commits to SQLite.
+The reconciler lists a cloud (:mod:`watcher_sync.demo.existing_cloud`), which then publishes Nova's notifications.
+Simulated providers publish status events (:mod:`watcher_sync.demo.dcm`). A fake cluster is watched
+(:mod:`watcher_sync.demo.kubernetes`). A receiver gets webhooks (:mod:`watcher_sync.demo.webhooks`). Some messages are
+late, duplicated or broken.
 
 Stop sequence:
 
 1. Cloud and providers publish what they have begun; the cluster comes to rest.
 2. The engine commits everything that was published, drains and stops.
-3. The tables are loaded and compared with the truth, field by field. The exit status is 0 only if they are equal.
+3. The reconcilers compare the cloud with the tables once more.
+4. The tables are loaded and compared with the truth, and the receiver's view with the tables. The exit status is 0
+   only if both are equal.
 
-This thread draws and waits. Cloud, providers, cluster, API, engine and sources have their own.
+This thread draws and waits.
 """
 
 from __future__ import annotations
@@ -19,14 +22,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import pathlib
-import re
 import shutil
 import signal
 import sys
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Final
 
@@ -34,7 +35,6 @@ from oslo_config import cfg
 from rich.console import Console
 from rich.live import Live
 
-from watcher_sync.assembly import process
 from watcher_sync.assembly.engine import assemble
 from watcher_sync.assembly.store import open_store
 from watcher_sync.demo import dcm as demo_dcm
@@ -42,10 +42,13 @@ from watcher_sync.demo import kubernetes as demo_kubernetes
 from watcher_sync.demo import live_cloud
 from watcher_sync.demo.api import ServedApi
 from watcher_sync.demo.dcm import Dcm
+from watcher_sync.demo.existing_cloud import ExistingCloud
 from watcher_sync.demo.kubernetes import SOURCE as CLUSTER
 from watcher_sync.demo.kubernetes import Kubernetes
+from watcher_sync.demo.run_folder import configure, run_folder
 from watcher_sync.demo.screen import Screen, ScreenFigures, plain_line
 from watcher_sync.demo.watch import Watch
+from watcher_sync.demo.webhooks import Webhooks
 from watcher_sync.engine.engine import Engine
 from watcher_sync.escaping import escaped
 from watcher_sync.exceptions import ConfigError, WatcherSyncError
@@ -54,28 +57,6 @@ from watcher_sync.storage import schema
 from watcher_sync.storage.quarantine import Quarantine
 from watcher_sync.testing.comparison import compare
 from watcher_sync.testing.ledger import Truth
-from watcher_sync.testing.nova.cloud import CloudSimulator
-
-_CONFIG: Final = """\
-# Written by watcher-sync demo.
-[DEFAULT]
-state_path = {state_path}
-
-[engine]
-enabled_sources = {sources}
-
-[api]
-auth_strategy = noauth
-port = {port}
-
-[source_nova]
-driver = oslo_messaging
-transport_url = {transport_url}
-exchange = nova
-topics = versioned_notifications
-{more}"""
-
-_SECTION: Final = re.compile(r"^\[source_(\w+)\]", re.MULTILINE)
 
 _FRAME: Final = 0.25
 """Seconds between two pictures."""
@@ -104,18 +85,20 @@ def run(options: argparse.Namespace) -> int:
     :raises DemoFailed: when it could not be brought to its end.
     """
     try:
-        simulator = CloudSimulator(seed=options.seed, hosts=options.hosts, instances=options.instances)
+        existing = ExistingCloud(seed=options.seed, hosts=options.hosts, instances=options.instances)
     except ValueError as exc:
         raise ConfigError(f"--hosts: {exc}") from None
     if options.instances < 0 or options.rate < 0 or options.service_instances < 0:
         raise ConfigError("--instances, --service-instances and --rate must not be negative")
     with (
-        _folder(options) as (folder, keep),
+        run_folder(options) as (folder, keep),
         _interruption() as interrupted,
+        existing,
         Dcm.begun(options, folder / "nats") as dcm,
         Kubernetes.begun(options, folder) as kubernetes,
+        Webhooks.begun(options) as webhooks,
     ):
-        demo = _Demo(options, folder, simulator, dcm, kubernetes)
+        demo = _Demo(options, folder, existing, dcm, kubernetes, webhooks)
         try:
             status = demo.judge(demo.play(interrupted))
         except WatcherSyncError:
@@ -133,9 +116,10 @@ class _Demo:
         self,
         options: argparse.Namespace,
         folder: pathlib.Path,
-        simulator: CloudSimulator,
+        existing: ExistingCloud,
         dcm: Dcm,
         kubernetes: Kubernetes,
+        webhooks: Webhooks,
     ) -> None:
         self._length: float | None = options.length
         terminal = Console().is_terminal
@@ -144,15 +128,19 @@ class _Demo:
         self._folder = folder
         self._kept = bool(options.state_path or options.keep)
         self._config = folder / "demo.conf"
+        self._existing = existing
         self._dcm = dcm
         self._kubernetes = kubernetes
-        self._conf = _configure(folder, self._config, (dcm.config, kubernetes.config), options.port)
+        self._webhooks = webhooks
+        parts = (existing.config, dcm.config, kubernetes.config, webhooks.config)
+        self._conf = configure(folder, self._config, parts, options.port)
         self._engine = _make_engine(self._conf, dcm)
+        self._webhooks.prepare(self._conf)
         self._api = ServedApi(self._conf)
         self._reader = open_store(self._conf)
         self._watch = Watch(self._engine, self._reader)
         self._cloud = live_cloud.LiveCloud(
-            simulator,
+            existing.simulator,
             rate=options.rate or None,
             poison_percent=options.poison,
             disorder=options.disorder,
@@ -164,6 +152,7 @@ class _Demo:
             open_store(self._conf),
             held_back=lambda: self._dcm.published - self._watch.committed("dcm") > _MOST_AHEAD,
         )
+        self._existed = ""
         self._engine_failure: Exception | None = None
         self._thread = threading.Thread(target=self._run_engine, name="engine", daemon=True)
         self._began = time.monotonic()
@@ -173,11 +162,14 @@ class _Demo:
         with self._api, self._shown() as show:
             self._thread.start()
             self._wait(self._listening, show, "starting", _START_TIMEOUT, "the source does not connect")
+            self._wait(self._cloud_is_known, show, "listing the cloud", _START_TIMEOUT, "the cloud cannot be listed")
+            self._tell_what_existed()
+            self._subscribe(show)
             self._cloud.start()
             self._dcm.start()
             self._kubernetes.start(self._api.url)
             while not interrupted.wait(_FRAME) and not self._is_over():
-                show("the cloud boots" if not self._cloud.booted else "the cloud runs")
+                show("the cloud runs")
                 self._supervise()
             self._cloud.stop(_STOP_TIMEOUT)
             self._dcm.stop(_STOP_TIMEOUT)
@@ -188,7 +180,8 @@ class _Demo:
                 show,
                 "draining",
                 _STOP_TIMEOUT,
-                "not everything that was published is committed",
+                "not everything that was published is committed, and nothing more is",
+                progress=self._watch.committed,
             )
             due = time.monotonic() + _SETTLE_TIMEOUT
             self._wait(
@@ -201,13 +194,16 @@ class _Demo:
             show("drained", last=True)
         self._seconds = time.monotonic() - self._began
         self._stop_engine()
-        return self._cloud.truth() | self._dcm.truth() | self._kubernetes.truth()
+        self._existing.reconcile(self._conf, self._reader)
+        self._webhooks.catch_up(self._reader.load().snapshot())
+        return self._existing.truth() | self._dcm.truth() | self._kubernetes.truth()
 
     def judge(self, truth: Truth) -> int:
         """Load the tables, compare, say what came out; the exit status."""
         say = self._console.print
         snapshot = self._reader.load().snapshot()
-        differences = list(compare(truth, snapshot, ignored=_UNTOLD)) + self._kubernetes.differences(snapshot)
+        compared = [*compare(truth, snapshot, ignored=_UNTOLD), *self._kubernetes.differences(snapshot)]
+        differences = [*map(str, compared), *self._webhooks.differences(snapshot)]
         entities = {kind: snapshot.count(kind) for kind in snapshot.kinds if snapshot.count(kind)}
         outcomes = self._engine.stats.as_dict()
         quarantined = Quarantine(self._reader).count()
@@ -215,15 +211,16 @@ class _Demo:
         repeated, poisoned = self._cloud.repeated + self._dcm.repeated, self._cloud.poisoned + self._dcm.poisoned
         say(f"Published  {published:,} messages in {self._seconds:.0f} s; {repeated:,} of them "
             f"came twice, {poisoned:,} were broken; DCM's came {self._dcm.way}")  # fmt: skip
+        say(f"Reconciled {self._existed}; {self._existing.repaired:,} differences after the last message")
         say("Committed  " + ", ".join(f"{name} {n:,}" for name, n in outcomes.items() if name != "read" and n))
         say(f"Model      {', '.join(f'{kind} {n:,}' for kind, n in entities.items())}; journal at seq "
             f"{snapshot.generation:,}; {quarantined:,} different messages in quarantine")  # fmt: skip
-        for line in self._kubernetes.summary(snapshot):
+        for line in [*self._kubernetes.summary(snapshot), *self._webhooks.summary()]:
             self._console.print(line, markup=False)
         if differences:
-            say(f"[bold red]Not equal[/]  {len(differences):,} differences between the model and the truth:")
+            say(f"[bold red]Not equal[/]  {len(differences):,} differences from the truth:")
             for difference in differences[:_DIFFERENCES]:
-                self._console.print(escaped(f"  {difference}"), markup=False)
+                self._console.print(f"  {escaped(difference)}", markup=False)
         else:
             say(f"[bold green]Equal[/]      {sum(entities.values()):,} entities, {_values(truth):,} values: "
                 "the tables, loaded back, hold exactly what the simulated systems are")  # fmt: skip
@@ -253,6 +250,8 @@ class _Demo:
 
         def tell(phase: str, *, last: bool = False) -> None:
             nonlocal due
+            for line in self._webhooks.new_lines():
+                self._console.print(f"Webhook    {line}", markup=False)
             if last or time.monotonic() >= due:
                 due = time.monotonic() + _LINE
                 self._console.print(plain_line(self._figures(phase)))
@@ -269,14 +268,29 @@ class _Demo:
             published=self._cloud.published + self._dcm.published + self._watch.committed(CLUSTER),
             vnfs=self._kubernetes.vnfs,
             operations=self._kubernetes.operations(),
+            webhooks=self._webhooks.recent(),
         )
 
     def _wait(
-        self, condition: Callable[[], bool], show: Callable[..., None], phase: str, timeout: float, trouble: str
+        self,
+        condition: Callable[[], bool],
+        show: Callable[..., None],
+        phase: str,
+        timeout: float,
+        trouble: str,
+        *,
+        progress: Callable[[], int] = lambda: 0,
     ) -> None:
-        deadline = time.monotonic() + timeout
+        """Wait for a condition.
+
+        :param timeout: seconds, from the last time that ``progress`` had another value.
+        :raises DemoFailed: it takes longer.
+        """
+        deadline, before = time.monotonic() + timeout, progress()
         while not condition():
             self._supervise()
+            if (now := progress()) != before:
+                deadline, before = time.monotonic() + timeout, now
             if time.monotonic() > deadline:
                 raise DemoFailed(f"{trouble} within {timeout:.0f} s; see {self._folder / 'demo.log'}")
             show(phase)
@@ -292,6 +306,36 @@ class _Demo:
             raise DemoFailed(f"the simulated providers have ended: {self._dcm.failure!r}")
         if self._kubernetes.failure is not None:
             raise DemoFailed(f"the simulated cluster has ended: {self._kubernetes.failure!r}")
+        if self._webhooks.failure:
+            raise DemoFailed(f"the outlet has ended: {self._webhooks.failure}")
+
+    def _cloud_is_known(self) -> bool:
+        return self._existing.is_known(self._reader)
+
+    def _tell_what_existed(self) -> None:
+        """Say what the model has before the first notification."""
+        snapshot = self._reader.load().snapshot()
+        counts = ", ".join(f"{kind} {snapshot.count(kind):,}" for kind in ("compute_node", "aggregate", "instance"))
+        self._existed = f"{counts} before the first notification"
+        if self._plain:
+            self._console.print(f"The model has {self._existed}")
+
+    def _subscribe(self, show: Callable[..., None]) -> None:
+        """Subscribe while nothing happens, and say where to look."""
+        self._kubernetes.register(self._api.url)
+        self._wait(
+            lambda: self._kubernetes.is_registered(self._engine.model.snapshot()),
+            show,
+            "listing the cluster",
+            _START_TIMEOUT,
+            "the cluster cannot be listed",
+        )
+        self._webhooks.subscribe(self._api.url, self._engine.model.snapshot())
+        if self._plain:
+            for subscription in self._webhooks.subscribed:
+                self._console.print(
+                    f"Subscribed to {subscription}; the page shows it under Subscriptions", soft_wrap=True
+                )
 
     def _listening(self) -> bool:
         states = [status.state for status in self._engine.source_status().values()]
@@ -303,7 +347,8 @@ class _Demo:
     def _suggested_commands(self) -> list[str]:
         """Commands that show the model in another shell."""
         client = f"{_typed('watcher-sync')} --endpoint {self._api.url}"
-        return [f"{client} top", f"{client} entity list instance", f"{client} events tail --follow"]
+        commands = [f"{client} top", f"{client} entity list instance", f"{client} events tail --follow"]
+        return [*commands, f"{client} subscription list"] if self._webhooks.config else commands
 
     def _manage(self) -> str:
         return f"{_typed('watcher-sync-manage')} --config-file {self._config}"
@@ -333,47 +378,11 @@ def _typed(name: str) -> str:
     return name if known else str(beside)
 
 
-def _configure(folder: pathlib.Path, file: pathlib.Path, parts: Sequence[str], port: int) -> cfg.ConfigOpts:
-    """:param parts: what the configuration says of each further source; empty for one that is not wanted."""
-    text = _CONFIG.format(
-        state_path=str(folder).replace("$", "$$"),
-        transport_url=live_cloud.TRANSPORT_URL,
-        sources=", ".join(["nova", *(name for part in parts for name in _SECTION.findall(part))]),
-        port=port,
-        more="".join(parts),
-    )
-    file.write_text(text, encoding="utf-8")
-    argv = ["--config-file", str(file), "--log-file", str(folder / "demo.log")]
-    return process.make_conf(argv, prog="watcher-sync demo")
-
-
 def _make_engine(conf: cfg.ConfigOpts, dcm: Dcm) -> Engine:
     store = open_store(conf, checked=False)
     schema.upgrade(store.database, store.tables)
     store.database.dispose()
     return assemble(conf, dcm.sources)
-
-
-@contextlib.contextmanager
-def _folder(options: argparse.Namespace) -> Iterator[tuple[pathlib.Path, threading.Event]]:
-    """Where the demo keeps its files, removed at the end unless the event is set, as when something failed."""
-    keep = threading.Event()
-    if options.state_path:
-        folder = pathlib.Path(options.state_path).absolute()
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as exc:
-            raise ConfigError(f"--state-path {options.state_path}: {exc.strerror}") from None
-        if (folder / "watcher-sync.sqlite").exists():
-            raise ConfigError(f"--state-path {options.state_path}: there is a database already")
-        yield folder, keep
-        return
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="ws-demo-"))
-    try:
-        yield folder, keep
-    finally:
-        if not (options.keep or keep.is_set()):
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager

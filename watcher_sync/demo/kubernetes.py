@@ -92,8 +92,8 @@ class Kubernetes:
         found = [part.failure for part in (self._cluster, self._managers) if part is not None]
         return next((failure for failure in found if failure is not None), None)
 
-    def start(self, url: str) -> None:
-        """Register the instances, and let things happen; the latter returns at once.
+    def register(self, url: str) -> None:
+        """Register the instances; nothing happens yet.
 
         :param url: where the API is served.
         :raises WatcherSyncError: the API refuses a registration.
@@ -112,6 +112,22 @@ class Kubernetes:
                     raise WatcherSyncError(
                         f"the API answers {answer.status_code} to the registration of {function.name}"
                     )
+
+    def is_registered(self, snapshot: Snapshot) -> bool:
+        """Whether the model has the registered instances and all objects of the cluster; only before :meth:`start`."""
+        if self._cluster is None:
+            return True
+        if any(snapshot.get("vnf_instance", function.id) is None for function in self._cluster.functions):
+            return False
+        return not cluster_truth.told_differently(self._cluster.server, SOURCE, snapshot)
+
+    def start(self, url: str) -> None:
+        """Let things happen; returns at once. The instances are registered.
+
+        :param url: where the API is served.
+        """
+        if self._cluster is None:
+            return
         self._managers = LiveManagers(
             lambda: connect(url, timeout=_TIMEOUT), self._cluster.functions, self._cluster, seed=self._seed
         )

@@ -32,6 +32,9 @@ _OVERVIEW: Final = 5
 _TALL: Final = 30
 """Lines of a terminal that has room for all kinds."""
 
+_DELIVERIES: Final = 3
+"""Deliveries that a tall terminal shows; another one shows the last."""
+
 _WIDE: Final = 118
 
 _UUID: Final = 36
@@ -83,6 +86,8 @@ class ScreenFigures(msgspec.Struct, frozen=True, kw_only=True):
     vnfs: Sequence[VnfRow] = ()
     operations: str = ""
     """What life-cycle managers did, in a few words."""
+    webhooks: Sequence[str] = ()
+    """A line for each of the last deliveries, oldest first."""
 
     @property
     def lag(self) -> int:
@@ -108,8 +113,8 @@ class Screen:
             yield Text("Starting ...")
             return
         wide = options.max_width >= _WIDE
-        hints = self._hints()
         height = options.height or console.height
+        hints = [*_deliveries(figures.webhooks[-_DELIVERIES if height >= _TALL else -1 :]), *self._hints()]
         kinds = [kind for kind, count in figures.counts.items() if count and kind not in _FIRST]
         overview = max(_OVERVIEW, len(_FIRST) + len(kinds)) if height >= _TALL else _OVERVIEW
         room = max(4, height - _FIXED_LINES - overview - len(hints))
@@ -129,6 +134,11 @@ class Screen:
             line.no_wrap = True
             line.overflow = "ellipsis"
         return lines
+
+
+def _deliveries(lines: Sequence[str]) -> list[Text]:
+    """The last webhooks."""
+    return [Text.assemble(("webhook: ", "dim"), escaped(line), no_wrap=True, overflow="ellipsis") for line in lines]
 
 
 def plain_line(figures: ScreenFigures) -> str:

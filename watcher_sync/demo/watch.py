@@ -37,12 +37,8 @@ class Watch:
         self._samples: collections.deque[tuple[float, int]] = collections.deque()
 
     def committed(self, source: str | None = None) -> int:
-        """Events that are through, of one source or of all: applied, parked, in quarantine, or known before.
-
-        This engine or the API's process may unpark an event; this engine then counts it again.
-        """
-        outcomes = self._engine.stats.outcomes
-        return sum(n for (name, _), n in list(outcomes.items()) if source is None or name == source)
+        """Events that are through, of one source or of all: applied, parked, in quarantine, or known before."""
+        return self._engine.stats.through(source)
 
     def figures(
         self,
@@ -53,10 +49,12 @@ class Watch:
         published: int,
         vnfs: Callable[[Snapshot], Sequence[VnfRow]],
         operations: str,
+        webhooks: Sequence[str],
     ) -> ScreenFigures:
         """All that is to be seen now.
 
         :param vnfs: the VNF instances of a snapshot.
+        :param webhooks: a line for each of the last deliveries.
         """
         committed = self.committed()
         self._samples.append((elapsed, committed))
@@ -80,6 +78,7 @@ class Watch:
             quarantine=list(self._quarantined),
             vnfs=vnfs(snapshot),
             operations=operations,
+            webhooks=webhooks,
         )
 
     def _changes(self) -> list[journal.JournalRow]:

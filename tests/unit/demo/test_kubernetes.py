@@ -28,7 +28,7 @@ def part(tmp_path: pathlib.Path) -> Iterator[Kubernetes]:
 
 def test_where_it_is_not_wanted_there_is_nothing_to_follow_to_wait_for_or_to_compare(tmp_path: pathlib.Path) -> None:
     with Kubernetes.begun(options(kubernetes=False), tmp_path) as part:
-        part.start("http://127.0.0.1:1")
+        part.register("http://127.0.0.1:1")
         part.stop(0.1)
         snapshot = model_of({}, observed=False).snapshot()
         assert part.settled(snapshot)
@@ -51,12 +51,12 @@ def test_the_source_reads_a_kubeconfig_in_a_folder_whose_name_has_a_dollar(tmp_p
 def test_an_api_that_refuses_a_registration_ends_the_demo_with_the_name_of_the_function(part: Kubernetes) -> None:
     elsewhere = part._cluster.server.url  # type: ignore[union-attr]
     with pytest.raises(WatcherSyncError, match="answers 404 to the registration of amf"):
-        part.start(elsewhere)
+        part.register(elsewhere)
 
 
 def test_an_api_that_does_not_answer_ends_the_demo(part: Kubernetes) -> None:
     with pytest.raises(WatcherSyncError, match="amf cannot be registered"):
-        part.start("http://127.0.0.1:1")
+        part.register("http://127.0.0.1:1")
 
 
 def test_it_is_settled_when_the_model_has_every_pod_and_workload_as_it_is(part: Kubernetes) -> None:
@@ -65,6 +65,15 @@ def test_it_is_settled_when_the_model_has_every_pod_and_workload_as_it_is(part: 
     assert part.settled(model_of(truth).snapshot())
     truth["pod"].popitem()
     assert not part.settled(model_of(truth).snapshot())
+
+
+def test_it_is_registered_once_the_model_has_every_object_and_every_instance(part: Kubernetes) -> None:
+    truth = part.truth()
+    assert part.is_registered(model_of(truth).snapshot())
+    unregistered = truth | {"vnf_instance": {}}
+    assert not part.is_registered(model_of(unregistered).snapshot())
+    truth["pod"].popitem()
+    assert not part.is_registered(model_of(truth).snapshot())
 
 
 def test_what_is_observed_is_waited_for_and_compared(part: Kubernetes) -> None:

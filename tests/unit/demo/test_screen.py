@@ -153,6 +153,16 @@ def test_without_vnf_instances_the_quarantine_has_all_the_width(width: int, heig
     assert title.count("\N{BOX DRAWINGS LIGHT ARC DOWN AND LEFT}") == 1
 
 
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_the_last_webhooks_are_above_where_to_look(width: int, height: int) -> None:
+    told = [f"amf: {number} modified; seq {number}, lag 0.02 s [x]" for number in range(1, 6)]
+    lines = drawn(msgspec.structs.replace(FIGURES, webhooks=told), width, height)
+    assert len(lines) == height
+    shown = [line.strip() for line in lines if line.startswith("webhook: ")]
+    assert shown == [f"webhook: {line}" for line in (told[-3:] if height >= 40 else told[-1:])]
+    assert lines[lines.index(f"webhook: {told[-1]}") + 1].startswith("look yourself")
+
+
 def test_a_plain_line_has_the_lag_and_every_kind() -> None:
     line = plain_line(FIGURES)
     assert "lag 10" in line
