@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cloud of real OpenStack code: Keystone, Placement, Glance and Nova with three computes.
+
+Nova is complete: two APIs, conductor, scheduler, one cell, and three ``nova-compute`` with the virt driver of
+:mod:`tests.real_nova.hosted.guests`. Networks come from a stub. The databases are on the MariaDB of the functional
+tests, under names of this cloud's own. The message bus is a RabbitMQ node of this cloud's own, because the queues of
+Nova's calls have fixed names. All ports are free ones. :meth:`Cloud.stop` removes everything.
+
+One thread.
+"""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import secrets
+import shutil
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+
+import requests
+import sqlalchemy
+
+from tests.real_nova import seed
+from tests.real_nova.admin import Admin
+from tests.real_nova.installation import Programs
+from tests.real_nova.processes import CloudBroken, Processes, wait_for
+from tests.real_nova.settings import COMPUTES, PASSWORD, SERVICES, Site, write_settings
+from tests.services.ensure import url_of
+from tests.services.servers import RabbitMQ, free_port
+
+EXCHANGE = "nova"
+TOPIC = "versioned_notifications"
+
+_DATABASES = ("keystone", "placement", "glance", "nova_api", "nova_cell0", "nova")
+_HOSTED = Path(__file__).with_name("hosted")
+_START_SECONDS = 90.0
+_APPLICATIONS = {
+    # service: threads and WSGI application
+    "keystone": (4, "keystone.wsgi.api:application"),
+    "placement": (6, "placement.wsgi.api:application"),
+    "glance": (3, "glance.wsgi.api:application"),
+    "network": (3, "network:application"),
+    "nova": (8, "nova.wsgi.osapi_compute:application"),
+    "nova-soft": (3, "nova.wsgi.osapi_compute:application"),
+}
+
+
+class Cloud:
+    """A running cloud.
+
+    :param programs: the installed OpenStack.
+    """
+
+    def __init__(self, programs: Programs) -> None:
+        folder = Path(tempfile.mkdtemp(prefix="watcher-sync-real-nova-"))
+        server = sqlalchemy.make_url(url_of("mariadb"))
+        self._databases = {name: f"watcher_sync_{secrets.token_hex(6)}_{name}" for name in _DATABASES}
+        self._server = server
+        self._broker = RabbitMQ()
+        self.site = Site(
+            folder=folder,
+            programs=programs,
+            ports={name: free_port() for name in SERVICES},
+            databases={
+                name: server.set(database=database).render_as_string(hide_password=False)
+                for name, database in self._databases.items()
+            },
+            transport_url=self._broker.url,
+        )
+        self._processes = Processes(self.site.path("log"))
+        self.seeded: seed.Seeded | None = None
+
+    @property
+    def transport_url(self) -> str:
+        """The message bus on which Nova publishes its notifications."""
+        return self.site.transport_url
+
+    @property
+    def amqp_url(self) -> str:
+        """The same for AMQP clients."""
+        return "amqp://" + self.transport_url.partition("://")[2]
+
+    @property
+    def login(self) -> dict[str, str]:
+        """keystoneauth's options of the administrator."""
+        return {
+            "auth_type": "password",
+            "auth_url": f"{self.site.url('keystone')}/v3",
+            "username": "admin",
+            "password": PASSWORD,
+            "project_name": "admin",
+            "user_domain_name": "Default",
+            "project_domain_name": "Default",
+            "region_name": "RegionOne",
+        }
+
+    @property
+    def openrc(self) -> dict[str, str]:
+        """The environment of OpenStack's command-line clients."""
+        options = {name: value for name, value in self.login.items() if name != "auth_type"}
+        return {"OS_IDENTITY_API_VERSION": "3", **{f"OS_{name.upper()}": value for name, value in options.items()}}
+
+    def admin(self, user: str = "admin", project: str = "admin") -> Admin:
+        """A new client of the APIs."""
+        return Admin({name: self.site.url(name) for name in SERVICES}, user, PASSWORD, project)
+
+    # Its life
+
+    def start(self) -> Self:
+        """Create the databases, start everything, and wait until the three computes are up.
+
+        :raises CloudBroken: a part did not come up.
+        """
+        self._broker.create()
+        self._create_databases()
+        write_settings(self.site)
+        with ThreadPoolExecutor(3) as pool:
+            for step in [
+                pool.submit(prepare) for prepare in (self._prepare_identity, self._prepare_rest, self._sync_nova)
+            ]:
+                step.result()
+        self._serve("keystone")
+        admin = self.admin()
+        seed.identity(admin, self.site)
+        for name in ("placement", "glance", "network"):
+            self._serve(name)
+        for name in ("conductor", "scheduler"):
+            self._start_nova(f"nova-{name}", name)
+        for name in ("nova", "nova-soft"):
+            self._serve(name)
+        self.seeded = seed.flavors_and_images(admin)
+        for host in COMPUTES:
+            self.start_compute(host)
+        self._discover(admin)
+        return self
+
+    def start_compute(self, host: str) -> None:
+        """Start the ``nova-compute`` of a host, and return."""
+        script = str(_HOSTED / "compute.py")
+        self._processes.start(host, self.site.programs.python, script, *self._nova_files(host))
+
+    def kill_compute(self, host: str) -> None:
+        """As if the host lost power."""
+        self._processes.kill(host)
+
+    def stop(self) -> None:
+        """End all processes, and remove databases, message bus and files."""
+        self._processes.stop()
+        self._broker.remove()
+        engine = sqlalchemy.create_engine(self._server, isolation_level="AUTOCOMMIT", poolclass=sqlalchemy.NullPool)
+        with engine.connect() as connection:
+            for database in self._databases.values():
+                connection.exec_driver_sql(f"DROP DATABASE IF EXISTS {database}")
+        shutil.rmtree(self.site.folder, ignore_errors=True)
+
+    # Its steps
+
+    def _create_databases(self) -> None:
+        engine = sqlalchemy.create_engine(self._server, isolation_level="AUTOCOMMIT", poolclass=sqlalchemy.NullPool)
+        with engine.connect() as connection:
+            for database in self._databases.values():
+                connection.exec_driver_sql(f"CREATE DATABASE {database} CHARACTER SET utf8mb4")
+
+    def _manage(self, name: str, *arguments: str) -> None:
+        self._processes.run(self.site.programs.path(f"{name}-manage"), *arguments)
+
+    def _prepare_identity(self) -> None:
+        config = ("--config-file", str(self.site.config("keystone")))
+        url = f"{self.site.url('keystone')}/v3"
+        self._manage("keystone", *config, "db_sync")
+        for keys in ("fernet_setup", "credential_setup"):
+            self._manage("keystone", *config, keys, f"--keystone-user={_user()}", f"--keystone-group={_group()}")
+        places = [f"--bootstrap-{kind}-url={url}" for kind in ("public", "internal", "admin")]
+        region = "--bootstrap-region-id=RegionOne"
+        self._manage("keystone", *config, "bootstrap", f"--bootstrap-password={PASSWORD}", region, *places)
+
+    def _prepare_rest(self) -> None:
+        self._manage("placement", "--config-file", str(self.site.config("placement")), "db", "sync")
+        self._manage("glance", "--config-file", str(self.site.config("glance-api")), "db_sync")
+
+    def _sync_nova(self) -> None:
+        config = ("--config-file", str(self.site.config("nova")))
+        self._manage("nova", *config, "api_db", "sync")
+        cell0 = f"--database_connection={self.site.databases['nova_cell0']}"
+        self._manage("nova", *config, "cell_v2", "map_cell0", cell0)
+        self._manage("nova", *config, "cell_v2", "create_cell", "--name=cell1")
+        self._manage("nova", *config, "db", "sync")
+
+    def _serve(self, name: str) -> None:
+        threads, application = _APPLICATIONS[name]
+        programs, port = self.site.programs, self.site.ports[name]
+        command = (programs.python, str(_HOSTED / "serve.py"), str(port), str(threads), application)
+        self._processes.start(name, *command, environment=self._variables(name))
+
+        def answers() -> bool:
+            self._processes.check(name)
+            with suppress(requests.ConnectionError, requests.Timeout):
+                requests.get(self.site.url(name), timeout=5)
+                return True
+            return False
+
+        wait_for(answers, _START_SECONDS, f"an answer of {name}")
+
+    def _variables(self, name: str) -> dict[str, str]:
+        """How the WSGI application of a service finds its configuration."""
+        folder = str(self.site.path("etc"))
+        if name == "keystone":
+            return {"OS_KEYSTONE_CONFIG_FILES": str(self.site.config("keystone"))}
+        if name == "placement":
+            return {"OS_PLACEMENT_CONFIG_DIR": folder}
+        if name == "glance":
+            return {"OS_GLANCE_CONFIG_DIR": folder, "OS_GLANCE_CONFIG_FILES": "glance-api.conf"}
+        own = {"nova": "nova-api.conf", "nova-soft": "nova-api-soft.conf"}.get(name)
+        files = f"api-paste.ini;nova.conf;{own}"
+        return {"OS_NOVA_CONFIG_DIR": folder, "OS_NOVA_CONFIG_FILES": files} if own else {}
+
+    def _nova_files(self, config: str) -> tuple[str, ...]:
+        return ("--config-file", str(self.site.config("nova")), "--config-file", str(self.site.config(config)))
+
+    def _start_nova(self, program: str, config: str) -> None:
+        self._processes.start(program, self.site.programs.path(program), *self._nova_files(config))
+
+    def _discover(self, admin: Admin) -> None:
+        """Map the computes to the cell, and wait until Placement has what they offer."""
+
+        def all_up() -> bool:
+            for host in COMPUTES:
+                self._processes.check(host)
+            services = admin.get("nova", "/v2.1/os-services?binary=nova-compute")["services"]
+            return sum(service["state"] == "up" for service in services) == len(COMPUTES)
+
+        def all_offered() -> bool:
+            return len(admin.get("placement", "/resource_providers")["resource_providers"]) == len(COMPUTES)
+
+        wait_for(all_up, _START_SECONDS, "three computes that are up")
+        wait_for(all_offered, _START_SECONDS, "three resource providers")
+        self._manage("nova", "--config-file", str(self.site.config("nova")), "cell_v2", "discover_hosts")
+        if len(list(admin.get("nova", "/v2.1/os-hypervisors", "2.87")["hypervisors"])) != len(COMPUTES):
+            raise CloudBroken("Nova lists other hypervisors than the three computes")
+
+
+def _user() -> str:
+    return pwd.getpwuid(os.geteuid()).pw_name
+
+
+def _group() -> str:
+    return grp.getgrgid(os.getegid()).gr_name

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The configuration files of the cloud's services: one folder, plain values, nothing of the machine's own.
+
+Nova publishes what a careful operator asks for: versioned notifications of every change of vm_state and task_state. A
+site with a message bus per cell gives each its own source; here all services share one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.real_nova.installation import Programs
+
+COMPUTES = ("compute-1", "compute-2", "compute-3")
+
+PASSWORD = "secret"
+"""Of every user. The services listen on loopback only."""
+
+SERVICES = ("keystone", "placement", "glance", "network", "nova", "nova-soft")
+"""What listens on a port. The second Nova API deletes softly."""
+
+_Options = Mapping[str, Mapping[str, object]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """Where the cloud is."""
+
+    folder: Path
+    programs: Programs
+    ports: Mapping[str, int]
+    databases: Mapping[str, str]
+    """keystone, placement, glance, nova_api, nova_cell0, nova -> URL for SQLAlchemy."""
+    transport_url: str
+
+    def url(self, service: str) -> str:
+        """The root of an API."""
+        return f"http://127.0.0.1:{self.ports[service]}"
+
+    def path(self, *parts: str) -> Path:
+        """A folder of the site, which exists."""
+        path = self.folder.joinpath(*parts)
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def config(self, name: str) -> Path:
+        """A configuration file."""
+        return self.path("etc") / f"{name}.conf"
+
+
+def write_settings(site: Site) -> None:
+    """Write all files."""
+    _write(site, "keystone", _keystone(site))
+    _write(site, "placement", _placement(site))
+    _write(site, "glance-api", _glance(site))
+    _write(site, "nova", _nova(site))
+    paste = site.programs.package_file("etc/nova/api-paste.ini").read_text()
+    (site.path("etc") / "api-paste.ini").write_text(paste)
+    _write(site, "conductor", _nova_service(site, "controller"))
+    _write(site, "scheduler", _nova_service(site, "controller"))
+    _write(site, "nova-api", _nova_service(site, "controller", reclaim_instance_interval=0))
+    _write(site, "nova-api-soft", _nova_service(site, "controller", reclaim_instance_interval=86400))
+    for host in COMPUTES:
+        _write(site, host, _compute(site, host))
+
+
+def _write(site: Site, name: str, options: _Options) -> None:
+    path = site.config(name)
+    path.touch(mode=0o600)  # it may have passwords
+    sections = [f"[{s}]\n" + "".join(f"{k} = {v}\n" for k, v in values.items()) for s, values in options.items()]
+    path.write_text("\n".join(sections))
+
+
+def _login(site: Site) -> dict[str, object]:
+    """The options of keystoneauth: one user for all services, with the roles admin and service."""
+    return {
+        "auth_type": "password",
+        "auth_url": f"{site.url('keystone')}/v3",
+        "username": "nova",
+        "password": PASSWORD,
+        "project_name": "service",
+        "user_domain_name": "Default",
+        "project_domain_name": "Default",
+        "region_name": "RegionOne",
+        "valid_interfaces": "public",
+    }
+
+
+def _token_check(site: Site) -> dict[str, object]:
+    return {
+        **_login(site),
+        "www_authenticate_uri": f"{site.url('keystone')}/v3",
+        "service_token_roles": "service",
+        "service_token_roles_required": True,
+    }
+
+
+def _logging(site: Site) -> dict[str, object]:
+    return {"log_dir": site.path("log"), "use_stderr": False}
+
+
+def _keystone(site: Site) -> _Options:
+    return {
+        "DEFAULT": {**_logging(site), "log_file": "keystone.log"},
+        "database": {"connection": site.databases["keystone"]},
+        "token": {"provider": "fernet", "expiration": 86400},
+        "fernet_tokens": {"key_repository": site.path("keys", "fernet")},
+        "credential": {"key_repository": site.path("keys", "credential")},
+        "cache": {"enabled": True, "backend": "dogpile.cache.memory"},
+    }
+
+
+def _placement(site: Site) -> _Options:
+    return {
+        "DEFAULT": {**_logging(site), "log_file": "placement.log"},
+        "api": {"auth_strategy": "keystone"},
+        "placement_database": {"connection": site.databases["placement"]},
+        "keystone_authtoken": _token_check(site),
+    }
+
+
+def _glance(site: Site) -> _Options:
+    stores = {name: site.path("glance", name) for name in ("images", "tasks", "staging")}
+    return {
+        "DEFAULT": {
+            **_logging(site),
+            "log_file": "glance.log",
+            "enabled_backends": "images:file",
+            "enabled_import_methods": "[]",
+            "worker_self_reference_url": site.url("glance"),
+        },
+        "database": {"connection": site.databases["glance"]},
+        "glance_store": {"default_backend": "images"},
+        "images": {"filesystem_store_datadir": stores["images"]},
+        "os_glance_tasks_store": {"filesystem_store_datadir": stores["tasks"]},
+        "os_glance_staging_store": {"filesystem_store_datadir": stores["staging"]},
+        "paste_deploy": {
+            "flavor": "keystone",
+            "config_file": site.programs.package_file("etc/glance/glance-api-paste.ini"),
+        },
+        "oslo_concurrency": {"lock_path": site.path("locks", "glance")},
+        "keystone_authtoken": _token_check(site),
+    }
+
+
+def _nova(site: Site) -> _Options:
+    login = _login(site)
+    return {
+        "DEFAULT": {
+            **_logging(site),
+            "transport_url": site.transport_url,
+            "my_ip": "127.0.0.1",
+            # A dead compute is seen after some seconds, not after a minute.
+            "report_interval": 2,
+            "service_down_time": 10,
+            "reclaim_instance_interval": 86400,
+            "shelved_offload_time": -1,
+            "allow_resize_to_same_host": False,
+            "osapi_compute_workers": 1,
+        },
+        "database": {"connection": site.databases["nova"]},
+        "api_database": {"connection": site.databases["nova_api"]},
+        "api": {"auth_strategy": "keystone"},
+        "notifications": {"notification_format": "versioned", "notify_on_state_change": "vm_and_task_state"},
+        "oslo_messaging_notifications": {"driver": "messagingv2"},
+        "cache": {"enabled": False},
+        "quota": {"driver": "nova.quota.NoopQuotaDriver"},
+        "scheduler": {"workers": 1},
+        "conductor": {"workers": 1},
+        "vnc": {"enabled": False},
+        "spice": {"enabled": False},
+        "glance": login,
+        "neutron": login,
+        "placement": login,
+        "service_user": {**login, "send_service_user_token": True},
+        "barbican": {"auth_endpoint": f"{site.url('keystone')}/v3"},
+        "oslo_concurrency": {"lock_path": site.path("locks", "nova")},
+        "upgrade_levels": {"compute": "auto"},
+        "keystone_authtoken": _token_check(site),
+    }
+
+
+def _nova_service(site: Site, host: str, **more: object) -> _Options:
+    return {"DEFAULT": {"host": host, "state_path": site.path("state", host), **more}}
+
+
+def _compute(site: Site, host: str) -> _Options:
+    return {
+        "DEFAULT": {
+            "host": host,
+            "state_path": site.path("state", host),
+            "instances_path": site.path("state", host, "instances"),
+            "log_file": f"{host}.log",
+            "compute_driver": "guests.GuestsDriver",
+        },
+        "oslo_concurrency": {"lock_path": site.path("locks", host)},
+    }
