@@ -230,4 +230,5 @@ def test_a_hostile_provider_costs_the_others_nothing(
         quarantined = [json.loads(line) for line in site.manage("quarantine", "list").splitlines()]
         assert not [row for row in quarantined if row["event_id"].startswith("honest")]
         figure(f"quarantined: {collections.Counter(row['source'] for row in quarantined)}")
-        site.check_journal()
+        assert engine.terminate(60)[0] == 0
+        site.check_journal(published_twice="hostile")

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A queue of RabbitMQ is deleted forty times under five consumers at load.
+
+``WATCHER_SYNC_TEST_ROUNDS`` changes the number.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import pytest
+from oslo_service import backend
+
+backend.init_backend(backend.BackendType.THREADING)
+
+from tests.functional.sources.rabbitmq_deletions import delete_again_and_again  # noqa: E402
+from tests.services.rabbitmq import private_rabbitmq_node  # noqa: E402
+
+ROUNDS = int(os.environ.get("WATCHER_SYNC_TEST_ROUNDS", "40"))
+
+
+@pytest.mark.timeout(60 + 20 * ROUNDS)
+def test_each_deletion_of_the_queue_is_logged_and_recovered_within_five_seconds(figure: Callable[[str], None]) -> None:
+    with private_rabbitmq_node() as node:
+        seconds = sorted(delete_again_and_again(node, ROUNDS))
+    figure(f"{len(seconds)} recoveries, median {seconds[len(seconds) // 2]:.2f} s, at most {seconds[-1]:.2f} s")
+    assert seconds[-1] < 5
