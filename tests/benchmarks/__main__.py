@@ -24,7 +24,20 @@ process.prepare()
 
 from rich.console import Console  # noqa: E402 - threads first
 
-from tests.benchmarks import broker, committed, decoding, jetstream, machine, memory, pods, reconciling, replaying  # noqa: E402 - threads first
+from tests.benchmarks import (  # noqa: E402 - threads first
+    broker,
+    committed,
+    compute_models,
+    decoding,
+    jetstream,
+    machine,
+    memory,
+    pods,
+    reconciling,
+    reconciling_nova,
+    replaying,
+    webhooks,
+)
 from tests.benchmarks.figures import Figure, document, print_table  # noqa: E402 - threads first
 from tests.benchmarks.places import FULL, QUICK, Bench  # noqa: E402 - threads first
 
@@ -36,11 +49,15 @@ BENCHMARKS: dict[str, Callable[[Bench], list[Figure]]] = {
     "rabbitmq": broker.rabbitmq,
     "rabbitmq-poison": broker.poisoned,
     "latency": broker.latency,
+    "rabbitmq-memory": broker.waiting,
     "jetstream-pull": jetstream.pulling,
     "jetstream": committed.jetstream,
     "jetstream-process": committed.driver_process,
     "pods": pods.pods,
     "reconcile": reconciling.reconcile,
+    "compute-model": compute_models.compute_model,
+    "reconcile-nova": reconciling_nova.reconcile_nova,
+    "webhooks": webhooks.webhooks,
     "snapshots": memory.snapshots,
     "memory": memory.memory,
 }

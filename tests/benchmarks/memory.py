@@ -19,7 +19,8 @@ import msgspec
 
 from tests.benchmarks.figures import Budget, Figure
 from tests.benchmarks.places import Bench
-from watcher_sync.commit.cycle import Batch, CommitCycle
+from watcher_sync.commit.batch import Batch
+from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.model.changes import Version
 from watcher_sync.model.entities import Instance, builtin_kinds
 from watcher_sync.model.kinds import Kind, Kinds

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import multiprocessing
 import pathlib
 import statistics
 import time
@@ -24,9 +23,11 @@ import msgspec
 from tests.benchmarks.figures import Budget, Figure
 from tests.benchmarks.places import Bench
 from tests.benchmarks.pods import _pod as real_pod
+from tests.benchmarks.serving import serving
 from tests.clusters import Installation
 from watcher_sync.api.resources.vnf_instances import registration
-from watcher_sync.commit.cycle import Batch, CommitCycle
+from watcher_sync.commit.batch import Batch
+from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.events import Event
 from watcher_sync.model.changes import Upsert
 from watcher_sync.model.kubernetes import VnfInstance
@@ -106,21 +107,10 @@ def _run(reconciler: KubernetesReconciler, **how: Any) -> Report:
 @contextlib.contextmanager
 def _cluster(folder: pathlib.Path, instances: int) -> Iterator[tuple[Connection, Installation]]:
     """A pipe to the process of the API server, and an installation that follows it."""
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(theirs, instances), daemon=True)
-    process.start()
-    site: Installation | None = None
-    try:
-        port = ours.recv()
-        site = Installation(folder, {"edge": _Somewhere(port)})  # type: ignore[dict-item]
-        yield ours, site
-        ours.send("end")
-        process.join(10)
-    finally:
-        if site is not None:
-            site.close()
-        process.kill()
+    with serving(_serve, instances) as told:
+        servers = {"edge": _Somewhere(told.recv())}
+        with contextlib.closing(Installation(folder, servers)) as site:  # type: ignore[arg-type]
+            yield told, site
 
 
 class _Somewhere:
