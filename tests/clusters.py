@@ -10,25 +10,22 @@ from typing import Any
 
 from oslo_config import cfg
 
-from tests.migrated import migrate
+from tests.sites import Site
 from watcher_sync.api.resources.vnf_instances import registration
 from watcher_sync.assembly.reconcile import make_context
-from watcher_sync.commit.cycle import Batch, CommitCycle
+from watcher_sync.commit.batch import Batch
+from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.conf import opts
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
 from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
 from watcher_sync.model.changes import Upsert
-from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.kubernetes import VnfInstance
-from watcher_sync.model.model import Snapshot
 from watcher_sync.model.view import View
 from watcher_sync.operations import Operations
 from watcher_sync.reconcile.base import Context, Report
 from watcher_sync.reconcile.kubernetes.reconciler import KubernetesReconciler
-from watcher_sync.storage import database
 from watcher_sync.storage.drifts import Drift, list_drifts
-from watcher_sync.storage.store import Store
 from watcher_sync.testing.kubernetes import KubernetesServer
 
 Row = tuple[str, str, str]
@@ -38,7 +35,7 @@ def nothing(_seconds: float) -> None:
     """Instead of waiting for a watch that is not there."""
 
 
-class Installation:
+class Installation(Site):
     """One database and the clusters that its configuration follows.
 
     :param servers: cluster -> its API server.
@@ -47,11 +44,7 @@ class Installation:
     def __init__(
         self, folder: Path, servers: Mapping[str, KubernetesServer], *, url: str | None = None, **options: Any
     ):
-        self.conf = cfg.ConfigOpts()
-        opts.register_opts(self.conf)
-        database.register_opts(self.conf)
-        self.conf([], default_config_files=[], default_config_dirs=[])
-        self.conf.set_override("connection", url or f"sqlite:///{folder / 'ws.sqlite'}", group="database")
+        super().__init__(folder, url=url)
         self.conf.set_override("enabled_sources", [*servers], group="engine")
         for name, server in servers.items():
             opts.register_source(self.conf, name, opts_of_kubernetes())
@@ -60,17 +53,7 @@ class Installation:
             self.conf.set_override("kubeconfig", str(server.kubeconfig(folder / f"kubeconfig-{name}")), group=group)
             for option, value in options.items():
                 self.conf.set_override(option, value, group=group)
-        self.store = Store(database.open_database(self.conf), builtin_kinds())
-        migrate(self.store)
         self.dispatcher = Dispatcher([("kubernetes", KubernetesHandler())])
-
-    def close(self) -> None:
-        self.store.close()
-        self.store.database.dispose()
-
-    @property
-    def model(self) -> Snapshot:
-        return self.store.load().snapshot()
 
     def context(self, view: Callable[[], View] | None = None) -> Context:
         return make_context(self.conf, self.store, self.dispatcher, view or (lambda: self.model))

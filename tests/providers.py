@@ -106,7 +106,7 @@ class Player:
         if event.undecodable is not None:
             self.reasons.append(event.undecodable)
             return Outcome.QUARANTINED
-        entry = self.dispatcher.find(event.type)
+        entry = self.dispatcher.find(event.type, event.channel)
         if entry is None or entry.call is None:
             return Outcome.IGNORED
         transaction = Transaction(self.model)

@@ -30,6 +30,8 @@ from watcher_sync.wire.envelopes import read_document
 SIMULATED = ("aggregate", "compute_node", "instance")
 """The kinds that the simulated cloud is made of."""
 
+_KINDS = builtin_kinds()
+
 NOON = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
 
 
@@ -39,7 +41,7 @@ def cloud(seed: int, n: int, hosts: int = 5, instances: int = 10) -> tuple[tuple
     simulator = CloudSimulator(seed=seed, hosts=hosts, instances=instances, undeclared=0.3, legacy=0.2)
     documents = copy.deepcopy(simulator.history(n))
     events = tuple(read_document(d, source="nova", number=i) for i, d in enumerate(documents))
-    return events, simulator.truth()
+    return events, simulator.reported()
 
 
 def nova() -> Dispatcher:
@@ -127,6 +129,17 @@ class Told:
             if isinstance(made, Exception):
                 raise made
             yield made
+
+
+def by_facet(kind_name: str, **values: Any) -> dict[str, dict[str, Any]]:
+    """The values of fields by the facet that each belongs to, with the anchor: whatever the facets are."""
+    kind = _KINDS[kind_name]
+    facets: dict[str, dict[str, Any]] = {kind.anchor: {}}
+    for name, value in values.items():
+        facet = kind.fields[name].facet
+        assert facet is not None, name
+        facets.setdefault(facet, {})[name] = value
+    return facets
 
 
 def told(number: int, *changes: Any) -> Event:

@@ -63,7 +63,7 @@ _STAGE_OF = {
 }
 _ROOT = "watcher_sync."
 _COMPREHENSIONS = ("<listcomp>", "<dictcomp>", "<setcomp>")
-_STAGING = (("model.transaction", "Transaction._stage"), ("model.transaction", "Transaction._create"))
+_STAGING = (("model.entity_overlay", "EntityOverlay._stage"), ("model.entity_overlay", "EntityOverlay._create"))
 """The functions that stage a row; their local variable ``kind`` says of which kind."""
 
 
@@ -270,7 +270,8 @@ def running(folder: pathlib.Path) -> Iterator[Site]:
 def trace(folder: pathlib.Path) -> dict[str, Walk]:
     """The walks of the three events."""
     with running(folder) as site:
-        update = notifications.event("instance.update")
+        later = {"timestamp": "2026-03-01 12:00:10.000000", "message_id": "a7e0"}
+        update = notifications.event("instance.update", state="stopped", task_state=None, envelope=later)
         walks = {
             "instance.update": site.push(read_document(update, source="nova")),
             "pod of no instance": site.push(site.kubernetes("pod.added", pod("other-2", "other-rs"))),

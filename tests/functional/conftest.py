@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The real databases and brokers of the functional tests, with separate data for each test.
 
-A database is created for one test and dropped after it. On the broker a test uses the default virtual host and names
-from ``broker.name``. After the test, everything with these names is deleted. A missing service fails the test with a
-message; it never skips it.
+An empty database is created for one test and dropped after it. A migrated database is restored after a test, and the
+next test gets it. On the broker a test uses the default virtual host and names from ``broker.name``. After the test,
+everything with these names is deleted. A missing service fails the test with a message; it never skips it.
 
 A test passes what it measured to ``figure``, and the run shows it at its end.
 
@@ -23,12 +23,14 @@ import kombu
 import pytest
 import sqlalchemy
 
+from tests.functional.databases import MigratedDatabases, fresh_database
+from tests.migrated import migrate
 from tests.services.ensure import CannotEnsure, tool, url_of
 from tests.services.servers import Server, private_nats, private_postgresql, private_rabbitmq
-
-PRIORITIES = ("audit", "debug", "info", "warn", "error", "critical", "sample")
-"""oslo.messaging's: without a pool it binds a queue "topic.priority" for each."""
-
+from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.model.kinds import Kinds
+from watcher_sync.sources.notifier_options import PRIORITIES
+from watcher_sync.storage.store import Store
 
 _FIGURE = "figure"
 
@@ -77,29 +79,18 @@ def kubectl_path() -> str:
         pytest.fail(str(exc), pytrace=False)
 
 
-def _fresh_database(service: str, create: str, drop: str) -> Iterator[str]:
-    server = sqlalchemy.make_url(_service_url(service))
-    name = f"watcher_sync_{secrets.token_hex(6)}"
-    engine = sqlalchemy.create_engine(server, isolation_level="AUTOCOMMIT", poolclass=sqlalchemy.NullPool)
-    with engine.connect() as connection:
-        connection.exec_driver_sql(create.format(name))
-    try:
-        yield server.set(database=name).render_as_string(hide_password=False)
-    finally:
-        with engine.connect() as connection:
-            connection.exec_driver_sql(drop.format(name))
-
-
 @pytest.fixture
 def postgresql_url() -> Iterator[str]:
     """An empty PostgreSQL database of this test's own."""
-    yield from _fresh_database("postgresql", "CREATE DATABASE {}", "DROP DATABASE {} WITH (FORCE)")
+    with fresh_database("postgresql", _service_url("postgresql")) as url:
+        yield url
 
 
 @pytest.fixture
 def mariadb_url() -> Iterator[str]:
     """An empty MariaDB database of this test's own."""
-    yield from _fresh_database("mariadb", "CREATE DATABASE {} CHARACTER SET utf8mb4", "DROP DATABASE {}")
+    with fresh_database("mariadb", _service_url("mariadb")) as url:
+        yield url
 
 
 @pytest.fixture
@@ -112,6 +103,49 @@ def sqlite_url(tmp_path: Path) -> str:
 def any_database_url(request: pytest.FixtureRequest) -> str:
     """An empty database of each kind in turn."""
     return str(request.getfixturevalue(f"{request.param}_url"))
+
+
+@pytest.fixture(scope="session")
+def migrated_databases() -> Iterator[MigratedDatabases]:
+    """Databases with the schema in place, used by one test after the other."""
+    databases = MigratedDatabases(_service_url)
+    yield databases
+    databases.close()
+
+
+@pytest.fixture
+def declared_kinds() -> Kinds:
+    """The kinds that a migrated database has tables for."""
+    return builtin_kinds()
+
+
+@pytest.fixture
+def migrated_postgresql_url(migrated_databases: MigratedDatabases, declared_kinds: Kinds) -> Iterator[str]:
+    """A PostgreSQL database with an empty schema."""
+    with migrated_databases.lend("postgresql", declared_kinds) as url:
+        yield url
+
+
+@pytest.fixture
+def migrated_mariadb_url(migrated_databases: MigratedDatabases, declared_kinds: Kinds) -> Iterator[str]:
+    """A MariaDB database with an empty schema."""
+    with migrated_databases.lend("mariadb", declared_kinds) as url:
+        yield url
+
+
+@pytest.fixture
+def migrated_sqlite_url(sqlite_url: str, declared_kinds: Kinds) -> str:
+    """An SQLite file with an empty schema."""
+    store = migrate(Store(sqlalchemy.create_engine(sqlite_url), declared_kinds))
+    store.close()
+    store.database.dispose()
+    return sqlite_url
+
+
+@pytest.fixture(params=["sqlite", "postgresql", "mariadb"])
+def any_migrated_url(request: pytest.FixtureRequest) -> str:
+    """A database of each kind in turn, with an empty schema."""
+    return str(request.getfixturevalue(f"migrated_{request.param}_url"))
 
 
 class Broker:

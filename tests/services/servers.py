@@ -171,15 +171,17 @@ class Server(abc.ABC):
             if self._popen(list(command), log).wait(START_TIMEOUT) != 0:
                 raise ServiceBroken(f"{command[0]} failed:{self._log_tail()}")
 
-    def _popen(self, command: list[str], log: IO[bytes]) -> subprocess.Popen[bytes]:
+    def _popen(
+        self, command: list[str], log: IO[bytes], *, stdout: IO[bytes] | int | None = None
+    ) -> subprocess.Popen[bytes]:
         account = self._account
         return subprocess.Popen(
             command,
             cwd=self.home,
             env={**os.environ, "HOME": str(self.home), "LC_ALL": "C.UTF-8", **self._environment()},
             stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
+            stdout=log if stdout is None else stdout,
+            stderr=log,
             start_new_session=True,
             user=account.pw_uid if account else None,
             group=account.pw_gid if account else None,
@@ -236,11 +238,17 @@ class MariaDB(Server):
     def url(self) -> str:
         return f"mysql+pymysql://root@127.0.0.1:{self.port}/?charset=utf8mb4"
 
+    @property
+    def _folders(self) -> list[str]:
+        """A server that starts deletes the temporary tables of any other one in the same folder."""
+        return [f"--datadir={self.home / 'data'}", f"--tmpdir={self.home / 'temporary'}"]
+
     def _prepare(self) -> None:
+        self._run("mkdir", "-p", str(self.home / "temporary"))
         self._run(
             program("mariadb-install-db"),
             "--no-defaults",
-            f"--datadir={self.home / 'data'}",
+            *self._folders,
             "--auth-root-authentication-method=normal",
             "--skip-test-db",
         )
@@ -249,7 +257,7 @@ class MariaDB(Server):
         return [
             program("mariadbd"),
             "--no-defaults",
-            f"--datadir={self.home / 'data'}",
+            *self._folders,
             f"--socket={self.home / 'socket'}",
             f"--pid-file={self.home / 'pid'}",
             f"--port={self.port}",
@@ -284,12 +292,15 @@ class RabbitMQ(Server):
         return f"rabbit://guest:guest@127.0.0.1:{self.port}/"
 
     def start(self) -> None:
+        self._start_mapper()
+        super().start()
+
+    def _start_mapper(self) -> None:
         if self._mapper is None:
             epmd = program("epmd", "/usr/lib/erlang/erts-*/bin")
             with self.log.open("ab") as log:
                 command = [epmd, "-port", str(self._mapper_port), "-address", "127.0.0.1"]
                 self._mapper = self._popen(command, log)
-        super().start()
 
     def remove(self) -> None:
         self.stop()

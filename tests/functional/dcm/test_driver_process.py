@@ -19,7 +19,15 @@ KILLS = 5
 def drivers_of(engine: EngineProcess) -> list[psutil.Process]:
     """The processes of its drivers."""
     found = psutil.Process(engine.pid).children(recursive=True)
-    return [process for process in found if "watcher_sync.sources.subprocess" in process.cmdline()]
+    return [process for process in found if is_driver(process)]
+
+
+def is_driver(process: psutil.Process) -> bool:
+    """Whether it runs; one that was killed may end, or be a zombie, while it is asked."""
+    try:
+        return "watcher_sync.sources.subprocess" in process.cmdline()
+    except psutil.Error:
+        return False
 
 
 def test_a_driver_that_is_killed_is_made_anew_and_nothing_is_lost(sqlite_url: str, site: Site, dcm: Dcm) -> None:

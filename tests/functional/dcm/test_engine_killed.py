@@ -20,6 +20,7 @@ KILLS = 20
 ROWS = "/v1/service_type_instances"
 
 
+@pytest.mark.rare
 @pytest.mark.timeout(240)
 def test_twenty_kills_in_a_stream_lose_nothing_and_apply_nothing_twice(
     postgresql_url: str, site: Site, dcm: Dcm, serve: Callable[..., httpx.Client], figure: Callable[[str], None]
@@ -60,6 +61,7 @@ def test_twenty_kills_in_a_stream_lose_nothing_and_apply_nothing_twice(
     flow.check(made)
 
 
+@pytest.mark.rare
 @pytest.mark.timeout(240)
 def test_three_engines_that_share_the_durable_and_are_killed_at_random_agree_on_every_row(
     postgresql_url: str, site: Site, dcm: Dcm, serve: Callable[..., httpx.Client], figure: Callable[[str], None]

@@ -107,6 +107,7 @@ def give_some_back(dcm: Dcm, count: int, *, each: int, over: int) -> int:
     return dcm.do(run(), 120)
 
 
+@pytest.mark.rare
 @pytest.mark.timeout(180)
 def test_what_is_given_back_at_random_and_acks_that_get_lost_leave_no_row_wrong(
     sqlite_url: str, site: Site, dcm: Dcm, refuser: Refuser, figure: Callable[[str], None]

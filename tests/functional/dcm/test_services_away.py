@@ -22,6 +22,7 @@ OUTAGE = float(os.environ.get("WATCHER_SYNC_TEST_OUTAGE", "30"))
 """Seconds that the database is away."""
 
 
+@pytest.mark.rare
 @pytest.mark.timeout(180)
 def test_a_database_outage_loses_and_redelivers_nothing_and_sees_under_one_attempt_a_second(
     own_postgresql: Server, site: Site, dcm: Dcm, figure: Callable[[str], None]

@@ -40,7 +40,12 @@ def nova(line: Callable[[str], Line]) -> Line:
     return line("nova")
 
 
-@pytest.fixture(params=[True, False], ids=["driver in a process", "driver in a thread"])
+@pytest.fixture(
+    params=[
+        pytest.param(True, id="driver in a process", marks=pytest.mark.rare),
+        pytest.param(False, id="driver in a thread"),
+    ]
+)
 def site(
     request: pytest.FixtureRequest,
     install: Callable[..., Installation],

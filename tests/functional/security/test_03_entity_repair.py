@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -11,6 +12,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+
+from tests.functional.executables import run_preloaded
 
 BIN = pathlib.Path(sys.executable).parent
 AGES = 9.9 * 365 * 86_400
@@ -32,8 +35,13 @@ class Site:
         )
 
     def manage(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [BIN / "watcher-sync-manage", "--config-file", self.conf, *arguments]
-        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        return run_preloaded(
+            "watcher-sync-manage",
+            ["--config-file", str(self.conf), *arguments],
+            program=str(BIN / "watcher-sync-manage"),
+            environment=os.environ,
+            timeout=60,
+        )
 
     def told(self, name: str, status: str, time: str) -> dict[str, Any]:
         """Replay one event; the counts."""

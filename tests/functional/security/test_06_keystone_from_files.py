@@ -20,7 +20,8 @@ from tests.functional.security.serving import documented_api
 BIN = Path(sys.executable).parent
 CACHE_SECONDS = 2
 
-pytestmark = pytest.mark.timeout(400)  # the first test includes the installation of Keystone
+# The first test includes the installation of Keystone.
+pytestmark = [pytest.mark.rare, pytest.mark.timeout(400)]
 
 
 @pytest.fixture(scope="module")

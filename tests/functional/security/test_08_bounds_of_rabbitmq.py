@@ -9,17 +9,18 @@ import pytest
 
 from tests.functional.sources.listening import Engine, envelope, listening, publishing, wait_until, wrap
 from watcher_sync.events import EXCERPT_BYTES
-from watcher_sync.sources import oslo_messaging
+from watcher_sync.sources.rabbitmq.consumer import Consumer
+from watcher_sync.sources.rabbitmq.source import RabbitMQSource
 
 
 def test_a_body_above_the_limit_is_an_excerpt_and_the_rest_follows() -> None:
     large = b"x" * 20_000_000
     engine = Engine(acks=True)
-    with publishing() as publisher, listening(publisher.name, engine) as source:
+    with publishing() as publisher, listening(publisher.name, engine, driver=RabbitMQSource) as source:
         publisher.publish(large)
         publisher.publish(wrap(envelope(1)))
         wait_until(lambda: len(engine.events) == 2)
-        wait_until(lambda: source._driver.listener._held == 0)
+        wait_until(lambda: source._session._ledger.bytes == 0)
     first, second = engine.events
     assert (len(first.data), first.whole_size) == (EXCERPT_BYTES, len(large))
     assert first.digest == hashlib.sha256(large).hexdigest()
@@ -27,21 +28,21 @@ def test_a_body_above_the_limit_is_an_excerpt_and_the_rest_follows() -> None:
 
 
 def test_the_driver_reads_nothing_more_while_it_holds_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(oslo_messaging, "_HELD_BYTES", 2_000_000)
+    monkeypatch.setitem(Consumer.__init__.__kwdefaults__, "held_bytes", 2_000_000)
     engine = Engine(acks=False)
-    with publishing() as publisher, listening(publisher.name, engine, batch_size=4) as source:
+    with publishing() as publisher, listening(publisher.name, engine, driver=RabbitMQSource, batch_size=4) as source:
         for number in range(40):
             publisher.publish(wrap(envelope(number, payload={"x": "y" * 400_000})))
-        listener = source._driver.listener
+        ledger = source._session._ledger
         held = []
         done = 0
         while done < 40:
             wait_until(lambda done=done: len(engine.events) > done)
-            held.append(listener._held)
+            held.append(ledger.bytes)
             batch = engine.events[done:]
             done += len(batch)
             source.ack(batch)
-        wait_until(lambda: listener._held == 0)
+        wait_until(lambda: ledger.bytes == 0)
     assert [event.undecodable for event in engine.events] == [None] * 40
     assert [event.id for event in engine.events] == [f"m-{n}" for n in range(40)]
     assert max(held) <= 2_000_000 + 2 * 450_000

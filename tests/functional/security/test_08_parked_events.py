@@ -12,7 +12,8 @@ import sqlalchemy as sa
 
 from tests.functional.storage.writing import Naming, commit, cycle_on, make, meter, naming, rename, rows
 from tests.simulated import event
-from watcher_sync.commit.cycle import Batch, CommitCycle
+from watcher_sync.commit.batch import Batch
+from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
@@ -34,7 +35,7 @@ def park(a_store: Store, number: int, entity_id: str = "a") -> Any:
     return cycle
 
 
-@pytest.mark.parametrize("any_database_url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("any_migrated_url", ["sqlite"], indirect=True)
 def test_a_request_that_creates_an_awaited_entity_writes_one_row_and_the_engine_applies_the_rest(new_store):
     engine_store = new_store()
     engine_store._writer._entity_quota._limit = lambda: 0
@@ -78,7 +79,7 @@ def test_events_that_an_api_worker_parked_are_applied_when_the_engine_creates_th
     assert rows(cycle.store, "parked") == []
 
 
-@pytest.mark.parametrize("any_database_url", ["sqlite", "postgresql", "mariadb"], indirect=True)
+@pytest.mark.parametrize("any_migrated_url", ["sqlite", "postgresql", "mariadb"], indirect=True)
 def test_beyond_their_quotas_the_oldest_parked_events_are_dropped_and_counted(store):
     quotas = Quotas(parked=Usage(100, 0), parked_of_entity=20)
     store._writer._entity_quota._limit = lambda: quotas.parked_of_entity
@@ -195,7 +196,7 @@ def test_events_behind_those_that_still_wait_are_applied(store):
     assert len(rows(store, "parked")) == PORTION_EVENTS + 99
 
 
-@pytest.mark.parametrize("any_database_url", ["sqlite", "postgresql", "mariadb"], indirect=True)
+@pytest.mark.parametrize("any_migrated_url", ["sqlite", "postgresql", "mariadb"], indirect=True)
 def test_an_event_that_waits_for_another_entity_now_keeps_its_time_and_its_place(store):
     now = [datetime.datetime(2026, 11, 22, 6, tzinfo=datetime.UTC)]
     cycle = cycle_on(store, patient(), now=lambda: now[0])
@@ -211,7 +212,7 @@ def test_an_event_that_waits_for_another_entity_now_keeps_its_time_and_its_place
     assert [row.event_id for row in rows(store, "parked")] == ["event-2"]
 
 
-@pytest.mark.parametrize("any_database_url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("any_migrated_url", ["sqlite"], indirect=True)
 def test_events_that_still_wait_stay_when_the_database_refuses_another_one(store, monkeypatch):
     cycle = cycle_on(store, patient())
     commit(cycle, *(rename(n) for n in range(1, 4)), rename(4, owner="eager"))
@@ -228,7 +229,7 @@ def test_events_that_still_wait_stay_when_the_database_refuses_another_one(store
     assert [row.event_id for row in rows(store, "quarantine")] == ["event-4"]
 
 
-@pytest.mark.parametrize("any_database_url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("any_migrated_url", ["sqlite"], indirect=True)
 def test_entities_whose_events_expired_are_forgotten(store):
     cycle = cycle_on(store, naming(), parked_ttl=lambda: 0.0)
     for start in range(0, 5_000, 1_000):
@@ -241,7 +242,7 @@ def test_entities_whose_events_expired_are_forgotten(store):
     assert not cycle._awaited
 
 
-@pytest.mark.parametrize("any_database_url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("any_migrated_url", ["sqlite"], indirect=True)
 def test_an_entity_whose_event_was_parked_during_a_count_is_not_forgotten(store):
     cycle = cycle_on(store, naming())
     commit(cycle, rename(1, "first"))

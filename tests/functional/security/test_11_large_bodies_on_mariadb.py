@@ -13,7 +13,7 @@ from tests.functional.storage.conftest import opened
 from tests.functional.storage.writing import commit, cycle_on, meter, rows
 from tests.services.servers import Server, private_mariadb
 from tests.simulated import told
-from watcher_sync.commit.cycle import Batch
+from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.replay import decoded_again
 from watcher_sync.events import EXCERPT_BYTES, Event
 from watcher_sync.exceptions import RowRefused
@@ -73,7 +73,12 @@ def test_with_a_small_max_allowed_packet_rows_of_the_model_are_refused_and_batch
     schema.upgrade(store.database, store.tables)
     cycle = cycle_on(store)
     metadata = [
-        Upsert("instance", f"i{n}", "1", {"state": {key: {"x": "x" * size} for key in ("metadata", "extra_specs")}})
+        Upsert(
+            "instance",
+            f"i{n}",
+            "1",
+            {"state": {}, "details": {"metadata": {"x": "x" * size}}, "flavor": {"extra_specs": {"x": "x" * size}}},
+        )
         for n, size in enumerate([10, 520_000, 10])
     ]
     cycle.run(Batch(events=[told(n, change) for n, change in enumerate(metadata)]))
@@ -81,7 +86,10 @@ def test_with_a_small_max_allowed_packet_rows_of_the_model_are_refused_and_batch
     (refused,) = rows(store, "quarantine")
     assert refused.event_id == "event-1"
     assert "exceeds max_allowed_packet of 1048576 bytes" in refused.reason
-    many = [Upsert("instance", f"m{n}", "1", {"state": {"metadata": {"x": "y" * 30_000}}}) for n in range(100)]
+    many = [
+        Upsert("instance", f"m{n}", "1", {"state": {}, "details": {"metadata": {"x": "y" * 30_000}}})
+        for n in range(100)
+    ]
     cycle.run(Batch(events=[told(10 + n, change) for n, change in enumerate(many)]))
     assert len(rows(store, "instances")) == 102
     commit(cycle, large(99, b"z" * 700_000))

@@ -60,14 +60,14 @@ def _names(units: list[Path]) -> list[str]:
 
 
 def test_there_is_a_unit_for_each_service():
-    assert _names(_UNITS) == ["watcher-sync-api.service", "watcher-sync-engine.service"]
+    assert _names(_UNITS) == ["watcher-sync-api.service", "watcher-sync-engine.service", "watcher-sync-outlet.service"]
 
 
 @pytest.mark.parametrize("unit", _UNITS, ids=_names(_UNITS))
 def test_systemd_accepts_the_unit(unit, tmp_path, systemd_analyze):
     programs = tmp_path / "bin"
     programs.mkdir()
-    for name in ("watcher-sync-engine", "gunicorn"):
+    for name in ("watcher-sync-engine", "watcher-sync-outlet", "gunicorn"):
         (programs / name).symlink_to("/bin/true")
     copy = tmp_path / unit.name
     copy.write_text(unit.read_text().replace("/opt/watcher-sync/bin", str(programs)))
@@ -109,7 +109,7 @@ def test_the_settings_of_the_units_are_the_same():
 
 
 def _wait_until(condition: Callable[[], Any], process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not condition():
         assert process.poll() is None, log.read_text()
         assert time.monotonic() < deadline, log.read_text()
@@ -118,7 +118,7 @@ def _wait_until(condition: Callable[[], Any], process: subprocess.Popen[bytes], 
 
 def _answers(url: str) -> bool:
     try:
-        return requests.get(url, timeout=5).status_code == 200
+        return requests.get(url, timeout=30).status_code == 200
     except requests.ConnectionError:
         return False
 
@@ -131,8 +131,6 @@ def _configuration(folder: Path, url: str, **monitoring: Any) -> Path:
         + "[monitoring]\n"
         + "\n".join(lines)
     )
-    executable = str(Path(sys.executable).parent / "watcher-sync-manage")
-    subprocess.run([executable, "--config-file", str(path), "db_sync"], check=True, timeout=60)
     return path
 
 
@@ -142,9 +140,9 @@ def _start(log: Path, *arguments: str, **environ: str) -> subprocess.Popen[bytes
         return subprocess.Popen(command, stdout=file, stderr=file, env=os.environ | environ, start_new_session=True)
 
 
-def test_the_engine_works_without_capabilities_and_writable_code(any_database_url, tmp_path):
+def test_the_engine_works_without_capabilities_and_writable_code(any_migrated_url, tmp_path):
     port, log = free_port(), tmp_path / "log"
-    config = _configuration(tmp_path, any_database_url, port=port)
+    config = _configuration(tmp_path, any_migrated_url, port=port)
     executable = str(Path(sys.executable).parent / "watcher-sync-engine")
     engine = _start(log, executable, "--config-file", str(config))
     try:
@@ -155,9 +153,9 @@ def test_the_engine_works_without_capabilities_and_writable_code(any_database_ur
         assert engine.wait(30) == 0
 
 
-def test_the_api_works_without_capabilities_and_writable_code(any_database_url, tmp_path):
+def test_the_api_works_without_capabilities_and_writable_code(any_migrated_url, tmp_path):
     port, log = free_port(), tmp_path / "log"
-    config = _configuration(tmp_path, any_database_url)
+    config = _configuration(tmp_path, any_migrated_url)
     arguments = ("-m", "gunicorn", "--threads", "2", "--bind", f"127.0.0.1:{port}", "watcher_sync.wsgi.api:application")
     api = _start(log, *arguments, OS_WATCHER_SYNC_CONFIG_FILES=str(config))
     try:

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.timeout(400)  # both distributions are built, and hundreds of packages are described
+# Both distributions are built, and hundreds of packages are described.
+pytestmark = [pytest.mark.rare, pytest.mark.timeout(400)]
 
 _ROOT = Path(__file__).parents[3]
 

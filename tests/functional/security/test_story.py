@@ -79,6 +79,7 @@ def configured_for_keystone(site: Installation, keystone: Keystone) -> Path:
     return config
 
 
+@pytest.mark.rare
 @pytest.mark.timeout(300)
 def test_three_projects_and_two_providers_cannot_harm_or_see_each_other(
     site: Installation, dcm: Dcm, login: Callable[[str], Login], tmp_path: Path

@@ -13,7 +13,8 @@ from tests.unit.api.conftest import Client
 from tests.unit.api.test_vnf_instances import DEMO, written
 from tests.unit.api.test_vnf_sync import Syncing
 from watcher_sync.api.app import make_application
-from watcher_sync.commit.cycle import Batch, CommitCycle
+from watcher_sync.commit.batch import Batch
+from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.dispatch import load_handlers
 from watcher_sync.events import Event
 from watcher_sync.model.changes import Upsert
@@ -78,12 +79,14 @@ class Api:
 
     def fill(self):
         """One entity of each kind; what can belong to a project belongs to the own one."""
-        instance = {"project_id": OWN, "name": "web", "state": "active"}
+        instance = {
+            "state": {"state": "active"},
+            "details": {"project_id": OWN, "name": "web"},
+            "placement": {"host": NODE, "node": f"{NODE}.example"},
+        }
         written(
             self.cycle,
-            Upsert(
-                "instance", SERVER, "1", {"state": instance, "placement": {"host": NODE, "node": f"{NODE}.example"}}
-            ),
+            Upsert("instance", SERVER, "1", instance),
             Upsert("aggregate", "aggregate", "1", {"state": {"name": "fast", "hosts": [NODE]}}),
             Upsert("provider", "provider", "1", {"state": {"name": "p", "state": "available"}}),
             Upsert("cluster", "edge", "1", {"state": {"state": "connected"}}),
@@ -121,6 +124,13 @@ class Api:
             result = self("member", "POST", path, json=body)
         assert result.status_code == 201, result.text
         return result.json["id"], {"Operation-Secret": result.json["secret"]}
+
+    def subscribed(self, instance_id, **more):
+        """The name of a new subscription of an instance."""
+        body = {"name": f"s{next(self._numbers)}", "callback-url": "https://receiver.example.com/?key=1", **more}
+        result = self("admin", "POST", f"/v1/instance/{instance_id}/status/subscription", json=body)
+        assert result.status_code == 201, result.text
+        return body["name"]
 
     def quarantined(self):
         """The id of a new event in quarantine."""

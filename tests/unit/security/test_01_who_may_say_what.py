@@ -20,7 +20,8 @@ from watcher_sync.assembly import sources
 from watcher_sync.assembly.drivers import load_drivers
 from watcher_sync.assembly.grants import ConfiguredGrants, make_authority
 from watcher_sync.commit.authorisation import Authority, overlap, recording, with_own_sources
-from watcher_sync.commit.cycle import Batch, CommitCycle
+from watcher_sync.commit.batch import Batch
+from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.commit.replay import replay, replay_quarantined
 from watcher_sync.conf import opts
 from watcher_sync.demo.in_process import InProcessSource
@@ -47,7 +48,7 @@ def conf(tmp_path):
     conf([], default_config_files=[], default_config_dirs=[])
     conf.set_override("connection", f"sqlite:///{tmp_path / 'ws.sqlite'}", group="database")
     conf.set_override("auth_strategy", "noauth", group="api")
-    configure(conf, nova="oslo_messaging", dcm="nats_jetstream", edge="kubernetes", files="replay")
+    configure(conf, nova="oslo_messaging", cell="rabbitmq", dcm="nats_jetstream", edge="kubernetes", files="replay")
     return conf
 
 
@@ -88,6 +89,7 @@ def cloud_event(event_type: str, data: Any = None, **more: Any) -> bytes:
 
 ALLOWED = [
     ("nova", OSLO, "instance.delete.end"), ("nova", OSLO, "service.update"), ("nova", OSLO, "aggregate.create.end"),
+    ("cell", OSLO, "instance.delete.end"), ("cell", OSLO, "service.update"),
     ("dcm", CLOUD_EVENTS, "dcm.status.vm"), ("dcm", CLOUD_EVENTS, "dcm.agent.health.service-type-degraded"),
     ("dcm", CLOUD_EVENTS, "service-type-degraded"), ("dcm", CLOUD_EVENTS, "com.example.status"),
     ("edge", NATIVE, "kubernetes.pod.added"), ("edge", NATIVE, "kubernetes.pod.listed"),
@@ -102,6 +104,7 @@ REFUSED = [
     ("dcm", CLOUD_EVENTS, "kubernetes.pod.listed"), ("dcm", CLOUD_EVENTS, "kubernetes.pod.added"),
     ("dcm", KUBERNETES_WATCH, "kubernetes.pod.added"), ("dcm", OSLO, "no.handler"),
     ("nova", OSLO, "dcm.status.vm"), ("nova", CLOUD_EVENTS, "instance.update"), ("nova", OSLO, "kubernetes.pod.added"),
+    ("cell", OSLO, "dcm.status.vm"), ("cell", CLOUD_EVENTS, "instance.update"),
     ("nova", OSLO, "kubernetes.cluster.connected"), ("nova", KUBERNETES_WATCH, "kubernetes.pod.deleted"),
     ("edge", NATIVE, "instance.delete.end"), ("edge", CLOUD_EVENTS, "kubernetes.pod.added"),
     ("files", CLOUD_EVENTS, "kubernetes.pod.listed"), ("files", OSLO, "kubernetes.cluster.disconnected"),
@@ -285,7 +288,7 @@ def test_an_unauthorised_event_is_quarantined_counted_and_logged_once_a_minute(s
         cycle.run(Batch(events=[read_body(body, source="dcm"), read_body(b"{}", source="dcm", number=number)]))
     assert cycle.stats.total(Outcome.QUARANTINED) == 8
     assert cycle.stats.unauthorised == {"dcm": 4}
-    lines = [r.getMessage() for r in caplog.records if "unauthorised" in r.getMessage()]
+    lines = [r.getMessage() for r in caplog.records if ": unauthorised: " in r.getMessage()]
     assert len(lines) == 2
     assert lines[0].startswith("source dcm: unauthorised: source dcm (driver nats_jetstream) may not bring")
 

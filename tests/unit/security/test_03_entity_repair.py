@@ -15,7 +15,8 @@ from tests.simulated import NOON, whole
 from tests.unit.api.conftest import application, client, conf, store  # noqa: F401 - fixtures
 from tests.unit.security.test_03_time import CREATE, FAR, dcm, nova, own
 from watcher_sync.commit import entity_repair
-from watcher_sync.commit.cycle import Batch, CommitCycle
+from watcher_sync.commit.batch import Batch
+from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.commit.entity_repair import CannotRepair
 from watcher_sync.commit.last_seen import LastSeenWriter
@@ -139,7 +140,7 @@ def test_a_reset_also_repairs_when_a_host_was_last_seen(
         "nova_object.version": "1.1",
         "nova_object.data": {"host": "h", "binary": "nova-compute", "disabled": True},
     }
-    told = {"type": "service.update", "source": "nova", "origin": "nova-compute:h"}
+    told = {"type": "service.create", "source": "nova", "origin": "nova-compute:h"}
     run(engine, Event(id="1", time=FAR, data=service, **told))
     LastSeenWriter(store, engine.model, lambda: 0.0).persist()
     standby.follow()

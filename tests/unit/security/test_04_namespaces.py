@@ -12,7 +12,7 @@ from oslo_config import cfg
 from tests.unit.api.conftest import conf, problem, store  # noqa: F401 - fixtures
 from tests.unit.api.test_vnf_instances import demo
 from tests.unit.security.callers import OTHER, OWN, Api
-from watcher_sync.commit.cycle import Batch
+from watcher_sync.commit.batch import Batch
 from watcher_sync.conf import opts
 from watcher_sync.conf.namespaces import CLUSTER, NAMESPACE_PROJECTS, namespace_projects
 from watcher_sync.events import Event

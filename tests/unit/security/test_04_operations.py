@@ -29,9 +29,12 @@ CREATE = (401, 403, 201, 201, 201, 403, 201, 403)
 CREATE_IN = (401, 403, 201, 201, 404, 403, 201, 403)
 WRITE = (401, 403, 200, 200, 404, 403, 200, 403)
 DELETE = (401, 403, 204, 204, 404, 403, 204, 403)
+ACCEPT = (401, 403, 202, 202, 404, 403, 202, 403)
 BRING = (401, 403, 403, 200, 403, 403, 200, 200)
 
 EVENTS = "events:create:dcm or events:create:kubernetes or events:create:nova or events:create:other"
+
+SUBSCRIPTIONS = "/v1/instance/{instance_id}/status/subscription"
 
 TABLE = {
     "GET /": ("page:show", ANY, PUBLIC),
@@ -44,6 +47,7 @@ TABLE = {
     "GET /v1/sources": ("sources:list", BOTH, HOSTS),
     "GET /v1/sources/{name}": ("sources:show", BOTH, HOSTS),
     "GET /v1/topology": ("topology:show", BOTH, HOSTS),
+    "GET /v1/compute_model": ("compute_model:show", BOTH, HOSTS),
     "GET /v1/drifts": ("drifts:list", BOTH, LIST),
     "GET /v1/quarantine": ("quarantine:list", BOTH, ADMIN),
     "GET /v1/quarantine/{event_id}": ("quarantine:show", BOTH, ADMIN),
@@ -78,6 +82,16 @@ TABLE = {
     "PUT /v1/vnf_instances/{entity_id}/operations/{operation_id}": ("vnf_instances:operate", BOTH, WRITE),
     "DELETE /v1/vnf_instances/{entity_id}/operations/{operation_id}": ("vnf_instances:operate", BOTH, DELETE),
     "POST /v1/vnf_instances/{entity_id}/sync": ("vnf_instances:sync", BOTH, WRITE),
+    "GET /v1/subscriptions": ("subscriptions:list", BOTH, LIST),
+    "GET /v1/instance/{instance_id}/status": ("instance_status:show", BOTH, READ),
+    f"GET {SUBSCRIPTIONS}": ("subscriptions:list", BOTH, READ),
+    f"POST {SUBSCRIPTIONS}": ("subscriptions:create", BOTH, CREATE_IN),
+    f"GET {SUBSCRIPTIONS}/{{name}}": ("subscriptions:show", BOTH, READ),
+    f"PUT {SUBSCRIPTIONS}/{{name}}": ("subscriptions:replace", BOTH, WRITE),
+    f"DELETE {SUBSCRIPTIONS}/{{name}}": ("subscriptions:delete", BOTH, ACCEPT),
+    f"POST {SUBSCRIPTIONS}/{{name}}/test": ("subscriptions:test", BOTH, ACCEPT),
+    f"POST {SUBSCRIPTIONS}/{{name}}/replay": ("subscriptions:replay", BOTH, ACCEPT),
+    f"GET {SUBSCRIPTIONS}/{{name}}/deliveries": ("subscriptions:deliveries", BOTH, READ),
 }
 """Operation -> (rules, one of which is needed; scopes; the answers). The entity belongs to the own project."""
 
@@ -118,6 +132,14 @@ def requested(api, operation, caller):
             operation_id, headers = api.operation(entity_id, caller)
             path, more = path.replace("{operation_id}", operation_id), {"headers": headers}
         path = path.replace("{entity_id}", entity_id)
+    if template.startswith(SUBSCRIPTIONS):
+        subscription = {"name": "new", "callback-url": "https://receiver.example.com/"}
+        if "{name}" in path:
+            subscription["name"] = api.subscribed(SERVER)
+            path = path.replace("{name}", subscription["name"])
+        if method in ("POST", "PUT") and not path.endswith("/test"):
+            more = {"json": {"since": 0} if path.endswith("/replay") else subscription}
+    path = path.replace("{instance_id}", SERVER)
     path = path.replace("/static/{name}", "/static/app.js").replace("{name}", "nova")
     if template == "/v1/events" and method == "POST":
         more = {"body": json.dumps(CLOUD_EVENT), "headers": {"Content-Type": "application/cloudevents+json"}}

@@ -305,7 +305,12 @@ def test_the_document_says_which_fields_are_hidden(api):
     document = api("nobody", "GET", "/openapi.json").json
     answer = document["paths"]["/v1/instances/{entity_id}"]["get"]["responses"]["200"]["content"]["application/json"]
     fields = answer["schema"]["properties"]
-    assert {name for name, schema in fields.items() if "x-admin-only" in schema} == {"host", "node", "fault_message"}
+    assert {name for name, schema in fields.items() if "x-admin-only" in schema} == {
+        "host",
+        "node",
+        "source_host",
+        "fault_message",
+    }
 
 
 # The policy
@@ -313,7 +318,8 @@ def test_the_document_says_which_fields_are_hidden(api):
 
 def test_a_topology_that_the_policy_opens_counts_only_the_members_of_the_own_project(with_policy):
     api = with_policy({"topology:show": "role:reader"})
-    written(api.cycle, Upsert("instance", "other", "1", {"state": {"project_id": OTHER}, "placement": {"host": NODE}}))
+    facets = {"state": {}, "details": {"project_id": OTHER}, "placement": {"host": NODE}}
+    written(api.cycle, Upsert("instance", "other", "1", facets))
 
     def counted(caller):
         hosts, clusters = api(caller, "GET", "/v1/topology").json["groups"]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import configparser
 import io
 import json
 import logging
@@ -23,7 +24,11 @@ from tests.unit.api.test_service_type_instances import PATH as SERVICES
 from tests.unit.api.test_service_type_instances import VM
 from tests.unit.api.test_vnf_instances import DEMO, PATH
 from tests.unit.api.test_vnf_sync import Syncing
-from watcher_sync.commit.cycle import Batch, CommitCycle
+from watcher_sync.api.app import make_routes
+from watcher_sync.api.service import Service
+from watcher_sync.commit.batch import Batch
+from watcher_sync.commit.cycle import CommitCycle
+from watcher_sync.dispatch import load_handlers
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.storage.commits import Commit
 from watcher_sync.storage.stored_events import Quarantined
@@ -241,6 +246,15 @@ def test_a_cadf_notification_of_a_write_goes_out(conf, store, tokens, headers):
     assert payload["requestPath"] == f"{PATH}/a"
     assert headers["X-Auth-Token"] not in str(payload)
     assert received.empty()
+
+
+def test_the_map_of_the_audit_knows_every_path_of_the_api(conf, store):
+    known = configparser.ConfigParser()
+    known.read("etc/watcher-sync/api_audit_map.conf")
+    words = {*known["path_keywords"], *known["custom_actions"]}
+    routes = make_routes(Service(conf, store), load_handlers(conf))
+    paths = {template for template, _ in routes if template.startswith("/v1")}
+    assert {word for path in paths for word in path.split("/") if word and "{" not in word} <= words
 
 
 def test_an_audit_without_a_map_is_refused_at_the_start(conf, store):

@@ -25,7 +25,8 @@ _MANY_LARGE_BODIES = """
 import resource, sys
 import sqlalchemy as sa
 from oslo_config import cfg
-from watcher_sync.commit.cycle import Batch, CommitCycle
+from watcher_sync.commit.batch import Batch
+from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.engine.intake import Intake
 from watcher_sync.model.entities import builtin_kinds

@@ -8,7 +8,8 @@ import pytest
 from tests.simulated import telling, told
 from tests.unit.api.conftest import Client
 from watcher_sync.api.app import make_application
-from watcher_sync.commit.cycle import Batch, CommitCycle
+from watcher_sync.commit.batch import Batch
+from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.model.changes import Upsert
 from watcher_sync.storage import journal, reading
 

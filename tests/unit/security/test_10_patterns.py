@@ -212,7 +212,7 @@ def attacks(pattern: str) -> Iterator[tuple[str, str, str]]:
                 yield beginning, part, end
 
 
-SIZES = (12, 16, 20, 24, 28, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
+SIZES = (12, 16, 20, 24, 28, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768)
 
 
 def is_slow(pattern: re.Pattern[Any], method: str) -> str | None:

@@ -109,7 +109,7 @@ class Hand:
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.watchdog = Watchdog(lambda: 10.0, lambda _type: "p.m", clock=lambda: self.now)
+        self.watchdog = Watchdog(lambda: 10.0, lambda _type, _channel: "p.m", clock=lambda: self.now)
         self.watchdog.in_hand.limit = 10.0
 
     def take(self, taken: Event) -> None:
@@ -166,7 +166,7 @@ def test_the_events_that_wait_for_a_report_are_bounded() -> None:
 
 
 def test_without_a_limit_nothing_is_reported(caplog: pytest.LogCaptureFixture) -> None:
-    watchdog = Watchdog(lambda: 0.0, lambda _type: "", clock=lambda: 1e9)
+    watchdog = Watchdog(lambda: 0.0, lambda _type, _channel: "", clock=lambda: 1e9)
     watchdog.in_hand.since, watchdog.in_hand.event = 0.0, event("1", "hold")
     watchdog.check()
     assert (watchdog.trouble, watchdog.is_dead, caplog.records) == ("", False, [])

@@ -37,8 +37,8 @@ def _source(name: str, driver: str, **options: Any) -> dict[str, dict[str, Any]]
     return {"engine": {"enabled_sources": name}, f"source_{name}": {"driver": driver, **options}}
 
 
-def _rabbit(url: str) -> dict[str, dict[str, Any]]:
-    return _source("nova", "oslo_messaging", transport_url=url)
+def _rabbit(url: str, driver: str = "rabbitmq") -> dict[str, dict[str, Any]]:
+    return _source("nova", driver, transport_url=url)
 
 
 def _nats(servers: str, **options: Any) -> dict[str, dict[str, Any]]:
@@ -51,6 +51,13 @@ def _database(url: str) -> dict[str, dict[str, Any]]:
 
 def _keystone(url: str) -> dict[str, dict[str, Any]]:
     return {"keystone_authtoken": {"auth_type": "password", "auth_url": url}}
+
+
+_SMALLER = "name only the networks of the receivers"
+
+
+def _webhooks(networks: str = "", **options: Any) -> dict[str, dict[str, Any]]:
+    return {"outlet_webhook": {"allowed_networks": networks, **options}}
 
 
 def _only(findings: list[str], tmp_path: Path, option: str, remedy: str) -> None:
@@ -81,6 +88,15 @@ def test_the_defaults_have_no_finding(configured):
             _nats("nats://127.0.0.1") | {"handler_dcm": {"source_policy": "warn"}},
             "[handler_dcm] source_policy", "source_policy = enforce",
         ),
+        (_webhooks("0.0.0.0/0"), "0.0.0.0/0: subscribers can have the outlet connect to every address", _SMALLER),
+        (_webhooks("::/0"), "::/0: subscribers can have the outlet connect to every address", _SMALLER),
+        (_webhooks("10.0.0.0/8, 127.0.0.0/8"), "127.0.0.0/8: subscribers can reach services of", _SMALLER),
+        (_webhooks("127.0.0.1"), "[outlet_webhook] allowed_networks", _SMALLER),
+        (_webhooks("64.0.0.0/2"), "64.0.0.0/2: subscribers can reach services of the outlet's machine", _SMALLER),
+        (_webhooks("::1"), "::1/128: subscribers can reach services of the outlet's machine", _SMALLER),
+        (_webhooks("::ffff:0:0/96"), "subscribers can reach services of the outlet's machine", _SMALLER),
+        (_webhooks("169.254.169.254"), "subscribers can reach the metadata service", _SMALLER),
+        (_webhooks("fe80::/64"), "subscribers can reach all neighbours", _SMALLER),
     ],
 )  # fmt: skip
 def test_access_beyond_what_is_needed_is_named(configured, tmp_path, sections, option, remedy):
@@ -100,6 +116,8 @@ def test_noauth_for_other_machines_is_a_finding_of_its_own(configured):
         _keystone("https://keystone:5000"),
         _keystone("http://127.0.0.1:5000"),
         _nats("nats://127.0.0.1") | {"handler_dcm": {"source_policy": "enforce"}},
+        _webhooks("10.20.0.0/16, fd00:12::/32, 198.51.100.7"),
+        _webhooks("127.0.0.0/8", enabled="false"),
     ],
 )
 def test_access_that_is_restricted_has_no_finding(configured, sections):
@@ -112,6 +130,8 @@ def test_access_that_is_restricted_has_no_finding(configured, sections):
         (_rabbit("rabbit://ws:hidden@mq:5672/"), "[source_nova] transport_url", "ssl = true"),
         (_rabbit("rabbit://ws:hidden@127.0.0.1:5672,ws:hidden@mq:5672/"), "[source_nova] transport_url", "ssl = true"),
         (_rabbit("rabbit://ws:hidden@[2001:db8::1]:5672/"), "2001:db8::1", "ssl = true"),
+        (_rabbit("rabbit://ws:hidden@mq:5672/", "oslo_messaging"), "[source_nova] transport_url", "ssl = true"),
+        (_rabbit("rabbit://ws:hidden@mq/?ssl=1", "oslo_messaging"), "[source_nova] transport_url", "set ssl_ca_file"),
         (_rabbit("rabbit://ws:hidden@mq/?ssl=0"), "[source_nova] transport_url", "ssl = true"),
         (_rabbit("rabbit://ws:hidden@mq/?ssl=1"), "[source_nova] transport_url", "set ssl_ca_file"),
         (_nats("nats://ws:hidden@nats:4222"), "[source_dcm] servers", "tls_ca_file"),
@@ -120,6 +140,7 @@ def test_access_that_is_restricted_has_no_finding(configured, sections):
         (_database("postgresql:///ws?host=db"), "[database] connection", "sslmode=verify-full"),
         (_database("mysql+pymysql://ws:hidden@db/ws"), "[database] connection", "ssl_ca=FILE"),
         (_database("mariadb://ws:hidden@db/ws"), "[database] connection", "ssl_ca=FILE"),
+        (_webhooks(allow_http="true"), "[outlet_webhook] allow_http", "remove the option"),
     ],
 )
 def test_a_connection_to_another_machine_without_verified_tls_is_named(configured, tmp_path, sections, option, remedy):
@@ -133,7 +154,8 @@ def test_a_connection_to_another_machine_without_verified_tls_is_named(configure
         _rabbit("rabbit://ws:x@localhost,ws:x@[::1]:5672/"),
         _rabbit("rabbit://ws:x@mq/?ssl=1&ssl_ca_file=/etc/ca.pem"),
         _rabbit("rabbit://ws:x@mq/") | {"oslo_messaging_rabbit": {"ssl": "true", "ssl_ca_file": "/etc/ca.pem"}},
-        _rabbit("fake://"),
+        _rabbit("rabbit://ws:x@mq/?ssl=1&ssl_ca_file=/etc/ca.pem", "oslo_messaging"),
+        _rabbit("fake://", "oslo_messaging"),
         _nats("nats://127.0.0.1, nats://localhost:4223"),
         _nats("tls://nats:4222"),
         _nats("nats://nats:4222", tls_ca_file="/etc/ca.pem"),
@@ -143,6 +165,7 @@ def test_a_connection_to_another_machine_without_verified_tls_is_named(configure
         _database("mysql+pymysql://db/ws?ssl_ca=/etc/ca.pem"),
         _database("mysql+pymysql://localhost/ws"),
         {"database": {"connection": "mysql+pymysql://db/ws", "connection_parameters": "ssl_ca=/etc/ca.pem"}},
+        _webhooks(allow_http="true", enabled="false"),
     ],
 )
 def test_a_connection_with_tls_or_to_this_machine_has_no_finding(configured, sections):

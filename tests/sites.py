@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An installation without an engine: a configuration, and a database with the schema in place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from oslo_config import cfg
+
+from tests.migrated import migrate
+from tests.simulated import nova
+from watcher_sync.commit.direct import DirectWriter
+from watcher_sync.conf import opts
+from watcher_sync.events import Event
+from watcher_sync.model.changes import Delete, Upsert
+from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.model.model import Snapshot
+from watcher_sync.storage import database
+from watcher_sync.storage.store import Store
+
+
+def parsed(arguments: Sequence[str] = ()) -> cfg.ConfigOpts:
+    """A configuration from a command line, without the files of this machine."""
+    conf = cfg.ConfigOpts()
+    opts.register_opts(conf)
+    database.register_opts(conf)
+    conf([*arguments], default_config_files=[], default_config_dirs=[])
+    return conf
+
+
+class Site:
+    """A database and the configuration that names it."""
+
+    def __init__(self, folder: Path, *, url: str | None = None, conf: cfg.ConfigOpts | None = None) -> None:
+        """:param url: of an empty database; without it one in the folder.
+
+        :param conf: the configuration; without it the defaults.
+        """
+        self.conf = parsed() if conf is None else conf
+        self.conf.set_override("connection", url or f"sqlite:///{folder / 'ws.sqlite'}", group="database")
+        self.store = migrate(Store(database.open_database(self.conf), builtin_kinds()))
+
+    def close(self) -> None:
+        self.store.close()
+        self.store.database.dispose()
+
+    @property
+    def model(self) -> Snapshot:
+        return self.store.load().snapshot()
+
+    def write(self, *changes: Upsert | Delete) -> None:
+        """Each change as a write of its own, as the API commits it."""
+        with DirectWriter(self.store, nova(), lambda: 3600.0).begin() as cycle:
+            for change in changes:
+                cycle.write(Event(id="e", type="test", source="test"), [change])
