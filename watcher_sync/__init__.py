@@ -17,10 +17,11 @@
 ``handlers``     The dialects: an event and a view become changes
 ``model``        The entity kinds, the replica in memory, and the ordering guard
 ``operations``   Operation leases: one life-cycle operation or sync per entity at a time
+``outlets``      Hands the changes of the journal on: webhooks
 ``reconcile``    Lists the live systems, reports drifts, and repairs the model
 ``sources``      The drivers of the transports
 ``storage``      The tables, the transactions, and reading without a replica
 ``testing``      Simulated systems for the tests of plugins
-``wire``         Codecs of what other systems send
+``wire``         Codecs of what other systems send and receive
 ``wsgi``         Entry points for WSGI servers
 """
