@@ -80,7 +80,9 @@ Beyond it the oldest events of the source that has most are dropped, counted and
         help="""
 Maximum number of quarantined events of one source; 0 sets no limit.
 
-Beyond it the oldest events are dropped, counted and logged. A SIGHUP applies a new value.
+Beyond it the oldest events are dropped, a tenth of the limit at a time, counted and logged.
+
+A SIGHUP applies a new value.
 """,
     ),
     cfg.IntOpt(
@@ -91,7 +93,9 @@ Beyond it the oldest events are dropped, counted and logged. A SIGHUP applies a 
         help="""
 Maximum bytes of the quarantined events of one source; 0 sets no limit.
 
-Beyond it the oldest events are dropped, counted and logged. A SIGHUP applies a new value.
+Beyond it the oldest events are dropped, a tenth of the limit at a time, counted and logged.
+
+A SIGHUP applies a new value.
 """,
     ),
     cfg.IntOpt(
@@ -102,7 +106,9 @@ Beyond it the oldest events are dropped, counted and logged. A SIGHUP applies a 
         help="""
 Maximum number of parked events of one source; 0 sets no limit.
 
-Beyond it the oldest events are dropped, counted and logged. A SIGHUP applies a new value.
+Beyond it the oldest events are dropped, a tenth of the limit at a time, counted and logged.
+
+A SIGHUP applies a new value.
 
 Related options: ``[engine] parked_ttl``.
 """,
@@ -115,7 +121,9 @@ Related options: ``[engine] parked_ttl``.
         help="""
 Maximum bytes of the parked events of one source; 0 sets no limit.
 
-Beyond it the oldest events are dropped, counted and logged. A SIGHUP applies a new value.
+Beyond it the oldest events are dropped, a tenth of the limit at a time, counted and logged.
+
+A SIGHUP applies a new value.
 """,
     ),
     cfg.IntOpt(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+import sqlalchemy as sa
 from oslo_config import cfg
 
 from tests.functional.storage.writing import commit, cycle_on, rows
@@ -40,6 +41,22 @@ def test_a_flood_of_one_source_is_bounded_at_the_commit_and_the_others_keep_thei
     warnings = [record.getMessage() for record in caplog.records if "exceeded a quota" in record.getMessage()]
     assert len(warnings) == 1
     assert warnings[0].startswith("source hostile: ")
+
+
+def test_a_flood_at_its_quota_is_counted_again_in_one_of_ten_commits(store):
+    limit(store, Usage(1_000, 0))
+    cycle = cycle_on(store)
+    commit(cycle, *(bad(n) for n in range(1_000)))
+    counted = []
+
+    def count(_connection, _cursor, statement, *_):
+        if "count(*)" in statement and "quarantine" in statement:
+            counted.append(statement)
+
+    sa.event.listen(store.database, "before_cursor_execute", count)
+    for start in range(1_000, 2_000, 10):
+        commit(cycle, *(bad(n) for n in range(start, start + 10)))
+    assert 1 <= len(counted) <= 12
 
 
 def test_a_flood_of_bytes_is_bounded_as_well(store):
