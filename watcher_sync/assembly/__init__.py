@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Assembles the parts of a process from its configuration. Only executables and the demo import this package.
 
+``allocator``          Returns the memory of large bodies to the system
 ``api``                The REST API's WSGI application
 ``drivers``            The installed source drivers
 ``engine``             An engine with its sources and background services

@@ -18,7 +18,7 @@ from oslo_log import log as logging
 from oslo_reports import opts as reports
 from oslo_service import backend
 
-from watcher_sync.assembly import safe_logging
+from watcher_sync.assembly import allocator, safe_logging
 from watcher_sync.conf import keystone, opts, reconcile_nova, strict
 from watcher_sync.escaping import escaped
 from watcher_sync.exceptions import ConfigError, DatabaseUnavailable, WatcherSyncError
@@ -44,7 +44,9 @@ def prepare() -> None:
     * Threads switch after 2 ms. A thread that has its answer from the database must not wait long for the interpreter.
     * The garbage collector runs rarely. Tens of thousands of events a second come and go, without reference cycles.
       With the default thresholds the collector would take a fifth of the time.
+    * The memory of large bodies returns to the system.
     """
+    allocator.configure()
     file_modes.restrict_umask()
     backend.init_backend(backend.BackendType.THREADING)
     gc.set_threshold(50_000, 20, 50)

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Large bodies leave no memory behind, also where small objects outlive them."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import threading
+import psutil
+from watcher_sync.assembly import process
+{prepare}
+del (block := [bytes(500_000)])[:]
+before = psutil.Process().memory_info().rss
+small = []
+
+def read_bodies():
+    bodies = []
+    for _ in range(200):
+        bodies.append(bytes(500_000))
+        small.append(bytes(2_000))
+
+for thread in (threading.Thread(target=read_bodies), threading.Thread(target=read_bodies)):
+    thread.start()
+    thread.join()
+print(psutil.Process().memory_info().rss - before)
+"""
+
+
+def growth(prepare: str) -> int:
+    """Bytes by which a process grows that reads 200 MB and stores 0.8 MB of it."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(prepare=prepare)], capture_output=True, text=True, check=True, timeout=60
+    )
+    return int(done.stdout)
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="the C library has no mallopt")
+def test_an_executable_returns_the_memory_of_large_bodies():
+    assert growth("process.prepare()") < 10_000_000
+    assert growth("") > 20_000_000
