@@ -287,9 +287,10 @@ class BatchCommitter(abc.ABC):
             LOG.debug("Committed %d events as %d changes", len(pending.batch.events), len(pending.commit.staged))
         self.model.publish(work.transaction)
         self.evaluation.published(pending.evaluated)
-        self.stats.count(pending.batch.events, work.outcomes)
         if pending.batch.unparked:
-            self.stats.unparked.update([event.source for event in pending.batch.events])
+            self.stats.count_unparked(pending.batch.events, work.outcomes)
+        else:
+            self.stats.count(pending.batch.events, work.outcomes)
         if work.unauthorised:
             self.stats.unauthorised.update([event.source for event in work.unauthorised])
             self._failures.log_unauthorised(work.quarantined)

@@ -8,7 +8,7 @@ engines that run meanwhile.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -19,8 +19,38 @@ from watcher_sync.commit.last_seen import LastSeenWriter
 from watcher_sync.commit.stats import CommitStats
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import MAX_PORTION_BYTES, Event, portions
+from watcher_sync.model.changes import Outcome
 from watcher_sync.storage.store import Store
 from watcher_sync.wire.envelopes import read_body
+
+
+class ReplayStats(CommitStats):
+    """Counts the outcomes of the events of one replay.
+
+    The cycle also applies parked events of others, if it is faster than the engine. They are not counted.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._parked: set[tuple[str, str]] = set()
+        """Source and id of the events that this replay parked."""
+
+    def count(self, events: Sequence[Event], outcomes: Sequence[Outcome]) -> None:
+        """Count the outcomes, and remember the parked events."""
+        super().count(events, outcomes)
+        if Outcome.PARKED in outcomes:
+            found = zip(events, outcomes, strict=True)
+            self._parked.update((event.source, event.id) for event, outcome in found if outcome is Outcome.PARKED)
+
+    def count_unparked(self, events: Sequence[Event], outcomes: Sequence[Outcome]) -> None:
+        """Count the outcomes of those that this replay parked."""
+        found = zip(events, outcomes, strict=True)
+        own = [(event, outcome) for event, outcome in found if (event.source, event.id) in self._parked]
+        super().count_unparked([event for event, _ in own], [outcome for _, outcome in own])
+
+    def as_dict(self) -> dict[str, int]:
+        """``read`` and each outcome. An event that was parked and applied is read once and has both outcomes."""
+        return {**super().as_dict(), "read": self.through()}
 
 
 def replay(
@@ -38,11 +68,11 @@ def replay(
     :param authority: decides which events may come; None: that of recordings.
     :param parked_ttl: seconds that an event waits for its entity.
     :param max_clock_skew: seconds that the times of versions may be ahead of this system's clock.
-    :returns: ``read``, each outcome, and ``seconds``.
+    :returns: ``read``, each outcome, and ``seconds``; without the parked events of others.
     :raises DatabaseUnavailable: the database is unavailable. Run it again: committed events are recognised.
     """
     began = time.monotonic()
-    stats = CommitStats()
+    stats = ReplayStats()
     cycle = CommitCycle(
         store,
         store.load(),
@@ -76,11 +106,11 @@ def replay_quarantined(
     :param events: (row id, event), as :meth:`Quarantine.events` gives them.
     :param parked_ttl: seconds that an event waits for its entity.
     :param max_clock_skew: seconds that the times of versions may be ahead of this system's clock.
-    :returns: ``read``, each outcome, and ``seconds``.
+    :returns: ``read``, each outcome, and ``seconds``; without the parked events of others.
     :raises DatabaseUnavailable: the database is unavailable. Run it again: committed events are recognised.
     """
     began = time.monotonic()
-    stats = CommitStats()
+    stats = ReplayStats()
     cycle = CommitCycle(
         store,
         store.load(),

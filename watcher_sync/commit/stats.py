@@ -73,6 +73,11 @@ class CommitStats:
                 if outcome is Outcome.IGNORED:
                     self._count_ignored(event.type)
 
+    def count_unparked(self, events: Sequence[Event], outcomes: Sequence[Outcome]) -> None:
+        """Count the outcomes of parked events that were dispatched again; both are in the same order."""
+        self.count(events, outcomes)
+        self.unparked.update([event.source for event in events])
+
     def through(self, source: str | None = None) -> int:
         """Events that have an outcome, each counted once: applied, parked, in quarantine, or known before.
 

@@ -12,12 +12,12 @@ from oslo_config import cfg
 
 from tests.functional.storage.writing import commit, cycle_on, make, meter, naming, rename, rows
 from tests.simulated import event, told, whole
-from watcher_sync.commit.replay import decoded_again, replay_quarantined
+from watcher_sync.commit.replay import decoded_again, replay, replay_quarantined
 from watcher_sync.commit.stats import CommitStats
 from watcher_sync.conf import retention as retention_conf
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.engine.retention import RetentionWorker
-from watcher_sync.events import Event
+from watcher_sync.events import CLOUD_EVENTS, Event
 from watcher_sync.exceptions import HeadMoved
 from watcher_sync.model.changes import Outcome
 from watcher_sync.model.transaction import Transaction
@@ -59,16 +59,40 @@ def test_parked_events_are_taken_up_when_another_writer_makes_their_entity(new_s
     assert whole(other.model) == whole(cycle.model) == whole(cycle.store.load())
 
 
-def test_parked_events_are_taken_up_by_the_process_that_is_started_next(new_store):
-    commit(cycle_on(new_store(), naming()), rename(1))
-    store = new_store()
+def made_by_the_api(store):
+    """The entity "a", whose parked events no engine has seen yet."""
     transaction = Transaction(store.load())
     transaction.apply(told(2), [meter("a", owner="made")])
     store.commit(Commit(generation=0, staged=transaction.staged()))
+
+
+def test_parked_events_are_taken_up_by_the_process_that_is_started_next(new_store):
+    commit(cycle_on(new_store(), naming()), rename(1))
+    made_by_the_api(new_store())
     cycle = cycle_on(new_store(), naming())
     cycle.catch_up()
     assert cycle.model.get("meter", "a").owner == "renamed"
     assert rows(cycle.store, "parked") == []
+
+
+def recorded(event):
+    return msgspec.structs.replace(event, envelope=CLOUD_EVENTS)
+
+
+def test_a_replay_does_not_count_the_parked_events_of_others(new_store):
+    commit(cycle_on(new_store(), naming()), rename(1))
+    made_by_the_api(new_store())
+    store = new_store()
+    counts = replay(store, naming(), [recorded(make(3, "b"))], batch_size=500)
+    assert (counts["read"], counts["applied"], counts["parked"]) == (1, 1, 0)
+    assert rows(store, "parked") == []
+    assert store.load().get("meter", "a").owner == "renamed"
+
+
+def test_a_replay_counts_an_event_that_it_parks_and_applies_as_read_once(new_store):
+    events = [recorded(rename(1)), recorded(rename(2, "b")), recorded(make(3))]
+    counts = replay(new_store(), naming(), events, batch_size=1)
+    assert (counts["read"], counts["applied"], counts["parked"]) == (3, 2, 2)
 
 
 @pytest.mark.parametrize("any_migrated_url", ["sqlite"], indirect=True)
@@ -152,8 +176,8 @@ def test_quarantined_events_that_are_replayed_are_applied_or_stay_refused(store)
     first = Quarantine(store).page()[0]["id"]
     assert Quarantine(store).show(first)["detail"].rstrip().endswith("ZeroDivisionError: a bug")
     commit(cycle_on(store, naming()), make(3))
-    recorded = [(i, msgspec.structs.replace(e, source="replay")) for i, e in Quarantine(store).events()]
-    result = replay_quarantined(store, naming(), recorded, batch_size=10)
+    stored = [(i, msgspec.structs.replace(e, source="replay")) for i, e in Quarantine(store).events()]
+    result = replay_quarantined(store, naming(), stored, batch_size=10)
     assert (result["applied"], result["quarantined"], result["read"]) == (1, 1, 2)
     (left,) = Quarantine(store).page()
     assert left["event_id"] == "event-2"
