@@ -59,10 +59,12 @@ def running(tmp_path: pathlib.Path) -> Iterator[Callable[..., subprocess.Popen[s
         )
         started.append(process)
         assert process.stdout is not None
+        lines = []
         for line in process.stdout:
             if "the cloud runs" in line:
                 return process
-        raise AssertionError(f"the demo ended with {process.wait()}")
+            lines.append(line)
+        raise AssertionError(f"the demo ended with {process.wait()}: {''.join(lines)}")
 
     yield start
     for process in started:
@@ -174,8 +176,8 @@ def test_a_provider_that_dcm_never_had_and_a_pod_that_never_ran_are_found_and_fa
     process.send_signal(signal.SIGINT)
     output = process.communicate(timeout=60)[0]
     assert process.returncode == 1, output
-    assert "provider intruder/vm is in the model and was never there" in output
-    assert "pod intruder-1 is in the model and was never there" in output
+    assert "provider intruder/vm is in the model and was never there" in output, output
+    assert "pod intruder-1 is in the model and was never there" in output, output
 
 
 def test_a_forged_webhook_is_refused_and_fails_the_demo(

@@ -124,10 +124,9 @@ class Dcm:
         if self._providers is not None:
             self._providers.start()
 
-    def stop(self, timeout: float) -> None:
-        """Begin nothing more, and finish what is in hand."""
-        if self._providers is not None:
-            self._providers.stop(timeout)
+    def stop(self, timeout: float) -> bool:
+        """Begin nothing more and finish what is in hand; whether that was done in ``timeout`` seconds."""
+        return self._providers is None or self._providers.stop(timeout)
 
     def settled(self) -> bool:
         """Whether the engine has committed all that was published."""

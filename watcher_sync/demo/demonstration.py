@@ -171,12 +171,18 @@ class _Demo:
             while not interrupted.wait(_FRAME) and not self._is_over():
                 show("the cloud runs")
                 self._supervise()
-            self._cloud.stop(_STOP_TIMEOUT)
-            self._dcm.stop(_STOP_TIMEOUT)
+            self._wait(
+                self._has_published_all,
+                show,
+                "stopping",
+                _STOP_TIMEOUT,
+                "the simulated systems do not end",
+                progress=lambda: self._cloud.published + self._dcm.published,
+            )
             self._kubernetes.stop(_STOP_TIMEOUT)
             self._supervise()
             self._wait(
-                lambda: self._watch.committed("nova") >= self._cloud.published and self._dcm.settled(),
+                self._is_all_committed,
                 show,
                 "draining",
                 _STOP_TIMEOUT,
@@ -340,6 +346,18 @@ class _Demo:
     def _listening(self) -> bool:
         states = [status.state for status in self._engine.source_status().values()]
         return bool(states) and all(state is SourceState.CONNECTED for state in states)
+
+    def _has_published_all(self) -> bool:
+        """Stop the cloud and the providers, and return whether they ended. The truth changes until then."""
+        return all([self._cloud.stop(_FRAME), self._dcm.stop(_FRAME)])
+
+    def _is_all_committed(self) -> bool:
+        """Whether the engine committed what was published, and read the last row that the API wrote.
+
+        That row may be the one that parked events wait for.
+        """
+        committed = self._watch.committed("nova") >= self._cloud.published and self._dcm.settled()
+        return committed and self._watch.is_at_head()
 
     def _is_over(self) -> bool:
         return self._length is not None and time.monotonic() - self._began >= self._length

@@ -40,6 +40,11 @@ class Watch:
         """Events that are through, of one source or of all: applied, parked, in quarantine, or known before."""
         return self._engine.stats.through(source)
 
+    def is_at_head(self) -> bool:
+        """Whether the engine's model has the latest commit of every writer."""
+        with translated(), self._reader.database.connect() as connection:
+            return journal.read_head(connection, self._reader.tables) <= self._engine.model.snapshot().generation
+
     def figures(
         self,
         *,
