@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.functional.api.conftest import free_port
 from tests.functional.executables import run_preloaded
+from tests.services.servers import free_port
 from watcher_sync.demo import nats_server
 from watcher_sync.testing.dcm import publisher
 from watcher_sync.testing.kubernetes import builders

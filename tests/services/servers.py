@@ -19,6 +19,7 @@ import abc
 import glob
 import os
 import pwd
+import random
 import secrets
 import shutil
 import signal
@@ -39,6 +40,9 @@ START_TIMEOUT = 90.0
 
 STOP_TIMEOUT = 30.0
 
+_PORTS = range(16_384, 32_768)
+"""Below those that systems assign to outgoing connections."""
+
 
 class ServiceMissing(Exception):
     """A service's program is not on this machine; the message is the one line to show."""
@@ -49,10 +53,15 @@ class ServiceBroken(Exception):
 
 
 def free_port() -> int:
-    """A port that no process listens on now."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return int(s.getsockname()[1])
+    """A port that no process listens on now.
+
+    No outgoing connection of another process gets it before its server does: systems assign those higher ports.
+    """
+    while True:
+        with socket.socket() as s, suppress(OSError):
+            port = random.SystemRandom().choice(_PORTS)
+            s.bind(("127.0.0.1", port))
+            return port
 
 
 def program(name: str, *folders: str) -> str:

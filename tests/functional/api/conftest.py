@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ import pytest
 
 from tests.functional.engine.driving import wait_until
 from tests.functional.storage.conftest import opened
+from tests.services.servers import free_port
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.storage.store import Store
 
@@ -49,12 +49,6 @@ def config_on(store: Store, folder: Path, **options: object) -> Path:
     file = folder / "watcher-sync.conf"
     file.write_text("\n".join([*lines, *(f"{name} = {value}" for name, value in options.items())]) + "\n")
     return file
-
-
-def free_port() -> int:
-    """A port that was free a moment ago."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 @pytest.fixture

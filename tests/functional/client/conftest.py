@@ -15,11 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.functional.api.conftest import config_on, free_port
+from tests.functional.api.conftest import config_on
 from tests.functional.engine.driving import wait_until
 from tests.functional.executables import PRELOADED, run_preloaded
 from tests.functional.storage.conftest import opened
 from tests.migrated import migrate
+from tests.services.servers import free_port
 from tests.simulated import cloud, nova
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle

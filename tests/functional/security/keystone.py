@@ -23,8 +23,8 @@ from typing import Any
 
 import httpx
 
-from tests.functional.api.conftest import free_port
 from tests.functional.engine.driving import wait_until
+from tests.services.servers import free_port
 
 BIN = Path(sys.executable).parent
 ADMIN_PASSWORD = "admin-secret"

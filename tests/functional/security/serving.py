@@ -12,9 +12,9 @@ from pathlib import Path
 
 import httpx
 
-from tests.functional.api.conftest import free_port
 from tests.functional.engine.driving import wait_until
 from tests.functional.security import documented
+from tests.services.servers import free_port
 
 BIN = Path(sys.executable).parent
 

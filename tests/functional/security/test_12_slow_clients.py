@@ -15,9 +15,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.functional.api.conftest import free_port
 from tests.functional.engine.driving import wait_until
 from tests.functional.security.serving import BIN, documented_api
+from tests.services.servers import free_port
 from watcher_sync.wsgi import gunicorn
 
 UNREAD = b"POST /v1 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\nx"
