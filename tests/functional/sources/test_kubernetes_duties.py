@@ -233,7 +233,7 @@ def test_what_the_engine_releases_comes_again_in_its_old_place(engine, tmp_path)
 
 def test_a_stop_does_not_wait_for_a_request_that_hangs(engine, tmp_path):
     with KubernetesServer() as server:
-        server.fail(Delay(3.0), path=PODS, count=None)
+        server.fail(Delay(8.0), path=PODS, count=None)
         source = None
         began = 0.0
         try:
@@ -243,7 +243,7 @@ def test_a_stop_does_not_wait_for_a_request_that_hangs(engine, tmp_path):
         except AssertionError:
             pass  # its thread is left behind, as it says
         assert source is not None
-        assert time.monotonic() - began < 2.5
+        assert time.monotonic() - began < 7
         wait_until(lambda: not [t for t in threading.enumerate() if t.name.startswith("source-edge-")])
         assert engine.events == []
 
@@ -262,7 +262,7 @@ def test_one_dead_cluster_costs_the_others_nothing(tmp_path: Path):
                 alive.create(pod("quick"))
                 began = time.monotonic()
                 wait_until(lambda: engine.names() == ["quick"])
-                assert time.monotonic() - began < 2
+                assert time.monotonic() - began < 10
                 assert engine.snapshot().get("cluster", "dead").state == "disconnected"
                 assert "refused" in lost.status().detail
         finally:

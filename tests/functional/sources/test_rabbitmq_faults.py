@@ -150,7 +150,7 @@ def test_a_deleted_exchange_is_noticed_and_made_again(node: RabbitMQNode, sender
         sender.delete_exchange()
         # The broker informs no client. The source finds out when it checks.
         wait_until(lambda: observed.warnings, 10)
-        observed.wait_for(CONNECTED, 5)
+        observed.wait_for(CONNECTED)
         flows(observed, sender.publish)
         assert len(observed.warnings) == 1, observed.warnings
         assert re.search("exchange", observed.warnings[0])
@@ -227,7 +227,7 @@ def test_a_connection_that_is_stalled_is_given_up(
         waiting = sender.publish(5)
         # The source misses heartbeats or answers, or the broker misses heartbeats and closes its end.
         wait_until(lambda: observed.warnings, 20)
-        observed.wait_for(CONNECTED, 5)
+        observed.wait_for(CONNECTED)
         arrives(observed, waiting, 10)
         assert len(observed.warnings) == 1, observed.warnings
         flows(observed, sender.publish)
@@ -246,7 +246,7 @@ def test_a_connection_that_is_half_closed_is_made_again(node: RabbitMQNode, send
         observed.forget()
         proxy.half_close(direction)
         wait_until(lambda: observed.warnings, 10)
-        observed.wait_for(CONNECTED, 5)
+        observed.wait_for(CONNECTED)
         flows(observed, sender.publish)
         assert len(observed.warnings) == 1, observed.warnings
 
@@ -282,9 +282,9 @@ def test_the_next_host_takes_over_when_a_node_of_the_cluster_is_gone(cluster: li
         arrives(observed, held)
         observed.forget()
         with gone(first):
-            wait_until(lambda: observed.warnings, 5)
+            wait_until(lambda: observed.warnings)
             observed.engine.acks = True
-            assert observed.wait_for(CONNECTED, 5) < 5
+            observed.wait_for(CONNECTED)
             wait_until(lambda: all(observed.ids.count(name) == 2 for name in held))
             flows(observed, sender.publish)
             assert len(observed.warnings) == 1, observed.warnings
@@ -317,9 +317,9 @@ def test_a_transient_queue_whose_node_is_gone_is_made_on_another(cluster: list[R
             flows(observed, sender.publish)
             observed.forget()
             with gone(first):
-                wait_until(lambda: observed.warnings, 5)
-                wait_until(lambda: sender.consumers() == 1, 5)
-                observed.wait_for(CONNECTED, 5)
+                wait_until(lambda: observed.warnings)
+                wait_until(lambda: sender.consumers() == 1)
+                observed.wait_for(CONNECTED)
                 flows(observed, sender.publish)
                 assert len(observed.warnings) == 1, observed.warnings
             flows(observed, sender.publish)

@@ -153,7 +153,7 @@ def test_only_processes_of_this_machine_boot_and_namespace_can_be_told_dead():
 
 
 def test_a_find_live_holder_is_told_from_a_silent_one(store):
-    a, b = lease(store, "a/1"), EngineLease(store.database, store.tables, "engine:g", seconds=0.6, holder="b/1")
+    a, b = lease(store, "a/1"), EngineLease(store.database, store.tables, "engine:g", seconds=2.0, holder="b/1")
     assert b.find_live_holder() is None
     a.try_take()
     assert b.find_live_holder() is None
@@ -173,7 +173,7 @@ def test_a_find_live_holder_is_told_from_a_silent_one(store):
 
 
 def test_a_lease_is_taken_unless_a_live_engine_holds_it(store):
-    a, b = lease(store, "a/1"), EngineLease(store.database, store.tables, "engine:g", seconds=0.6, holder="b/1")
+    a, b = lease(store, "a/1"), EngineLease(store.database, store.tables, "engine:g", seconds=2.0, holder="b/1")
     assert a.try_take()
     stop = threading.Event()
 

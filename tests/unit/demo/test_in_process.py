@@ -83,6 +83,6 @@ def test_an_engine_that_takes_nothing_more_leaves_nothing_in_hand(source, engine
     source._thread.join(10)
     assert source.status().lag == 1
     began = time.monotonic()
-    source.stop(began + 5)
-    assert time.monotonic() - began < 1
+    source.stop(began + 30)
+    assert time.monotonic() - began < 15
     assert source.status().state is SourceState.STOPPED

@@ -56,8 +56,8 @@ def test_a_source_that_is_ahead_waits_and_another_does_not():
     assert [name for name, _ in ids(taken)] == ["fast", "slow"]
     assert not emitted.wait(0.1)  # taken is still in hand
     intake.done(fast, events(1, 2))
-    assert emitted.wait(5)
-    thread.join(5)
+    assert emitted.wait(30)
+    thread.join(30)
 
 
 def test_a_batch_has_an_equal_share_for_each_source_and_what_one_leaves_is_used():
@@ -86,8 +86,8 @@ def test_an_event_that_comes_alone_is_not_delayed():
     intake = Intake(limit=lambda: 100)
     intake.emitter(Named("a"))(events(1))
     began = time.monotonic()
-    assert take(intake, linger=5.0)
-    assert time.monotonic() - began < 2
+    assert take(intake, linger=60.0)
+    assert time.monotonic() - began < 30
 
 
 @pytest.mark.parametrize(("waits", "found"), [(False, 2), (True, 1)])
@@ -98,10 +98,10 @@ def test_while_events_flow_it_lingers_for_more_unless_the_source_waits_for_the_a
     take(intake)
     intake.done(a, events(1))
     emit(events(2))
-    timer = threading.Timer(0.1, lambda: emit(events(3)))
+    timer = threading.Timer(1.0, lambda: emit(events(3)))
     timer.start()
     assert sum(len(e) for _, e in take(intake, 2, linger=5.0)) == found
-    timer.join(5)
+    timer.join(30)
 
 
 def test_closing_gives_back_what_was_not_taken_and_refuses_the_rest_until_it_is_opened():
@@ -119,7 +119,7 @@ def test_closing_gives_back_what_was_not_taken_and_refuses_the_rest_until_it_is_
     thread = threading.Thread(target=blocked, daemon=True)
     thread.start()
     assert ids(intake.close()) == [("a", ["event-1"])]
-    thread.join(5)
+    thread.join(30)
     assert refused == [True]
     with pytest.raises(IntakeClosed):
         emit(events(3))

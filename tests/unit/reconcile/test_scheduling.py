@@ -27,7 +27,7 @@ def started(conf):
     yield start
     for one in begun:
         one.begin_stop()
-        one.join(5)
+        one.join(30)
 
 
 def test_one_dead_scope_of_ten_costs_the_others_nothing(started, conf):

@@ -83,8 +83,8 @@ def test_a_notifier_in_the_same_process_is_heard_and_a_released_event_comes_agai
     sender.error({}, "instance.create.error", {"n": 2})
     wait_until(lambda: len(seen) == 3)
     begin = time.monotonic()
-    source.stop(begin + 5)
-    assert time.monotonic() - begin < 3
+    source.stop(begin + 30)
+    assert time.monotonic() - begin < 15
     assert [event.read() for event in seen] == [{"n": 1}, {"n": 1}, {"n": 2}]
     assert [event.type for event in seen[1:]] == ["instance.update", "instance.create.error"]
     assert seen[0].id == seen[1].id != seen[2].id
@@ -107,7 +107,7 @@ def test_a_broker_that_comes_up_after_the_stop_gets_all_its_events_back(monkeypa
     monkeypatch.setattr(oslo_messaging, "get_notification_transport", late)
     seen: list[Event] = []
     source.start(seen.extend)
-    assert reached.wait(5)
+    assert reached.wait(30)
     source.stop(time.monotonic() + 5)
     up.set()
     source._thread.join(10)

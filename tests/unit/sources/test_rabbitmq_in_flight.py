@@ -41,7 +41,7 @@ def test_a_stop_ends_the_wait_for_messages(in_flight: InFlight, stopping: thread
     emitter.start()
     stopping.set()
     in_flight.wake()
-    emitter.join(5)
+    emitter.join(30)
     assert taken == [None]
 
 

@@ -194,16 +194,16 @@ def test_a_process_that_is_not_understood_has_failed_and_ends(host: Host) -> Non
     source = host(fails="garbage")
     source.start(taking.emit)
     process = process_of(source)
-    wait_until(lambda: source.status().state is SourceState.FAILED, 5)
+    wait_until(lambda: source.status().state is SourceState.FAILED)
     assert source.status().detail.startswith("its process sent an unknown message: ")
-    wait_until(lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE, 5)
+    wait_until(lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE)
     assert len(taking.events) == 10
 
 
 def test_a_process_that_ends_unasked_has_failed(host: Host) -> None:
     source = host(fails="end")
     source.start(Taking().emit)
-    wait_until(lambda: source.status().state is SourceState.FAILED, 5)
+    wait_until(lambda: source.status().state is SourceState.FAILED)
     assert source.status().detail == "its process died, exit status 0"
 
 
@@ -240,7 +240,7 @@ def test_a_stop_lets_the_driver_finish(host: Host, diary: Path) -> None:
     stopping.start()
     wait_until(lambda: "stopping" in diary.read_text())
     source.ack(taking.events)
-    stopping.join(5)
+    stopping.join(30)
     assert not stopping.is_alive()
     acked = "acked " + " ".join(f"e-{n}" for n in range(10))
     assert diary.read_text().splitlines()[1:] == ["stopping", acked, "stopped True"]
@@ -255,7 +255,7 @@ def test_a_driver_that_does_not_stop_is_killed_at_the_deadline(host: Host, caplo
     began = time.monotonic()
     process = process_of(source)
     source.stop(began + 1)
-    assert 0.9 < time.monotonic() - began < 2
+    assert 0.9 < time.monotonic() - began < 10
     assert not process.is_running()
     assert "source dcm: stop timed out; the driver's process is killed" in caplog.text
 
@@ -330,7 +330,7 @@ def test_a_driver_does_not_outlive_its_engine(engine: tuple[subprocess.Popen[str
     process, child = engine
     process.kill()
     process.wait()
-    wait_until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE, 3)
+    wait_until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
 
 
 def test_a_driver_keeps_nothing_on_behalf_of_an_engine_that_is_frozen(
