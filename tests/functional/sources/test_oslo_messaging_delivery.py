@@ -22,7 +22,6 @@ from tests.functional.sources.listening import (
     envelope,
     listening,
     make_source,
-    publishing,
     wait_until,
     wrap,
 )
@@ -264,41 +263,3 @@ def test_a_stop_waits_for_the_batch_in_the_engines_hands_and_its_ack_reaches_the
     assert len(engine.batches) == 1
     assert publisher.waiting() == 8 - len(taken)
     assert source.status().state is SourceState.STOPPED
-
-
-def test_a_stop_ends_at_its_deadline_and_gives_back_what_is_not_acked(publisher: Publisher) -> None:
-    engine = Engine(acks=False)
-    source = make_source(publisher.name)
-    source.start(engine.emit)
-    wait_until(lambda: source.status().state is SourceState.CONNECTED)
-    publisher.publish(wrap(envelope(1)))
-    wait_until(lambda: engine.batches)
-    begin = time.monotonic()
-    source.stop(begin + 1.5)
-    assert time.monotonic() - begin < 10
-    wait_until(lambda: publisher.waiting() == 1)
-
-
-def test_an_engine_that_takes_nothing_more_gets_nothing_lost(publisher: Publisher) -> None:
-    engine = Engine(acks=False)
-    engine.closed = True
-    with listening(publisher.name, engine):
-        publisher.publish(wrap(envelope(1)))
-        wait_until(lambda: publisher.waiting() == 0)
-    wait_until(lambda: publisher.waiting() == 1)
-    assert engine.events == []
-
-
-def test_two_sources_on_two_exchanges_do_not_disturb_each_other(publisher: Publisher) -> None:
-    with publishing() as other:
-        here, there = Engine(acks=True), Engine(acks=True)
-        with (
-            listening(publisher.name, here, batch_size=10),
-            listening(other.name, there, f"{BROKER}?rabbit_qos_prefetch_count=1"),
-        ):
-            for number in range(20):
-                publisher.publish(wrap(envelope(number)))
-                other.publish(wrap(envelope(100 + number)))
-            wait_until(lambda: len(here.events) == 20 and len(there.events) == 20)
-        assert [event.id for event in here.events] == [f"m-{number}" for number in range(20)]
-        assert [event.id for event in there.events] == [f"m-{number}" for number in range(100, 120)]

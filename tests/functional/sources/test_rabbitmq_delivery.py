@@ -239,29 +239,6 @@ def test_a_stop_with_events_that_were_not_emitted_does_not_wait_for_them(publish
     assert publisher.waiting() == 50 - count
 
 
-def test_a_stop_ends_at_its_deadline_and_gives_back_what_is_not_acked(publisher: Publisher) -> None:
-    engine = Engine(acks=False)
-    source = make_source(publisher.name, driver=RabbitMQSource)
-    source.start(engine.emit)
-    wait_until(lambda: source.status().state is SourceState.CONNECTED)
-    publisher.publish(wrap(envelope(1)))
-    wait_until(lambda: engine.batches)
-    begin = time.monotonic()
-    source.stop(begin + 1.5)
-    assert time.monotonic() - begin < 10
-    wait_until(lambda: publisher.waiting() == 1)
-
-
-def test_an_engine_that_takes_nothing_more_gets_nothing_lost(publisher: Publisher) -> None:
-    engine = Engine(acks=False)
-    engine.closed = True
-    with consuming(publisher.name, engine):
-        publisher.publish(wrap(envelope(1)))
-        wait_until(lambda: publisher.waiting() == 0)
-    wait_until(lambda: publisher.waiting() == 1)
-    assert engine.events == []
-
-
 def test_it_works_in_a_process_of_its_own_with_the_options_of_the_engines_files(
     publisher: Publisher, tmp_path: Path
 ) -> None:
