@@ -80,7 +80,7 @@ def test_it_ends_in_time_with_a_model_equal_to_the_cloud_and_leaves_nothing_behi
     began = time.monotonic()
     done = demo("--for", "5", "--plain")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 80
     assert re.search(r"^Equal +\d", done.stdout, re.MULTILINE)
     assert re.search(r"came twice, [1-9]\d* were broken; DCM's came through NATS JetStream", done.stdout)
     assert re.search(r"^Model .*cluster 1, workload \d+, pod [1-9]\d+, vnf_instance 4;", done.stdout, re.MULTILINE)

@@ -19,7 +19,8 @@ class Demo(Command):
         """The options."""
         parser = super().get_parser(prog_name)
         add = parser.add_argument
-        add("--for", dest="length", type=_positive, metavar="SECONDS", help="end after so long; else with Ctrl-C")
+        add("--for", dest="length", type=_positive, metavar="SECONDS",
+            help="run the simulation for so long; else until Ctrl-C")  # fmt: skip
         add("--hosts", type=int, default=40, metavar="N", help="compute hosts of the cloud (default %(default)s)")
         add("--instances", type=int, default=300, metavar="N", help="instances of the cloud (default %(default)s)")
         add("--service-instances", type=int, default=60, metavar="N",

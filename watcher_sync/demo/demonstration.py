@@ -122,6 +122,7 @@ class _Demo:
         webhooks: Webhooks,
     ) -> None:
         self._length: float | None = options.length
+        """Seconds from the beginning to the end of the simulation, including the start once that is over."""
         terminal = Console().is_terminal
         self._console = Console(highlight=False, soft_wrap=not terminal)
         self._plain = options.plain or not terminal
@@ -165,6 +166,8 @@ class _Demo:
             self._wait(self._cloud_is_known, show, "listing the cloud", _START_TIMEOUT, "the cloud cannot be listed")
             self._tell_what_existed()
             self._subscribe(show)
+            if self._length is not None:  # a slow start must not leave the simulation without time
+                self._length += time.monotonic() - self._began
             self._cloud.start()
             self._dcm.start()
             self._kubernetes.start(self._api.url)
