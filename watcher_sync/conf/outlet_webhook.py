@@ -168,11 +168,13 @@ The default is the name of the machine.
     cfg.IntOpt(
         "max_body_bytes",
         default=1_048_576,
-        min=10_240,
+        min=32_768,
         max=8_388_608,
         help="""
 Maximum size of a delivery in bytes. A larger one is sent without the status of its resources, and with
-``"truncated": true``.
+``"truncated": true``. If that is too large as well, it is sent without its resources, and with ``resources-omitted``.
+
+On MariaDB and MySQL a delivery is also never larger than what ``max_allowed_packet`` of the server permits.
 """,
     ),
     cfg.IntOpt(

@@ -17,7 +17,7 @@ import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.exceptions import LeaseLost
-from watcher_sync.storage.database import translated
+from watcher_sync.storage.database import MAX_PACKET, translated
 from watcher_sync.storage.journal import JournalRow
 from watcher_sync.storage.statements import Statements, hex_text
 from watcher_sync.storage.subscriptions import (
@@ -64,6 +64,7 @@ class DeliveryResult(msgspec.Struct, frozen=True, kw_only=True):
     """What an attempt changed."""
 
     webhook_id: str
+    subscription_id: str
     state: str
     """pending, delivered or dead."""
     attempts: list[dict[str, Any]]
@@ -132,12 +133,26 @@ class WebhookStore:
         # Plain SQL: with thousands of rows a second, SQLAlchemy's own would cost as much as the sending.
         statements = Statements(database)
         t, p = tables.webhook_deliveries, tables.subscription_progress
+        self._statements = statements
         self._takes_hex = statements.dialect == "postgresql"
         self._insert_delivery = statements.insert_hex(t, skip=("id",))
         self._update_delivery = statements.change_rows(t, ("state", "attempts", "next_attempt_at"), "webhook_id")
         ended = ("state", "attempts", "body", "next_attempt_at", "ended_at")
         self._end_delivery = statements.change_rows(t, ended, "webhook_id")
         self._update_progress = statements.change_rows(p, Progress.__struct_fields__[1:], "subscription_id")
+
+    def max_value_bytes(self) -> int:
+        """Bytes of a body that the database stores in any case, by a query of the server's limit.
+
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        with translated(), self._database.connect() as connection:
+            self._learn_packet(connection)
+        return self._statements.max_value_bytes
+
+    def _learn_packet(self, connection: sa.Connection) -> None:
+        """Learn the largest statement from a connection: it may have changed with a restart of the server."""
+        self._statements.packet.bytes = connection.info.get(MAX_PACKET, self._statements.packet.bytes)
 
     def load(self, shards: Collection[int]) -> Loaded:
         """All subscriptions of these shards that are not deleted, and their pending deliveries.
@@ -180,9 +195,11 @@ class WebhookStore:
         :param owner: the worker.
         :returns: the changes of states that were written: no later write of a subscriber overtook them.
         :raises LeaseLost: another worker took over a shard; nothing was written.
+        :raises RowRefused: the database never takes one of the rows; nothing was written.
         :raises DatabaseUnavailable: the database is unavailable.
         """
         with translated(), self._database.begin() as connection:
+            self._learn_packet(connection)
             self._fence(connection, owned, owner)
             self._write_deliveries(connection, writes)
             for statement in self._update_progress.statements([self._progress(e) for e in writes.progress.values()]):

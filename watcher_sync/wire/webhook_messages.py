@@ -75,14 +75,20 @@ def content_type(subscription: Subscriber) -> str:
 def encode(subscription: Subscriber, resources: Resources, told: Told, max_bytes: int) -> bytes:
     """Encode a message in the subscription's format.
 
-    :param max_bytes: a larger body is encoded without the status of its resources, and with ``truncated``.
+    :param max_bytes: a larger body is encoded without the status of its resources, and with ``truncated``. If that is
+        too large as well, the body has no resources, but ``resources-omitted`` with the path that has them.
     """
     body = _encode(_document(subscription, resources, told))
     if len(body) <= max_bytes:
         return body
     short = {name: [_without_status(each) for each in resources[name]] for name in _LISTS}
     told = msgspec.structs.replace(told, more={**told.more, "truncated": True})
-    return _encode(_document(subscription, short, told))
+    body = _encode(_document(subscription, short, told))
+    if len(body) <= max_bytes:
+        return body
+    omitted = {"resources-omitted": f"{_path(subscription)}/status"}
+    told = msgspec.structs.replace(told, more={**told.more, **omitted})
+    return _encode(_document(subscription, NO_RESOURCES, told))
 
 
 def _document(subscription: Subscriber, resources: Resources, told: Told) -> Any:
@@ -121,7 +127,7 @@ def _event(
     return {
         "specversion": "1.0",
         "id": event_id,
-        "source": f"/v1/instance/{quote(subscription.instance_id, safe='')}",
+        "source": _path(subscription),
         "type": event_type,
         "subject": subject,
         "time": told.time,
@@ -131,6 +137,11 @@ def _event(
         "subscription": subscription.name,
         "data": data,
     }
+
+
+def _path(subscription: Subscriber) -> str:
+    """The path of the instance in the API, as a URI reference."""
+    return f"/v1/instance/{quote(subscription.instance_id, safe='')}"
 
 
 def _without_status(document: Mapping[str, Any]) -> dict[str, Any]:

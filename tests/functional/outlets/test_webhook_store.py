@@ -67,7 +67,7 @@ def delivery(of: Subscription, number: int, **fields: Any) -> NewDelivery:
 def result(number: int, state: str, **fields: Any) -> DeliveryResult:
     ended = None if state == PENDING else NOW
     given = {"webhook_id": f"msg_{number}", "state": state, "attempts": [ATTEMPT], "next_attempt_at": None}
-    return DeliveryResult(**{**given, "ended_at": ended, **fields})
+    return DeliveryResult(subscription_id="s", **{**given, "ended_at": ended, **fields})
 
 
 def test_a_load_has_the_subscriptions_of_the_shards_and_their_pending_deliveries(store: Store, worker: Worker) -> None:

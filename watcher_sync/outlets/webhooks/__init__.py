@@ -13,6 +13,7 @@
 ``names``      look-ups of names in threads of their own
 ``outbox``     what a planner has for its owner: rows to write, and deliveries to send
 ``planner``    decides what is delivered, and when
+``refusals``   finds the subscriptions whose rows the database refuses
 ``results``    what the result of an attempt does to its delivery and its subscription
 ``retries``    when the next attempt is due
 ``sender``     one request to one URL

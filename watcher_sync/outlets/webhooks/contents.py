@@ -68,7 +68,7 @@ def new_delivery(
     """Make the delivery after the last one of a subscription.
 
     :param sequence: the replica's seq.
-    :param max_bytes: of a body that is not truncated.
+    :param max_bytes: of the body.
     """
     subscription = live.subscription
     told = Told(

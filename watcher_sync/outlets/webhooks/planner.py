@@ -525,6 +525,19 @@ class Planner:
         """Take back what could not be written."""
         self._outbox.restore(writes, planned)
 
+    def refused(self, subscription_id: str, planned: Sequence[Outgoing], reason: str) -> None:
+        """The database refuses the rows of a subscription: it is suspended, and its place in the journal is held.
+
+        :param planned: its deliveries of the refused writes; at most one has changes.
+        :param reason: what the database says.
+        """
+        live = self._live.get(subscription_id)
+        if live is None or not live.is_active:
+            LOG.error("webhooks: the database refuses the rows of subscription %s: %s", subscription_id, reason)
+            return
+        LOG.warning("webhooks: the database refuses the rows of subscription %s: %s", subscription_id, reason)
+        self._results.refuse(live, next(iter(planned), None), reason)
+
     def take_due(self) -> list[Outgoing]:
         """Return the stored deliveries whose next attempt begins now."""
         return self._outbox.take_due()

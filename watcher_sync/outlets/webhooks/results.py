@@ -6,6 +6,7 @@
   resources.
 * Failures for too long suspend the subscription. The status 410 ends it.
 * A test message is sent once. Its failure does not count.
+* Rows that the database refuses suspend the subscription.
 
 For one thread.
 """
@@ -19,7 +20,7 @@ import msgspec
 from oslo_log import log as logging
 
 from watcher_sync.model.model import Model
-from watcher_sync.outlets.webhooks.attempts import Attempt
+from watcher_sync.outlets.webhooks.attempts import Attempt, bounded
 from watcher_sync.outlets.webhooks.handshake import Grant
 from watcher_sync.outlets.webhooks.live import Live, Outgoing
 from watcher_sync.outlets.webhooks.outbox import Outbox
@@ -34,6 +35,7 @@ AFTER_DEAD_SECONDS = 7200.0
 """Between the end of a delivery's schedule and the first attempt of the next delivery."""
 
 _NOT_ACCEPTED = "an earlier delivery was not accepted"
+_NOT_STORED = "an earlier delivery was not stored"
 
 _MAX_ATTEMPTS_STORED = 20
 _TOO_MANY_REQUESTS = 429
@@ -98,6 +100,21 @@ class Results:
         now = self._clock.now()
         outgoing.attempts = [{"time": now, "code": 0, "detail": reason, "seconds": 0.0}]
         self._end(outgoing, DEAD, now)
+
+    def refuse(self, live: Live, outgoing: Outgoing | None, reason: str) -> None:
+        """Suspend a subscription whose rows the database refuses; what they have is planned again after a PUT.
+
+        :param outgoing: the delivery that could not be stored; None: the other rows were refused.
+        """
+        if outgoing is not None:
+            delivery = outgoing.delivery
+            if live.delivery is outgoing:
+                live.delivery = None
+            live.note(delivery.previous_sequence + 1, resync=_NOT_STORED)
+            live.has_told_ending = False
+            self._outbox.set_progress(live, sequence=delivery.previous_sequence)
+        if live.is_active:
+            self._change_state(live, SUSPENDED, bounded(f"the database refuses its delivery: {reason}"))
 
     def hold(self, live: Live) -> None:
         """A subscription is not active any more: mark the first change that it has not received."""
@@ -184,6 +201,7 @@ def _result(
 ) -> DeliveryResult:
     return DeliveryResult(
         webhook_id=outgoing.delivery.webhook_id,
+        subscription_id=outgoing.delivery.subscription_id,
         state=state,
         attempts=list(outgoing.attempts),
         next_attempt_at=next_attempt_at,

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import msgspec
 from oslo_log import log as logging
 
-from watcher_sync.exceptions import DatabaseUnavailable, JournalPurged, LeaseLost, StorageError
+from watcher_sync.exceptions import DatabaseUnavailable, JournalPurged, LeaseLost, RowRefused, StorageError
 from watcher_sync.model.kinds import Entity
 from watcher_sync.model.model import Model
 from watcher_sync.model.staged import Key
@@ -29,11 +29,12 @@ from watcher_sync.outlets.webhooks.handshake import validate
 from watcher_sync.outlets.webhooks.hosts import HostGate
 from watcher_sync.outlets.webhooks.live import Live, Outgoing
 from watcher_sync.outlets.webhooks.planner import Clock, Planner, Settings
+from watcher_sync.outlets.webhooks.refusals import halves, subscriptions_of
 from watcher_sync.outlets.webhooks.sender import Sender
 from watcher_sync.storage import journal
 from watcher_sync.storage.store import Store
 from watcher_sync.storage.subscription_secrets import SecretBox
-from watcher_sync.storage.webhooks import Loaded, NewDelivery, StateChange, WebhookStore
+from watcher_sync.storage.webhooks import Loaded, NewDelivery, StateChange, WebhookStore, WorkerWrites
 from watcher_sync.wire.callback_urls import host_of
 from watcher_sync.wire.standard_webhooks import headers
 
@@ -352,8 +353,17 @@ class Session:
         writes, planned = self._planner.take_writes(checkpoint=checkpoint)
         if writes.is_empty():
             return True
+        return await self._write_some(writes, planned)
+
+    async def _write_some(self, writes: WorkerWrites, planned: list[Outgoing]) -> bool:
+        """Write these; what the database refuses suspends its own subscription only.
+
+        :raises LeaseLost: another worker took over a shard.
+        """
         try:
             ended = await self._call(self._webhooks.write, writes, dict(self._owned), self._leases.name)
+        except RowRefused as exc:
+            return await self._write_around(writes, planned, str(exc))
         except DatabaseUnavailable as exc:
             self._planner.restore(writes, planned)
             LOG.warning("webhooks: database unavailable, retrying: %s", exc)
@@ -367,6 +377,23 @@ class Session:
         for outgoing in planned:
             self._admit(outgoing)
         return True
+
+    async def _write_around(self, writes: WorkerWrites, planned: list[Outgoing], reason: str) -> bool:
+        """Write what the database does not refuse. Return whether it took that."""
+        ids = subscriptions_of(writes)
+        if len(ids) < 2:
+            for subscription_id in ids:
+                self._planner.refused(subscription_id, planned, reason)
+            return True
+        taken = True
+        for part in halves(writes):
+            mine = set(subscriptions_of(part))
+            some = [each for each in planned if each.live.id in mine]
+            if taken:
+                taken = await self._write_some(part, some)
+            else:
+                self._planner.restore(part, some)
+        return taken
 
     async def _record(self, states: Sequence[StateChange]) -> None:
         """Record in the journal which subscriptions were suspended or ended."""

@@ -17,6 +17,7 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
+import msgspec
 from oslo_log import log as logging
 
 from watcher_sync.exceptions import LeaseLost, StorageError
@@ -125,6 +126,11 @@ class Worker:
         """Work until a shard or the database is lost, or the worker stops."""
         session: Session | None = None
         try:
+            fitting = await self._loop_call(parts, parts.webhooks.max_value_bytes)
+            settings = msgspec.structs.replace(
+                parts.settings, max_body_bytes=min(parts.settings.max_body_bytes, fitting)
+            )
+            parts = msgspec.structs.replace(parts, settings=settings)
             session = Session(parts, await self._loop_call(parts, self._store.load))
             await session.run()
         except LeaseLost as exc:

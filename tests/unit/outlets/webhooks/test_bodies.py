@@ -128,9 +128,10 @@ def test_the_source_is_a_uri_reference_whatever_the_id_of_the_instance(format, i
 
 @pytest.mark.parametrize("format", ["onap", "cloudevents", "cloudevents-batch"])
 def test_a_body_that_is_too_large_is_sent_without_status_and_says_so(format):
-    size = len(encode(subscription(format), CHANGES, TOLD, 10**6))
-    assert encode(subscription(format), CHANGES, TOLD, size) == encode(subscription(format), CHANGES, TOLD, 10**6)
-    body = decoded(format, max_bytes=size - 1)
+    changes = {**CHANGES, "created": [{**POD, "status": {"message": "x" * 1000}}]}
+    size = len(encode(subscription(format), changes, TOLD, 10**6))
+    assert encode(subscription(format), changes, TOLD, size) == encode(subscription(format), changes, TOLD, 10**6)
+    body = decoded(format, changes, max_bytes=size - 1)
     if format == "cloudevents-batch":
         assert [each["data"].get("status") for each in body] == [None] * 3
         assert body[-1]["data"]["truncated"] is True
@@ -139,6 +140,24 @@ def test_a_body_that_is_too_large_is_sent_without_status_and_says_so(format):
     assert body["truncated"] is True
     without = {name: value for name, value in POD.items() if name != "status"}
     assert body["resource-changes"]["created"] == [without]
+
+
+@pytest.mark.parametrize("format", ["onap", "cloudevents", "cloudevents-batch"])
+def test_a_body_that_is_too_large_without_status_has_no_resources_and_says_where_they_are(format):
+    many = {**NOTHING, "modified": [{**POD, "id": f"uid-{number}"} for number in range(10_000)]}
+    told = msgspec.structs.replace(TOLD, more={"resync": "the instance names other workloads"})
+    text = encode(subscription(format, instance_id="a b", metadata={"a": "x" * 16_000}), many, told, 32_768)
+    assert len(text) <= 32_768
+    body = msgspec.json.decode(text)
+    if format == "cloudevents-batch":
+        (event,) = body
+        check_event(event)
+        body = event["data"]
+    else:
+        body = body["data"] if format == "cloudevents" else body
+        assert body["resource-changes"] == NOTHING
+    assert body["resources-omitted"] == "/v1/instance/a%20b/status"
+    assert (body["truncated"], body["resync"]) == (True, "the instance names other workloads")
 
 
 def test_truncation_leaves_the_shared_documents_as_they_are():
