@@ -53,6 +53,22 @@ def agrees(driver, name="s"):
     return driver.receivers[name].documents == driver.existing(driver.subscription(name))
 
 
+@pytest.mark.parametrize("takes_over", [False, True])
+def test_a_put_of_the_callback_starts_a_new_count_of_attempts(driver, takes_over):
+    made = failing(driver)
+    write(driver, "active")
+    driver.run(sum(SCHEDULE[:5]) * 1.1)
+    assert len(made) == 5
+    driver.put(callback_url="https://new.example/hook")
+    if takes_over:
+        driver.restart()
+        driver.time.monotonic += 100_000
+    del made[:]
+    driver.run(400)
+    times = [time for time, _ in made]
+    assert [round(after - before) for before, after in itertools.pairwise(times)] == [5, 300]
+
+
 def test_a_failing_delivery_is_repeated_by_the_schedule_with_the_same_id_and_body(driver):
     made = failing(driver)
     write(driver, "active")
