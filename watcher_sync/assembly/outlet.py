@@ -24,6 +24,8 @@ from watcher_sync.storage.database import end_idle_transactions
 from watcher_sync.storage.store import Store
 from watcher_sync.storage.subscription_secrets import SecretBox
 
+_MAX_PORT = 65_535
+
 _IDLE_TRANSACTION_SECONDS = 2
 """How long a frozen worker keeps the others from its shards, beyond its lease."""
 
@@ -57,6 +59,25 @@ def check(conf: cfg.ConfigOpts) -> None:
     outlet_webhook.allowed_networks(conf)
     SecretBox(settings.secret_keys)
     _ssl_context(conf)
+    monitoring_ports(conf)
+
+
+def monitoring_ports(conf: cfg.ConfigOpts) -> range:
+    """The ports on which the workers serve their health and metrics; empty if they do not.
+
+    :raises ConfigError: a port is above 65535, or is another port of this configuration.
+    """
+    settings = conf.outlet_webhook
+    if not settings.monitoring_port:
+        return range(0)
+    ports = range(settings.monitoring_port, settings.monitoring_port + settings.workers)
+    options = "[outlet_webhook] monitoring_port, workers"
+    if ports[-1] > _MAX_PORT:
+        raise ConfigError(f"{options}: the ports of {len(ports)} workers end at {ports[-1]}, above {_MAX_PORT}")
+    for name, port in (("[monitoring] port", conf.monitoring.port), ("[api] port", conf.api.port)):
+        if port in ports:
+            raise ConfigError(f"{options}: {port} is also {name}")
+    return ports
 
 
 def assemble(conf: cfg.ConfigOpts) -> Outlet:

@@ -19,8 +19,8 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from watcher_sync.assembly import process, safe_logging
-from watcher_sync.assembly.outlet import assemble, check
-from watcher_sync.engine.monitoring_http import MonitoringServer
+from watcher_sync.assembly.outlet import assemble, check, monitoring_ports
+from watcher_sync.engine.monitoring_http import MonitoringServer, check_ports
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.outlets.webhooks.metrics import make_application
 
@@ -77,6 +77,7 @@ def _main(argv: list[str]) -> int:
     if not conf.outlet_webhook.enabled:
         raise ConfigError("[outlet_webhook] enabled is false: there is nothing to do")
     process.when_the_database_answers(conf, lambda: assemble(conf)).store.database.dispose()
+    check_ports(conf, monitoring_ports(conf), "[outlet_webhook] monitoring_port, workers")
     manager = cotyledon.ServiceManager(graceful_shutdown_timeout=_STOP_SECONDS + 5)
     manager.add(WebhookService, workers=conf.outlet_webhook.workers, args=(conf,))
     manager.run()

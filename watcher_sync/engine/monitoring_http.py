@@ -73,13 +73,22 @@ def check_port(conf: cfg.ConfigOpts) -> None:
 
     :raises ConfigError: the port cannot be opened.
     """
-    if not conf.monitoring.port:
-        return
-    try:
-        _make_server(conf.monitoring.host, conf.monitoring.port).server_close()
-    except OSError as exc:
-        where = f"{conf.monitoring.host} port {conf.monitoring.port}"
-        raise ConfigError(f"[monitoring] host, port: cannot listen on {where}: {exc.strerror or exc}") from None
+    if conf.monitoring.port:
+        check_ports(conf, [conf.monitoring.port], "[monitoring] host, port")
+
+
+def check_ports(conf: cfg.ConfigOpts, ports: Iterable[int], options: str) -> None:
+    """Check before the fork that ports on ``[monitoring] host`` can be opened.
+
+    :param options: which options gave the ports.
+    :raises ConfigError: a port cannot be opened.
+    """
+    for port in ports:
+        try:
+            _make_server(conf.monitoring.host, port).server_close()
+        except OSError as exc:
+            where = f"{conf.monitoring.host} port {port}"
+            raise ConfigError(f"{options}: cannot listen on {where}: {exc.strerror or exc}") from None
 
 
 class MonitoringServer:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 from collections.abc import Callable
 
 import pytest
@@ -104,6 +105,25 @@ def test_an_option_that_cannot_work_ends_the_start_with_status_2(
     assert message in done.stderr
     assert "short" not in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_ports_of_the_workers_are_checked_before_they_start(site: Installation) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        for options, message in (
+            ({"monitoring_port": 65_530, "workers": 8}, "end at 65537, above 65535"),
+            ({"monitoring_port": port - 1, "workers": 2}, f"port {port}: Address already in use"),
+        ):
+            config = site.config(**{f"outlet_webhook__{name}": value for name, value in options.items()})
+            done = site.run("watcher-sync-outlet", config=config, seconds=30)
+            assert done.returncode == 2, done.stderr
+            assert "[outlet_webhook] monitoring_port, workers: " in done.stderr
+            assert message in done.stderr
+    config = site.config(outlet_webhook__monitoring_port=9000, outlet_webhook__workers=4, monitoring__port=9002)
+    done = site.run("watcher-sync-outlet", config=config, seconds=30)
+    assert (done.returncode, "9002 is also [monitoring] port" in done.stderr) == (2, True), done.stderr
 
 
 @pytest.mark.timeout(90)
