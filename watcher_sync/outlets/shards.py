@@ -238,6 +238,10 @@ class Heartbeat:
         self._ended.set()
         self._thread.join(timeout)
 
+    def is_alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread.is_alive()
+
     def take(self) -> Ownership | None:
         """What the last beat found; None if it was taken already."""
         found, self._found = self._found, None

@@ -95,6 +95,11 @@ class JournalTail:
         if thread is not None:
             thread.join(5)
 
+    def is_alive(self) -> bool:
+        """Whether the thread runs."""
+        thread = self._thread
+        return thread is not None and thread.is_alive()
+
     def head(self) -> int:
         """Reads the seq of the last committed change from the database.
 

@@ -110,7 +110,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     webhook_id: str
     subscription_id: str
     purpose: str
-    """changes, test or resync."""
+    """changes, test, resync or validation."""
     previous_sequence: int
     sequence: int
     state: str

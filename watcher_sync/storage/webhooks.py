@@ -38,7 +38,11 @@ from watcher_sync.storage.tables import Tables
 OUTLET = "webhook"
 """The name of this outlet in the tables of workers and shards."""
 
-_CHUNK = 500
+VALIDATION = "validation"
+"""The purpose of a request for the consent of a receiver. It is in the log of deliveries, and has ended."""
+
+_PURGED_AT_ONCE = 200
+"""Rows of one transaction of a purge."""
 _MAX_DELETED = 20_000
 """Rows of deletions that are read at once: as many as a matcher remembers."""
 _INSERT_CHUNK = 50
@@ -226,26 +230,26 @@ class WebhookStore:
             return [JournalRow(*row) for row in rows][::-1]
 
     def purge(self, before: datetime.datetime) -> int:
-        """Delete ended deliveries and deleted subscriptions that are older. Return how many rows were deleted.
+        """Delete a portion of the ended deliveries and deleted subscriptions that are older.
 
+        :returns: how many rows were deleted; 0: there are no more.
         :raises DatabaseUnavailable: the database is unavailable.
         """
         t, s, p = self._tables.webhook_deliveries, self._tables.subscriptions, self._tables.subscription_progress
-        purged = 0
-        while True:
-            with translated(), self._database.begin() as connection:
-                ids = connection.execute(sa.select(t.c.id).where(t.c.ended_at < before).limit(_CHUNK)).scalars().all()
-                if ids:
-                    purged += connection.execute(sa.delete(t).where(t.c.id.in_(ids))).rowcount
-            if len(ids) < _CHUNK:
-                break
         with translated(), self._database.begin() as connection:
-            query = sa.select(s.c.id).where(s.c.state == DELETED, s.c.updated_at < before).limit(_CHUNK)
-            gone = connection.execute(query).scalars().all()
-            for table, column in ((t, t.c.subscription_id), (p, p.c.subscription_id), (s, s.c.id)):
-                if gone:
-                    purged += connection.execute(sa.delete(table).where(column.in_(gone))).rowcount
-        return purged
+            old = sa.select(t.c.id).where(t.c.ended_at < before).limit(_PURGED_AT_ONCE)
+            if ids := connection.execute(old).scalars().all():
+                return int(connection.execute(sa.delete(t).where(t.c.id.in_(ids))).rowcount)
+            deleted = sa.select(s.c.id).where(s.c.state == DELETED, s.c.updated_at < before).limit(_PURGED_AT_ONCE)
+            gone = connection.execute(deleted).scalars().all()
+            if not gone:
+                return 0
+            # Those that have not ended.
+            left = sa.select(t.c.id).where(t.c.subscription_id.in_(gone)).limit(_PURGED_AT_ONCE)
+            if ids := connection.execute(left).scalars().all():
+                return int(connection.execute(sa.delete(t).where(t.c.id.in_(ids))).rowcount)
+            connection.execute(sa.delete(p).where(p.c.subscription_id.in_(gone)))
+            return int(connection.execute(sa.delete(s).where(s.c.id.in_(gone))).rowcount)
 
     def _load(self, *conditions: sa.ColumnElement[bool]) -> Loaded:
         t, s = self._tables.webhook_deliveries, self._tables.subscriptions

@@ -8,6 +8,7 @@ import collections
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.functional.outlets.receivers import Receiver, answering, eventually, receiving, status
@@ -21,7 +22,7 @@ from watcher_sync.outlets.webhooks.planner import Planner
 from watcher_sync.outlets.webhooks.sender import Sender
 from watcher_sync.outlets.webhooks.session import Session
 from watcher_sync.storage.store import Store
-from watcher_sync.storage.subscriptions import SHARDS, Subscriptions
+from watcher_sync.storage.subscriptions import SHARDS, WANTED, Subscriptions
 
 GOOD = answering(status(200))
 
@@ -48,6 +49,22 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Callable[[type, str], collection
         return calls
 
     return count
+
+
+def holding(release: asyncio.Event) -> Callable[[Receiver], Any]:
+    """Answers 200 to each request once the event is set."""
+
+    def make(receiver: Receiver) -> Any:
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            while True:
+                await receiver.request(reader)
+                await release.wait()
+                writer.write(status(200, "WebHook-Allowed-Origin: *"))
+                await writer.drain()
+
+        return answer
+
+    return make
 
 
 def told(receiver: Receiver, value: str) -> bool:
@@ -154,18 +171,8 @@ def test_a_deleted_subscription_gets_nothing_that_waited_for_its_host(store: Sto
     instances.write(range(30))
     release = asyncio.Event()
 
-    def holding(receiver: Receiver) -> Any:
-        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            while True:
-                await receiver.request(reader)
-                await release.wait()
-                writer.write(status(200))
-                await writer.drain()
-
-        return answer
-
     async def run() -> None:
-        async with receiving(holding) as receiver:
+        async with receiving(holding(release)) as receiver:
             made = [subscribe(store, number, receiver.url) for number in range(30)]
             async with working(store, 30, total_timeout=15.0) as worker:
                 await asyncio.to_thread(instances.write, range(30))
@@ -195,18 +202,8 @@ def test_a_session_that_ends_sends_nothing_of_what_waited(store: Store, monkeypa
 
     monkeypatch.setattr(Planner, "plan", failing_once)
 
-    def holding(receiver: Receiver) -> Any:
-        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            while True:
-                await receiver.request(reader)
-                await release.wait()
-                writer.write(status(200))
-                await writer.drain()
-
-        return answer
-
     async def run() -> None:
-        async with receiving(holding) as receiver:
+        async with receiving(holding(release)) as receiver:
             for number in range(30):
                 subscribe(store, number, receiver.url)
             async with working(store, 30, total_timeout=15.0) as worker:
@@ -218,5 +215,52 @@ def test_a_session_that_ends_sends_nothing_of_what_waited(store: Store, monkeypa
                 await eventually(lambda: worker.stats.attempts.get("delivered", 0) == 30)
             # The new session sends all 30; of the session before, only the first ten had begun.
             assert len(receiver.requests) == 40
+
+    asyncio.run(run())
+
+
+def test_a_delivery_that_waits_for_a_dead_host_goes_to_the_new_callback_at_once(store: Store) -> None:
+    instances = Instances(store)
+    instances.write(range(30))
+    subscriptions = Subscriptions(store.database, store.tables)
+
+    async def run() -> None:
+        async with receiving(holding(asyncio.Event())) as dead, receiving(GOOD) as good:
+            for number in range(30):
+                subscribe(store, number, dead.url)
+            async with working(store, 30, total_timeout=60.0) as worker:
+                await asyncio.to_thread(instances.write, range(30))
+                await eventually(lambda: len(dead.requests) == 10 and worker.stats.queued == 20)
+                asked = {body for _, _, body in dead.requests}
+                waiting = next(n for n in range(30) if not any(f'"i{n}"'.encode() in body for body in asked))
+                row = subscriptions.find(f"i{waiting}", "s")
+                assert row is not None
+                moved = msgspec.structs.replace(row[0], callback_url=good.url)
+                await asyncio.to_thread(subscriptions.replace, moved)
+                await eventually(lambda: told(good, instances.told[f"i{waiting}"]))
+                assert len(dead.requests) == 10
+                dead.cancel()
+
+    asyncio.run(run())
+
+
+def test_requests_for_consent_keep_to_the_limit_of_their_host_and_are_logged(store: Store) -> None:
+    instances = Instances(store)
+    instances.write(range(30))
+    subscriptions = Subscriptions(store.database, store.tables)
+    release = asyncio.Event()
+
+    async def run() -> None:
+        async with receiving(holding(release)) as receiver:
+            made = [subscribe(store, number, receiver.url, consent=WANTED) for number in range(30)]
+            async with working(store, 30, total_timeout=15.0) as worker:
+                await eventually(lambda: len(receiver.requests) == 10 and worker.stats.queued == 20)
+                release.set()
+                await eventually(lambda: len(receiver.requests) == 30)
+                await eventually(lambda: all(subscriptions.deliveries(each.id) for each in made))
+            assert receiver.most_open <= 10
+            assert {first.split()[0] for first, _, _ in receiver.requests} == {"OPTIONS"}
+            (logged,) = subscriptions.deliveries(made[0].id)
+            assert (logged.purpose, logged.state, logged.attempts[0]["code"]) == ("validation", "delivered", 200)
 
     asyncio.run(run())

@@ -250,7 +250,9 @@ def test_a_purge_deletes_old_ended_deliveries_and_deleted_subscriptions_only(sto
     late = subscribe(store, 2, URL)
     Subscriptions(store.database, store.tables).delete(late.id)
 
-    assert worker.webhooks.purge(NOW - datetime.timedelta(days=7)) == 1201 + 2
+    portions = list(iter(lambda: worker.webhooks.purge(NOW - datetime.timedelta(days=7)), 0))
+    assert sum(portions) == 1201 + 1
+    assert max(portions) <= 200
     assert {row.webhook_id for row in rows(store, "webhook_deliveries")} == {"msg_1202", "msg_1203"}
     assert {row.id for row in rows(store, "subscriptions")} == {kept.id, late.id}
     assert {row.subscription_id for row in rows(store, "subscription_progress")} == {kept.id, late.id}

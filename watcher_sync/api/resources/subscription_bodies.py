@@ -160,7 +160,8 @@ SUBSCRIPTION: schemas.Schema = {
 _DELIVERED: dict[str, schemas.Schema] = {
     "id": {"type": "integer"},
     "webhook-id": schemas.STRING | {"description": "The header webhook-id, which all attempts have."},
-    "purpose": schemas.STRING | {"description": "changes, test or resync."},
+    "purpose": schemas.STRING
+    | {"description": "changes, test, resync, or validation for a request for the receiver's consent."},
     "previous-sequence": schemas.SEQ,
     "sequence": schemas.SEQ,
     "state": {"enum": list(DELIVERY_STATES)},

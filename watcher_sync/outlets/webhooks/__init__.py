@@ -3,6 +3,7 @@
 
 ``attempts``   the result of one request
 ``audit``      records in the journal that a subscription ended
+``availability``  logs when the database becomes unavailable, and when it recovers
 ``contents``   what one delivery contains
 ``guard``      sockets that connect to permitted addresses only
 ``handshake``  the consent of a receiver before the first delivery

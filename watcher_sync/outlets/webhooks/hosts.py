@@ -169,6 +169,22 @@ class HostGate(Generic[T]):
         self._queued -= dropped
         return dropped
 
+    def take(self, predicate: Callable[[str, T], bool]) -> list[T]:
+        """Removes the waiting items for which the predicate is true, and returns them.
+
+        :param predicate: is called with a host and an item.
+        """
+        taken: list[T] = []
+        for host, state in list(self._hosts.items()):
+            found = [item for item in state.queue if predicate(host, item)]
+            if found:
+                ids = {id(item) for item in found}
+                state.queue = deque(item for item in state.queue if id(item) not in ids)
+                self._queued -= len(found)
+                self._arrange(host, state)
+                taken += found
+        return taken
+
     def _open_if_failing(self, host: str, state: _Host[T], *, was_probe: bool) -> None:
         # A late failure of an item that started before the pause does not make the pause longer.
         if was_probe or (state.open_until is None and state.failures >= self._failures_to_open):

@@ -38,6 +38,16 @@ class Outgoing(msgspec.Struct, eq=False):
         return self.delivery.purpose == "test"
 
 
+class Asking(msgspec.Struct, eq=False):
+    """A request for the consent of a receiver, until it is answered."""
+
+    live: Live
+
+
+Work = Outgoing | Asking
+"""What waits for its host."""
+
+
 class Live:
     """An active subscription. For the thread of its planner.
 

@@ -51,7 +51,7 @@ class _Collector(Collector):
 def make_application(stats: Stats, is_alive: Callable[[], bool]) -> WSGIApplication:
     """``/healthz`` and ``/metrics`` of one worker, as a WSGI application.
 
-    :param is_alive: whether the worker's thread runs.
+    :param is_alive: whether the worker's threads run.
     """
     registry = CollectorRegistry()
     registry.register(_Collector(stats))

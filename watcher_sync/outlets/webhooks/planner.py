@@ -125,6 +125,10 @@ class Planner:
             return self._live.get(live.id) is live
         return self.is_active(live) and live.delivery is outgoing
 
+    def asks(self, live: Live) -> bool:
+        """Whether the receiver of a subscription is still to be asked for its consent."""
+        return self.is_active(live) and live.subscription.consent == WANTED
+
     def is_active(self, live: Live) -> bool:
         """Whether a subscription is still there, and active."""
         return live.is_active and self._live.get(live.id) is live

@@ -27,7 +27,7 @@ from watcher_sync.outlets.webhooks.outbox import Outbox
 from watcher_sync.outlets.webhooks.retries import delay_after
 from watcher_sync.outlets.webhooks.settings import Clock, Settings
 from watcher_sync.storage.subscriptions import DEAD, DELIVERED, GONE, GRANTED, PENDING, SUSPENDED, Progress
-from watcher_sync.storage.webhooks import Consent, DeliveryResult, StateChange
+from watcher_sync.storage.webhooks import VALIDATION, Consent, DeliveryResult, NewDelivery, StateChange
 
 AUDIT = logging.getLogger("watcher_sync.audit")
 
@@ -78,6 +78,7 @@ class Results:
     def record_consent(self, live: Live, grant: Grant) -> None:
         """Record whether the receiver of a subscription consented. Without an answer it is asked again later."""
         subscription = live.subscription
+        self._log_request(live, grant)
         if grant.granted:
             live.subscription = msgspec.structs.replace(subscription, consent=GRANTED, max_rate=grant.rate)
             self._outbox.writes.consents.append(
@@ -94,6 +95,25 @@ class Results:
             live.earliest = self._clock.monotonic() + delay
             due_at = self._clock.now() + datetime.timedelta(seconds=delay)
             self._outbox.set_progress(live, next_attempt_at=due_at, last_notify_status=grant.attempt.code)
+
+    def _log_request(self, live: Live, grant: Grant) -> None:
+        """Add the request for consent to the delivery log. It has no place in the chain of deliveries."""
+        now, attempt = self._clock.now(), grant.attempt
+        delivery = NewDelivery(
+            webhook_id=self._clock.new_id(),
+            subscription_id=live.id,
+            purpose=VALIDATION,
+            previous_sequence=0,
+            sequence=0,
+            content_type="",
+            body=b"",
+            created_at=now,
+        )
+        detail = bounded(grant.reason) if grant.reason else attempt.detail
+        made = {"time": now, "code": attempt.code, "detail": detail, "seconds": round(attempt.seconds, 3)}
+        outgoing = Outgoing(delivery, live, 0.0, [made])
+        self._outbox.writes.planned.append(delivery)
+        self._outbox.writes.results.append(_result(outgoing, DELIVERED if grant.granted else DEAD, None, now))
 
     def refuse_test(self, outgoing: Outgoing, reason: str) -> None:
         """End a test message that cannot be sent."""
@@ -135,7 +155,9 @@ class Results:
         live = outgoing.live
         progress = live.progress
         self._outbox.set_progress(live, failures=progress.failures + 1, failing_since=progress.failing_since or now)
-        delay = delay_after(len(outgoing.attempts), attempt.retry_after, self._clock.random)
+        # A PUT resets the failures of the subscription, and with them the schedule of the delivery under way.
+        failed = min(len(outgoing.attempts), live.progress.failures)
+        delay = delay_after(failed, attempt.retry_after, self._clock.random)
         if delay is None:
             self._end(outgoing, DEAD, now)
             first = outgoing.delivery.previous_sequence + 1

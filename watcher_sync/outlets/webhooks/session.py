@@ -25,9 +25,10 @@ from watcher_sync.outlets.journal import JournalReader
 from watcher_sync.outlets.shards import Heartbeat, ShardLeases
 from watcher_sync.outlets.webhooks.attempts import Attempt
 from watcher_sync.outlets.webhooks.audit import AuditTrail
+from watcher_sync.outlets.webhooks.availability import DatabaseAvailability
 from watcher_sync.outlets.webhooks.handshake import validate
 from watcher_sync.outlets.webhooks.hosts import HostGate
-from watcher_sync.outlets.webhooks.live import Live, Outgoing
+from watcher_sync.outlets.webhooks.live import Asking, Live, Outgoing, Work
 from watcher_sync.outlets.webhooks.planner import Clock, Planner, Settings
 from watcher_sync.outlets.webhooks.refusals import halves, subscriptions_of
 from watcher_sync.outlets.webhooks.sender import Sender
@@ -47,13 +48,16 @@ _REGISTRY_SECONDS = 0.25
 _CHECKPOINT_SECONDS = 1.0
 _RETRY_SECONDS = 1.0
 _PURGE_SECONDS = 600.0
+"""Between two purges of the delivery log that found nothing more."""
+_PORTION_SECONDS = 0.5
+"""From a portion of a purge to the next one."""
+_PURGING_SHARD = 0
+"""The worker that owns this shard purges the delivery log."""
 _RECORDED_AT_ONCE = 20
 """Rows of the journal in one transaction, which keeps the engines waiting."""
 _IDLE_SECONDS = 1.0
 """The longest time between two rounds of the main loop."""
 _READ_ROWS = 2000
-_ASKS_AT_ONCE = 50
-"""Receivers that are asked for their consent at the same time."""
 _CHUNKS_AT_ONCE = 10
 """So many rows of the journal are read before the other work has its turn."""
 _FAR_BEHIND_ROWS = 50_000
@@ -100,6 +104,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     stats: Stats
     database: concurrent.futures.Executor
     """The thread that calls the database."""
+    availability: DatabaseAvailability
     wake: asyncio.Event
     """Set when there may be work."""
     is_stopping: Callable[[], bool]
@@ -119,13 +124,12 @@ class Session:
         self._clock = parts.clock
         self._model = model
         self._planner = Planner(model, parts.secrets, parts.settings, parts.clock)
-        self._gate: HostGate[Outgoing] = HostGate(
+        self._gate: HostGate[Work] = HostGate(
             self._start,
             per_host=parts.connections_per_host,
             total=parts.connections,
             monotonic=parts.clock.monotonic,
         )
-        self._asks = asyncio.Semaphore(_ASKS_AT_ONCE)
         self._tasks: set[asyncio.Task[None]] = set()
         self._owned: dict[int, int] = {}
         self._sequences: dict[int, int] = {}
@@ -137,8 +141,8 @@ class Session:
         self._purge_at = 0.0
         self._measured_at = 0.0
         self._oldest: datetime.datetime | None = None
-        self._waiting: list[Outgoing] = []
-        """Due deliveries that wait until the lease is renewed."""
+        self._waiting: list[Work] = []
+        """What is due, and waits until the lease is renewed."""
         self._error: BaseException | None = None
         """What ended a task unexpectedly."""
 
@@ -161,7 +165,7 @@ class Session:
             await self._read_registry()
             await self._follow()
             await self._plan_and_write()
-            await self._purge()
+            self._purge()
             stats = parts.stats
             stats.subscriptions, stats.running, stats.queued = len(self._planner), self._gate.running, self._gate.queued
             since = self._behind_since()
@@ -246,6 +250,7 @@ class Session:
                 loaded = await self._call(self._webhooks.changed_since, self._revision, list(self._owned))
                 self._revision = loaded.revision
                 self._put(loaded)
+                self._readmit_moved()
         except DatabaseUnavailable as exc:
             LOG.debug("webhooks: the subscriptions were not read: %s", exc)
 
@@ -324,8 +329,8 @@ class Session:
         if not self._owned:
             return
         waiting, self._waiting = self._waiting, []
-        for outgoing in waiting:
-            self._admit(outgoing)
+        for work in waiting:
+            self._admit(work)
         while True:
             self._planner.plan()
             now = self._clock.monotonic()
@@ -337,7 +342,7 @@ class Session:
             for outgoing in self._planner.take_due():
                 self._admit(outgoing)
             for live in self._planner.take_asking():
-                self._spawn(self._ask(live))
+                self._admit(Asking(live))
             if not self._planner.has_ready or self._clock.monotonic() >= self._registry_at:
                 return
             await self._follow()
@@ -366,9 +371,10 @@ class Session:
             return await self._write_around(writes, planned, str(exc))
         except DatabaseUnavailable as exc:
             self._planner.restore(writes, planned)
-            LOG.warning("webhooks: database unavailable, retrying: %s", exc)
+            self._parts.availability.failed(exc)
             await asyncio.sleep(_RETRY_SECONDS)
             return False
+        self._parts.availability.succeeded()
         if writes.sequence is not None:
             self._written_sequence = writes.sequence
         for start in range(0, len(ended), _RECORDED_AT_ONCE):
@@ -402,16 +408,24 @@ class Session:
         except StorageError as exc:
             LOG.warning("webhooks: the journal has no row of %d subscriptions that ended: %s", len(states), exc)
 
-    async def _purge(self) -> None:
+    def _purge(self) -> None:
+        """Begin to purge the delivery log, if it is time and this worker is the one that does it."""
         now = self._clock.monotonic()
-        if now < self._purge_at:
-            return
-        self._purge_at = now + _PURGE_SECONDS
+        if now >= self._purge_at and _PURGING_SHARD in self._owned:
+            self._purge_at = now + _PURGE_SECONDS
+            self._spawn(self._purge_portion())
+
+    async def _purge_portion(self) -> None:
+        """Purge a bounded number of rows in a thread of its own: no write of deliveries waits for it."""
         before = self._clock.now() - datetime.timedelta(days=self._parts.log_days())
         try:
-            await self._call(self._webhooks.purge, before)
+            purged = await asyncio.to_thread(self._webhooks.purge, before)
         except StorageError as exc:
             LOG.info("webhooks: old deliveries were not purged: %s", exc)
+            return
+        if purged:
+            self._purge_at = self._clock.monotonic() + _PORTION_SECONDS
+            self._parts.notify()
 
     def _seconds_to_wait(self) -> float:
         if not self._owned:
@@ -424,19 +438,39 @@ class Session:
 
     # Attempts
 
-    def _admit(self, outgoing: Outgoing) -> None:
-        if not self._holds(outgoing.live):
-            self._waiting.append(outgoing)
+    def _admit(self, work: Work) -> None:
+        if not self._holds(work.live):
+            self._waiting.append(work)
             return
-        self._gate.add(host_of(outgoing.live.subscription.callback_url), outgoing)
+        self._gate.add(host_of(work.live.subscription.callback_url), work)
+
+    def _readmit_moved(self) -> None:
+        """Have what waits for a host wait for the one of the present callback; forget what is not to be sent."""
+        for work in self._gate.take(
+            lambda host, work: not self._wants(work) or host_of(work.live.subscription.callback_url) != host
+        ):
+            if self._wants(work):
+                self._admit(work)
+            else:
+                self._forget(work)
+
+    def _wants(self, work: Work) -> bool:
+        """Whether it is still to be sent: its subscription may have been deleted, suspended or rewritten."""
+        return self._planner.asks(work.live) if isinstance(work, Asking) else self._planner.wants(work)
+
+    def _forget(self, work: Work) -> None:
+        if isinstance(work, Asking):
+            work.live.is_asking = False
+        else:
+            work.is_sending = False
 
     def _holds(self, live: Live) -> bool:
         """Whether a subscription's deliveries may be sent now, as they were loaded or planned here."""
         token = self._owned.get(live.subscription.shard)
         return token is not None and self._leases.holds(live.subscription.shard, token)
 
-    def _start(self, host: str, outgoing: Outgoing) -> None:
-        self._spawn(self._attempt(host, outgoing))
+    def _start(self, host: str, work: Work) -> None:
+        self._spawn(self._work(host, work))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -449,19 +483,22 @@ class Session:
             self._error = error
             self._parts.wake.set()
 
+    async def _work(self, host: str, work: Work) -> None:
+        """Make one request to a host, unless its subscription changed while it waited."""
+        if not self._wants(work):
+            self._forget(work)
+            self._gate.done(host, answered=None)
+        elif host_of(work.live.subscription.callback_url) != host:
+            self._gate.done(host, answered=None)
+            self._admit(work)
+        elif isinstance(work, Asking):
+            await self._ask(host, work.live)
+        else:
+            await self._attempt(host, work)
+
     async def _attempt(self, host: str, outgoing: Outgoing) -> None:
         """Send a delivery once, and record the result."""
         live = outgoing.live
-        if not self._planner.wants(outgoing):
-            # It was deleted or suspended while the delivery waited for its host.
-            outgoing.is_sending = False
-            self._gate.done(host, answered=None)
-            return
-        if host_of(live.subscription.callback_url) != host:
-            # The subscriber moved the callback while the delivery waited.
-            self._gate.done(host, answered=None)
-            self._admit(outgoing)
-            return
         answered: bool | None = False
         live.sending += 1
         try:
@@ -479,11 +516,15 @@ class Session:
         self._planner.attempted(outgoing, attempt)
         self._parts.wake.set()
 
-    async def _ask(self, live: Live) -> None:
-        """Ask a receiver for its consent."""
+    async def _ask(self, host: str, live: Live) -> None:
+        """Ask a receiver for its consent, and record the answer."""
         url = live.subscription.callback_url
-        async with self._asks:
+        answered = False
+        try:
             grant = await validate(self._parts.sender, url, origin=self._parts.settings.origin, rate=None)
+            answered = 0 < grant.attempt.code < 500
+        finally:
+            self._gate.done(host, answered=answered)
         self._planner.answered(live, url, grant)
         self._parts.wake.set()
 

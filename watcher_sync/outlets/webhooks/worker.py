@@ -23,6 +23,7 @@ from oslo_log import log as logging
 from watcher_sync.exceptions import LeaseLost, StorageError
 from watcher_sync.outlets.journal import JournalReader
 from watcher_sync.outlets.shards import Heartbeat, ShardLeases
+from watcher_sync.outlets.webhooks.availability import DatabaseAvailability
 from watcher_sync.outlets.webhooks.planner import Clock, Settings
 from watcher_sync.outlets.webhooks.sender import Sender
 from watcher_sync.outlets.webhooks.session import Parts, Session, Stats
@@ -71,6 +72,8 @@ class Worker:
         self._thread = threading.Thread(target=self._run_thread, name="webhooks", daemon=True)
         self._stopping = threading.Event()
         self._wake = asyncio.Event()
+        self._availability = DatabaseAvailability()
+        self._beats: Heartbeat | None = None
         self.stats = Stats()
 
     def start(self) -> None:
@@ -84,8 +87,9 @@ class Worker:
         self._thread.join(timeout)
 
     def is_alive(self) -> bool:
-        """Whether the worker runs."""
-        return self._thread.is_alive()
+        """Whether the worker runs: its own thread, and those that renew its lease and read the journal."""
+        beats = self._beats
+        return self._thread.is_alive() and (beats is None or beats.is_alive()) and self._reader.is_alive()
 
     def _notify(self) -> None:
         """Have the loop look for work. Any thread may call it."""
@@ -104,6 +108,7 @@ class Worker:
         unsubscribe = self._reader.subscribe(self._notify)
         beats = Heartbeat(self._leases, self._notify)
         beats.start()
+        self._beats = beats
         with concurrent.futures.ThreadPoolExecutor(1, "webhook-database") as database:
             try:
                 async with self._make_sender() as sender:
@@ -132,11 +137,12 @@ class Worker:
             )
             parts = msgspec.structs.replace(parts, settings=settings)
             session = Session(parts, await self._loop_call(parts, self._store.load))
+            parts.availability.succeeded()
             await session.run()
         except LeaseLost as exc:
             LOG.warning("webhooks: %s; loading the subscriptions again", exc)
         except StorageError as exc:
-            LOG.warning("webhooks: database unavailable, retrying: %s", exc)
+            parts.availability.failed(exc)
             await asyncio.sleep(_RETRY_SECONDS)
         except Exception:
             # The other subscriptions must not stay without deliveries.
@@ -165,6 +171,7 @@ class Worker:
             log_days=self._log_days,
             stats=self.stats,
             database=database,
+            availability=self._availability,
             wake=self._wake,
             is_stopping=self._stopping.is_set,
             notify=self._notify,

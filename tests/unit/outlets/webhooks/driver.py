@@ -24,7 +24,7 @@ from watcher_sync.outlets.webhooks.planner import Clock, Planner, Settings
 from watcher_sync.storage.journal import JournalRow, follow
 from watcher_sync.storage.subscription_secrets import ActiveSecret, SecretBox, new_key
 from watcher_sync.storage.subscriptions import ACTIVE, PENDING, Progress, Row, Subscription
-from watcher_sync.storage.webhooks import NewDelivery, WorkerWrites
+from watcher_sync.storage.webhooks import VALIDATION, NewDelivery, WorkerWrites
 
 KINDS = builtin_kinds()
 OK = Attempt(200, "HTTP 200 OK", 0.1)
@@ -402,8 +402,8 @@ class Driver:
         return self.tables.rows[name][1]
 
     def states(self) -> list[str]:
-        """The states of all deliveries, in the order of their making."""
-        return [state for _, state in self.tables.deliveries.values()]
+        """The states of all deliveries, in the order of their making; without requests for consent."""
+        return [state for each, state in self.tables.deliveries.values() if each.purpose != VALIDATION]
 
 
 def vnf(**values: Any) -> Driver:

@@ -72,6 +72,16 @@ def test_a_receiver_without_an_answer_is_asked_again_later(driver, code):
     assert driver.states() == ["delivered"]
 
 
+def test_each_request_is_in_the_delivery_log_with_its_result(driver):
+    answer(driver, grant(503, "HTTP 503 Service Unavailable"))
+    driver.run(7)
+    answer(driver, grant())
+    logged = [(state, each) for each, state in driver.tables.deliveries.values() if each.purpose == "validation"]
+    assert [state for state, _ in logged] == ["dead", "delivered"]
+    assert [each.attempts[0]["code"] for _, each in logged] == [503, 200]
+    assert [each["sequence"] for each in driver.receivers["s"].bodies] == [2]
+
+
 def test_an_answer_of_a_former_callback_does_not_count(driver):
     live = answer(driver, grant(), url="https://former.example.com/")
     assert live.subscription.consent == WANTED
