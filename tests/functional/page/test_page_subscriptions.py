@@ -16,7 +16,8 @@ from tests.functional.engine.driving import wait_until
 from tests.functional.page import test_page_use
 from tests.functional.page.cloud import HOSTILE, Cloud
 from tests.functional.page.looking import PHONE, WIDE, Page
-from watcher_sync.storage.subscriptions import Subscription, Subscriptions
+from watcher_sync.storage.subscription_rows import Subscription
+from watcher_sync.storage.subscriptions import Subscriptions
 
 guarded = test_page_use.guarded
 
@@ -185,3 +186,28 @@ def test_a_reader_sees_the_subscriptions_of_its_project_and_others_see_no_table(
     wait_until(lambda: page.all("input#token"), 10, "the field for the token")
     page.all("input#token")[0].send_keys(token("reader"), Keys.ENTER)
     wait_until(lambda: len(rows(page)) == 4, 15, "the subscriptions")
+
+
+def test_the_subscriptions_after_the_first_page_of_the_api_are_in_the_table(page: Page, cloud: Cloud) -> None:
+    instances = list(cloud.instances)
+    stored = Subscriptions(cloud.store.database, cloud.store.tables)
+    for number in range(105):  # a page of the API has 100
+        made = Subscription(
+            id=f"7a000000-0000-4000-8000-{number:012d}",
+            instance_kind="instance",
+            instance_id=instances[number % len(instances)],
+            name=f"number-{number}",
+            project_id=PROJECT,
+            user_id=None,
+            sees_admin_only=True,
+            callback_url="https://receiver.example/changes",
+            min_notify_interval=0.0,
+            created_at=NOW,
+            updated_at=NOW,
+        )
+        stored.create(made)
+    names = {f"number-{number}" for number in range(105)}
+    wait_until(lambda: {row[0] for row in rows(page)} >= names, 20, "the rows of both pages")
+    assert page.complaints() == []
+    for row in stored.page(limit=1000):
+        stored.delete(row[0].id)

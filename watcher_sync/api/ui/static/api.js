@@ -58,4 +58,17 @@ export async function get(path, { signal } = {}) {
   return response.json();
 }
 
+/** GET a list page by page, at most so many: the first document with the rows of all, and `next` if there are more. */
+export async function getPages(path, list, most = 20) {
+  const first = await get(path);
+  const rows = [...first[list]];
+  let next = first.next;
+  for (let pages = 1; next && pages < most; pages += 1) {
+    const page = await get(`${path}${new URL(next, document.baseURI).search}`);
+    rows.push(...page[list]);
+    next = page.next;
+  }
+  return { ...first, [list]: rows, next };
+}
+
 export const query = (parameters) => new URLSearchParams(parameters).toString();

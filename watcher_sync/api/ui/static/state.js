@@ -4,7 +4,7 @@
 // Parts are replaced, never changed in place, so whoever draws one sees by its identity whether it is new.
 // What changes is drawn at most ten times a second, however many events come. The topology is not kept
 // by counting along: after a change it is asked for again, at most every two seconds, and so it is always right.
-import { Problem, get, query, setToken } from "./api.js";
+import { Problem, get, getPages, query, setToken } from "./api.js";
 import { Stream } from "./stream.js";
 
 export const KEPT = 200;
@@ -139,10 +139,11 @@ export class State {
   }
 
   async askSubscriptions() {
-    await this._part("subscriptions", "v1/subscriptions", (answer) => {
+    const take = (answer) => {
       this.subscriptions = answer;
       this.subscriptionsAt = Date.now();
-    });
+    };
+    await this._part("subscriptions", "v1/subscriptions", take, (path) => getPages(path, "subscriptions"));
   }
 
   /** How an entity is called, as far as the page knows. */
@@ -214,10 +215,10 @@ export class State {
     }
   }
 
-  async _part(name, path, take) {
+  async _part(name, path, take, ask = get) {
     const { session } = this;
     try {
-      const answer = await get(path);
+      const answer = await ask(path);
       if (session !== this.session) return;
       take(answer);
       this[`${name}Problem`] = null;
