@@ -8,6 +8,7 @@
 ``demonstration``      One run: starts everything, watches it, stops it, compares the tables with the truth
 ``existing_cloud``     The simulated cloud as it is before the demo listens, with its API
 ``in_process``         A source that receives events from code in the same process
+``interruption``       Notices that the user interrupts the demo
 ``kubernetes``         Kubernetes in the demo: a cluster, its VNF instances, and life-cycle managers
 ``live_cloud``         Publishes the simulated cloud's notifications on an in-memory bus
 ``live_cluster``       Runs a fake API server with network functions, and causes accidents in it

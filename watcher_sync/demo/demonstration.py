@@ -23,12 +23,10 @@ import argparse
 import contextlib
 import pathlib
 import shutil
-import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from types import FrameType
 from typing import Final
 
 from oslo_config import cfg
@@ -43,6 +41,7 @@ from watcher_sync.demo import live_cloud
 from watcher_sync.demo.api import ServedApi
 from watcher_sync.demo.dcm import Dcm
 from watcher_sync.demo.existing_cloud import ExistingCloud
+from watcher_sync.demo.interruption import until_interrupted
 from watcher_sync.demo.kubernetes import SOURCE as CLUSTER
 from watcher_sync.demo.kubernetes import Kubernetes
 from watcher_sync.demo.run_folder import configure, run_folder
@@ -92,7 +91,7 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError("--instances, --service-instances and --rate must not be negative")
     with (
         run_folder(options) as (folder, keep),
-        _interruption() as interrupted,
+        until_interrupted() as interrupted,
         existing,
         Dcm.begun(options, folder / "nats") as dcm,
         Kubernetes.begun(options, folder) as kubernetes,
@@ -404,25 +403,6 @@ def _make_engine(conf: cfg.ConfigOpts, dcm: Dcm) -> Engine:
     schema.upgrade(store.database, store.tables)
     store.database.dispose()
     return assemble(conf, dcm.sources)
-
-
-@contextlib.contextmanager
-def _interruption() -> Iterator[threading.Event]:
-    """Set by the first Ctrl-C, SIGTERM or closed terminal; the second one is a KeyboardInterrupt."""
-    interrupted = threading.Event()
-
-    def handle(_number: int, _frame: FrameType | None) -> None:
-        if interrupted.is_set():
-            raise KeyboardInterrupt
-        interrupted.set()
-
-    wanted = [n for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, handle) for number in wanted}
-    try:
-        yield interrupted
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _values(truth: Truth) -> int:
