@@ -136,7 +136,8 @@ def _find_deletion(cycle: DirectCommitCycle, kind: Kind, entity_id: str) -> tupl
     t = cycle.store.tables.journal
     query = sa.select(t).where(t.c.entity_id == entity_id, t.c.kind == kind.name).order_by(t.c.seq.desc())
     with cycle.store.connect() as connection:
-        rows = [JournalRow(*row) for row in connection.execute(query.limit(_MAX_ROWS))]
+        found = [JournalRow(*row) for row in connection.execute(query.limit(_MAX_ROWS))]
+    rows = [row for row in found if not row.is_remark]
     for index, row in enumerate(rows):
         if (row.change == "deleted" and row.delta) or tuple(row.delta.get("gone", ())) == (False, True):
             return row, rows[index + 1] if index + 1 < len(rows) else None

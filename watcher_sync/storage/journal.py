@@ -18,7 +18,7 @@ import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.exceptions import DatabaseUnavailable, JournalPurged
-from watcher_sync.model.kinds import Entity, Kind
+from watcher_sync.model.kinds import PROJECT_FIELD, Entity, Kind
 from watcher_sync.model.model import Model, Tombstone, Written
 from watcher_sync.model.staged import Key
 from watcher_sync.storage.tables import Tables
@@ -42,7 +42,7 @@ class JournalRow(msgspec.Struct, frozen=True):
     delta: dict[str, tuple[Any, Any]]
     """field -> (old, new); empty where only versions moved."""
     versions: dict[str, str]
-    """facet -> the version after the change."""
+    """facet -> the version after the change; empty in a remark."""
     event_id: str
     event_type: str
     source: str
@@ -53,6 +53,11 @@ class JournalRow(msgspec.Struct, frozen=True):
     project_id: str | None = None
     """The project of the entity after the change, or before its deletion. None: it has none, or the row is older
     than the column."""
+
+    @property
+    def is_remark(self) -> bool:
+        """Whether the row only records an event: it has no versions, and changes nothing of the entity."""
+        return self.change == "updated" and not self.versions and not self.delta
 
     def size(self) -> int:
         """The bytes of its delta as JSON."""
@@ -89,6 +94,41 @@ def lock_head(connection: sa.Connection, tables: Tables) -> None:
     head: Any = tables.journal_head
     if connection.execute(sa.update(head).values(seq=head.c.seq)).rowcount != 1:
         raise DatabaseUnavailable("the journal has no head; run db_sync")
+
+
+def add_remark(
+    connection: sa.Connection,
+    tables: Tables,
+    entity: Entity,
+    kind: str,
+    *,
+    event_type: str,
+    event_id: str,
+    source: str,
+    now: datetime.datetime,
+) -> None:
+    """Record an event of an entity that changes nothing of it, not even its seq.
+
+    The caller has locked the head in the connection's transaction (:func:`lock_head`).
+    """
+    head: Any = tables.journal_head
+    connection.execute(sa.update(head).values(seq=head.c.seq + 1))
+    connection.execute(
+        sa.insert(tables.journal).values(
+            seq=read_head(connection, tables),
+            time=now,
+            kind=kind,
+            entity_id=entity.id,
+            change="updated",
+            delta={},
+            versions={},
+            event_id=event_id,
+            event_type=event_type,
+            source=source,
+            merged=1,
+            project_id=getattr(entity, PROJECT_FIELD, None),
+        )
+    )
 
 
 def read_since(
@@ -196,6 +236,8 @@ def follow(model: Model, rows: Sequence[JournalRow], before: dict[Key, Entity | 
         key = (row.kind, row.entity_id)
         known = latest.get(key)
         old = known.entity if known is not None else model.get(*key)
+        if row.is_remark:
+            continue
         versions = versions_of(kind, row.versions)
         if row.change == "deleted":
             latest[key] = Written(row.kind, row.entity_id, None, Tombstone(row.entity_id, versions, row.time, row.seq))

@@ -58,11 +58,10 @@ def upgrade() -> None:
     )
     if op.get_bind().dialect.name == "postgresql":
         op.execute(_NOTIFY)
-        for table in ("journal_head", "subscription_head"):
-            op.execute(
-                f"CREATE OR REPLACE TRIGGER watcher_sync_notify AFTER UPDATE ON {table} "
-                "FOR EACH STATEMENT EXECUTE FUNCTION watcher_sync_notify()"
-            )
+        op.execute(
+            "CREATE OR REPLACE TRIGGER watcher_sync_notify AFTER UPDATE ON journal_head "
+            "FOR EACH STATEMENT EXECUTE FUNCTION watcher_sync_notify()"
+        )
 
 
 def _create_subscriptions() -> None:
