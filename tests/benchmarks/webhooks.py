@@ -208,7 +208,7 @@ def _latency(bench: Bench, receiver: _Receiving, key: str, service: str, url: st
         for number in range(changes):
             time.sleep(max(0.0, began + number / _RATE - time.monotonic()))
             instances.write([number % count])
-            sent[instances.told[f"i{number % count}"]] = time.monotonic()
+            sent[instances.committed[f"i{number % count}"]] = time.monotonic()
         until(lambda: receiver.count() >= changes, pause=0.05)
     latencies = sorted(_latencies(receiver.take(), sent))
     place.store.close()

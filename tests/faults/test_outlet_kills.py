@@ -57,7 +57,7 @@ def test_every_change_arrives_though_the_outlet_is_killed_with_thousands_of_deli
             instances.write(rng.sample(range(COUNT), COUNT // 10))
             process = outlet(site, config)
             process.wait_for_log("took 32 shards")
-        wait_until(lambda: not record.lacks(instances.told), 180)
+        wait_until(lambda: not record.lacks(instances.committed), 180)
         check(record, instances, range(COUNT))
         figure(f"{KILLS} kills, {record.total:,} requests, {record.repeats:,} of them repeats")
 
@@ -82,10 +82,10 @@ def test_two_outlets_that_freeze_in_turn_deliver_nothing_out_of_order(
             wait_until(lambda before=before: record.total > before + count // 5, 60)
             frozen.signal_all(signal.SIGSTOP)
             instances.write(range(count))
-            slowest = max(slowest, wait_until(lambda: not record.lacks(instances.told), 60))
+            slowest = max(slowest, wait_until(lambda: not record.lacks(instances.committed), 60))
             frozen.signal_all(signal.SIGCONT)
             instances.write(range(count))
-            wait_until(lambda: not record.lacks(instances.told), 60)
+            wait_until(lambda: not record.lacks(instances.committed), 60)
         check(record, instances, range(count))
         figure(f"{ROUNDS} freezes, all arrived {slowest:.1f} s after the slowest, {record.repeats:,} repeats")
         assert slowest < 10

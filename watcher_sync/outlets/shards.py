@@ -25,7 +25,7 @@ from oslo_log import log as logging
 from watcher_sync.exceptions import RowRefused, StorageError
 from watcher_sync.storage.database import translated
 from watcher_sync.storage.leases import is_dead_here, process_name
-from watcher_sync.storage.subscriptions import SHARDS
+from watcher_sync.storage.subscription_rows import SHARDS
 from watcher_sync.storage.tables import Tables
 from watcher_sync.storage.webhooks import OUTLET
 

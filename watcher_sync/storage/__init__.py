@@ -33,6 +33,7 @@
 ``statements``        The statements of a commit, in the dialect of the database
 ``store``             Writes one commit in one database transaction
 ``stored_events``     Converts events to and from rows of quarantined and parked events
+``subscription_rows``     The rows of subscriptions, and the statements that the API and workers share
 ``subscription_secrets``  Encrypts the signing secrets of subscriptions
 ``subscriptions``     The rows of subscriptions and of their progress, as the API writes and reads them
 ``tables``            The tables: one per entity kind, derived from its declaration

@@ -20,7 +20,7 @@ from watcher_sync.exceptions import LeaseLost
 from watcher_sync.storage.database import MAX_PACKET, translated
 from watcher_sync.storage.journal import JournalRow
 from watcher_sync.storage.statements import Statements, hex_text
-from watcher_sync.storage.subscriptions import (
+from watcher_sync.storage.subscription_rows import (
     ACTIVE,
     DELETED,
     GRANTED,

@@ -56,7 +56,7 @@ class Subscriber(Protocol):
         """One of :data:`CONTENT_TYPES`."""
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
+class MessageHead(msgspec.Struct, frozen=True, kw_only=True):
     """What a message says beside the resources."""
 
     webhook_id: str
@@ -72,57 +72,57 @@ def content_type(subscription: Subscriber) -> str:
     return CONTENT_TYPES[subscription.format]
 
 
-def encode(subscription: Subscriber, resources: Resources, told: Told, max_bytes: int) -> bytes:
+def encode(subscription: Subscriber, resources: Resources, head: MessageHead, max_bytes: int) -> bytes:
     """Encode a message in the subscription's format.
 
     :param max_bytes: a larger body is encoded without the status of its resources, and with ``truncated``. If that is
         too large as well, the body has no resources, but ``resources-omitted`` with the path that has them.
     """
-    body = _encode(_document(subscription, resources, told))
+    body = _encode(_document(subscription, resources, head))
     if len(body) <= max_bytes:
         return body
     short = {name: [_without_status(each) for each in resources[name]] for name in _LISTS}
-    told = msgspec.structs.replace(told, more={**told.more, "truncated": True})
-    body = _encode(_document(subscription, short, told))
+    head = msgspec.structs.replace(head, more={**head.more, "truncated": True})
+    body = _encode(_document(subscription, short, head))
     if len(body) <= max_bytes:
         return body
     omitted = {"resources-omitted": f"{_path(subscription)}/status"}
-    told = msgspec.structs.replace(told, more={**told.more, **omitted})
-    return _encode(_document(subscription, NO_RESOURCES, told))
+    head = msgspec.structs.replace(head, more={**head.more, **omitted})
+    return _encode(_document(subscription, NO_RESOURCES, head))
 
 
-def _document(subscription: Subscriber, resources: Resources, told: Told) -> Any:
+def _document(subscription: Subscriber, resources: Resources, head: MessageHead) -> Any:
     if subscription.format == "cloudevents-batch":
-        return _batch(subscription, resources, told)
+        return _batch(subscription, resources, head)
     document = {
         "instance-id": subscription.instance_id,
         "subscription-name": subscription.name,
         "metadata": subscription.metadata,
         "resource-changes": {name: resources[name] for name in _LISTS},
-        "sequence": told.sequence,
-        "previous-sequence": told.previous_sequence,
-        "time": told.time,
-        **told.more,
+        "sequence": head.sequence,
+        "previous-sequence": head.previous_sequence,
+        "time": head.time,
+        **head.more,
     }
     if subscription.format == "cloudevents":
-        return _event(subscription, told, told.webhook_id, f"{_TYPE}.changed", subscription.name, document)
+        return _event(subscription, head, head.webhook_id, f"{_TYPE}.changed", subscription.name, document)
     return document
 
 
-def _batch(subscription: Subscriber, resources: Resources, told: Told) -> list[dict[str, Any]]:
+def _batch(subscription: Subscriber, resources: Resources, head: MessageHead) -> list[dict[str, Any]]:
     events = [
-        _event(subscription, told, f"{told.webhook_id}/{number}", f"{_TYPE}.{name}", str(each.get("id", "")), each)
+        _event(subscription, head, f"{head.webhook_id}/{number}", f"{_TYPE}.{name}", str(each.get("id", "")), each)
         for number, (name, each) in enumerate((name, each) for name in _LISTS for each in resources[name])
     ]
-    if not events or told.more:
-        more = {"instance-id": subscription.instance_id, **told.more}
-        event_id = f"{told.webhook_id}/{len(events)}"
-        events.append(_event(subscription, told, event_id, f"{_TYPE}.notice", subscription.name, more))
+    if not events or head.more:
+        more = {"instance-id": subscription.instance_id, **head.more}
+        event_id = f"{head.webhook_id}/{len(events)}"
+        events.append(_event(subscription, head, event_id, f"{_TYPE}.notice", subscription.name, more))
     return events
 
 
 def _event(
-    subscription: Subscriber, told: Told, event_id: str, event_type: str, subject: str, data: Mapping[str, Any]
+    subscription: Subscriber, head: MessageHead, event_id: str, event_type: str, subject: str, data: Mapping[str, Any]
 ) -> dict[str, Any]:
     return {
         "specversion": "1.0",
@@ -130,10 +130,10 @@ def _event(
         "source": _path(subscription),
         "type": event_type,
         "subject": subject,
-        "time": told.time,
+        "time": head.time,
         "datacontenttype": JSON,
-        "sequence": str(told.sequence),
-        "previoussequence": str(told.previous_sequence),
+        "sequence": str(head.sequence),
+        "previoussequence": str(head.previous_sequence),
         "subscription": subscription.name,
         "data": data,
     }

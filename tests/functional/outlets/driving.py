@@ -66,9 +66,9 @@ class Record:
         """While it is set, requests are read and not answered."""
 
     def note(self, headers: dict[str, str], body: bytes) -> None:
-        told = msgspec.json.decode(body)
-        self.arrivals[told["instance-id"]].append(
-            Arrival(headers["webhook-id"], body, told["previous-sequence"], told["sequence"])
+        document = msgspec.json.decode(body)
+        self.arrivals[document["instance-id"]].append(
+            Arrival(headers["webhook-id"], body, document["previous-sequence"], document["sequence"])
         )
         self.total += 1
 
@@ -80,11 +80,11 @@ class Record:
     def repeats(self) -> int:
         return sum(len(found) - len({each.webhook_id for each in found}) for found in self.arrivals.values())
 
-    def lacks(self, told: dict[str, str]) -> list[str]:
+    def lacks(self, committed: dict[str, str]) -> list[str]:
         """The instances whose last value has not arrived."""
         return [
             name
-            for name, value in told.items()
+            for name, value in committed.items()
             if not any(value.encode() in each.body for each in self.arrivals.get(name, [])[-3:])
         ]
 
@@ -141,7 +141,7 @@ def check(record: Record, instances: Instances, numbers: Iterable[int]) -> None:
             known[arrival.webhook_id] = arrival
             if last is not None:
                 assert arrival.sequence > last.sequence, f"{name}: {arrival.sequence} came after {last.sequence}"
-                assert arrival.previous == last.sequence, f"{name}: nothing tells {last.sequence} to {arrival.previous}"
+                assert arrival.previous == last.sequence, f"{name}: nothing has {last.sequence} to {arrival.previous}"
             last = arrival
         assert last is not None, f"nothing came for {name}"
-        assert instances.told[name].encode() in last.body, f"{name}: the last delivery has an old value"
+        assert instances.committed[name].encode() in last.body, f"{name}: the last delivery has an old value"

@@ -16,8 +16,9 @@ from tests.functional.storage.writing import commit, cycle_on
 from tests.simulated import told
 from watcher_sync.model.changes import Upsert
 from watcher_sync.storage.store import Store
+from watcher_sync.storage.subscription_rows import Progress, Subscription, next_revision, shard_of
 from watcher_sync.storage.subscription_secrets import ActiveSecret, SecretBox
-from watcher_sync.storage.subscriptions import Progress, Subscription, Subscriptions, next_revision, shard_of
+from watcher_sync.storage.subscriptions import Subscriptions
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 NOW = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
@@ -70,7 +71,7 @@ class Instances:
     def __init__(self, store: Store) -> None:
         self._cycle = cycle_on(store)
         self._events = itertools.count(1)
-        self.told: dict[str, str] = {}
+        self.committed: dict[str, str] = {}
         """Instance -> the last status that was committed."""
 
     def write(self, numbers: Iterable[int], status: str | None = None) -> int:
@@ -79,7 +80,7 @@ class Instances:
         for number in numbers:
             event = next(self._events)
             name, value = f"i{number}", status or f"status-{event}"
-            self.told[name] = value
+            self.committed[name] = value
             facets = {"state": {"state": value}, "details": {"name": f"n{number}", "project_id": "p"}}
             events.append(told(event, Upsert("instance", name, f"{event:012d}", facets)))
         commit(self._cycle, *events)

@@ -117,6 +117,6 @@ async def percentile(instances: Instances, good: Receiver, numbers: range | list
     await asyncio.to_thread(instances.write, [number for number in numbers if number >= GOOD] or [])
     for number in range(GOOD):
         await asyncio.to_thread(instances.write, [number])
-        sent[instances.told[f"i{number}"]] = time.monotonic()
+        sent[instances.committed[f"i{number}"]] = time.monotonic()
     await eventually(all_came, 20)
     return sorted(seconds.values())[int(len(seconds) * 0.99)]

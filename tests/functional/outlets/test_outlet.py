@@ -14,7 +14,8 @@ from tests.functional.outlets.driving import BOX, OPTIONS, Record, check, outlet
 from tests.functional.outlets.receivers import unused_port
 from tests.functional.outlets.subscribing import Instances, subscribe_all
 from tests.services.servers import Server
-from watcher_sync.storage.subscriptions import SHARDS, Subscriptions
+from watcher_sync.storage.subscription_rows import SHARDS
+from watcher_sync.storage.subscriptions import Subscriptions
 
 COUNT = 100
 
@@ -36,7 +37,7 @@ def subscribed(site: Installation, record: Record, count: int = COUNT) -> Instan
 
 
 def wait_for_all(record: Record, instances: Instances, seconds: float = 30.0) -> float:
-    return wait_until(lambda: not record.lacks(instances.told), seconds, "the arrival of all changes")
+    return wait_until(lambda: not record.lacks(instances.committed), seconds, "the arrival of all changes")
 
 
 @pytest.mark.timeout(60)

@@ -20,7 +20,8 @@ from watcher_sync.exceptions import RowRefused
 from watcher_sync.model.changes import Upsert
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.storage import schema
-from watcher_sync.storage.subscriptions import SUSPENDED, Subscriptions
+from watcher_sync.storage.subscription_rows import SUSPENDED
+from watcher_sync.storage.subscriptions import Subscriptions
 from watcher_sync.storage.webhooks import StateChange, WebhookStore, WorkerWrites
 
 PACKET_BYTES = 524_288
@@ -56,7 +57,7 @@ def test_a_refused_delivery_suspends_its_subscription_and_the_others_are_deliver
                 await asyncio.to_thread(subscriptions.replace, subscriptions.find("i3", "s")[0])
                 await eventually(lambda: worker.stats.attempts.get("delivered", 0) == 8)
             bodies = [body for _, _, body in receiver.requests]
-            assert all(any(f'"{value}"'.encode() in body for body in bodies) for value in instances.told.values())
+            assert all(any(f'"{value}"'.encode() in body for body in bodies) for value in instances.committed.values())
             assert len(made) == len(receiver.requests)
             assert f'"previous-sequence":{made[3].start_after}'.encode() in bodies[-1]
 

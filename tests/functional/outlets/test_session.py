@@ -22,7 +22,8 @@ from watcher_sync.outlets.webhooks.planner import Planner
 from watcher_sync.outlets.webhooks.sender import Sender
 from watcher_sync.outlets.webhooks.session import Session
 from watcher_sync.storage.store import Store
-from watcher_sync.storage.subscriptions import SHARDS, WANTED, Subscriptions
+from watcher_sync.storage.subscription_rows import SHARDS, WANTED
+from watcher_sync.storage.subscriptions import Subscriptions
 
 GOOD = answering(status(200))
 
@@ -67,7 +68,7 @@ def holding(release: asyncio.Event) -> Callable[[Receiver], Any]:
     return make
 
 
-def told(receiver: Receiver, value: str) -> bool:
+def has_arrived(receiver: Receiver, value: str) -> bool:
     return any(f'"{value}"'.encode() in body for _, _, body in receiver.requests)
 
 
@@ -81,9 +82,10 @@ def test_a_worker_without_shards_waits_without_work(
     async def run() -> None:
         async with working(store, 0):
             await eventually(lambda: calls["_read_registry"] >= 2)
-            began = calls["_read_registry"]
-            await asyncio.sleep(0.5)  # nothing may happen meanwhile
-            assert calls["_read_registry"] - began < 10
+            began, rounds = asyncio.get_running_loop().time(), calls["_read_registry"]
+            await eventually(lambda: calls["_read_registry"] >= rounds + 3)
+            # A loop without a pause makes three rounds within a millisecond.
+            assert asyncio.get_running_loop().time() - began > 0.5
 
     asyncio.run(run())
     assert len(other.owned) == SHARDS
@@ -97,6 +99,7 @@ def test_while_the_lease_is_lost_nothing_is_sent_and_nothing_is_tried_in_a_loop(
     holds, lost = ShardLeases.holds, [False]
     monkeypatch.setattr(ShardLeases, "holds", lambda *args: not lost[0] and holds(*args))
     calls = counted(Sender, "post")
+    counted(Session, "_plan_and_write")
 
     async def run() -> None:
         async with receiving(GOOD) as receiver:
@@ -105,11 +108,12 @@ def test_while_the_lease_is_lost_nothing_is_sent_and_nothing_is_tried_in_a_loop(
                 lost[0] = True
                 await asyncio.to_thread(instances.write, [0])
                 await eventually(lambda: worker.stats.planned == 1)
-                await asyncio.sleep(0.5)  # nothing may happen meanwhile
+                rounds = calls["_plan_and_write"]
+                await eventually(lambda: calls["_plan_and_write"] >= rounds + 5)
                 assert calls["post"] < 5
                 assert not receiver.requests
                 lost[0] = False
-                await eventually(lambda: told(receiver, instances.told["i0"]))
+                await eventually(lambda: has_arrived(receiver, instances.committed["i0"]))
 
     asyncio.run(run())
 
@@ -134,7 +138,7 @@ def test_older_rows_are_awaited_before_the_first_delivery_is_planned(
                 subscribe(store, number, receiver.url)
             instances.write(range(3))
             async with working(store, 3):
-                await eventually(lambda: all(told(receiver, value) for value in instances.told.values()))
+                await eventually(lambda: all(has_arrived(receiver, value) for value in instances.committed.values()))
             assert len(receiver.requests) == 3
 
     asyncio.run(run())
@@ -148,7 +152,7 @@ def test_an_unexpected_error_ends_no_subscription(store: Store, monkeypatch: pyt
     plan, failures = Planner.plan, [0]
 
     def fail_once(self: Planner, limit: int = 500) -> None:
-        if self.has_ready and instances.told["i0"] == "broken" and not failures[0]:
+        if self.has_ready and instances.committed["i0"] == "broken" and not failures[0]:
             failures[0] += 1
             raise KeyError("a defect")
         plan(self, limit)
@@ -160,7 +164,7 @@ def test_an_unexpected_error_ends_no_subscription(store: Store, monkeypatch: pyt
             subscribe(store, 0, receiver.url)
             async with working(store, 1):
                 await asyncio.to_thread(instances.write, [0], "broken")
-                await eventually(lambda: told(receiver, "broken"))
+                await eventually(lambda: has_arrived(receiver, "broken"))
                 assert failures == [1]
 
     asyncio.run(run())
@@ -237,7 +241,7 @@ def test_a_delivery_that_waits_for_a_dead_host_goes_to_the_new_callback_at_once(
                 assert row is not None
                 moved = msgspec.structs.replace(row[0], callback_url=good.url)
                 await asyncio.to_thread(subscriptions.replace, moved)
-                await eventually(lambda: told(good, instances.told[f"i{waiting}"]))
+                await eventually(lambda: has_arrived(good, instances.committed[f"i{waiting}"]))
                 assert len(dead.requests) == 10
                 dead.cancel()
 

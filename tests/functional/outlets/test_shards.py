@@ -18,7 +18,7 @@ from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.outlets.shards import ShardLeases
 from watcher_sync.storage.database import end_idle_transactions
 from watcher_sync.storage.store import Store
-from watcher_sync.storage.subscriptions import SHARDS
+from watcher_sync.storage.subscription_rows import SHARDS
 from watcher_sync.storage.webhooks import WebhookStore, WorkerWrites
 
 SECONDS = 10.0

@@ -17,16 +17,8 @@ from watcher_sync.exceptions import LeaseLost, RowRefused
 from watcher_sync.model.changes import Delete, Upsert
 from watcher_sync.outlets.shards import ShardLeases
 from watcher_sync.storage.store import Store
-from watcher_sync.storage.subscriptions import (
-    ACTIVE,
-    DELIVERED,
-    PENDING,
-    SHARDS,
-    SUSPENDED,
-    Progress,
-    Subscription,
-    Subscriptions,
-)
+from watcher_sync.storage.subscription_rows import ACTIVE, DELIVERED, PENDING, SHARDS, SUSPENDED, Progress, Subscription
+from watcher_sync.storage.subscriptions import Subscriptions
 from watcher_sync.storage.webhooks import DeliveryResult, NewDelivery, StateChange, WebhookStore, WorkerWrites
 
 URL = "https://receiver.example/hook"

@@ -18,7 +18,7 @@ from watcher_sync.exceptions import DatabaseUnavailable
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.outlets.journal import JournalReader
 from watcher_sync.outlets.shards import ShardLeases
-from watcher_sync.outlets.webhooks import session
+from watcher_sync.outlets.webhooks import purging, writing
 from watcher_sync.storage.store import Store
 from watcher_sync.storage.webhooks import WebhookStore
 
@@ -53,7 +53,7 @@ def test_an_outage_of_the_database_is_two_lines_however_long_it_is(
     instances = Instances(store)
     instances.write([0])
     write, failures = WebhookStore.write, [0]
-    monkeypatch.setattr(session, "_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(writing, "RETRY_SECONDS", 0.01)
 
     def failing(self: WebhookStore, *arguments: Any) -> Any:
         if arguments[0].planned and failures[0] < 5:
@@ -84,19 +84,19 @@ def test_only_the_worker_that_owns_the_first_shard_purges_the_delivery_log(
     purged, rounds = [0], [0]
     if not is_mine:
         ShardLeases(store.database, store.tables, seconds=5, name="other").beat()
-    purge: Callable[..., None] = session.Session._purge
+    purge: Callable[..., None] = purging.Purger.begin_if_due
 
     def portion(*_: Any) -> int:
         purged[0] += 1
         return 200 if purged[0] < 3 else 0
 
-    def counting(self: session.Session) -> None:
+    def counting(self: purging.Purger) -> None:
         rounds[0] += 1
         purge(self)
 
-    monkeypatch.setattr(session, "_PORTION_SECONDS", 0.0)
+    monkeypatch.setattr(purging, "_PORTION_SECONDS", 0.0)
     monkeypatch.setattr(WebhookStore, "purge", portion)
-    monkeypatch.setattr(session.Session, "_purge", counting)
+    monkeypatch.setattr(purging.Purger, "begin_if_due", counting)
 
     async def run() -> None:
         async with working(store, 0):

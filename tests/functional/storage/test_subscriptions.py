@@ -15,16 +15,9 @@ import sqlalchemy as sa
 from tests.functional.storage.writing import cycle_on, meter
 from tests.simulated import told
 from watcher_sync.commit.batch import Batch
+from watcher_sync.storage.subscription_rows import DELETED, Subscription, read_revision, shard_of
 from watcher_sync.storage.subscription_secrets import ActiveSecret, SecretBox, SecretUnreadable, new_key
-from watcher_sync.storage.subscriptions import (
-    DELETED,
-    QuotaReached,
-    Subscription,
-    SubscriptionExists,
-    Subscriptions,
-    read_revision,
-    shard_of,
-)
+from watcher_sync.storage.subscriptions import QuotaReached, SubscriptionExists, Subscriptions
 
 NOW = datetime.datetime(2026, 7, 1, 12, tzinfo=datetime.UTC)
 LATER = NOW + datetime.timedelta(hours=1)

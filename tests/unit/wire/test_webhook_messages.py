@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from watcher_sync.wire.webhook_messages import NO_RESOURCES, Told, content_type, encode
+from watcher_sync.wire.webhook_messages import NO_RESOURCES, MessageHead, content_type, encode
 
 POD = {"name": "p", "id": "1", "kind": "pod", "status": {"phase": "Running", "text": "x" * 1000}}
 CHANGES = {"created": [POD], "deleted": [{"name": "q", "id": "2"}], "modified": []}
-TOLD = Told(
+HEAD = MessageHead(
     webhook_id="msg_1",
     sequence=7,
     previous_sequence=5,
@@ -51,9 +51,9 @@ class Subscribed(msgspec.Struct, frozen=True):
     metadata: dict[str, Any] = msgspec.field(default_factory=lambda: {"m": 1})
 
 
-def made(format, resources=CHANGES, told=TOLD, max_bytes=1_000_000):
+def made(format, resources=CHANGES, head=HEAD, max_bytes=1_000_000):
     """The decoded message."""
-    return json.loads(encode(Subscribed(format), resources, told, max_bytes))
+    return json.loads(encode(Subscribed(format), resources, head, max_bytes))
 
 
 def event(number, change, subject, data):
@@ -79,20 +79,20 @@ def test_a_message_has_the_media_type_and_the_body_of_its_format(format, media_t
 
 def test_a_batch_without_resources_is_one_notice():
     assert made("cloudevents-batch", NO_RESOURCES) == [event(0, "notice", "one", {"instance-id": "a b"})]
-    told = msgspec.structs.replace(TOLD, more={"resync": True})
-    assert made("cloudevents-batch", told=told)[2:] == [
+    head = msgspec.structs.replace(HEAD, more={"resync": True})
+    assert made("cloudevents-batch", head=head)[2:] == [
         event(2, "notice", "one", {"instance-id": "a b", "resync": True})
     ]
 
 
 @pytest.mark.parametrize("format", ["onap", "cloudevents", "cloudevents-batch"])
 def test_a_message_that_is_too_large_is_sent_without_the_status_and_says_so(format):
-    text = encode(Subscribed(format), CHANGES, TOLD, 1000)
+    text = encode(Subscribed(format), CHANGES, HEAD, 1000)
     assert b'"truncated":true' in text
     assert b'"phase"' not in text
     assert b'"name":"p"' in text
-    assert b'"truncated"' not in encode(Subscribed(format), CHANGES, TOLD, 1_000_000)
+    assert b'"truncated"' not in encode(Subscribed(format), CHANGES, HEAD, 1_000_000)
 
 
 def test_further_members_are_in_the_document():
-    assert made("onap", told=msgspec.structs.replace(TOLD, more={"resync": True})) == {**DOCUMENT, "resync": True}
+    assert made("onap", head=msgspec.structs.replace(HEAD, more={"resync": True})) == {**DOCUMENT, "resync": True}

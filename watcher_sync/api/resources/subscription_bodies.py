@@ -15,13 +15,13 @@ from typing import Any, Final
 
 from watcher_sync.api.core import schemas
 from watcher_sync.api.resources.instance_status import ALL_RESOURCE_KINDS, PAYLOADS
-from watcher_sync.storage.subscriptions import (
+from watcher_sync.storage.subscription_rows import (
     ACTIVE,
     DEAD,
     DELIVERED,
     GONE,
     GRANTED,
-    NOT_NEEDED,
+    NONE,
     PENDING,
     SUSPENDED,
     WANTED,
@@ -137,7 +137,7 @@ _ANSWERED: dict[str, schemas.Schema] = {
     "instance-id": schemas.STRING,
     "instance-kind": schemas.STRING,
     "project-id": schemas.nullable(schemas.STRING),
-    "consent": {"enum": [NOT_NEEDED, WANTED, GRANTED], "description": "Of the receiver, if it is asked for it."},
+    "consent": {"enum": [NONE, WANTED, GRANTED], "description": "Of the receiver, if it is asked for it."},
     "max-rate": schemas.nullable({"type": "integer"})
     | {"description": "Deliveries per minute that the receiver consented to; null: no limit."},
     "has-secret": {"type": "boolean", "description": "Whether its deliveries are signed."},
@@ -225,7 +225,7 @@ def document_of(row: Row, now: datetime.datetime, *, with_query: bool) -> dict[s
         "callback-url": one.callback_url if with_query else one.callback_url.partition("?")[0],
         "payload": one.payload,
         "format": one.format,
-        "validation-handshake": one.consent != NOT_NEEDED,
+        "validation-handshake": one.consent != NONE,
         **{name: one.filter[name] for name in FILTERS if name in one.filter},
         "last-update-time": one.updated_at,
         "last-notify-time": progress.last_notify_time,

@@ -23,8 +23,8 @@ from watcher_sync.api.resources.instance_status import RESOURCE_KINDS, require_r
 from watcher_sync.api.resources.subscription_bodies import FILTERS
 from watcher_sync.conf.outlet_webhook import allowed_networks
 from watcher_sync.model.kinds import Kind, Kinds
+from watcher_sync.storage.subscription_rows import ACTIVE, GRANTED, NONE, WANTED, Subscription
 from watcher_sync.storage.subscription_secrets import ActiveSecret, SecretBox, SecretUnreadable
-from watcher_sync.storage.subscriptions import ACTIVE, GRANTED, NOT_NEEDED, WANTED, Subscription
 from watcher_sync.wire.callback_urls import BadCallback, check_callback
 from watcher_sync.wire.standard_webhooks import BadSecret, parse_secret
 
@@ -154,7 +154,7 @@ def _consent(body: Mapping[str, Any], before: Subscription | None) -> tuple[str,
     A consent holds for its callback URL, while its subscription is active.
     """
     if not body.get("validation-handshake", False):
-        return NOT_NEEDED, None
+        return NONE, None
     is_granted = before is not None and before.consent == GRANTED and before.state == ACTIVE
     if is_granted and before is not None and before.callback_url == body["callback-url"]:
         return GRANTED, before.max_rate

@@ -31,16 +31,8 @@ from watcher_sync.api.service import Service
 from watcher_sync.exceptions import JournalPurged
 from watcher_sync.storage.journal import read_head
 from watcher_sync.storage.reading import TableModel, oldest_seq
-from watcher_sync.storage.subscriptions import (
-    GONE,
-    PENDING,
-    WANTED,
-    QuotaReached,
-    Row,
-    Subscription,
-    SubscriptionExists,
-    Subscriptions,
-)
+from watcher_sync.storage.subscription_rows import GONE, PENDING, WANTED, Row, Subscription
+from watcher_sync.storage.subscriptions import QuotaReached, SubscriptionExists, Subscriptions
 from watcher_sync.wire import webhook_messages
 
 _IGNORES = (
@@ -261,18 +253,18 @@ class SubscriptionTest:
             raise Problem(409, f"The subscription {why}: no test is sent")
         if len(store.rows.deliveries(subscription.id, limit=_MAX_TESTS, state=PENDING)) >= _MAX_TESTS:
             raise Problem(409, f"{_MAX_TESTS} messages wait already")
-        told = webhook_messages.Told(
+        head = webhook_messages.MessageHead(
             webhook_id=f"msg_{store.new_id().hex}",
             sequence=progress.sequence,
             previous_sequence=progress.sequence,
             time=store.now(),
             more={"test": True},
         )
-        body = webhook_messages.encode(subscription, webhook_messages.NO_RESOURCES, told, self._max_bytes)
+        body = webhook_messages.encode(subscription, webhook_messages.NO_RESOURCES, head, self._max_bytes)
         content_type = webhook_messages.content_type(subscription)
-        if not store.rows.add_test(subscription.id, told.webhook_id, content_type, body):
+        if not store.rows.add_test(subscription.id, head.webhook_id, content_type, body):
             raise absent(instance_id, name)
-        call.answer({"webhook-id": told.webhook_id}, 202)
+        call.answer({"webhook-id": head.webhook_id}, 202)
 
 
 class SubscriptionReplay:

@@ -10,9 +10,9 @@ from watcher_sync.model.onap.documents import resource_document
 from watcher_sync.model.onap.instances import resources_of
 from watcher_sync.model.onap.merging import Cache, ResourceChanges
 from watcher_sync.outlets.webhooks.live import Live
-from watcher_sync.storage.subscriptions import GONE
+from watcher_sync.storage.subscription_rows import GONE
 from watcher_sync.storage.webhooks import NewDelivery
-from watcher_sync.wire.webhook_messages import Told, content_type, encode
+from watcher_sync.wire.webhook_messages import MessageHead, content_type, encode
 
 
 def take_contents(model: Model, live: Live, cache: Cache) -> tuple[ResourceChanges, dict[str, object]]:
@@ -71,17 +71,17 @@ def new_delivery(
     :param max_bytes: of the body.
     """
     subscription = live.subscription
-    told = Told(
+    head = MessageHead(
         webhook_id=webhook_id, sequence=sequence, previous_sequence=live.progress.sequence, time=time, more=more
     )
     return NewDelivery(
         webhook_id=webhook_id,
         subscription_id=live.id,
         purpose="resync" if live.resync else "changes",
-        previous_sequence=told.previous_sequence,
+        previous_sequence=head.previous_sequence,
         sequence=sequence,
         content_type=content_type(subscription),
-        body=encode(subscription, resources.document(), told, max_bytes),
+        body=encode(subscription, resources.document(), head, max_bytes),
         created_at=time,
         next_attempt_at=time,
     )

@@ -14,7 +14,7 @@ from watcher_sync.model.kinds import PROJECT_FIELD, Entity, Kind
 from watcher_sync.model.onap.merging import Changes, Filter
 from watcher_sync.model.staged import Key
 from watcher_sync.model.visibility import Hidden
-from watcher_sync.storage.subscriptions import ACTIVE, Progress, Subscription
+from watcher_sync.storage.subscription_rows import ACTIVE, Progress, Subscription
 from watcher_sync.storage.webhooks import NewDelivery
 
 _NOT_BEGUN: Final = object()
@@ -95,7 +95,7 @@ class Live:
         """Why the subscription ends with the next delivery; empty: it does not."""
         self.ended_at = 0
         """The seq of the deletion of its instance."""
-        self.has_told_ending = False
+        self.is_ending_planned = False
         """Whether a planned delivery says that the subscription ends."""
         self.sending = 0
         """Its requests under way, test messages too."""
@@ -147,7 +147,7 @@ class Live:
         self.noted_at = seq if self.noted_at is None else min(self.noted_at, seq)
         if ending:
             self.ended_at = max(self.ended_at, seq)
-            self.has_told_ending = False
+            self.is_ending_planned = False
 
     def await_older_rows(self) -> None:
         """New rows wait from now on, until older rows were merged. Nothing is planned meanwhile."""

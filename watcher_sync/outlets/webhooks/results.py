@@ -26,7 +26,7 @@ from watcher_sync.outlets.webhooks.live import Live, Outgoing
 from watcher_sync.outlets.webhooks.outbox import Outbox
 from watcher_sync.outlets.webhooks.retries import delay_after
 from watcher_sync.outlets.webhooks.settings import Clock, Settings
-from watcher_sync.storage.subscriptions import DEAD, DELIVERED, GONE, GRANTED, PENDING, SUSPENDED, Progress
+from watcher_sync.storage.subscription_rows import DEAD, DELIVERED, GONE, GRANTED, PENDING, SUSPENDED, Progress
 from watcher_sync.storage.webhooks import VALIDATION, Consent, DeliveryResult, NewDelivery, StateChange
 
 AUDIT = logging.getLogger("watcher_sync.audit")
@@ -131,7 +131,7 @@ class Results:
             if live.delivery is outgoing:
                 live.delivery = None
             live.note(delivery.previous_sequence + 1, resync=_NOT_STORED)
-            live.has_told_ending = False
+            live.is_ending_planned = False
             self._outbox.set_progress(live, sequence=delivery.previous_sequence)
         if live.is_active:
             self._change_state(live, SUSPENDED, bounded(f"the database refuses its delivery: {reason}"))
@@ -177,7 +177,7 @@ class Results:
 
     def _end_with_instance(self, live: Live) -> None:
         """End the subscription if the delivery that ended was the last one of a deleted instance."""
-        if live.ending and live.has_told_ending:
+        if live.ending and live.is_ending_planned:
             self._change_state(live, GONE, live.ending)
 
     def _suspension(self, progress: Progress, now: datetime.datetime, attempt: Attempt) -> str:

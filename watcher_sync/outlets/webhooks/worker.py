@@ -24,9 +24,10 @@ from watcher_sync.exceptions import LeaseLost, StorageError
 from watcher_sync.outlets.journal import JournalReader
 from watcher_sync.outlets.shards import Heartbeat, ShardLeases
 from watcher_sync.outlets.webhooks.availability import DatabaseAvailability
+from watcher_sync.outlets.webhooks.parts import Parts, Stats
 from watcher_sync.outlets.webhooks.planner import Clock, Settings
 from watcher_sync.outlets.webhooks.sender import Sender
-from watcher_sync.outlets.webhooks.session import Parts, Session, Stats
+from watcher_sync.outlets.webhooks.session import Session
 from watcher_sync.storage.store import Store
 from watcher_sync.storage.subscription_secrets import SecretBox
 from watcher_sync.storage.webhooks import WebhookStore

@@ -22,8 +22,8 @@ from watcher_sync.outlets.webhooks.attempts import Attempt
 from watcher_sync.outlets.webhooks.live import Outgoing, make_filter
 from watcher_sync.outlets.webhooks.planner import Clock, Planner, Settings
 from watcher_sync.storage.journal import JournalRow, follow
+from watcher_sync.storage.subscription_rows import ACTIVE, PENDING, Progress, Row, Subscription
 from watcher_sync.storage.subscription_secrets import ActiveSecret, SecretBox, new_key
-from watcher_sync.storage.subscriptions import ACTIVE, PENDING, Progress, Row, Subscription
 from watcher_sync.storage.webhooks import VALIDATION, NewDelivery, WorkerWrites
 
 KINDS = builtin_kinds()
@@ -186,7 +186,7 @@ class Receiver:
         for each in (*changes["created"], *changes["modified"]):
             self.documents[each["kind"], each["id"]] = each
 
-    def told(self) -> list[tuple[list[str], list[str], list[str]]]:
+    def ids_by_change(self) -> list[tuple[list[str], list[str], list[str]]]:
         """(created, deleted, modified) ids of each delivery."""
         found = []
         for body in self.bodies:

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from tests.simulated import NOON
-from watcher_sync.storage.subscriptions import Subscription
+from watcher_sync.storage.subscription_rows import Subscription
 from watcher_sync.wire.cloud_events import read_structured
 from watcher_sync.wire.fields import Delivery
-from watcher_sync.wire.webhook_messages import Told, content_type, encode
+from watcher_sync.wire.webhook_messages import MessageHead, content_type, encode
 
 POD = {
     "name": "p",
@@ -24,7 +24,7 @@ POD = {
 OTHER = {**POD, "id": "uid-q", "name": "q"}
 NOTHING = {"created": [], "deleted": [], "modified": []}
 CHANGES = {"created": [POD], "deleted": [], "modified": [OTHER]}
-TOLD = Told(webhook_id="msg_1", sequence=12, previous_sequence=7, time=NOON)
+HEAD = MessageHead(webhook_id="msg_1", sequence=12, previous_sequence=7, time=NOON)
 
 
 def subscription(format="onap", **values):
@@ -48,8 +48,8 @@ def subscription(format="onap", **values):
     )
 
 
-def decoded(format="onap", changes=CHANGES, told=TOLD, max_bytes=10**6, **values):
-    return msgspec.json.decode(encode(subscription(format, **values), changes, told, max_bytes))
+def decoded(format="onap", changes=CHANGES, head=HEAD, max_bytes=10**6, **values):
+    return msgspec.json.decode(encode(subscription(format, **values), changes, head, max_bytes))
 
 
 def test_onap_has_its_members_first_and_then_ours():
@@ -109,8 +109,8 @@ def test_a_batch_has_an_event_with_an_id_of_its_own_for_each_resource():
 
 @pytest.mark.parametrize("more", [{}, {"state": "gone", "reason": "the instance was deleted"}])
 def test_a_batch_without_resources_or_with_news_of_the_subscription_has_a_notice(more):
-    told = msgspec.structs.replace(TOLD, more=more)
-    (event,) = decoded("cloudevents-batch", NOTHING, told)
+    head = msgspec.structs.replace(HEAD, more=more)
+    (event,) = decoded("cloudevents-batch", NOTHING, head)
     check_event(event)
     assert event["type"] == "watcher_sync.instance.status.notice"
     assert event["data"] == {"instance-id": "v", **more}
@@ -129,8 +129,8 @@ def test_the_source_is_a_uri_reference_whatever_the_id_of_the_instance(format, i
 @pytest.mark.parametrize("format", ["onap", "cloudevents", "cloudevents-batch"])
 def test_a_body_that_is_too_large_is_sent_without_status_and_says_so(format):
     changes = {**CHANGES, "created": [{**POD, "status": {"message": "x" * 1000}}]}
-    size = len(encode(subscription(format), changes, TOLD, 10**6))
-    assert encode(subscription(format), changes, TOLD, size) == encode(subscription(format), changes, TOLD, 10**6)
+    size = len(encode(subscription(format), changes, HEAD, 10**6))
+    assert encode(subscription(format), changes, HEAD, size) == encode(subscription(format), changes, HEAD, 10**6)
     body = decoded(format, changes, max_bytes=size - 1)
     if format == "cloudevents-batch":
         assert [each["data"].get("status") for each in body] == [None] * 3
@@ -145,8 +145,8 @@ def test_a_body_that_is_too_large_is_sent_without_status_and_says_so(format):
 @pytest.mark.parametrize("format", ["onap", "cloudevents", "cloudevents-batch"])
 def test_a_body_that_is_too_large_without_status_has_no_resources_and_says_where_they_are(format):
     many = {**NOTHING, "modified": [{**POD, "id": f"uid-{number}"} for number in range(10_000)]}
-    told = msgspec.structs.replace(TOLD, more={"resync": "the instance names other workloads"})
-    text = encode(subscription(format, instance_id="a b", metadata={"a": "x" * 16_000}), many, told, 32_768)
+    head = msgspec.structs.replace(HEAD, more={"resync": "the instance names other workloads"})
+    text = encode(subscription(format, instance_id="a b", metadata={"a": "x" * 16_000}), many, head, 32_768)
     assert len(text) <= 32_768
     body = msgspec.json.decode(text)
     if format == "cloudevents-batch":
@@ -161,6 +161,6 @@ def test_a_body_that_is_too_large_without_status_has_no_resources_and_says_where
 
 
 def test_truncation_leaves_the_shared_documents_as_they_are():
-    encode(subscription(), CHANGES, TOLD, 1)
+    encode(subscription(), CHANGES, HEAD, 1)
     assert POD["status"]["phase"] == "Running"
-    assert TOLD.more == {}
+    assert HEAD.more == {}

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.outlets.webhooks.driver import Driver
 from watcher_sync.outlets.webhooks.attempts import Attempt
 from watcher_sync.outlets.webhooks.handshake import Grant
-from watcher_sync.storage.subscriptions import GRANTED, WANTED
+from watcher_sync.storage.subscription_rows import GRANTED, WANTED
 
 
 @pytest.fixture

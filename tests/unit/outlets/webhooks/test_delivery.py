@@ -68,7 +68,7 @@ def test_created_and_deleted_within_an_interval_cancels_out():
     driver.step()
     driver.log.delete("pod", "p")
     driver.run(600)
-    assert driver.receivers["s"].told() == [(["first"], [], [])]
+    assert driver.receivers["s"].ids_by_change() == [(["first"], [], [])]
 
 
 def test_a_change_that_is_taken_back_is_not_delivered_and_the_chain_goes_on(driver):
@@ -191,7 +191,7 @@ def test_rows_that_arrive_before_the_pass_over_older_rows_begins_wait_for_it():
     driver.restart()
     assert driver.states() == []
     driver.step()
-    assert driver.receivers["s"].told() == [(["p", "q"], [], [])]
+    assert driver.receivers["s"].ids_by_change() == [(["p", "q"], [], [])]
 
 
 def test_a_checkpoint_within_a_pass_loses_nothing_if_the_worker_then_stops(driver):
@@ -292,8 +292,8 @@ def test_a_replay_that_was_asked_for_while_a_delivery_fails_survives_a_restart(d
     driver.restart()
     driver.answers["s"] = lambda _: OK
     driver.run(10)
-    told = driver.receivers["s"].told()
-    assert told == [([], [], ["i"]), ([], [], ["i"]), (["i"], [], [])]
+    changes = driver.receivers["s"].ids_by_change()
+    assert changes == [([], [], ["i"]), ([], [], ["i"]), (["i"], [], [])]
 
 
 def test_a_removed_subscription_receives_nothing_that_was_planned(driver):

@@ -171,7 +171,7 @@ def test_the_vnf_instance_itself_is_a_resource_if_the_filter_names_its_kind():
     driver.log.write("workload", "d", replicas=3)
     driver.log.write("vnf_instance", "v", state="DRIFTED")
     driver.run(600)
-    assert driver.receivers["s"].told() == [([], [], ["v"])]
+    assert driver.receivers["s"].ids_by_change() == [([], [], ["v"])]
 
 
 def test_a_purged_journal_gives_all_resources_and_never_silence():

@@ -22,7 +22,7 @@ def driver():
 
 
 def told(driver):
-    return driver.receivers["s"].told()
+    return driver.receivers["s"].ids_by_change()
 
 
 def test_a_pod_concerns_the_vnf_instance_above_its_replica_set(driver):
