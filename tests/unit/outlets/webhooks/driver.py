@@ -275,7 +275,9 @@ class Driver:
         if instance is None:
             return {}
         found = {
-            (kind, entity.id): resource_document(KINDS[kind], entity, full=wanted.full, hidden={})
+            (kind, entity.id): resource_document(
+                KINDS[kind], entity, full=wanted.full, hidden=wanted.hidden.get(kind, {})
+            )
             for kind, entity in resources_of(view, subscription.instance_kind, instance, wanted.kinds)
             if wanted.selects(kind, entity.id) and wanted.admits(entity)
         }

@@ -15,18 +15,31 @@ from watcher_sync.outlets.webhooks.planner import Settings
 pytestmark = pytest.mark.slow
 
 
+HOST = "host-of-the-operator-"
+"""Only administrators see what begins so."""
+
+
 class Law:
     """A VNF instance and a server of Nova, each with a subscription, in a random history."""
 
-    def __init__(self, suspend_after: int, intervals: tuple[float, float], payload: str) -> None:
+    def __init__(
+        self,
+        suspend_after: int,
+        intervals: tuple[float, float],
+        payload: str,
+        project_id: str | None,
+        sees_admin_only: bool,
+    ) -> None:
         self.driver = Driver(Settings(suspend_after_failures=suspend_after))
         self.made = 0
         self.deleted: set[str] = set()
-        self.driver.log.write("instance", "i", state="building")
+        self.project_id = project_id
+        self.driver.log.write("instance", "i", state="building", project_id=project_id)
         self.deploy(0, 1)
         self.register(0, 1)
-        self.driver.subscribe("vnf_instance", "v", "vnf", min_notify_interval=intervals[0], payload=payload)
-        self.driver.subscribe("instance", "i", "nova", min_notify_interval=intervals[1], payload=payload)
+        rights = {"payload": payload, "project_id": project_id, "sees_admin_only": sees_admin_only}
+        self.driver.subscribe("vnf_instance", "v", "vnf", min_notify_interval=intervals[0], **rights)
+        self.driver.subscribe("instance", "i", "nova", min_notify_interval=intervals[1], **rights)
         for receiver in self.driver.receivers.values():
             receiver.may_miss = True
         self.driver.step()
@@ -54,7 +67,11 @@ class Law:
     def start(self, a, b):
         """A pod of a workload that exists, or of one that comes later."""
         owner = self.any("workload", a) if b % 4 else f"w{self.made + 2}"
-        self.driver.log.write("pod", self.new("p"), owner_uid=owner, phase="Pending")
+        # A pod of another project in the same workload is never delivered.
+        project_id = [None, self.project_id, "other"][a % 3]
+        self.driver.log.write(
+            "pod", self.new("p"), owner_uid=owner, phase="Pending", node=f"{HOST}{a}", project_id=project_id
+        )
 
     def change(self, a, b):
         if pod := self.any("pod", a):
@@ -77,14 +94,14 @@ class Law:
 
     def register(self, a, b):
         vdus = {str(n): {"workload": {"kind": "Deployment", "name": f"d{n}"}} for n in range(3) if (a + b) % 8 >> n & 1}
-        self.driver.log.write("vnf_instance", "v", cluster="c", namespace="n", vdus=vdus)
+        self.driver.log.write("vnf_instance", "v", cluster="c", namespace="n", vdus=vdus, project_id=self.project_id)
 
     def unregister(self, a, b):
         if a == b and self.driver.log.model.get("vnf_instance", "v") is not None:
             self.driver.log.delete("vnf_instance", "v")
 
     def server(self, a, b):
-        self.driver.log.write("instance", "i", state=["building", "active", "stopped"][a % 3], host=f"h{b % 2}")
+        self.driver.log.write("instance", "i", state=["building", "active", "stopped"][a % 3], host=f"{HOST}{b % 2}")
 
     # What a worker does
 
@@ -174,19 +191,26 @@ STEPS = 60
 
 
 @settings(max_examples=150, deadline=None, derandomize=True)
-@given(seed=st.integers(0, 2**32))
-@example(seed=109_574_087)  # the replica reached the worker before after the end of the instance
-@example(seed=101_831)
-@example(seed=305_614)  # a replay from the middle of changes that had cancelled out
-def test_every_receiver_ends_with_the_documents_of_what_exists(seed):
+@given(seed=st.integers(0, 2**32), project_id=st.sampled_from([None, "A"]), sees_admin_only=st.booleans())
+@example(
+    seed=109_574_087, project_id=None, sees_admin_only=True
+)  # the replica reached the worker before after the end of the instance
+@example(seed=101_831, project_id=None, sees_admin_only=True)
+@example(
+    seed=305_614, project_id=None, sees_admin_only=True
+)  # a replay from the middle of changes that had cancelled out
+def test_every_receiver_ends_with_the_documents_of_what_exists(seed, project_id, sees_admin_only):
     rng = random.Random(seed)  # long histories: lists that hypothesis draws are short
-    law = Law(rng.choice([0, 2]), (rng.choice(INTERVALS), rng.choice(INTERVALS)), rng.choice(["status", "full"]))
+    intervals = (rng.choice(INTERVALS), rng.choice(INTERVALS))
+    law = Law(rng.choice([0, 2]), intervals, rng.choice(["status", "full"]), project_id, sees_admin_only)
     for _ in range(STEPS):
         getattr(law, rng.choice([*WORKER, *SOURCES, *SUBSCRIBERS]))(rng.randrange(8), rng.randrange(8))
     law.finish()
     driver = law.driver
     for name, kind, instance_id in (("vnf", "vnf_instance", "v"), ("nova", "instance", "i")):
-        subscription = driver.subscription(name)
+        subscription, texts = driver.subscription(name), str(driver.receivers[name].bodies)
+        assert sees_admin_only or HOST not in texts
+        assert project_id is None or "'project_id': 'other'" not in texts
         if driver.log.model.get(kind, instance_id) is None:
             assert subscription.state == "gone"
             assert driver.receivers[name].bodies[-1]["state"] == "gone"
