@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Faults of the reference (ONAP's k8splugin), each a test of ours.
 
-What needs processes and a database is in ``tests/functional/outlets`` (a lost lease, a database that is unavailable)
-and in ``tests/functional/storage`` (two concurrent creations of one name).
+A lost lease and a database that is unavailable are in ``tests/functional/outlets``. Two concurrent creations of one
+name are in ``tests/functional/storage/test_subscriptions.py``.
 """
 
 from __future__ import annotations
