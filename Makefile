@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 DEVELOPMENT := --requirement test-requirements.txt --requirement lint-requirements.txt
 DECLARED := setup.cfg requirements.txt test-requirements.txt lint-requirements.txt constraints.txt
 
-.PHONY: help demo test check unit hooks bench genconfig docs constraints release clean
+.PHONY: help demo test check unit hooks bench genconfig docs proto constraints release clean
 
 help:
 	@echo "make demo         see it work: a simulated cloud, the engine and the model; ARGS=\"--for 20\" ends it"
@@ -21,6 +21,7 @@ help:
 	@echo "make bench        the benchmarks"
 	@echo "make docs         the documentation, into doc/build/html"
 	@echo "make genconfig    the sample configuration, into etc/watcher-sync"
+	@echo "make proto        the modules of the watch stream's messages, from their .proto files"
 	@echo "make constraints  the exact versions of all dependencies, into constraints.txt"
 	@echo "make release      the distributions with SBOM and digests, into dist"
 	@echo "make clean        remove what the other targets made"
@@ -71,6 +72,16 @@ docs: $(BIN)/tox
 
 genconfig: $(BIN)/tox
 	$(BIN)/tox -e genconfig
+
+# The generator is older than the runtime in constraints.txt, so that the modules run with protobuf 6, too. It has an
+# environment of its own, because it does not accept protobuf 7.
+PROTO := build/proto
+MESSAGES := $(wildcard watcher_sync/wire/watch/*.proto)
+
+proto:
+	$(PYTHON) -m venv $(PROTO)
+	$(PROTO)/bin/python -m pip install --quiet --requirement proto-requirements.txt
+	$(PROTO)/bin/python -m grpc_tools.protoc --proto_path=. --python_out=. --pyi_out=. $(MESSAGES)
 
 # Resolves all requirements in a fresh environment. The build tools are not constrained: each Python brings its own.
 constraints:

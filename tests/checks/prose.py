@@ -79,7 +79,7 @@ def files(root: Path) -> Iterator[Path]:
             folders[:] = sorted(set(folders) - _GENERATED)
             for file in sorted(names):
                 path = Path(folder, file)
-                if path.suffix in _SUFFIXES or name == ".ci":
+                if (path.suffix in _SUFFIXES or name == ".ci") and not path.stem.endswith("_pb2"):
                     yield path
 
 

@@ -9,5 +9,6 @@
 ``kubernetes``         partial structs of Kubernetes objects
 ``limits``             limits of lengths and numbers in the model
 ``standard_webhooks``  secrets and signatures of webhooks
+``watch``              the watch stream's messages, wire-compatible with the Axway dialect
 ``webhook_messages``   the body of a message to a callback, in the format of its subscription
 """

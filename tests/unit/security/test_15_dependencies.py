@@ -48,16 +48,18 @@ _FILES = [
     "release-requirements.txt",
     "doc/requirements.txt",
 ]
+_PROTO = "proto-requirements.txt"
+"""Its environment is its own, with versions that constraints.txt does not have."""
 
 
-@pytest.mark.parametrize("name", _FILES)
+@pytest.mark.parametrize("name", [*_FILES, _PROTO])
 def test_each_requirement_has_a_lower_bound(name):
     found = _requirements(name)
     assert found
     assert [str(r) for r in found if _lower_bound(r) is None] == []
 
 
-@pytest.mark.parametrize("name", _FILES)
+@pytest.mark.parametrize("name", [*_FILES, _PROTO])
 def test_no_lower_bound_is_a_release_with_a_known_hole(name):
     low = {}
     for requirement in _requirements(name):
