@@ -20,4 +20,5 @@
 ``view``            the read-only interface of the model
 ``visibility``      documents and deltas without what is hidden from a reader
 ``vnf``             evaluation of VNF instances against their registration
+``watch``           watch topics, and what they show of the journal
 """
