@@ -27,6 +27,7 @@
 ``quotas``            Limits the stored events of each source
 ``reading``           Reads entities and their history from the tables
 ``retention``         Deletes old rows of the journal and of other tables
+``row_entities``      The values that fields of entities had at journal rows
 ``schema``            The schema and its revisions (alembic)
 ``source_cursors``    Writes the position of a source outside a commit
 ``source_status``     The state of each source, as its engine reports it
@@ -38,5 +39,7 @@
 ``subscriptions``     The rows of subscriptions and of their progress, as the API writes and reads them
 ``tables``            The tables: one per entity kind, derived from its declaration
 ``types``             Column types with one meaning on SQLite, PostgreSQL and MariaDB
+``watch_rows``        Reads the journal rows that may be events of a watch topic
+``watch_topics``      The rows of watch topics, and the positions up to which REST served them
 ``webhooks``          What a worker of the webhook outlet reads and writes
 """

@@ -19,6 +19,7 @@ from watcher_sync.storage.database import translated
 from watcher_sync.storage.journal import first_since, read_head
 from watcher_sync.storage.quotas import DroppedEvents, Quotas, Usage, crowded, oldest, superseded, surplus, usage_of
 from watcher_sync.storage.tables import Tables
+from watcher_sync.storage.watch_topics import WatchPositions
 
 _CHUNK_ROWS = 5000
 
@@ -70,6 +71,7 @@ def purge(database: sa.Engine, tables: Tables, retention: Retention, now: dateti
             # A running operation has no end time and is retained.
             o = tables.operations
             purged["operations"] = _purge_older(database, o, "ended_at", [o.c.id], now - retention.operations_age)
+        purged["watch_positions"] = WatchPositions(database, tables).purge()
     return purged
 
 

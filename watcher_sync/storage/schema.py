@@ -15,7 +15,7 @@ from watcher_sync.exceptions import SchemaMissing
 from watcher_sync.storage.database import translated
 from watcher_sync.storage.tables import Tables
 
-HEAD: Final = "0013"
+HEAD: Final = "0014"
 """The revision that this release needs: the last of the migrations."""
 
 _SCRIPTS: Final = pathlib.Path(__file__).parent / "migrations"

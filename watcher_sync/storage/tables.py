@@ -66,6 +66,8 @@ class Tables:
         self.webhook_deliveries = _webhook_deliveries(metadata)
         self.outlet_workers = _outlet_workers(metadata)
         self.outlet_shards = _outlet_shards(metadata)
+        self.watch_topics = _watch_topics(metadata)
+        self.watch_positions = _watch_positions(metadata)
 
     def _entity(self, declared: Kind) -> sa.Table:
         fields = declared.fields.values()
@@ -390,5 +392,33 @@ def _outlet_shards(metadata: sa.MetaData) -> sa.Table:
         sa.Column("owner", sa.String(255), nullable=False),
         sa.Column("token", sa.BigInteger, nullable=False),
         sa.Column("sequence", sa.BigInteger, nullable=False),
+        **_OPTIONS,
+    )
+
+
+def _watch_topics(metadata: sa.MetaData) -> sa.Table:
+    return sa.Table(
+        "watch_topics",
+        metadata,
+        sa.Column("id", sa.String(36), primary_key=True),
+        sa.Column("name", sa.String(255), nullable=False, unique=True),
+        sa.Column("project_id", sa.String(255)),
+        sa.Column("title", sa.String(255), nullable=False),
+        sa.Column("spec", Document(), nullable=False),
+        sa.Column("created_at", UtcDateTime(), nullable=False),
+        sa.Index("ix_watch_topics_project", "project_id"),
+        **_OPTIONS,
+    )
+
+
+def _watch_positions(metadata: sa.MetaData) -> sa.Table:
+    return sa.Table(
+        "watch_positions",
+        metadata,
+        sa.Column("topic_id", sa.String(36), primary_key=True),
+        sa.Column("tenant", sa.String(255), primary_key=True),
+        sa.Column("subject", sa.String(255), primary_key=True),
+        sa.Column("sequence", sa.BigInteger, nullable=False),
+        sa.Column("expires_at", UtcDateTime(), nullable=False, index=True),
         **_OPTIONS,
     )

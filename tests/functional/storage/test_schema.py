@@ -78,7 +78,7 @@ def test_an_upgrade_that_is_run_again_keeps_what_is_there(store):
         assert connection.execute(sa.select(store.tables.journal_head)).all() == [(1, 17)]
 
 
-@pytest.mark.parametrize("revision", ["0001", "0002", "0003", "0004", "0005", "0006", "0007", "0011"])
+@pytest.mark.parametrize("revision", ["0001", "0002", "0003", "0004", "0005", "0006", "0007", "0011", "0013"])
 def test_a_database_of_any_release_before_becomes_what_is_declared(any_database_url, revision):
     store = opened(any_database_url, builtin_kinds())
     plain = Tables(Kinds())

@@ -143,8 +143,9 @@ class Describer:
 
     def __init__(self, kinds: Mapping[str, Kind]) -> None:
         self._kinds = kinds
-        self._shown = {name: resource_kind(kind) for name, kind in kinds.items()}
-        self.fields: Mapping[str, tuple[str, ...]] = {name: shown.fields for name, shown in self._shown.items()}
+        self.shown: Mapping[str, ResourceKind] = {name: resource_kind(kind) for name, kind in kinds.items()}
+        """Kind -> how its entities are shown."""
+        self.fields: Mapping[str, tuple[str, ...]] = {name: shown.fields for name, shown in self.shown.items()}
         """Kind -> the fields whose values at a row :meth:`change` needs."""
 
     def change(self, row: Row, values: Mapping[str, Any], reader: Reader | None = None) -> Change | None:
@@ -178,7 +179,7 @@ class Describer:
     def _resource(
         self, row: Row, kind: Kind, values: Mapping[str, Any], delta: Mapping[str, tuple[Any, Any]]
     ) -> Resource:
-        shown = self._shown[row.kind]
+        shown = self.shown[row.kind]
         name = values.get(shown.name_field) if shown.name_field is not None else None
         which = 0 if row.change == "deleted" else 1
         return Resource(
@@ -197,7 +198,7 @@ class Describer:
         entity_id = None if link is None else values.get(link.field)
         if link is None or not entity_id:
             return None
-        kind, shown = self._kinds[link.kind], self._shown[link.kind]
+        kind, shown = self._kinds[link.kind], self.shown[link.kind]
         return Scope(id=entity_id, kind=shown.kind, name=entity_id, self_link=_self_link(kind, entity_id))
 
     def _references(self, links: tuple[Link, ...], values: Mapping[str, Any]) -> Iterator[Reference]:
@@ -205,7 +206,7 @@ class Describer:
             kind, value = self._kinds.get(link.kind), values.get(link.field)
             if kind is None or not value:
                 continue
-            shown = self._shown[link.kind]
+            shown = self.shown[link.kind]
             for entity_id in value if isinstance(value, list) else [value]:
                 name = entity_id if shown.name_field is None else ""
                 yield Reference(id=entity_id, kind=shown.kind, name=name, self_link=_self_link(kind, entity_id))

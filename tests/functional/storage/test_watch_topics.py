@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rows of watch topics and of the positions that REST served, on every database."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+
+import pytest
+import sqlalchemy as sa
+
+from watcher_sync.model.watch.topics import parse
+from watcher_sync.storage.watch_topics import TopicExists, WatchPositions, WatchTopics
+
+SPEC = {"description": "ä", "filters": [{"group": "*", "kind": "Pod", "scope": {"kind": "Cluster", "name": "edge"}}]}
+
+
+def topic(name="one", **owner):
+    return parse({"name": name, "title": "Title", "spec": SPEC}, str(uuid.uuid4()), **owner)
+
+
+@pytest.fixture
+def topics(store):
+    return WatchTopics(store.database, store.tables)
+
+
+@pytest.fixture
+def positions(store):
+    return WatchPositions(store.database, store.tables)
+
+
+def at_once(*works):
+    """Runs functions in threads that begin together; what each returned or raised."""
+    barrier, results = threading.Barrier(len(works)), [None] * len(works)
+
+    def run(number, work):
+        barrier.wait(10)
+        try:
+            results[number] = work()
+        except Exception as exc:  # noqa: BLE001 - the test compares it
+            results[number] = exc
+
+    threads = [threading.Thread(target=run, args=each) for each in enumerate(works)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    return results
+
+
+def test_a_topic_is_read_as_it_was_written(topics):
+    made = topics.create(topic(project_id="p1"))
+    assert topics.find("one") == made
+    assert topics.page() == [made]
+
+
+def test_topics_are_listed_by_name_and_project(topics):
+    for name, project in (("b", "p1"), ("a", "p1"), ("c", "p2"), ("d", None)):
+        topics.create(topic(name, project_id=project))
+    assert [each.name for each in topics.page()] == ["a", "b", "c", "d"]
+    assert [each.name for each in topics.page(project_id="p1")] == ["a", "b"]
+    assert [each.name for each in topics.page(offset=1, limit=2)] == ["b", "c"]
+
+
+def test_of_several_writers_of_one_name_one_wins(topics):
+    results = at_once(*(lambda: topics.create(topic()) for _ in range(4)))
+    assert sorted(type(result).__name__ for result in results) == ["TopicExists"] * 3 + ["WatchTopic"]
+    with pytest.raises(TopicExists, match="the name one"):
+        topics.create(topic())
+
+
+def test_a_deleted_topic_takes_its_positions_with_it(topics, positions):
+    made = topics.create(topic())
+    positions.remember(made.id, "p", "u", 7)
+    assert topics.delete(made.id)
+    assert not topics.delete(made.id)
+    assert topics.find("one") is None
+    assert positions.find(made.id, "p", "u") is None
+
+
+def test_a_position_is_that_of_one_caller_and_the_last_one_counts(positions):
+    positions.remember("t", "p", "u", 7)
+    positions.remember("t", "p", "u", 5)
+    assert positions.find("t", "p", "u") == 5
+    assert positions.find("t", "p", "other") is None
+    assert positions.find("t", "other", "u") is None
+    assert positions.find("other", "p", "u") is None
+
+
+def test_concurrent_requests_of_one_caller_all_succeed(positions):
+    results = at_once(*(lambda n=n: positions.remember("t", "p", "u", n) for n in range(6)))
+    assert results == [None] * 6
+    assert positions.find("t", "p", "u") in range(6)
+
+
+def test_an_expired_position_is_not_found_and_is_purged(store, positions):
+    positions.remember("t", "p", "u", 7)
+    positions.remember("t", "p", "v", 8)
+    t = store.tables.watch_positions
+    with store.database.begin() as connection:
+        past = sa.select(t.c.expires_at).where(t.c.subject == "u")
+        moment = connection.execute(past).scalar_one().replace(year=2020)
+        connection.execute(sa.update(t).where(t.c.subject == "u").values(expires_at=moment))
+    assert positions.find("t", "p", "u") is None
+    assert positions.purge() == 1
+    assert positions.find("t", "p", "v") == 8

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the journal rows that may be events of a watch topic, in either direction.
+
+The database drops what costs nothing to drop there: rows of other kinds, changes and projects, and rows that only
+raised a version. The filters of the topic decide about the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+import msgspec
+import sqlalchemy as sa
+
+from watcher_sync.storage.journal import JournalRow, fitting, stored_bytes
+from watcher_sync.storage.tables import Tables
+
+_MAX_CHUNK_BYTES: Final = 8_388_608
+"""Bytes of deltas that one call reads, about."""
+_NO_DELTA: Final = "{}"
+
+
+class Candidates(msgspec.Struct, frozen=True, kw_only=True):
+    """Which rows may be events."""
+
+    kinds: Collection[str]
+    changes: Collection[str]
+    """Of created, updated and deleted."""
+    project_id: str | None = None
+    """Only rows of entities of this project; None: all."""
+    descending: bool = False
+
+    def read(self, connection: sa.Connection, tables: Tables, position: int | None, limit: int) -> list[JournalRow]:
+        """The next rows: at most ``limit`` of about 8 MiB, at least one if there is one.
+
+        :param position: the rows are after it, or before it if descending; None: from the journal's first or last row.
+        """
+        t = tables.journal
+        columns = [t.c[name] for name in JournalRow.__struct_fields__]
+        query = self._query(t, position)
+        sizes = query.with_only_columns(stored_bytes(connection, t.c.delta)).limit(limit)
+        count = fitting(connection.execute(sizes).scalars(), _MAX_CHUNK_BYTES)
+        if not count:
+            return []
+        return [JournalRow(*row) for row in connection.execute(query.with_only_columns(*columns).limit(count))]
+
+    def _query(self, t: sa.Table, position: int | None) -> sa.Select[tuple[int]]:
+        has_delta = sa.or_(t.c.change != "updated", sa.type_coerce(t.c.delta, sa.Text()) != _NO_DELTA)
+        query = sa.select(t.c.seq).where(t.c.kind.in_(self.kinds), t.c.change.in_(self.changes), has_delta)
+        if self.project_id is not None:
+            query = query.where(t.c.project_id == self.project_id)
+        if position is not None:
+            query = query.where(t.c.seq < position if self.descending else t.c.seq > position)
+        return query.order_by(t.c.seq.desc() if self.descending else t.c.seq)

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rows of watch topics, and the positions up to which REST served them.
+
+A topic never changes: it is created and deleted. Its name is unique over all projects, because its path is.
+
+A position has the sequence up to which a caller read a topic by REST. A stream that begins within 10 minutes starts
+after it. The database's clock decides, so that machines may disagree.
+
+For any thread.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+import sqlalchemy as sa
+from oslo_db.exception import DBDeadlock, DBDuplicateEntry
+
+from watcher_sync.exceptions import WatcherSyncError
+from watcher_sync.model.watch.topics import WatchTopic, parse_spec
+from watcher_sync.storage import clock
+from watcher_sync.storage.database import translated
+from watcher_sync.storage.subscriptions import QuotaReached
+from watcher_sync.storage.tables import Tables
+
+POSITION_TTL_SECONDS: Final = 600.0
+"""How long a position is valid."""
+
+_MAX_TRIES: Final = 5
+_COLUMNS: Final = ("id", "name", "project_id", "title", "spec", "created_at")
+
+
+class TopicExists(WatcherSyncError):
+    """There is a topic of this name."""
+
+
+class WatchTopics:
+    """The watch topics of a database."""
+
+    def __init__(
+        self,
+        database: sa.Engine,
+        tables: Tables,
+        now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
+    ) -> None:
+        self._database = database
+        self._tables = tables
+        self._now = now
+
+    def create(self, topic: WatchTopic, *, quota: int = -1) -> WatchTopic:
+        """Store a new topic. Its time is set here.
+
+        :param quota: the maximum number of topics of its project; -1: no limit.
+        :raises TopicExists: there is one of this name.
+        :raises QuotaReached: the project has as many as it may have.
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        made = msgspec.structs.replace(topic, created_at=self._now())
+        with translated():
+            try:
+                # The insert is first: SQLite refuses a write after a read while another connection writes.
+                with self._database.begin() as connection:
+                    connection.execute(sa.insert(self._tables.watch_topics).values(**_values(made)))
+                    self._require_quota(connection, made.project_id, quota)
+            except DBDuplicateEntry:
+                raise TopicExists(f"there is a watch topic of the name {made.name}") from None
+        return made
+
+    def _require_quota(self, connection: sa.Connection, project_id: str | None, quota: int) -> None:
+        """:raises QuotaReached: the project has more topics than its quota."""
+        if quota < 0 or project_id is None:
+            return
+        t = self._tables.watch_topics
+        count = sa.select(sa.func.count()).select_from(t).where(t.c.project_id == project_id)
+        used = int(connection.execute(count).scalar_one()) - 1
+        if used >= quota:
+            raise QuotaReached(project_id, quota, used, "watch topics")
+
+    def find(self, name: str) -> WatchTopic | None:
+        """The topic of a name; None: there is none.
+
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        t = self._tables.watch_topics
+        with translated(), self._database.connect() as connection:
+            row = connection.execute(self._query().where(t.c.name == name)).first()
+        # MariaDB ignores spaces at the end of what it compares.
+        return None if row is None or row.name != name else _topic(row)
+
+    def page(self, *, offset: int = 0, limit: int | None = None, project_id: str | None = None) -> list[WatchTopic]:
+        """Some topics, by name.
+
+        :param limit: the maximum number; None: no limit.
+        :param project_id: only those of this project; None: all.
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        t = self._tables.watch_topics
+        query = self._query().order_by(t.c.name)
+        if project_id is not None:
+            query = query.where(t.c.project_id == project_id)
+        if limit is not None:
+            query = query.limit(limit).offset(offset)
+        with translated(), self._database.connect() as connection:
+            return [_topic(row) for row in connection.execute(query)]
+
+    def delete(self, topic_id: str) -> bool:
+        """Delete a topic and its positions. Return whether there was one.
+
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        t, p = self._tables.watch_topics, self._tables.watch_positions
+        with translated(), self._database.begin() as connection:
+            connection.execute(sa.delete(p).where(p.c.topic_id == topic_id))
+            return bool(connection.execute(sa.delete(t).where(t.c.id == topic_id)).rowcount)
+
+    def _query(self) -> sa.Select[Any]:
+        return sa.select(*(self._tables.watch_topics.c[name] for name in _COLUMNS))
+
+
+class WatchPositions:
+    """The positions up to which REST served topics."""
+
+    def __init__(self, database: sa.Engine, tables: Tables) -> None:
+        self._database = database
+        self._table = tables.watch_positions
+
+    def remember(self, topic_id: str, tenant: str, subject: str, sequence: int) -> None:
+        """Store the sequence up to which a caller read a topic, for 10 minutes.
+
+        :param tenant: the project of the caller; empty: none.
+        :param subject: the user of the caller; empty: none.
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        t = self._table
+        expires_at = clock.now(self._database.dialect, later=POSITION_TTL_SECONDS)
+        values = {"sequence": sequence, "expires_at": expires_at}
+        key = {"topic_id": topic_id, "tenant": tenant[:255], "subject": subject[:255]}
+        same = [t.c[name] == value for name, value in key.items()]
+        with translated():
+            for tries_left in reversed(range(_MAX_TRIES)):
+                try:
+                    with self._database.begin() as connection:
+                        if not connection.execute(sa.update(t).where(*same).values(**values)).rowcount:
+                            connection.execute(sa.insert(t).values(**key, **values))
+                    return
+                except (DBDuplicateEntry, DBDeadlock):  # a concurrent request inserts the row, too
+                    if not tries_left:
+                        raise
+
+    def find(self, topic_id: str, tenant: str, subject: str) -> int | None:
+        """The sequence up to which a caller read a topic; None: it did not in the last 10 minutes.
+
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        t = self._table
+        query = sa.select(t.c.sequence).where(
+            t.c.topic_id == topic_id,
+            t.c.tenant == tenant[:255],
+            t.c.subject == subject[:255],
+            t.c.expires_at > clock.now(self._database.dialect),
+        )
+        with translated(), self._database.connect() as connection:
+            found = connection.execute(query).scalar_one_or_none()
+        return None if found is None else int(found)
+
+    def purge(self) -> int:
+        """Delete the expired positions. Return how many there were.
+
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        t = self._table
+        with translated(), self._database.begin() as connection:
+            return connection.execute(sa.delete(t).where(t.c.expires_at <= clock.now(self._database.dialect))).rowcount
+
+
+def _values(topic: WatchTopic) -> dict[str, Any]:
+    return {
+        "id": topic.id,
+        "name": topic.name,
+        "project_id": topic.project_id,
+        "title": topic.title,
+        "spec": topic.spec(),
+        "created_at": topic.created_at,
+    }
+
+
+def _topic(row: Any) -> WatchTopic:
+    description, filters = parse_spec(row.spec)
+    return WatchTopic(
+        id=row.id,
+        name=row.name,
+        project_id=row.project_id,
+        title=row.title,
+        description=description,
+        filters=filters,
+        created_at=row.created_at,
+    )
