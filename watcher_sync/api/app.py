@@ -57,12 +57,15 @@ from watcher_sync.api.resources.topology import Topology
 from watcher_sync.api.resources.vnf_instances import VnfInstanceItem, VnfInstanceList, WritableVnfInstance
 from watcher_sync.api.resources.vnf_operations import OperationItem, OperationList
 from watcher_sync.api.resources.vnf_sync import SyncNow, VnfSyncResource
+from watcher_sync.api.resources.watch_events import TopicEvents
+from watcher_sync.api.resources.watch_topics import TopicCollection, TopicItem, TopicStore
 from watcher_sync.api.resources.writing import WritableItem, WritableList
 from watcher_sync.api.service import Service
 from watcher_sync.api.ui.page import Page, Static, assets
 from watcher_sync.commit.authorisation import Authority, Grants, with_own_sources
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.dispatch import Dispatcher, load_handlers
+from watcher_sync.model.watch.topics import COLLECTION
 from watcher_sync.operations import Operations
 from watcher_sync.storage.operation_leases import OperationLeases
 from watcher_sync.storage.store import Store
@@ -162,6 +165,7 @@ def make_routes(
         ("/v1/quarantine/{event_id}", QuarantinedEvent(service)),
         ("/v1/quarantine/{event_id}/replay", QuarantineReplay(service, writer)),
         *_subscription_routes(service),
+        *_watch_routes(service),
     ]
     for kind in service.kinds.values():
         collection = Collection(service, kind)
@@ -193,6 +197,16 @@ def _subscription_routes(service: Service) -> list[openapi.Route]:
         (f"{base}/{{name}}/test", SubscriptionTest(store)),
         (f"{base}/{{name}}/replay", SubscriptionReplay(store)),
         (f"{base}/{{name}}/deliveries", SubscriptionDeliveries(store)),
+    ]
+
+
+def _watch_routes(service: Service) -> list[openapi.Route]:
+    """Watch topics and their past events, in the dialect of Axway's agents."""
+    store = TopicStore(service)
+    return [
+        (COLLECTION, TopicCollection(store)),
+        (f"{COLLECTION}/{{name}}", TopicItem(store)),
+        (f"/events{COLLECTION}/{{name}}", TopicEvents(store)),
     ]
 
 

@@ -204,6 +204,15 @@ Related options: ``stream_rate``.
 """,
     ),
     cfg.IntOpt(
+        "quota_watch_topics",
+        default=1000,
+        min=-1,
+        help="""
+Maximum number of watch topics of one project. -1: no limit. The API answers a request that would create a further one
+with 403.
+""",
+    ),
+    cfg.IntOpt(
         "quota_vnf_instances",
         default=1000,
         min=-1,

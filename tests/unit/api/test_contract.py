@@ -25,8 +25,10 @@ SENSE = (
     "PUT /v1/vnf_instances/{entity_id}",
     "GET /v1/vnf_instances",
     "GET /v1/vnf_instances/{entity_id}",
+    "GET /events/management/v1alpha1/watchtopics/{name}",
 )
-"""What is asked here has to make sense as a whole, which no schema can say: min, max and levels that fit, a filter."""
+"""What is asked here has to make sense as a whole, which no schema can say: min, max and levels that fit, a filter.
+Also: one form of paging."""
 
 EXAMPLES = int(os.environ.get("WATCHER_SYNC_TEST_EXAMPLES", "10"))
 """Requests for each operation, half of them wrong on purpose; more in the environment ``contract``."""

@@ -132,6 +132,13 @@ class Api:
         assert result.status_code == 201, result.text
         return body["name"]
 
+    def watched(self):
+        """The name of a new watch topic of the own project."""
+        topic = {"name": f"t{next(self._numbers)}", "spec": {"filters": [{"group": "*", "kind": "*"}]}}
+        result = self("member", "POST", "/management/v1alpha1/watchtopics", json=topic)
+        assert result.status_code == 201, result.text
+        return topic["name"]
+
     def quarantined(self):
         """The id of a new event in quarantine."""
         number = next(self._numbers)

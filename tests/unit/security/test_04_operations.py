@@ -35,6 +35,7 @@ BRING = (401, 403, 403, 200, 403, 403, 200, 200)
 EVENTS = "events:create:dcm or events:create:kubernetes or events:create:nova or events:create:other"
 
 SUBSCRIPTIONS = "/v1/instance/{instance_id}/status/subscription"
+TOPICS = "/management/v1alpha1/watchtopics"
 
 TABLE = {
     "GET /": ("page:show", ANY, PUBLIC),
@@ -92,6 +93,11 @@ TABLE = {
     f"POST {SUBSCRIPTIONS}/{{name}}/test": ("subscriptions:test", BOTH, ACCEPT),
     f"POST {SUBSCRIPTIONS}/{{name}}/replay": ("subscriptions:replay", BOTH, ACCEPT),
     f"GET {SUBSCRIPTIONS}/{{name}}/deliveries": ("subscriptions:deliveries", BOTH, READ),
+    f"GET {TOPICS}": ("watchtopics:list", BOTH, LIST),
+    f"POST {TOPICS}": ("watchtopics:create", BOTH, CREATE),
+    f"GET {TOPICS}/{{name}}": ("watchtopics:show", BOTH, READ),
+    f"DELETE {TOPICS}/{{name}}": ("watchtopics:delete", BOTH, DELETE),
+    f"GET /events{TOPICS}/{{name}}": ("watchtopics:events", BOTH, READ),
 }
 """Operation -> (rules, one of which is needed; scopes; the answers). The entity belongs to the own project."""
 
@@ -139,6 +145,12 @@ def requested(api, operation, caller):
             path = path.replace("{name}", subscription["name"])
         if method in ("POST", "PUT") and not path.endswith("/test"):
             more = {"json": {"since": 0} if path.endswith("/replay") else subscription}
+    if TOPICS in template:
+        topic = {"name": "new", "spec": {"filters": [{"group": "*", "kind": "*"}]}}
+        if "{name}" in path:
+            path = path.replace("{name}", api.watched())
+        elif method == "POST":
+            more = {"json": topic | {"name": f"new-{caller.replace('_', '-')}"}}
     path = path.replace("{instance_id}", SERVER)
     path = path.replace("/static/{name}", "/static/app.js").replace("{name}", "nova")
     if template == "/v1/events" and method == "POST":

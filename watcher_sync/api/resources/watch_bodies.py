@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The documents of watch topics and of their events: JSON Schemas, and the decoding of YAML.
+
+The names of the members are those of the Axway dialect.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import yaml
+
+from watcher_sync.api.core import schemas
+from watcher_sync.api.core.operation import JSON, Call
+from watcher_sync.api.core.problems import bad_request
+from watcher_sync.model.watch import topics
+from watcher_sync.wire.watch.messages import REST_TYPES
+
+YAML: Final = ("application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml", "application/vnd.yaml")
+"""The media types of YAML (RFC 9512 and the older names)."""
+MAX_YAML_BYTES: Final = 65_536
+"""Decoding YAML costs a hundred times as much as decoding JSON."""
+
+_PATTERN: schemas.Schema = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": 600,
+    "pattern": r"^(?:\*|[^*\u0000]+)$",
+    "description": "An exact value, or * for any.",
+}
+_FILTER: schemas.Schema = {
+    "type": "object",
+    "required": ["group", "kind"],
+    "additionalProperties": False,
+    "properties": {
+        "group": _PATTERN,
+        "kind": _PATTERN,
+        "name": _PATTERN | {"default": topics.ANY},
+        "scope": {
+            "type": ["object", "null"],
+            "additionalProperties": False,
+            "properties": {"kind": _PATTERN | {"default": topics.ANY}, "name": _PATTERN | {"default": topics.ANY}},
+        },
+        "type": {
+            "type": "array",
+            "minItems": 1,
+            "items": {"enum": list(topics.TYPES)},
+            "description": "updated includes updates of sub-resources. By default all.",
+        },
+    },
+}
+_SPEC: schemas.Schema = {
+    "type": "object",
+    "required": ["filters"],
+    "additionalProperties": False,
+    "properties": {
+        "description": {"type": "string", "maxLength": topics.MAX_DESCRIPTION_LENGTH, "pattern": r"^[^\u0000]*$"},
+        "filters": {
+            "type": "array",
+            "minItems": 1,
+            "maxItems": topics.MAX_FILTERS,
+            "items": _FILTER,
+            "description": "A change passes when any of them lets it pass.",
+        },
+    },
+}
+_NAME: schemas.Schema = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": topics.MAX_NAME_LENGTH,
+    "pattern": r"^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?$",
+    "description": "Its name, unique over all projects; the last segment of its path.",
+}
+_TITLE: schemas.Schema = {"type": "string", "maxLength": topics.MAX_NAME_LENGTH, "pattern": r"^[^\u0000]*$"}
+
+REQUEST: schemas.Schema = {
+    "type": "object",
+    "required": ["name", "spec"],
+    "additionalProperties": False,
+    "properties": {
+        "group": {"const": topics.GROUP},
+        "apiVersion": {"const": topics.API_VERSION},
+        "kind": {"const": topics.KIND},
+        "name": _NAME,
+        "title": _TITLE,
+        "spec": _SPEC,
+        **{name: {"description": "Ignored."} for name in ("metadata", "attributes", "tags", "finalizers", "owner")},
+    },
+}
+TOPIC: schemas.Schema = {
+    "type": "object",
+    "required": ["group", "apiVersion", "kind", "name", "title", "metadata", "spec"],
+    "properties": {
+        "group": {"const": topics.GROUP},
+        "apiVersion": {"const": topics.API_VERSION},
+        "kind": {"const": topics.KIND},
+        "name": _NAME,
+        "title": _TITLE,
+        "metadata": {
+            "type": "object",
+            "required": ["id", "selfLink"],
+            "properties": {
+                "id": schemas.STRING,
+                "selfLink": schemas.STRING,
+                "audit": {"type": "object", "properties": {"createTimestamp": schemas.TIME}},
+            },
+        },
+        "spec": _SPEC,
+    },
+}
+
+_TEXTS: schemas.Schema = {"type": "object", "additionalProperties": schemas.STRING}
+
+
+def _strings(*names: str) -> dict[str, schemas.Schema]:
+    return dict.fromkeys(names, schemas.STRING)
+
+
+EVENT: schemas.Schema = {
+    "type": "object",
+    "required": ["id", "time", "version", "product", "correlationId", "organization", "type", "payload", "metadata"],
+    "properties": {
+        **_strings("id", "version", "product", "correlationId"),
+        "time": schemas.TIME,
+        "organization": {"type": "object", "required": ["id"], "properties": _strings("id")},
+        "type": {"enum": list(REST_TYPES.values())},
+        "payload": {
+            "type": "object",
+            "required": ["group", "kind", "name", "metadata", "attributes"],
+            "properties": {
+                **_strings("group", "kind", "name"),
+                "metadata": {
+                    "type": "object",
+                    "required": ["id", "selfLink", "references"],
+                    "properties": {
+                        **_strings("id", "selfLink"),
+                        "scope": {"type": "object", "properties": _strings("id", "kind", "name", "selfLink")},
+                        "references": {"type": "array", "items": {"type": "object"}},
+                    },
+                },
+                "attributes": _TEXTS,
+            },
+        },
+        "metadata": {
+            "type": "object",
+            "required": ["watchTopicID", "watchTopicSelfLink", "sequenceID", "subresource"],
+            "properties": {
+                **_strings("watchTopicID", "watchTopicSelfLink", "subresource"),
+                "sequenceID": schemas.SEQ,
+                "versions": _TEXTS,
+                "unset": {"type": "array", "items": schemas.STRING},
+            },
+        },
+    },
+}
+
+
+def decoded(call: Call) -> Any:
+    """The document of a request, which is JSON or YAML.
+
+    :raises Problem: 400 when the YAML cannot be read.
+    """
+    if not isinstance(call.body, bytes):
+        return call.body
+    if len(call.body) > MAX_YAML_BYTES:
+        raise bad_request("body", "", f"YAML may have {MAX_YAML_BYTES} bytes; send a larger document as {JSON}")
+    try:
+        return yaml.safe_load(call.body)
+    except (yaml.YAMLError, ValueError, RecursionError, OverflowError) as exc:
+        mark = getattr(exc, "problem_mark", None)
+        where = f" in line {mark.line + 1}" if mark is not None else ""
+        raise bad_request("body", "", f"The body is not YAML{where}") from None

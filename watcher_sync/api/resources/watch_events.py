@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``GET /events/management/v1alpha1/watchtopics/{name}``: the past events of a watch topic.
+
+A watcher catches up here before its stream begins. The grammar is that of the Axway dialect, or the keyset form
+``after`` and ``limit``. A page is full unless it is the last one.
+
+The answer has what the caller sees: the entities of its project, without fields that tell of hosts. The owner of the
+topic does not matter. The answer is 410 if the journal was purged after the position, or ends before it.
+
+The sequence up to which the caller has read is stored for 10 minutes. A stream without a position of its own starts
+there.
+"""
+
+from __future__ import annotations
+
+import collections
+import threading
+from typing import Any, Final
+
+import msgspec
+import sqlalchemy as sa
+
+from watcher_sync.api.core import schemas
+from watcher_sync.api.core.operation import Answer, Call, Rule, operation
+from watcher_sync.api.core.problems import Problem, bad_request
+from watcher_sync.api.core.rules import PROJECT_READER
+from watcher_sync.api.core.visibility import visibility
+from watcher_sync.api.resources import watch_bodies as bodies
+from watcher_sync.api.resources.watch_topics import TAG, TopicStore, page_parameters
+from watcher_sync.api.service import Service
+from watcher_sync.model.watch.filters import FilterIndex
+from watcher_sync.model.watch.resources import Describer, Reader
+from watcher_sync.model.watch.topics import ANY, WatchTopic
+from watcher_sync.storage.journal import read_head
+from watcher_sync.storage.reading import oldest_seq
+from watcher_sync.storage.row_entities import values_at
+from watcher_sync.storage.watch_rows import Candidates
+from watcher_sync.storage.watch_topics import WatchPositions
+from watcher_sync.wire.watch.descriptions import Change
+from watcher_sync.wire.watch.messages import element
+
+MAX_SEQUENCE_ID: Final = "X-Axway-Max-Sequence-Id"
+"""The header of a 410 with the last sequence of the journal."""
+MAX_SCANNED_ROWS: Final = 200_000
+"""Candidate rows that the API reads for one page. A page that would need more is refused."""
+_MAX_PAGE_BYTES: Final = 67_108_864
+"""Bytes of attributes on one page, about. A larger page is refused."""
+_CHUNK_ROWS: Final = 1_000
+_MAX_PAGES: Final = 4_096
+"""Ends of pages that are in memory."""
+_PAGING: Final = ("page", "pageSize", "query", "sort")
+_KEYSET: Final = ("after", "limit")
+_QUERY_PREFIX: Final = "sequenceID>"
+_DESCENDING: Final = "sequenceID,DESC"
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """Which events a request asks for."""
+
+    after: int | None
+    """Only events after this sequence; None: all that the journal has."""
+    size: int
+    page: int = 1
+    descending: bool = False
+
+
+class PageEnds:
+    """The last sequences of full pages, for requests of the page after them.
+
+    A page of a topic never changes, because the journal only grows and topics do not change. Used by all threads.
+    """
+
+    def __init__(self, max_entries: int = _MAX_PAGES) -> None:
+        self._max_entries = max_entries
+        self._lock = threading.Lock()  # guards the entries
+        self._ends: collections.OrderedDict[Any, int] = collections.OrderedDict()
+
+    def get(self, key: Any, page: int) -> int | None:
+        """The last sequence of a page; None: it is not known."""
+        with self._lock:
+            return self._ends.get((key, page))
+
+    def add(self, key: Any, page: int, sequence: int) -> None:
+        """Note the last sequence of a full page."""
+        with self._lock:
+            self._ends[key, page] = sequence
+            self._ends.move_to_end((key, page))
+            while len(self._ends) > self._max_entries:
+                self._ends.popitem(last=False)
+
+
+class TopicEvents:
+    """``GET /events/management/v1alpha1/watchtopics/{name}``."""
+
+    def __init__(self, store: TopicStore) -> None:
+        self._store = store
+        self._service = store.service
+        self._describer = Describer(self._service.kinds)
+        self._positions = WatchPositions(self._service.store.database, self._service.tables)
+        self._ends = PageEnds()
+        max_limit = self._service.max_limit
+        self.on_get = operation(
+            summary="Read the past events of a watch topic",
+            description=f"{__doc__}\nA request reads at most {MAX_SCANNED_ROWS} journal rows of the topic's kinds. The "
+            "answer is 503 if the page is not full then. Narrower kinds in the filters help.",
+            rule=Rule("watchtopics:events", PROJECT_READER),
+            query=page_parameters(max_limit)
+            | {
+                "query": {
+                    "type": "string",
+                    "pattern": "^sequenceID>[0-9]{1,18}$",
+                    "description": "sequenceID>N: only events after sequence N.",
+                },
+                "sort": {
+                    "enum": ["sequenceID,ASC", _DESCENDING],
+                    "description": "The order; with pageSize=1 the descending one has the last event.",
+                },
+                "after": schemas.SEQ | {"maximum": 10**18, "description": "Keyset form: events after this sequence."},
+                "limit": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "maximum": max_limit,
+                    "description": "Keyset form: the number of events on a page; by default 100.",
+                },
+            },
+            responses={200: Answer({"type": "array", "items": bodies.EVENT}, "A page of events")},
+            errors=(404, 410),
+            tag=TAG,
+        )(self.read)
+
+    def read(self, call: Call, name: str) -> None:
+        """Answers with one page, and remembers its last sequence."""
+        topic = self._store.find(call, name)
+        wanted = _wanted(call, min(100, self._service.max_limit))
+        sight = visibility(call.context, self._service.kinds)
+        reader = Reader(sight.project_id, sight.hidden)
+        key = (topic.id, reader.project_id, bool(reader.hidden), wanted.after, wanted.size)
+        with self._service.reading() as connection:
+            head = read_head(connection, self._service.tables)
+            self._require_present(connection, wanted, head)
+            scan = _Scan(self._service, self._describer, topic, reader, wanted)
+            end = None if wanted.page == 1 or wanted.descending else self._ends.get(key, wanted.page - 1)
+            found = scan.read(connection, end)
+        is_full = len(found) == wanted.size
+        if is_full and not wanted.descending:
+            self._ends.add(key, wanted.page, found[-1].seq)
+        if (found and wanted.page == 1) or not wanted.descending:
+            served = found[0 if wanted.descending else -1].seq if is_full or wanted.descending else head
+            self._positions.remember(topic.id, call.context.project_id or "", call.context.user_id or "", served)
+        call.response.set_header("Cache-Control", "no-store")
+        call.answer([element(change, topic.ref) for change in found])
+
+    def _require_present(self, connection: sa.Connection, wanted: Wanted, head: int) -> None:
+        """:raises Problem: 410 when the journal does not reach back to the position, or ends before it."""
+        after = wanted.after
+        if after is None or after == head:
+            return
+        headers = {MAX_SEQUENCE_ID: str(head)}
+        if after > head:
+            raise Problem(410, f"The journal ends at sequence {head}: {after} is of another one", headers=headers)
+        oldest = oldest_seq(connection, self._service.tables)
+        if after + 1 < (head + 1 if oldest is None else oldest):
+            raise Problem(410, f"The events after sequence {after} were purged", headers=headers)
+
+
+class _Scan:
+    """Reads the events of one page."""
+
+    def __init__(
+        self, service: Service, describer: Describer, topic: WatchTopic, reader: Reader, wanted: Wanted
+    ) -> None:
+        self._service = service
+        self._describer = describer
+        self._reader = reader
+        self._wanted = wanted
+        self._index = FilterIndex([(topic.id, topic.filters)])
+        kinds = [
+            name
+            for name in service.kinds
+            if any(
+                each.group in (ANY, describer.shown[name].group) and each.kind in (ANY, describer.shown[name].kind)
+                for each in topic.filters
+            )
+        ]
+        changes = sorted(frozenset().union(*(each.types for each in topic.filters)))
+        self._candidates = Candidates(
+            kinds=kinds, changes=changes, project_id=reader.project_id, descending=wanted.descending
+        )
+
+    def read(self, connection: sa.Connection, end: int | None) -> list[Change]:
+        """The events of the page.
+
+        :param end: the last sequence of the page before; None: it is not known, and the pages before are read, too.
+        """
+        wanted = self._wanted
+        skip = 0 if end is not None else (wanted.page - 1) * wanted.size
+        position = end if end is not None else (None if wanted.descending else wanted.after)
+        found: list[Change] = []
+        scanned = size = 0
+        while len(found) < wanted.size and self._candidates.kinds:
+            limit = min(_CHUNK_ROWS, max(100, wanted.size - len(found) + skip))
+            rows = self._candidates.read(connection, self._service.tables, position, limit)
+            if not rows:
+                break
+            position, scanned = rows[-1].seq, scanned + len(rows)
+            for change in self._matching(connection, rows):
+                if skip:
+                    skip -= 1
+                elif len(found) < wanted.size and not self._is_before(change):
+                    found.append(change)
+                    size += sum(map(len, change.resource.attributes.values()))
+            if wanted.descending and wanted.after is not None and position <= wanted.after:
+                break
+            _require_bounded(scanned, size)
+        return found
+
+    def _is_before(self, change: Change) -> bool:
+        return self._wanted.after is not None and change.seq <= self._wanted.after
+
+    def _matching(self, connection: sa.Connection, rows: list[Any]) -> list[Change]:
+        ordered = rows[::-1] if self._wanted.descending else rows
+        values = values_at(connection, self._service.tables, self._describer.fields, ordered)
+        changes = [self._describer.change(row, values[row.seq], self._reader) for row in rows]
+        return [each for each in changes if each is not None and self._index.matching(each.type, each.resource)]
+
+
+def _require_bounded(scanned: int, size: int) -> None:
+    """:raises Problem: 503 when one page would cost too much."""
+    if scanned >= MAX_SCANNED_ROWS:
+        raise Problem(503, f"The page is not full after {scanned} changes; filter for fewer kinds")
+    if size >= _MAX_PAGE_BYTES:
+        raise Problem(503, f"The page has more than {_MAX_PAGE_BYTES} bytes; ask for a smaller pageSize")
+
+
+def _wanted(call: Call, default_size: int) -> Wanted:
+    """:raises Problem: 400 when the request mixes both forms."""
+    query = call.query
+    keyset = [name for name in _KEYSET if name in query]
+    mixed = [name for name in _PAGING if name in query]
+    if keyset and mixed:
+        raise bad_request("query", f"/{mixed[0]}", f"{mixed[0]} and {keyset[0]} are of different forms of paging")
+    if keyset:
+        return Wanted(after=query.get("after"), size=query.get("limit", default_size))
+    text: str | None = query.get("query")
+    return Wanted(
+        after=None if text is None else int(text.removeprefix(_QUERY_PREFIX)),
+        size=query.get("pageSize", default_size),
+        page=query.get("page", 1),
+        descending=query.get("sort") == _DESCENDING,
+    )

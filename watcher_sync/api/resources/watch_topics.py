@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``/management/v1alpha1/watchtopics``: watch topics in the dialect of Axway's agents.
+
+A topic belongs to the project of the token that created it. Members of the project and administrators delete it. To
+callers of other projects the topic does not exist (404). Its name is taken for all projects, because its path is.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+
+from watcher_sync.api.core import schemas
+from watcher_sync.api.core.operation import JSON, Answer, Body, Call, Rule, operation
+from watcher_sync.api.core.problems import Problem, bad_request, not_found
+from watcher_sync.api.core.rules import PROJECT_MEMBER, PROJECT_READER
+from watcher_sync.api.resources import watch_bodies as bodies
+from watcher_sync.api.service import Service
+from watcher_sync.model.watch.topics import InvalidTopic, WatchTopic, parse
+from watcher_sync.storage.subscriptions import QuotaReached
+from watcher_sync.storage.watch_topics import TopicExists, WatchTopics
+
+TAG = "watch topics"
+
+_LIST = Rule("watchtopics:list", PROJECT_READER)
+_SHOW = Rule("watchtopics:show", PROJECT_READER)
+_CREATE = Rule("watchtopics:create", PROJECT_MEMBER)
+_DELETE = Rule("watchtopics:delete", PROJECT_MEMBER)
+
+
+class TopicStore:
+    """What the resources of watch topics share."""
+
+    def __init__(self, service: Service, new_id: Callable[[], uuid.UUID] = uuid.uuid4) -> None:
+        self.service = service
+        self.rows = WatchTopics(service.store.database, service.tables)
+        self.new_id = new_id
+        self.quota: int = service.conf.api.quota_watch_topics
+
+    def find(self, call: Call, name: str) -> WatchTopic:
+        """The topic, if the policy allows the operation on it.
+
+        :raises Problem: 404 when there is none or the caller may not see it; 403 when it may see it and do no more.
+        """
+        topic = self.rows.find(name)
+        if topic is not None and call.context.may_on(call.rule, topic.project_id):
+            return topic
+        if topic is not None and call.context.may_on(_SHOW.name, topic.project_id):
+            raise call.context.refusal([call.rule])
+        raise not_found(f"watch topic {name}")
+
+
+class TopicCollection:
+    """``/management/v1alpha1/watchtopics``."""
+
+    def __init__(self, store: TopicStore) -> None:
+        self._store = store
+        self.on_get = operation(
+            summary="List the watch topics, by name",
+            description="Without page and pageSize the answer has all topics that the caller may see.",
+            rule=_LIST,
+            query=page_parameters(store.service.max_limit),
+            responses={200: Answer({"type": "array", "items": bodies.TOPIC}, "The topics")},
+            tag=TAG,
+        )(self.list_topics)
+
+    def list_topics(self, call: Call) -> None:
+        """Answers with all topics or one page of them."""
+        page, size = call.query.get("page"), call.query.get("pageSize")
+        if page is not None or size is not None:
+            size = min(100, self._store.service.max_limit) if size is None else size
+            found = self._store.rows.page(offset=((page or 1) - 1) * size, limit=size, project_id=call.context.scope)
+        else:
+            found = self._store.rows.page(project_id=call.context.scope)
+        call.answer([topic.document() for topic in found])
+
+    @operation(
+        summary="Create a watch topic",
+        description=f"The body is JSON, or YAML ({', '.join(bodies.YAML)}) of at most {bodies.MAX_YAML_BYTES} bytes. "
+        "The answer is 409 if a topic has the name, also one of another project.",
+        rule=_CREATE,
+        body=Body({JSON: bodies.REQUEST}, default=JSON, raw=bodies.YAML),
+        responses={201: Answer(bodies.TOPIC, "The topic", headers=("Location",))},
+        errors=(403, 409),
+        tag=TAG,
+    )
+    def on_post(self, call: Call) -> None:
+        """Creates a topic."""
+        store = self._store
+        document = bodies.decoded(call)
+        try:
+            topic = parse(document, str(store.new_id()), project_id=call.context.project_id)
+        except InvalidTopic as exc:
+            raise bad_request("body", exc.pointer, f"{exc.pointer or 'The body'}: {exc.reason}") from None
+        try:
+            made = store.rows.create(topic, quota=store.quota)
+        except TopicExists:
+            raise Problem(409, f"There is a watch topic of the name {topic.name!r}") from None
+        except QuotaReached as exc:
+            raise Problem(403, f"Quota exceeded: {exc}", quota=exc.quota, used=exc.used) from None
+        call.response.set_header("Location", made.self_link)
+        call.answer(made.document(), 201)
+
+
+class TopicItem:
+    """``/management/v1alpha1/watchtopics/{name}``."""
+
+    def __init__(self, store: TopicStore) -> None:
+        self._store = store
+
+    @operation(
+        summary="Show a watch topic",
+        rule=_SHOW,
+        responses={200: Answer(bodies.TOPIC, "The topic")},
+        errors=(404,),
+        tag=TAG,
+    )
+    def on_get(self, call: Call, name: str) -> None:
+        """Answers with the topic."""
+        call.answer(self._store.find(call, name).document())
+
+    @operation(
+        summary="Delete a watch topic",
+        rule=_DELETE,
+        responses={204: Answer(None, "The topic is deleted")},
+        errors=(403, 404),
+        tag=TAG,
+    )
+    def on_delete(self, call: Call, name: str) -> None:
+        """Deletes the topic."""
+        if not self._store.rows.delete(self._store.find(call, name).id):
+            raise not_found(f"watch topic {name}")
+        call.answer_nothing()
+
+
+def page_parameters(max_limit: int) -> dict[str, schemas.Schema]:
+    """The dialect's paging."""
+    return {
+        "page": {"type": "integer", "minimum": 1, "maximum": 1_000_000_000, "description": "The page, from 1 on."},
+        "pageSize": {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": max_limit,
+            "description": "The number of entries on a page; by default 100. A page with fewer is the last one.",
+        },
+    }
