@@ -28,6 +28,7 @@ The client imports nothing of the engine, the model or the storage. It needs key
 ``terminal``       Guards a terminal against control characters in the output of a command
 ``transport``      One HTTP request and its answer, or one of the errors
 ``vnf_instances``  The part of ``Client`` that writes VNF instances and their operations
+``watch_topics``   The part of ``Client`` that writes watch topics and reads their past events
 """
 
 from typing import TYPE_CHECKING
@@ -73,6 +74,7 @@ from watcher_sync.client.models import (
     SyncedPod,
     SyncReport,
     VnfOperation,
+    WatchTopic,
 )
 from watcher_sync.client.operations import Lease, Operation
 
@@ -102,6 +104,7 @@ __all__ = [
     "SyncedPod",
     "SyncReport",
     "VnfOperation",
+    "WatchTopic",
     "UnexpectedResponse",
     "BadRequest",
     "ClientError",

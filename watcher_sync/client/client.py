@@ -24,6 +24,7 @@ from watcher_sync.client.paging import converted
 from watcher_sync.client.subscriptions import SubscriptionCalls
 from watcher_sync.client.transport import Transport, segment
 from watcher_sync.client.vnf_instances import VNF_INSTANCES, VnfCalls
+from watcher_sync.client.watch_topics import WatchTopicCalls
 
 SERVICE_TYPE_INSTANCES = "/v1/service_type_instances"
 
@@ -38,7 +39,7 @@ def connect(endpoint: str, *, timeout: float = 30.0) -> Client:
     return Client(adapter.Adapter(session.Session(auth=plugin), endpoint_override=endpoint), timeout=timeout)
 
 
-class Client(VnfCalls, SubscriptionCalls):
+class Client(VnfCalls, SubscriptionCalls, WatchTopicCalls):
     """The client of one API. Used by one thread at a time."""
 
     def __init__(self, adapter: adapter.Adapter, *, timeout: float = 30.0) -> None:

@@ -276,6 +276,17 @@ class Subscription(Document, frozen=True, rename="kebab"):
     labels: dict[str, str] | None = None
 
 
+class WatchTopic(Document, frozen=True):
+    """A watch topic, in the names of the Axway dialect."""
+
+    name: str
+    title: str
+    metadata: dict[str, Any]
+    """id, selfLink and audit."""
+    spec: dict[str, Any]
+    """description and filters."""
+
+
 class Delivery(Document, frozen=True, rename="kebab"):
     """One message to a callback, with all its attempts."""
 

@@ -13,4 +13,5 @@
 ``top``               ``top``: sources, entities and changes, drawn once a second
 ``vnf``               ``vnf list``, ``show``, ``register``, ``update``, ``delete``, ``sync``
 ``vnf_operation``     ``vnf operation begin``, ``heartbeat``, ``end``, ``list``, ``show``
+``watch_topic``       ``watch topic create``, ``list``, ``show``, ``delete``
 """
