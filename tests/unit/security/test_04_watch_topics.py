@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A project sees its own watch topics, and by any topic only what it sees of the model elsewhere."""
+
+from __future__ import annotations
+
+import pytest
+from keystonemiddleware.fixture import AuthTokenFixture
+
+from tests.unit.api.conftest import conf, store  # noqa: F401 - fixtures
+from tests.unit.security.callers import NODE, OWN, SERVER, Api
+from watcher_sync.storage.watch_topics import WatchPositions
+
+BASE = "/management/v1alpha1/watchtopics"
+ALL = {"filters": [{"group": "*", "kind": "*"}]}
+
+
+@pytest.fixture
+def api(conf, store):  # noqa: F811
+    with AuthTokenFixture() as fixture:
+        api = Api(conf, store, fixture)
+        api.fill()
+        yield api
+
+
+def create(api, caller, name, spec=ALL):
+    return api(caller, "POST", BASE, json={"name": name, "spec": spec})
+
+
+def events(api, caller, name, **params):
+    result = api(caller, "GET", f"/events{BASE}/{name}", params={"pageSize": 1000, **params})
+    assert result.status_code == 200, result.text
+    return result.json
+
+
+def names(api, caller):
+    return [topic["name"] for topic in api(caller, "GET", BASE).json]
+
+
+def test_a_topic_of_another_project_does_not_exist(api):
+    assert create(api, "member", "own").status_code == 201
+    unknown = api("stranger", "GET", f"{BASE}/absent").status_code
+    for method, path in (("GET", f"{BASE}/own"), ("DELETE", f"{BASE}/own"), ("GET", f"/events{BASE}/own")):
+        assert api("stranger", method, path).status_code == unknown == 404
+    assert names(api, "stranger") == []
+    assert names(api, "reader") == names(api, "system_reader") == ["own"]
+    assert create(api, "stranger", "own").status_code == 409
+
+
+def test_a_reader_of_the_project_sees_a_topic_and_does_not_delete_it(api):
+    create(api, "member", "own")
+    assert api("reader", "GET", f"{BASE}/own").status_code == 200
+    assert api("reader", "DELETE", f"{BASE}/own").status_code == 403
+    assert api("admin", "DELETE", f"{BASE}/own").status_code == 204
+
+
+def test_a_member_receives_what_its_project_owns_and_nothing_that_names_a_host(api):
+    create(api, "member", "own")
+    found = events(api, "member", "own")
+    assert SERVER in {event["payload"]["metadata"]["id"] for event in found}
+    assert {event["organization"]["id"] for event in found} == {OWN}
+    assert NODE not in str(found)
+    everything = events(api, "admin", "own")
+    assert len(everything) > len(found)
+    assert NODE in str(everything)
+
+
+def test_a_filter_for_a_host_tells_a_member_nothing(api):
+    spec = {"filters": [{"group": "compute", "kind": "Instance", "scope": {"kind": "ComputeNode", "name": NODE}}]}
+    create(api, "member", "host", spec)
+    assert events(api, "member", "host") == []
+    assert [event["payload"]["metadata"]["id"] for event in events(api, "admin", "host")] == [SERVER]
+
+
+def test_the_pages_of_one_caller_do_not_move_those_of_another(api):
+    create(api, "member", "own")
+    everything = {caller: events(api, caller, "own") for caller in ("admin", "member")}
+    for page in (1, 2, 3):
+        for caller, expected in everything.items():
+            found = events(api, caller, "own", page=page, pageSize=2, query="sequenceID>0")
+            assert found == expected[2 * page - 2 : 2 * page]
+
+
+def test_the_position_is_that_of_the_caller(api, store):  # noqa: F811
+    topic_id = create(api, "member", "own").json["metadata"]["id"]
+    events(api, "member", "own")
+    positions = WatchPositions(store.database, store.tables)
+    with store.database.connect() as connection:
+        (row,) = connection.execute(store.tables.watch_positions.select()).all()
+    assert (row.topic_id, row.tenant) == (topic_id, OWN)
+    assert positions.find(topic_id, row.tenant, row.subject) == row.sequence
+    assert positions.find(topic_id, "b" * 32, row.subject) is None
