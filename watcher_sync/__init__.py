@@ -17,7 +17,7 @@
 ``handlers``     The dialects: an event and a view become changes
 ``model``        The entity kinds, the replica in memory, and the ordering guard
 ``operations``   Operation leases: one life-cycle operation or sync per entity at a time
-``outlets``      Hands the changes of the journal on: webhooks
+``outlets``      Hands the changes of the journal on: webhooks and the watch stream
 ``reconcile``    Lists the live systems, reports drifts, and repairs the model
 ``sources``      The drivers of the transports
 ``storage``      The tables, the transactions, and reading without a replica

@@ -16,7 +16,7 @@ from oslo_config import cfg
 from sqlalchemy import exc as sa_exc
 
 from watcher_sync.api.core.authentication import is_loopback
-from watcher_sync.conf import opts, outlet_webhook
+from watcher_sync.conf import opts, outlet_watch, outlet_webhook
 from watcher_sync.handlers.dcm.handler import DcmHandler
 from watcher_sync.sources.kubernetes.kubeconfig import KubeconfigError, read_kubeconfig
 
@@ -41,12 +41,12 @@ _DANGEROUS_NETWORKS = [
 
 def find_insecure_access(conf: cfg.ConfigOpts) -> list[str]:
     """Settings that let clients or providers do more than they should."""
-    return [*_api(conf), *_monitoring(conf), *_keystone(conf), *_providers(conf), *_callbacks(conf)]
+    return [*_api(conf), *_watch(conf), *_monitoring(conf), *_keystone(conf), *_providers(conf), *_callbacks(conf)]
 
 
 def find_insecure_transports(conf: cfg.ConfigOpts) -> list[str]:
     """Connections to other machines without TLS, or without verification of the peer."""
-    found = [*_database(conf), *_callbacks_without_tls(conf)]
+    found = [*_database(conf), *_callbacks_without_tls(conf), *_watch_without_tls(conf)]
     for name, driver in enabled_sources(conf):
         if driver == "kubernetes":
             found += _kubernetes(conf, name)
@@ -85,6 +85,22 @@ def _api(conf: cfg.ConfigOpts) -> Iterator[str]:
     if conf.api.noauth_allow_remote:
         where = place(conf, "noauth_allow_remote", "api")
         yield f"{where}: with noauth every machine that reaches the port may write everything; remove the option."
+
+
+def _watch(conf: cfg.ConfigOpts) -> Iterator[str]:
+    if not outlet_watch.is_enabled(conf) or outlet_watch.auth_strategy(conf) != "noauth":
+        return
+    where = place(conf, "auth_strategy", outlet_watch.GROUP)
+    yield f"{where}: with noauth every user of this machine may watch everything; set auth_strategy = keystone."
+    if conf.outlet_watch.noauth_allow_remote:
+        where = place(conf, "noauth_allow_remote", outlet_watch.GROUP)
+        yield f"{where}: with noauth every machine that reaches the port may watch everything; remove the option."
+
+
+def _watch_without_tls(conf: cfg.ConfigOpts) -> Iterator[str]:
+    if outlet_watch.is_enabled(conf) and not conf.outlet_watch.tls_cert and not is_loopback(conf.outlet_watch.host):
+        where = place(conf, "tls_cert", outlet_watch.GROUP)
+        yield f"{where}: tokens and changes cross the network without TLS; set tls_cert and tls_key."
 
 
 def _monitoring(conf: cfg.ConfigOpts) -> Iterator[str]:

@@ -18,6 +18,7 @@ from oslo_config import cfg
 from sqlalchemy import exc as sa_exc
 
 from watcher_sync.assembly.insecure_settings import enabled_sources, place, read_privately
+from watcher_sync.conf import outlet_watch
 from watcher_sync.sources.kubernetes.kubeconfig import find_paths
 from watcher_sync.storage.database import sqlite_path
 
@@ -37,7 +38,7 @@ _NATS_SECRET_FILES = ("tls_key_file", "nkey_seed_file", "credentials_file")
 
 def find_loose_files(conf: cfg.ConfigOpts) -> list[str]:
     """The findings for configuration, policy, kubeconfigs, keys and the SQLite database."""
-    return [*_configuration(conf), *_policy(conf), *_source_files(conf), *_state(conf)]
+    return [*_configuration(conf), *_policy(conf), *_source_files(conf), *_watch_files(conf), *_state(conf)]
 
 
 def _configuration(conf: cfg.ConfigOpts) -> Iterator[str]:
@@ -79,6 +80,15 @@ def _source_files(conf: cfg.ConfigOpts) -> Iterator[str]:
         for option in _NATS_SECRET_FILES if driver == "nats_jetstream" else ():
             if group[option]:
                 yield from _examine(group[option], place(conf, option, section), has_secret=True)
+
+
+def _watch_files(conf: cfg.ConfigOpts) -> Iterator[str]:
+    group = conf[outlet_watch.GROUP]
+    if group.tls_key:
+        yield from _examine(group.tls_key, place(conf, "tls_key", outlet_watch.GROUP), has_secret=True)
+    for path in group.jwt_key_files:
+        is_secret = any(name.startswith("HS") for name in group.jwt_algorithms)
+        yield from _examine(path, place(conf, "jwt_key_files", outlet_watch.GROUP), has_secret=is_secret)
 
 
 def _state(conf: cfg.ConfigOpts) -> Iterator[str]:

@@ -9,6 +9,7 @@
 ``monitoring``      ``[monitoring]``: the monitoring HTTP server, and when a source is stale
 ``namespaces``      Namespaces of Kubernetes that belong to projects
 ``operations``      ``[operations]``: the leases of life-cycle operations and syncs
+``outlet_watch``    ``[outlet_watch]``: the gRPC watch stream
 ``outlet_webhook``  ``[outlet_webhook]``: subscriptions and their delivery
 ``opts``            Registers all options, and lists them for oslo-config-generator
 ``paths``           ``[DEFAULT]``: the directory for the program's own files

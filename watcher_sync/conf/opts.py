@@ -22,6 +22,7 @@ from watcher_sync.conf import (
     liveness,
     monitoring,
     operations,
+    outlet_watch,
     outlet_webhook,
     paths,
     reconcile,
@@ -82,6 +83,7 @@ _MODULES = (
     retention,
     api,
     outlet_webhook,
+    outlet_watch,
 )
 
 

@@ -89,15 +89,19 @@ class RequestContext:
 class ContextFactory:
     """Makes the context of each request. Used by all threads."""
 
-    def __init__(self, conf: cfg.ConfigOpts, rules: list[policy.RuleDefault]) -> None:
-        self.strategy: str = conf.api.auth_strategy
+    def __init__(self, conf: cfg.ConfigOpts, rules: list[policy.RuleDefault], strategy: str | None = None) -> None:
+        """:param strategy: how callers were authenticated; None: ``[api] auth_strategy``."""
+        self.strategy: str = strategy or conf.api.auth_strategy
         self._enforcer = policy.Enforcer(conf)
         self._enforcer.register_defaults(rules)
         self._enforcer.load_rules()
 
     def of(self, request: falcon.Request) -> RequestContext:
         """Makes the context of the request."""
-        environ: dict[str, Any] = request.env
+        return self.of_environ(request.env)
+
+    def of_environ(self, environ: dict[str, Any]) -> RequestContext:
+        """Makes the context of a WSGI environment that authentication has passed."""
         if self.strategy == "noauth":
             context = oslo_context.RequestContext(
                 user_id=NOAUTH_USER, roles=["admin", "member", "reader"], system_scope="all", **ids_of(environ)
@@ -106,6 +110,15 @@ class ContextFactory:
         if environ.get("HTTP_X_IDENTITY_STATUS") != "Confirmed":
             return RequestContext(oslo_context.RequestContext(**ids_of(environ)), self._enforcer, known=False)
         context = oslo_context.RequestContext.from_environ(environ, system_scope=_system_scope(environ))
+        return RequestContext(context, self._enforcer, known=True)
+
+    def of_identity(
+        self, user_id: str, project_id: str | None, roles: Sequence[str], system_scope: str | None
+    ) -> RequestContext:
+        """Makes the context of a caller whose token another component has checked."""
+        context = oslo_context.RequestContext(
+            user_id=user_id, project_id=project_id, roles=list(roles), system_scope=system_scope
+        )
         return RequestContext(context, self._enforcer, known=True)
 
 

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A server with an administrator and the readers of two projects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import grpc
+import pytest
+
+from tests.functional.outlets.watch.clients import channel_to
+from tests.functional.outlets.watch.serving import Serving, Tokens, admin, reader_of, serving
+from watcher_sync.storage.store import Store
+
+
+@pytest.fixture
+def tokens() -> Tokens:
+    """The tokens admin, p and q."""
+    return Tokens(admin=admin(), p=reader_of("p"), q=reader_of("q"))
+
+
+@pytest.fixture
+def site(store: Store, tokens: Tokens) -> Iterator[Serving]:
+    """A server that serves."""
+    with serving(store, tokens) as made:
+        yield made
+
+
+@pytest.fixture
+def channel(site: Serving) -> Iterator[grpc.Channel]:
+    """A connection to the server."""
+    with channel_to(site.port) as made:
+        yield made

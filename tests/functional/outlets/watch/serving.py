@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A watch server in a thread of the test's process, with tokens that the test makes."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import uuid
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from tests.functional.engine.driving import wait_until
+from tests.functional.outlets.watch.clients import SELF_LINK
+from watcher_sync.assembly.watch_stored import RowValues, first_sequence
+from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.model.watch.resources import Describer, Reader
+from watcher_sync.model.watch.topics import WatchTopic, name_of, parse
+from watcher_sync.outlets.journal import JournalReader
+from watcher_sync.outlets.watch.authentication import AuthenticationUnavailable, Caller, InvalidToken
+from watcher_sync.outlets.watch.settings import Settings
+from watcher_sync.outlets.watch.tls import Certificates
+from watcher_sync.outlets.watch.worker import Stored, Worker
+from watcher_sync.storage.store import Store
+
+EVERYTHING = {"group": "*", "kind": "*"}
+HIDDEN = {name: kind.admin_only for name, kind in builtin_kinds().items() if kind.admin_only}
+
+
+def admin(**fields: Any) -> Caller:
+    return caller(**{"user_id": "admin", "project_id": None, "reader": Reader()} | fields)
+
+
+def reader_of(project_id: str, **fields: Any) -> Caller:
+    """A reader of one project, who does not see hosts."""
+    return caller(
+        **{"user_id": f"u-{project_id}", "project_id": project_id, "reader": Reader(project_id, HIDDEN)} | fields
+    )
+
+
+def caller(**fields: Any) -> Caller:
+    return Caller(**{"may_subscribe": True, "may_watch": lambda _: True, "expires_at": None} | fields)
+
+
+class Tokens:
+    """The callers of tokens. A test adds and removes them."""
+
+    def __init__(self, **callers: Caller) -> None:
+        self.callers = callers
+        self.is_available = True
+        self.checked: list[str] = []
+
+    def authenticate(self, token: str) -> Caller:
+        self.checked.append(token)
+        if not self.is_available:
+            raise AuthenticationUnavailable
+        found = self.callers.get(token)
+        if found is None or (found.expires_at is not None and found.expires_at < time.time() - 30):
+            raise InvalidToken("the token is not valid")
+        return found
+
+
+class Topics:
+    """The topics of a test. It adds and removes them."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, WatchTopic] = {}
+        self.served: dict[tuple[str, str], int] = {}
+        """(user id, topic id) -> the last sequence that REST served."""
+        self.put(SELF_LINK)
+
+    def put(self, self_link: str, *each: dict[str, Any]) -> WatchTopic:
+        name = name_of(self_link)
+        document = {"name": name, "spec": {"filters": list(each or (EVERYTHING,))}}
+        self.topics[self_link] = parse(document, str(uuid.uuid4()))
+        return self.topics[self_link]
+
+    def find(self, self_link: str) -> WatchTopic | None:
+        return self.topics.get(self_link)
+
+    def last_served(self, topic: WatchTopic, caller: Caller) -> int | None:
+        return self.served.get((caller.user_id, topic.id))
+
+    def existing(self, ids: Iterable[str]) -> frozenset[str]:
+        return frozenset(ids) & {topic.id for topic in self.topics.values()}
+
+
+class Serving:
+    """The server, and what the test changes around it."""
+
+    def __init__(
+        self, store: Store, tokens: Tokens, settings: Settings, certificates: Certificates | None = None
+    ) -> None:
+        self.store = store
+        self._settings = settings
+        self.tokens = tokens
+        self.topics = Topics()
+        self._reader = JournalReader(store.database, store.tables, interval=0.02)
+        describer = Describer(store.kinds)
+        stored = Stored(
+            self.topics, self.topics.existing, RowValues(store, describer).read, lambda: first_sequence(store)
+        )
+        self.worker = Worker(self._reader, describer, stored, tokens, settings, certificates)
+
+    def start(self) -> None:
+        self.begin()
+        assert self.worker.wait_until_serving(20)
+        wait_until(lambda: self.worker.stats.position >= 0, 10, "the position of the hub")
+
+    def begin(self) -> None:
+        self._reader.start()
+        self.worker.start()
+
+    def settings_at(self, port: int) -> Settings:
+        return msgspec.structs.replace(self._settings, port=port)
+
+    @property
+    def port(self) -> int:
+        return self.worker.port
+
+    def stop(self) -> None:
+        self.worker.stop(10)
+        self._reader.stop()
+        assert not self.worker.is_alive()
+
+
+@contextlib.contextmanager
+def serving(
+    store: Store, tokens: Tokens | None = None, certificates: Certificates | None = None, **settings: Any
+) -> Iterator[Serving]:
+    """A server that serves."""
+    given = {"port": 0, "ping_interval": 600.0, "topic_poll_interval": 0.1, "token_retry_interval": 0.1}
+    made = Serving(store, tokens or Tokens(admin=admin()), Settings(**{**given, **settings}), certificates)
+    made.start()
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+def joined(site: Serving, count: int) -> None:
+    """Wait until so many streams have a topic."""
+    wait_until(lambda: site.worker.stats.subscribed == count, 10, f"{count} streams")

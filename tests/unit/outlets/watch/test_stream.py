@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The queue of one stream."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from watcher_sync.outlets.watch.endings import not_found
+from watcher_sync.outlets.watch.stream import Stream
+
+
+def run(test: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(test, 10))
+
+
+def test_messages_leave_in_the_order_of_their_arrival() -> None:
+    async def test() -> None:
+        stream = Stream(10)
+        taking = asyncio.create_task(stream.take())
+        await asyncio.sleep(0)
+        assert stream.push(b"1")
+        assert stream.push(b"2")
+        assert [await taking, await stream.take()] == [b"1", b"2"]
+
+    run(test())
+
+
+def test_a_full_queue_ends_the_stream_with_resource_exhausted() -> None:
+    async def test() -> None:
+        stream = Stream(2)
+        assert stream.push(b"1")
+        assert stream.push(b"2")
+        assert not stream.push(b"3")
+        assert (await stream.ended).status == "RESOURCE_EXHAUSTED"
+
+    run(test())
+
+
+def test_only_the_first_reason_of_an_end_counts() -> None:
+    async def test() -> None:
+        stream = Stream(2)
+        stream.end(not_found("/x"))
+        for _ in range(5):
+            assert not stream.push(b"1")
+        assert (await stream.ended).status == "NOT_FOUND"
+
+    run(test())
+
+
+def test_who_catches_up_waits_until_half_of_the_queue_is_free() -> None:
+    async def test() -> None:
+        stream = Stream(4)
+        for _ in range(4):
+            stream.push(b"1")
+        waiting = asyncio.create_task(stream.wait_for_room())
+        await stream.take()
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        await stream.take()
+        await waiting
+
+    run(test())

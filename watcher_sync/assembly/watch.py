@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The watch stream of ``watcher-sync-outlet``, made from the configuration. It imports gRPC: only after the fork."""
+
+from __future__ import annotations
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from watcher_sync.assembly import watch_options
+from watcher_sync.assembly.store import open_store
+from watcher_sync.assembly.watch_callers import make_authenticator
+from watcher_sync.assembly.watch_stored import stored_of
+from watcher_sync.exceptions import ConfigError
+from watcher_sync.model.watch.resources import Describer
+from watcher_sync.outlets.journal import JournalReader
+from watcher_sync.outlets.watch.settings import Settings
+from watcher_sync.outlets.watch.tls import Certificates
+from watcher_sync.outlets.watch.worker import Worker
+from watcher_sync.storage.store import Store
+
+LOG = logging.getLogger(__name__)
+
+
+class Outlet:
+    """The parts of the process."""
+
+    def __init__(self, store: Store, reader: JournalReader, worker: Worker, certificates: Certificates | None) -> None:
+        self.store = store
+        self.worker = worker
+        self._reader = reader
+        self._certificates = certificates
+
+    def start(self) -> None:
+        """Start to serve; returns at once."""
+        self._reader.start()
+        self.worker.start()
+
+    def stop(self, timeout: float) -> None:
+        """End all streams; returns when all has ended, or after so many seconds."""
+        self.worker.stop(timeout)
+        self._reader.stop()
+        self.store.database.dispose()
+
+    def reload(self) -> None:
+        """Use the certificates that the files have now, for new connections."""
+        if self._certificates is None:
+            return
+        try:
+            self._certificates.reload()
+        except ConfigError as exc:
+            LOG.error("watch: the certificates were not reloaded: %s", exc)
+
+
+def assemble(conf: cfg.ConfigOpts) -> Outlet:
+    """The watch stream of one process.
+
+    :raises ConfigError: the configuration cannot work.
+    :raises SchemaMissing: ``db_sync`` has not been run.
+    :raises DatabaseUnavailable: the database is unavailable.
+    """
+    watch_options.check(conf)
+    store = open_store(conf)
+    group = conf.outlet_watch
+    reader = JournalReader(store.database, store.tables, interval=group.journal_poll_interval)
+    describer = Describer(store.kinds)
+    certificates = Certificates(group.tls_cert, group.tls_key, group.tls_client_ca) if group.tls_cert else None
+    authenticator = make_authenticator(conf, store.kinds)
+    stored = stored_of(store, describer)
+    return Outlet(
+        store, reader, Worker(reader, describer, stored, authenticator, settings_of(conf), certificates), certificates
+    )
+
+
+def settings_of(conf: cfg.ConfigOpts) -> Settings:
+    """The limits and times of ``[outlet_watch]``."""
+    group = conf.outlet_watch
+    return Settings(
+        host=group.host,
+        port=group.port,
+        max_streams=group.max_streams,
+        max_streams_per_identity=group.max_streams_per_identity,
+        max_queued_events=group.max_queued_events,
+        max_request_bytes=group.max_request_bytes,
+        first_request_timeout=group.first_request_timeout,
+        ping_interval=group.ping_interval,
+        min_keepalive_interval=group.min_keepalive_interval,
+        reflection=group.reflection,
+    )

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the watch stream reads from the database. Used by a pool of threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from watcher_sync.model.watch.resources import Describer
+from watcher_sync.model.watch.topics import WatchTopic, name_of
+from watcher_sync.outlets.watch.authentication import Caller
+from watcher_sync.outlets.watch.worker import Stored
+from watcher_sync.storage.database import translated
+from watcher_sync.storage.journal import JournalRow, read_head
+from watcher_sync.storage.reading import oldest_seq
+from watcher_sync.storage.row_entities import values_at
+from watcher_sync.storage.store import Store
+from watcher_sync.storage.watch_topics import WatchPositions, WatchTopics
+
+_MAX_IDS = 500
+"""Ids in one statement."""
+
+
+def stored_of(store: Store, describer: Describer) -> Stored:
+    """What a worker reads from a store."""
+    topics = StoredTopics(store)
+    values = RowValues(store, describer)
+    return Stored(topics, topics.existing, values.read, lambda: first_sequence(store))
+
+
+class StoredTopics:
+    """The topics and the positions of their REST catch-up."""
+
+    def __init__(self, store: Store) -> None:
+        self._database = store.database
+        self._table = store.tables.watch_topics
+        self._topics = WatchTopics(store.database, store.tables)
+        self._positions = WatchPositions(store.database, store.tables)
+
+    def find(self, self_link: str) -> WatchTopic | None:
+        """The topic with this path; None: there is none.
+
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        name = name_of(self_link)
+        return None if name is None else self._topics.find(name)
+
+    def last_served(self, topic: WatchTopic, caller: Caller) -> int | None:
+        """The last sequence that REST served to the caller within 10 minutes; None: it served none.
+
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        return self._positions.find(topic.id, caller.project_id or "", caller.user_id)
+
+    def existing(self, ids: Iterable[str]) -> frozenset[str]:
+        """Which of these topics exist.
+
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        wanted, found = list(ids), set[str]()
+        with translated(), self._database.connect() as connection:
+            for start in range(0, len(wanted), _MAX_IDS):
+                part = wanted[start : start + _MAX_IDS]
+                found.update(connection.scalars(sa.select(self._table.c.id).where(self._table.c.id.in_(part))))
+        return frozenset(found)
+
+
+class RowValues:
+    """The names and scopes of entities at journal rows."""
+
+    def __init__(self, store: Store, describer: Describer) -> None:
+        self._database = store.database
+        self._tables = store.tables
+        self._fields = describer.fields
+
+    def read(self, rows: Sequence[JournalRow]) -> Mapping[int, Mapping[str, Any]]:
+        """Seq -> field -> value.
+
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        with translated(), self._database.connect() as connection:
+            if connection.dialect.name == "postgresql":
+                # The present rows and the later rows of the journal must be of one state.
+                connection = connection.execution_options(isolation_level="REPEATABLE READ")
+            return values_at(connection, self._tables, self._fields, rows)
+
+
+def first_sequence(store: Store) -> int:
+    """The first sequence of the journal; one after the last, if the journal is empty.
+
+    :raises DatabaseUnavailable: the database is unavailable.
+    """
+    with translated(), store.database.connect() as connection:
+        first = oldest_seq(connection, store.tables)
+        return read_head(connection, store.tables) + 1 if first is None else first

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Brings a stream from its start to the hub's position, and has it join the hub there.
+
+The hub's position moves in the thread of the event loop only. A stream joins in the moment in which it has all rows up
+to that position. So it gets each row once, without a gap. A stream that catches up waits for its client, not the
+client's events for it: they stay in the journal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from watcher_sync.exceptions import JournalPurged
+from watcher_sync.model.watch.filters import filter_type, key_of, passes
+from watcher_sync.outlets.journal import JournalReader
+from watcher_sync.outlets.watch.hub import Hub, Stats
+from watcher_sync.outlets.watch.rendering import Rendered, Renderer, RunInThread
+from watcher_sync.outlets.watch.stream import Stream
+from watcher_sync.wire.watch import messages
+
+_CHUNK_ROWS: Final = 200
+_POSITION_SECONDS: Final = 0.05
+
+
+class CatchUp:
+    """Reads the journal for single streams. For the thread of the event loop."""
+
+    def __init__(self, journal: JournalReader, hub: Hub, renderer: Renderer, run: RunInThread, stats: Stats) -> None:
+        self._journal = journal
+        self._hub = hub
+        self._renderer = renderer
+        self._run_in_thread = run
+        self._stats = stats
+
+    async def start(self, stream: Stream, after: int | None) -> None:
+        """Send what follows a sequence, and then join the hub.
+
+        :param after: None: the stream begins at the hub's position.
+        :raises StreamEnd: OUT_OF_RANGE: the journal has no such position.
+        :raises StorageError: the database cannot answer.
+        """
+        while self._hub.position < 0:
+            await asyncio.sleep(_POSITION_SECONDS)
+        if after is None or after == self._hub.position:
+            self._hub.join(stream)
+            return
+        if after > self._hub.position and after > await self._run_in_thread(self._journal.head):
+            raise await self._hub.bounds()
+        stream.reached = after
+        start = previous = after
+        while after > self._hub.position:  # the hub reads these rows in a moment; the client has them
+            await asyncio.sleep(_POSITION_SECONDS)
+        try:
+            while after < self._hub.position:
+                previous, after = await self._send_chunk(stream, after, previous)
+        except JournalPurged:
+            raise await self._hub.bounds() from None
+        # No other task runs between the comparison and this call.
+        self._hub.join(stream, None if previous == start else previous)
+
+    async def _send_chunk(self, stream: Stream, after: int, previous: int) -> tuple[int, int]:
+        """:returns: the sequence of the last event, and the one up to which all rows were read."""
+        await stream.wait_for_room()
+        rows = self._journal.cached(after, _CHUNK_ROWS)
+        if not rows:
+            rows = await self._run_in_thread(self._journal.read, after, _CHUNK_ROWS)
+        rows = [row for row in rows if row.seq <= self._hub.position]
+        caller, topic = stream.caller, stream.topic
+        assert caller is not None
+        assert topic is not None
+        values = await self._renderer.prepare(rows, (caller.rights,))
+        for row in rows:
+            if caller.reader.sees(row):
+                rendered = self._renderer.render(row, values, caller.rights, caller.reader)
+                if rendered is not None and self._passes(stream, rendered):
+                    await stream.wait_for_room()
+                    stream.push(messages.addressed(rendered.body, topic.ref, previous))
+                    self._stats.events += 1
+                    previous = row.seq
+            stream.reached = after = row.seq
+        await asyncio.sleep(0)
+        return previous, after
+
+    @staticmethod
+    def _passes(stream: Stream, rendered: Rendered) -> bool:
+        assert stream.topic is not None
+        key, wanted = key_of(rendered.change.resource), filter_type(rendered.change.type)
+        return any(passes(each, key, wanted) for each in stream.topic.filters)

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why a stream ends: one function for each status of the contract. The names are those of ``grpc.StatusCode``."""
+
+from __future__ import annotations
+
+MIN_SEQUENCE = "min-sequence-id"
+MAX_SEQUENCE = "max-sequence-id"
+
+
+class StreamEnd(Exception):
+    """The stream ends with this status.
+
+    :ivar status: the name of a ``grpc.StatusCode``.
+    :ivar detail: a sentence for the client.
+    :ivar trailers: the trailing metadata.
+    """
+
+    def __init__(self, status: str, detail: str, trailers: tuple[tuple[str, str], ...] = ()) -> None:
+        super().__init__(f"{status}: {detail}")
+        self.status = status
+        self.detail = detail
+        self.trailers = trailers
+
+
+def unauthenticated(detail: str) -> StreamEnd:
+    """The token is missing, bad or expired."""
+    return StreamEnd("UNAUTHENTICATED", detail)
+
+
+def permission_denied() -> StreamEnd:
+    """The policy does not allow the subscription."""
+    return StreamEnd("PERMISSION_DENIED", "the policy does not allow the subscription")
+
+
+def not_found(self_link: str) -> StreamEnd:
+    """There is no such topic, or there is none any more."""
+    return StreamEnd("NOT_FOUND", f"there is no topic {self_link!r}")
+
+
+def invalid_argument(detail: str) -> StreamEnd:
+    """A request is out of order."""
+    return StreamEnd("INVALID_ARGUMENT", detail)
+
+
+def out_of_range(first: int, last: int) -> StreamEnd:
+    """The journal does not have the rows after the start of the stream.
+
+    :param first: the first sequence of the journal.
+    :param last: the last sequence of the journal.
+    """
+    detail = f"the journal has the sequences {first} to {last}; catch up from the lists"
+    return StreamEnd("OUT_OF_RANGE", detail, ((MIN_SEQUENCE, str(first)), (MAX_SEQUENCE, str(last))))
+
+
+def slow_consumer(limit: int) -> StreamEnd:
+    """The client reads more slowly than the events come."""
+    return StreamEnd("RESOURCE_EXHAUSTED", f"{limit} events wait for the client; resume after the last one received")
+
+
+def limit_reached(detail: str) -> StreamEnd:
+    """There are as many streams as there may be."""
+    return StreamEnd("RESOURCE_EXHAUSTED", detail)
+
+
+def no_request(seconds: float) -> StreamEnd:
+    """The client subscribed to nothing in time."""
+    return StreamEnd("DEADLINE_EXCEEDED", f"no subscription arrived within {seconds:g} s")
+
+
+def unavailable(detail: str) -> StreamEnd:
+    """The server cannot serve the stream now; the client retries."""
+    return StreamEnd("UNAVAILABLE", detail)
+
+
+def internal() -> StreamEnd:
+    """A defect of the server."""
+    return StreamEnd("INTERNAL", "an unexpected error; the log of the server has it")

@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hands each journal row to the streams that it concerns. For the thread of the event loop.
+
+Streams on one topic whose callers see the same form a group, which gets the same bytes. A row costs one look-up for
+each kind of rights that may see its project.
+
+The filters of a topic compare what the caller sees. So a filter reveals no host to a caller that does not see hosts.
+
+A group remembers the sequence of its last event, which becomes ``prevSequenceID`` of the next one. The first event of
+a group has none, unless a stream caught up before: an older event may have concerned the topic without a stream.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from oslo_log import log as logging
+
+from watcher_sync.exceptions import JournalPurged, StorageError
+from watcher_sync.model.watch.filters import FilterIndex
+from watcher_sync.model.watch.resources import Reader
+from watcher_sync.model.watch.topics import WatchTopic
+from watcher_sync.outlets.journal import JournalReader
+from watcher_sync.outlets.watch.endings import StreamEnd, out_of_range
+from watcher_sync.outlets.watch.rendering import Rendered, Renderer, RunInThread
+from watcher_sync.outlets.watch.stream import Stream
+from watcher_sync.storage.journal import JournalRow
+from watcher_sync.wire.watch import messages
+
+LOG = logging.getLogger(__name__)
+
+_CHUNK_ROWS: Final = 200
+_RETRY_SECONDS: Final = 1.0
+_MAX_RECENT: Final = 64
+"""Topics beside the large index, which is built again when there are more."""
+
+
+class Stats(msgspec.Struct):
+    """Counts of the process. The event loop writes them, and any thread reads them."""
+
+    streams: int = 0
+    subscribed: int = 0
+    events: int = 0
+    overflows: int = 0
+    pings: int = 0
+    position: int = -1
+    lag_seconds: float = 0.0
+    ended: dict[str, int] = msgspec.field(default_factory=dict)
+    """Status -> streams that ended with it."""
+
+
+class Group:
+    """The streams on one topic whose callers see the same."""
+
+    __slots__ = ("last", "streams", "topic")
+
+    def __init__(self, topic: WatchTopic, last: int | None) -> None:
+        self.topic = topic
+        self.last = last
+        """The sequence of the last event; None: it is not known."""
+        self.streams: dict[Stream, None] = {}
+
+
+class RightsClass:
+    """The groups whose callers see the same, with an index over their topics."""
+
+    def __init__(self, rights: Hashable, reader: Reader) -> None:
+        self.rights = rights
+        self.reader = reader
+        self.groups: dict[str, Group] = {}
+        """Topic id -> group."""
+        self._old: FilterIndex[str] = FilterIndex(())
+        self._new: FilterIndex[str] = FilterIndex(())
+        self._recent: list[str] = []
+        self._stale = False
+        """Whether a recent topic is in no index yet."""
+
+    def add(self, group: Group) -> None:
+        """Add a group."""
+        self.groups[group.topic.id] = group
+        self._recent.append(group.topic.id)
+        self._stale = True
+
+    def concerned(self, rendered: Rendered) -> Iterable[Group]:
+        """The groups whose topic lets a change pass."""
+        if self._stale:
+            self._index()
+        change = rendered.change
+        for index in (self._old, self._new):
+            for topic_id in index.matching(change.type, change.resource):
+                group = self.groups.get(topic_id)
+                if group is not None:
+                    yield group
+
+    def _index(self) -> None:
+        """Index the recent topics. Topics without streams leave the large index when it is built again."""
+        self._stale = False
+        if len(self._recent) > _MAX_RECENT:
+            self._old = FilterIndex((name, group.topic.filters) for name, group in self.groups.items())
+            self._recent = []
+        recent = {name: self.groups[name] for name in self._recent if name in self.groups}
+        self._new = FilterIndex((name, group.topic.filters) for name, group in recent.items())
+
+
+class Hub:
+    """Follows the journal on behalf of all streams of the process."""
+
+    def __init__(
+        self,
+        journal: JournalReader,
+        renderer: Renderer,
+        run: RunInThread,
+        read_first: Callable[[], int],
+        stats: Stats,
+        *,
+        now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
+    ) -> None:
+        """:param read_first: reads the first sequence of the journal; called in a thread."""
+        self._journal = journal
+        self._renderer = renderer
+        self._run_in_thread = run
+        self._read_first = read_first
+        self._stats = stats
+        self._now = now
+        self._classes: dict[Hashable, RightsClass] = {}
+        self._by_project: dict[str | None, dict[Hashable, RightsClass]] = {}
+        """The only visible project, or None for all -> rights -> class."""
+        self._changed = asyncio.Event()
+        self.position = -1
+        """The seq up to which all rows were handed on; -1: not known yet."""
+
+    def wake(self) -> None:
+        """The journal's head may have moved."""
+        self._changed.set()
+
+    def join(self, stream: Stream, last: int | None = None) -> None:
+        """Hand all rows after the present position to a stream.
+
+        :param last: the sequence of the last event that concerned its group; None: it is not known.
+        """
+        caller = stream.caller
+        topic = stream.topic
+        assert caller is not None
+        assert topic is not None
+        found = self._classes.get(caller.rights)
+        if found is None:
+            found = self._classes[caller.rights] = RightsClass(caller.rights, caller.reader)
+            self._by_project.setdefault(caller.reader.project_id, {})[caller.rights] = found
+        if topic.id not in found.groups:
+            found.add(Group(topic, last))
+        found.groups[topic.id].streams[stream] = None
+        stream.reached = None
+
+    def has(self, stream: Stream) -> bool:
+        """Whether a stream has joined."""
+        return self._find(stream) is not None
+
+    def _find(self, stream: Stream) -> tuple[RightsClass, Group] | None:
+        if stream.caller is None or stream.topic is None:
+            return None
+        found = self._classes.get(stream.caller.rights)
+        group = None if found is None else found.groups.get(stream.topic.id)
+        if found is None or group is None or stream not in group.streams:
+            return None
+        return found, group
+
+    def leave(self, stream: Stream) -> None:
+        """Hand no further rows to a stream."""
+        place = self._find(stream)
+        if place is None:
+            return
+        found, group = place
+        del group.streams[stream]
+        if not group.streams:
+            del found.groups[group.topic.id]
+        if not found.groups:
+            del self._classes[found.rights]
+            classes = self._by_project[found.reader.project_id]
+            del classes[found.rights]
+            if not classes:
+                del self._by_project[found.reader.project_id]
+
+    def streams(self) -> list[Stream]:
+        """The streams that have joined."""
+        groups = (group for each in self._classes.values() for group in each.groups.values())
+        return [stream for group in groups for stream in group.streams]
+
+    async def bounds(self) -> StreamEnd:
+        """The end of a stream that starts outside of the journal.
+
+        :raises StorageError: the database cannot answer.
+        """
+        first, last = await self._run_in_thread(self._read_first), await self._run_in_thread(self._journal.head)
+        return out_of_range(first, last)
+
+    async def run(self) -> None:
+        """Follow the journal until the task is cancelled."""
+        failing = False
+        while True:
+            try:
+                await self._follow()
+                failing = False
+            except JournalPurged:
+                await self._begin_again()
+            except StorageError as exc:
+                if not failing:
+                    LOG.warning("watch: database unavailable, retrying: %s", exc)
+                failing = True
+                await asyncio.sleep(_RETRY_SECONDS)
+            except Exception:
+                LOG.exception("watch: an unexpected error, retrying")
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _follow(self) -> None:
+        """Hand the next rows on, or wait for them."""
+        if self.position < 0:
+            self._move_to(await self._run_in_thread(self._journal.head))
+        self._changed.clear()
+        rows: Sequence[JournalRow] = self._journal.cached(self.position, _CHUNK_ROWS)
+        if not rows:
+            rows = await self._read()
+        if rows:
+            await self._hand_on(rows)
+            await asyncio.sleep(0)
+            return
+        self._stats.lag_seconds = 0.0
+        await self._changed.wait()
+
+    async def _read(self) -> Sequence[JournalRow]:
+        seen = self._journal.seen()
+        if seen == self.position or seen < 0:
+            return ()
+        rows: Sequence[JournalRow] = await self._run_in_thread(self._journal.read, self.position, _CHUNK_ROWS)
+        if not rows and await self._run_in_thread(self._journal.head) < self.position:
+            raise JournalPurged("the journal ends before the position")
+        return rows
+
+    async def _begin_again(self) -> None:
+        """The rows after the position are gone: no stream can go on."""
+        self._renderer.forget()
+        try:
+            end = await self.bounds()
+            self._move_to(await self._run_in_thread(self._journal.head))
+        except StorageError as exc:
+            LOG.warning("watch: database unavailable, retrying: %s", exc)
+            await asyncio.sleep(_RETRY_SECONDS)
+            return
+        streams = self.streams()
+        LOG.warning("watch: the journal does not go on after the last position; %d streams end", len(streams))
+        for stream in streams:
+            stream.end(end)
+
+    def _move_to(self, position: int) -> None:
+        self.position = self._stats.position = position
+
+    async def _hand_on(self, rows: Sequence[JournalRow]) -> None:
+        values: Mapping[int, Any] | None = None
+        while self._classes and values is None:
+            values = await self._renderer.prepare(rows)
+        # No other task runs until the position has moved, so no stream joins in the midst of the rows.
+        if values is not None:
+            for row in rows:
+                self._dispatch(row, values)
+        self._move_to(rows[-1].seq)
+        self._stats.lag_seconds = max(0.0, (self._now() - rows[-1].time).total_seconds())
+
+    def _dispatch(self, row: JournalRow, values: Mapping[int, Any]) -> None:
+        classes = [*self._by_project.get(None, {}).values()]
+        if row.project_id is not None:
+            classes += self._by_project.get(row.project_id, {}).values()
+        for each in classes:
+            rendered = self._renderer.render(row, values, each.rights, each.reader)
+            if rendered is not None:
+                for group in each.concerned(rendered):
+                    self._send(group, rendered)
+
+    def _send(self, group: Group, rendered: Rendered) -> None:
+        message = messages.addressed(rendered.body, group.topic.ref, group.last)
+        group.last = rendered.change.seq
+        for stream in group.streams:
+            if stream.push(message):
+                self._stats.events += 1

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The gRPC server: its address, its keepalive, and the services for health and reflection.
+
+Agents of the Axway dialect send HTTP/2 pings every 50 s, also without a stream. A server of gRPC ends such connections
+by default (``too_many_pings``). The options allow them.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Final
+
+from grpc import aio
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from watcher_sync.exceptions import WatcherSyncError
+from watcher_sync.outlets.watch.service import SERVICE, WatchService
+from watcher_sync.outlets.watch.settings import Settings
+from watcher_sync.outlets.watch.tls import Certificates
+
+_SERVER_PING_MS: Final = 60_000
+"""Between two HTTP/2 pings of the server, which find dead connections."""
+_SERVER_PING_TIMEOUT_MS: Final = 20_000
+
+
+class CannotListen(WatcherSyncError):
+    """The port cannot be opened."""
+
+
+class WatchServer:
+    """The server with all its services. For the thread of the event loop."""
+
+    def __init__(self, service: WatchService, settings: Settings, certificates: Certificates | None) -> None:
+        """:param certificates: None: connections have no TLS."""
+        self._settings = settings
+        self._certificates = certificates
+        self._service = service
+        self._health = health.aio.HealthServicer()  # type: ignore[attr-defined]
+        self._server = aio.server(options=options_of(settings))
+        self._server.add_generic_rpc_handlers((service.handlers(),))
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        if settings.reflection:
+            names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
+            reflection.enable_server_reflection(names, self._server)
+        self.port = 0
+
+    async def start(self) -> None:
+        """Begin to serve.
+
+        :raises CannotListen: the port cannot be opened.
+        """
+        address = _address(self._settings.host, self._settings.port)
+        try:
+            if self._certificates is None:
+                self.port = self._server.add_insecure_port(address)
+            else:
+                self.port = self._server.add_secure_port(address, self._certificates.credentials())
+        except RuntimeError as exc:
+            raise CannotListen(f"cannot listen on {address}: {exc}") from None
+        if not self.port:
+            raise CannotListen(f"cannot listen on {address}")
+        await self._server.start()
+        await self._set_health(health_pb2.HealthCheckResponse.SERVING)
+
+    async def stop(self, grace: float) -> None:
+        """End all streams with UNAVAILABLE, have clients connect elsewhere, and close the port.
+
+        :param grace: seconds until calls that have not ended are cancelled.
+        """
+        await self._set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
+        self._service.drain()
+        await self._server.stop(grace)
+
+    async def _set_health(self, status: health_pb2.HealthCheckResponse.ServingStatus) -> None:
+        for name in ("", SERVICE):
+            await self._health.set(name, status)
+
+
+def options_of(settings: Settings) -> list[tuple[str, int]]:
+    """The channel arguments of gRPC."""
+    return [
+        # gRPC's GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS. It ignores names that it does not know.
+        ("grpc.http2.min_ping_interval_without_data_ms", int(settings.min_keepalive_interval * 1000)),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.keepalive_time_ms", _SERVER_PING_MS),
+        ("grpc.keepalive_timeout_ms", _SERVER_PING_TIMEOUT_MS),
+        ("grpc.http2.max_pings_without_data", 0),
+        ("grpc.max_receive_message_length", settings.max_request_bytes),
+        ("grpc.max_send_message_length", -1),
+        # Another process on the same port is a mistake, and not a second worker.
+        ("grpc.so_reuseport", 0),
+    ]
+
+
+def _address(host: str, port: int) -> str:
+    try:
+        is_v6 = ipaddress.ip_address(host).version == 6
+    except ValueError:  # a name
+        is_v6 = False
+    return f"[{host}]:{port}" if is_v6 else f"{host}:{port}"

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The thread with the event loop of the watch streams.
+
+Stop: no further stream begins, the open ones end with UNAVAILABLE, and the port closes. A port that is in use is tried
+again: another process may be about to end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import msgspec
+from oslo_log import log as logging
+
+from watcher_sync.model.watch.resources import Describer
+from watcher_sync.outlets.journal import JournalReader
+from watcher_sync.outlets.watch.authentication import Authenticator
+from watcher_sync.outlets.watch.catch_up import CatchUp
+from watcher_sync.outlets.watch.hub import Hub, Stats
+from watcher_sync.outlets.watch.limits import Limits
+from watcher_sync.outlets.watch.rendering import ReadValues, Renderer
+from watcher_sync.outlets.watch.server import CannotListen, WatchServer
+from watcher_sync.outlets.watch.service import Parts, Topics, WatchService
+from watcher_sync.outlets.watch.settings import Settings
+from watcher_sync.outlets.watch.tls import Certificates
+from watcher_sync.outlets.watch.topics import ExistingIds, watch_deletions
+
+LOG = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_RETRY_SECONDS = 2.0
+_DATABASE_THREADS = 4
+_TOKEN_THREADS = 8
+
+
+class Stored(msgspec.Struct, frozen=True, eq=False):
+    """What the worker reads from the database. Used by a pool of threads."""
+
+    topics: Topics
+    existing: ExistingIds
+    read_values: ReadValues
+    read_first: Callable[[], int]
+    """The first sequence of the journal; one after the last, if the journal is empty."""
+
+
+class Worker:
+    """The watch streams of one process."""
+
+    def __init__(
+        self,
+        journal: JournalReader,
+        describer: Describer,
+        stored: Stored,
+        authenticator: Authenticator,
+        settings: Settings,
+        certificates: Certificates | None = None,
+    ) -> None:
+        self._journal = journal
+        self._describer = describer
+        self._stored = stored
+        self._authenticator = authenticator
+        self._settings = settings
+        self._certificates = certificates
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop: asyncio.Event | None = None
+        self._grace = 0.0
+        self._stopping = threading.Event()
+        self._serving = threading.Event()
+        self._thread = threading.Thread(target=self._run_thread, name="watch", daemon=True)
+        self.stats = Stats()
+        self.port = 0
+        """The port that is served; 0: none yet."""
+
+    def start(self) -> None:
+        """Start the thread; returns at once."""
+        self._thread.start()
+
+    def wait_until_serving(self, timeout: float) -> bool:
+        """Wait until the port is open. :returns: whether it is."""
+        return self._serving.wait(timeout)
+
+    def stop(self, timeout: float) -> None:
+        """Stop; returns when all has ended, or after so many seconds."""
+        self._grace = max(0.0, timeout - 1.0)
+        self._stopping.set()
+        self._call(lambda: self._stop.set() if self._stop is not None else None)
+        if self._thread.is_alive():
+            self._thread.join(timeout)
+
+    def is_alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread.is_alive()
+
+    def is_serving(self) -> bool:
+        """Whether the port is open."""
+        return self.is_alive() and self._serving.is_set()
+
+    def _call(self, function: Callable[[], Any]) -> None:
+        """Have the loop call a function. Any thread may do so."""
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            with contextlib.suppress(RuntimeError):  # it was closed meanwhile
+                loop.call_soon_threadsafe(function)
+
+    def _run_thread(self) -> None:
+        try:
+            asyncio.run(self._run())
+        except Exception:
+            LOG.exception("watch: an unexpected error; the server has stopped")
+
+    async def _run(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stop = asyncio.Event()
+        with (
+            _threads("watch-database", _DATABASE_THREADS) as threads,
+            _threads("watch-token", _TOKEN_THREADS) as tokens,
+        ):
+            service, hub = self._assemble(threads, tokens)
+            unsubscribe = self._journal.subscribe(lambda: self._call(hub.wake))
+            run = _runner(threads)
+            deletions = watch_deletions(service, self._stored.existing, run, self._settings.topic_poll_interval)
+            tasks = [asyncio.create_task(hub.run()), asyncio.create_task(deletions)]
+            try:
+                await self._serve(service)
+            finally:
+                unsubscribe()
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _serve(self, service: WatchService) -> None:
+        assert self._stop is not None
+        server = await self._listen(service)
+        if server is None:
+            return
+        LOG.info("watch: listening on %s port %d", self._settings.host, server.port)
+        self.port = server.port
+        self._serving.set()
+        try:
+            if not self._stopping.is_set():
+                await self._stop.wait()
+        finally:
+            self._serving.clear()
+            await server.stop(self._grace)
+            LOG.info("watch: stopped")
+
+    async def _listen(self, service: WatchService) -> WatchServer | None:
+        assert self._stop is not None
+        failing = False
+        while not self._stopping.is_set():
+            server = WatchServer(service, self._settings, self._certificates)
+            try:
+                await server.start()
+                return server
+            except CannotListen as exc:
+                if not failing:
+                    LOG.error("watch: %s; retrying", exc)
+                failing = True
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stop.wait(), _RETRY_SECONDS)
+        return None
+
+    def _assemble(
+        self, threads: concurrent.futures.Executor, tokens: concurrent.futures.Executor
+    ) -> tuple[WatchService, Hub]:
+        run = _runner(threads)
+        renderer = Renderer(self._describer, self._stored.read_values, run)
+        hub = Hub(self._journal, renderer, run, self._stored.read_first, self.stats)
+        parts = Parts(
+            authenticator=self._authenticator,
+            topics=self._stored.topics,
+            hub=hub,
+            catch_up=CatchUp(self._journal, hub, renderer, run, self.stats),
+            limits=Limits(self._settings.max_streams, self._settings.max_streams_per_identity),
+            settings=self._settings,
+            stats=self.stats,
+            run=run,
+            token_threads=tokens,
+        )
+        return WatchService(parts), hub
+
+
+def _runner(threads: concurrent.futures.Executor) -> Callable[..., Any]:
+    def run(function: Callable[..., T], *arguments: Any) -> asyncio.Future[T]:
+        return asyncio.get_running_loop().run_in_executor(threads, function, *arguments)
+
+    return run
+
+
+@contextlib.contextmanager
+def _threads(name: str, count: int) -> Iterator[concurrent.futures.Executor]:
+    """A pool whose threads may still wait for an answer when the loop has ended."""
+    pool = concurrent.futures.ThreadPoolExecutor(count, name)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
