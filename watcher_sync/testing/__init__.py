@@ -10,4 +10,5 @@
 ``nova``        A simulated Nova: builders of notifications, and a cloud that publishes legal histories
 ``openstack``   A fake Keystone, Nova and Placement that openstacksdk can talk to
 ``poison``      Bad input that must not stop or mislead the engine
+``watch``       A fake watch service: the gRPC stream and the REST catch-up of a topic
 """

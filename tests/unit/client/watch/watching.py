@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A manager with one watch of a fake service, and what its consumers got."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from watcher_sync.client.watch import MemorySequence, WatchManager
+from watcher_sync.testing.watch.service import FakeWatchService
+from watcher_sync.testing.watch.topic import SELF_LINK
+
+BACKOFF = (0.05, 0.2)
+
+
+def wait_until(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
+    """Waits until a condition holds, and returns its value."""
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"not within {seconds} s: {condition}"
+        threading.Event().wait(0.005)
+    return found
+
+
+class Watching:
+    """A manager, its events and errors, gaps and losses of synchronisation."""
+
+    def __init__(self, service: FakeWatchService, *, after: int = 0, consumer: Any = None, **settings: Any) -> None:
+        self.events: list[Any] = []
+        self.errors: list[Any] = []
+        self.gaps: list[Any] = []
+        self.sync_errors: list[Any] = []
+        self.sequence = settings.pop("sequence", None) or MemorySequence({SELF_LINK: after} if after else {})
+        self.manager = WatchManager(
+            settings.pop("host", "127.0.0.1"),
+            settings.pop("port", service.port),
+            "tenant-1",
+            settings.pop("token_getter", lambda: "token-1"),
+            **{
+                "tls": None,
+                "sequence": self.sequence,
+                "harvester": service.url,
+                "on_event_sync_error": self.sync_errors.append,
+                "on_gap": self.gaps.append,
+                "backoff": BACKOFF,
+                **settings,
+            },
+        )
+        self.id = self.watch(consumer)
+
+    def watch(self, consumer: Any = None, topic: str = SELF_LINK) -> str:
+        return self.manager.register_watch(topic, consumer or self.events.append, self.errors.append)
+
+    def __enter__(self) -> Watching:
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        self.manager.close_conn()
+
+    @property
+    def sequences(self) -> list[int]:
+        return [event.sequence for event in list(self.events)]
+
+    def wait_for(self, count: int, seconds: float = 20.0) -> list[int]:
+        """Waits for so many events, and returns the sequences of all."""
+        wait_until(lambda: len(self.events) >= count or self.errors, seconds)
+        assert not self.errors
+        return self.sequences

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``WatchManager``: watches the topics of one service over one gRPC channel.
+
+Each watch has two threads and a stream of its own; the end of one touches no other. The watches share the channel and
+the thread that refreshes tokens. All methods may be called from every thread, also from a consumer or a callback.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+import grpc
+
+from watcher_sync.client.watch.backoff import MAX_SECONDS, MIN_SECONDS, Backoff
+from watcher_sync.client.watch.connection import Route, Tls
+from watcher_sync.client.watch.delivery import Consumer
+from watcher_sync.client.watch.errors import ManagerClosed, MissingSequence, UnknownWatch, WatchError
+from watcher_sync.client.watch.harvester import Harvester, RestHarvester
+from watcher_sync.client.watch.models import WatchEvent
+from watcher_sync.client.watch.refresher import TokenRefresher
+from watcher_sync.client.watch.sequences import MemorySequence, Sequence
+from watcher_sync.client.watch.stream import stub_of
+from watcher_sync.client.watch.tokens import REFRESH_INTERVAL_SECONDS
+from watcher_sync.client.watch.watch import Gap, Shared, Watch
+
+KEEPALIVE_SECONDS = (50.0, 10.0)
+"""The seconds between two keepalives, and those to wait for the answer."""
+
+BUFFER_LIMIT = 10_000
+"""How many live events of a watch wait for a catch-up or a slow consumer."""
+
+
+class WatchManager:
+    """Watches the topics of one service."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        tenant_id: str,
+        token_getter: Callable[[], str],
+        *,
+        tls: Tls | None = Tls(),  # noqa: B008 - frozen
+        keepalive: tuple[float, float] = KEEPALIVE_SECONDS,
+        proxy: str | None = None,
+        single_entry_address: str | None = None,
+        sequence: Sequence | None = None,
+        harvester: Harvester | str | None = None,
+        on_event_sync_error: Callable[[WatchError], None] | None = None,
+        on_gap: Callable[[Gap], None] | None = None,
+        logger: logging.Logger | None = None,
+        backoff: tuple[float, float] = (MIN_SECONDS, MAX_SECONDS),
+        token_refresh_interval: float = REFRESH_INTERVAL_SECONDS,
+        buffer_limit: int = BUFFER_LIMIT,
+    ) -> None:
+        """Opens no connection yet; the first watch does.
+
+        :param host: the service's host: the authority of requests, and the name in its certificate.
+        :param token_getter: returns a bearer token. Several threads call it, at each connection and refresh.
+        :param tls: None: without TLS.
+        :param keepalive: the seconds between two keepalives, and those to wait for the answer.
+        :param proxy: ``http://[user:password@]host:port``; None: what the environment says.
+        :param single_entry_address: ``host`` or ``host:port``, dialled instead of ``host``.
+        :param sequence: stores the watermarks; in memory by default.
+        :param harvester: fetches missing events; a URL: the root of the REST API; None: the API at ``host:port``.
+        :param on_event_sync_error: gets :class:`EventsPurged` or :class:`MissingSequence`. The watch ends, and the
+            application must read the lists again.
+        :param on_gap: gets each gap of a stream, before the watch fetches the missing events.
+        :param backoff: seconds: the upper bounds of the first pause and of every pause before a reconnection.
+        :param token_refresh_interval: seconds between refreshes of a token that is no JWT.
+        :param buffer_limit: live events of a watch that wait in memory; the rest is fetched again.
+        :raises UnsupportedProxy: when gRPC would bypass the proxy.
+        :raises InvalidSettings: when another setting is wrong.
+        """
+        self._logger = logger or logging.getLogger(__name__)
+        route = Route(tls=tls, proxy=proxy, single_entry_address=single_entry_address)
+        self._sequence: Sequence = sequence if sequence is not None else MemorySequence()
+        self._on_event_sync_error = on_event_sync_error
+        if harvester is None:
+            harvester = f"{'http' if tls is None else 'https'}://{f'[{host}]' if ':' in host else host}:{port}"
+        if isinstance(harvester, str):
+            harvester = RestHarvester(harvester, tenant_id, route=route)
+        self._channel = route.channel(host, port, keepalive=keepalive, max_pause_seconds=backoff[0])
+        self._refresher = TokenRefresher(token_getter, token_refresh_interval, on_failure=self._on_token_failure)
+        self._shared = Shared(
+            stub=stub_of(self._channel),
+            tenant_id=tenant_id,
+            token_getter=token_getter,
+            refresher=self._refresher,
+            sequence=self._sequence,
+            harvester=harvester,
+            buffer_limit=buffer_limit,
+            new_backoff=lambda: Backoff(*backoff),
+            on_event_sync_error=on_event_sync_error,
+            on_gap=on_gap,
+            logger=self._logger,
+        )
+        self._watches: dict[str, Watch] = {}
+        self._is_closed = False
+        self._is_ready = False
+        self._lock = threading.Lock()
+        """Guards ``_watches`` and ``_is_closed``. No callback runs under it."""
+        self._channel.subscribe(self._on_connectivity)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close_conn()
+
+    def register_watch(self, topic_self_link: str, events: Consumer[WatchEvent], errors: Consumer[WatchError]) -> str:
+        """Begins a watch of a topic, and returns its id.
+
+        :param topic_self_link: such as ``/management/v1alpha1/watchtopics/mine``.
+        :param events: a queue or a function. The watermark covers an event when the queue has it, or when the function
+            has returned. A function that raises ends the watch.
+        :param errors: a queue or a function. It gets one item: the error that ended the watch. The watch retries
+            transient errors by itself.
+        :raises MissingSequence: when the sequence is negative; ``on_event_sync_error`` gets the error, too.
+        :raises ManagerClosed: after :meth:`close_conn`.
+        """
+        watermark = self._sequence.get(topic_self_link)
+        if watermark < 0:
+            error = MissingSequence(f"{topic_self_link}: the sequence is lost, so the watch cannot resume")
+            if self._on_event_sync_error is not None:
+                self._on_event_sync_error(error)
+            raise error
+        watch = Watch(
+            str(uuid.uuid4()), topic_self_link, watermark, events, errors, self._shared, on_finished=self._on_finished
+        )
+        with self._lock:
+            if self._is_closed:
+                raise ManagerClosed("the manager is closed")
+            self._watches[watch.id] = watch
+        watch.start()
+        return watch.id
+
+    def close_watch(self, watch_id: str) -> None:
+        """Ends one watch. Afterwards its consumers get nothing, except from a function that runs for over 10 seconds.
+
+        :raises UnknownWatch: when there is none with this id, because an error or a call before has ended it.
+        """
+        watch = self._forget(watch_id)
+        if watch is None:
+            raise UnknownWatch(f"there is no watch {watch_id}")
+        watch.close()
+
+    def close_conn(self) -> None:
+        """Ends all watches and the connection. A second call does nothing."""
+        with self._lock:
+            watches, self._watches = list(self._watches.values()), {}
+            is_first, self._is_closed = not self._is_closed, True
+        if not is_first:
+            return
+        for watch in watches:
+            watch.close()
+        self._refresher.close()
+        self._is_ready = False
+        self._channel.close()
+
+    def status(self) -> bool:
+        """Whether the connection is there and the stream of every watch is open.
+
+        False before the first watch, while a watch waits to reconnect, and after :meth:`close_conn`. A connection that
+        broke silently counts until a keepalive gets no answer.
+        """
+        with self._lock:
+            watches = list(self._watches.values())
+            is_closed = self._is_closed
+        return not is_closed and self._is_ready and all(watch.is_streaming for watch in watches)
+
+    def _forget(self, watch_id: str) -> Watch | None:
+        with self._lock:
+            return self._watches.pop(watch_id, None)
+
+    def _on_finished(self, watch_id: str) -> None:
+        self._forget(watch_id)
+
+    def _on_connectivity(self, state: grpc.ChannelConnectivity) -> None:
+        self._is_ready = state is grpc.ChannelConnectivity.READY
+
+    def _on_token_failure(self, error: Exception) -> None:
+        self._logger.warning("watch: the token getter failed, retrying: %s", type(error).__name__)

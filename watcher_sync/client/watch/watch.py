@@ -1,0 +1,376 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One watch: a thread that opens streams one after the other, catches up, and delivers the events of one topic.
+
+A session is one stream, in this order:
+
+1. It sends the first Request. From then on, live events wait in the merge buffer.
+2. It fetches by REST what is newer than the watermark, and delivers that.
+3. It delivers the live events in order. At a gap it fetches again.
+
+A session that ends for a transient reason is followed by a pause and another session. Any other reason ends the watch.
+The watermark is stored after the delivery: after a crash the consumer gets the last events again, and loses none.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import grpc
+
+from watcher_sync.client.watch.backoff import MAX_SECONDS, Backoff
+from watcher_sync.client.watch.delivery import Consumer, Delivery
+from watcher_sync.client.watch.errors import (
+    EventsPurged,
+    HarvestFailed,
+    HarvestRefused,
+    Unauthenticated,
+    WatchError,
+    error_of_status,
+)
+from watcher_sync.client.watch.harvester import Harvester
+from watcher_sync.client.watch.merge import MergeBuffer, Missing, Ready
+from watcher_sync.client.watch.models import WatchEvent, event_of, sequence_of
+from watcher_sync.client.watch.refresher import TokenRefresher
+from watcher_sync.client.watch.sequences import Sequence
+from watcher_sync.client.watch.stream import Stream, StreamEnd, Stub, first_request
+from watcher_sync.wire.watch import events_pb2
+
+SAVE_SECONDS = 1.0
+"""How often the watermark is stored while events arrive without a pause."""
+
+_JOIN_SECONDS = 10.0
+_NOT_OPENED = StreamEnd(grpc.StatusCode.UNAVAILABLE, "not open", {})
+
+
+class Gap(NamedTuple):
+    """Events that a stream lacks. The watch fetches them by REST.
+
+    :ivar after: the sequence before the gap.
+    :ivar before: the last missing sequence.
+    """
+
+    topic: str
+    after: int
+    before: int
+
+
+class Shared(NamedTuple):
+    """What all watches of a manager share."""
+
+    stub: Stub
+    tenant_id: str
+    token_getter: Callable[[], str]
+    refresher: TokenRefresher
+    sequence: Sequence
+    harvester: Harvester
+    buffer_limit: int
+    new_backoff: Callable[[], Backoff]
+    on_event_sync_error: Callable[[WatchError], None] | None
+    on_gap: Callable[[Gap], None] | None
+    logger: logging.Logger
+
+
+class _Interrupted(Exception):
+    """The session ends for a transient reason, and another one follows."""
+
+
+class Watch:
+    """One watch. Its own thread delivers; any thread may close it."""
+
+    def __init__(
+        self,
+        watch_id: str,
+        topic: str,
+        watermark: int,
+        events: Consumer[WatchEvent],
+        errors: Consumer[WatchError],
+        shared: Shared,
+        on_finished: Callable[[str], None],
+    ) -> None:
+        """:param watermark: the sequence to resume after; 0: begin with the next event.
+
+        :param on_finished: gets the id when an error has ended the watch.
+        """
+        self.id = watch_id
+        self.topic = topic
+        self._shared = shared
+        self._logger = shared.logger
+        self._on_finished = on_finished
+        self._closing = threading.Event()
+        self._events = Delivery(events, self._closing)
+        self._errors = Delivery(errors, self._closing)
+        self._changed = threading.Condition()
+        """Guards ``_buffer`` and ``_end``."""
+        self._buffer: MergeBuffer[events_pb2.Event] = MergeBuffer(watermark, shared.buffer_limit)
+        self._end: StreamEnd | None = _NOT_OPENED
+        """How the stream of this session ended; None while it is open."""
+        self._session_number = 0
+        self._has_received = False
+        self._opened_at = 0.0
+        self._backoff = shared.new_backoff()
+        self._harvest_backoff = shared.new_backoff()
+        self._reported_gap = self._reported_overflows = 0
+        self._delivered = self._saved = watermark
+        self._saved_at = 0.0
+        self._is_saving_broken = False
+        self._refused_tokens = 0
+        self._thread = threading.Thread(target=self._run, name=f"watch-{watch_id}", daemon=True)
+
+    @property
+    def is_streaming(self) -> bool:
+        """Whether the stream is open. The protocol has no acknowledgement: it may still be refused."""
+        return self._end is None
+
+    def start(self) -> None:
+        """Starts the thread."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends the watch, and waits for a delivery that is running. The consumer itself may call it."""
+        self._closing.set()
+        with self._changed:
+            self._changed.notify_all()
+        if self._thread is not threading.current_thread() and self._thread.ident is not None:
+            self._thread.join(_JOIN_SECONDS)
+
+    # The watch's own thread.
+
+    def _run(self) -> None:
+        try:
+            while not self._closing.is_set():
+                try:
+                    self._session()
+                except _Interrupted as exc:
+                    pause = self._backoff.next()
+                    level = logging.WARNING if self._backoff.failures == 1 else logging.DEBUG
+                    self._logger.log(level, "watch %s: disconnected, retrying in %.1f s: %s", self.topic, pause, exc)
+                    self._closing.wait(pause)
+        except WatchError as exc:
+            self._fail(exc)
+        except Exception as exc:  # a plugin's harvester, or a defect
+            self._logger.exception("watch %s: failed", self.topic)
+            error = WatchError(f"{self.topic}: the watch failed: {type(exc).__name__}")
+            error.__cause__ = exc
+            self._fail(error)
+
+    def _fail(self, error: WatchError) -> None:
+        self._logger.error("watch %s: ended: %s", self.topic, error)
+        self._on_finished(self.id)
+        callback = self._shared.on_event_sync_error
+        if isinstance(error, EventsPurged) and callback is not None:
+            self._call(callback, error)
+        try:
+            self._errors.deliver(error)
+        except WatchError:
+            self._logger.exception("watch %s: the consumer of the errors failed", self.topic)
+
+    def _session(self) -> None:
+        """Runs one stream until it ends.
+
+        :raises _Interrupted: when another session may succeed.
+        :raises WatchError: when it cannot.
+        """
+        token = self._token()
+        with self._changed:
+            self._session_number += 1
+            self._has_received = False
+            self._buffer.connect()
+            self._end = None
+        self._opened_at = time.monotonic()
+        self._logger.info("watch %s: streaming after sequence %d", self.topic, self._delivered)
+        try:
+            stream = self._open(token, self._session_number)
+            try:
+                self._shared.refresher.add(stream, token)
+                self._pump()
+            finally:
+                self._shared.refresher.remove(stream)
+                stream.close()
+        finally:
+            self._save()
+            with self._changed:
+                self._end = self._end or _NOT_OPENED
+
+    def _open(self, token: str, number: int) -> Stream:
+        return Stream(
+            self._shared.stub,
+            first_request(self.topic, token, self._delivered),
+            self._shared.tenant_id,
+            on_event=lambda message: self._on_event(number, message),
+            on_bookmark=lambda sequence: self._on_bookmark(number, sequence),
+            on_end=lambda end: self._on_end(number, end),
+            logger=self._logger,
+        )
+
+    def _pump(self) -> None:
+        while not self._closing.is_set():
+            step = self._next_step()
+            if isinstance(step, Ready):
+                self._deliver(step.item)
+            elif step is not None:
+                self._catch_up(step)
+
+    def _next_step(self) -> Ready[events_pb2.Event] | Missing | None:
+        """The next event or the need of a catch-up. Waits; None after a wait, and when the watch is closed."""
+        with self._changed:
+            step = self._buffer.take()
+            if isinstance(step, Ready):
+                return step
+            # All that was taken before is delivered, so a bookmark counts, too.
+            self._delivered = max(self._delivered, self._buffer.watermark)
+            self._raise_end()
+            if step is None and not self._closing.is_set():
+                self._changed.wait(None if self._delivered == self._saved else SAVE_SECONDS)
+        self._save_if_due()
+        return step
+
+    def _raise_end(self) -> None:
+        """Raises if the stream has ended. Called with the lock."""
+        if self._has_received or time.monotonic() - self._opened_at > MAX_SECONDS:
+            self._backoff.reset()
+            self._refused_tokens = 0
+        end = self._end
+        if end is None:
+            return
+        error = error_of_status(end.code, end.details, end.trailers, topic=self.topic, after=self._delivered)
+        if isinstance(error, Unauthenticated):
+            self._on_refused_token(error)
+        if error is not None:
+            raise error
+        raise _Interrupted(f"{end.code.name} {end.details}".strip())
+
+    def _on_refused_token(self, error: Unauthenticated) -> None:
+        """The first refusal gets another session with a fresh token, the second ends the watch."""
+        self._refused_tokens += 1
+        if self._refused_tokens > 1:
+            raise error
+        raise _Interrupted(str(error))
+
+    def _catch_up(self, missing: Missing) -> None:
+        """Fetches and delivers what is newer than the watermark. Pauses after a failure."""
+        self._report(missing)
+        with self._changed:
+            self._buffer.begin_catch_up()
+        try:
+            self._harvest(missing.after)
+        except HarvestFailed as exc:
+            self._pause(exc)
+            return
+        except HarvestRefused as exc:
+            if exc.status == 401:
+                self._on_refused_token(Unauthenticated(str(exc)))
+            raise
+        if self._closing.is_set():
+            return
+        with self._changed:
+            is_complete = self._buffer.end_catch_up()
+        if is_complete:
+            self._harvest_backoff.reset()
+        else:
+            self._pause(HarvestFailed(f"{self.topic}: the catch-up lacks events that the stream had sent"))
+
+    def _report(self, missing: Missing) -> None:
+        """Reports a gap, and an overflow of the buffer, once each."""
+        with self._changed:
+            overflows, self._reported_overflows = (
+                self._buffer.overflows - self._reported_overflows,
+                self._buffer.overflows,
+            )
+        if overflows:
+            self._logger.warning(
+                "watch %s: the consumer is slow, %d live events will be fetched again", self.topic, overflows
+            )
+        if missing.before is None or missing.before <= self._reported_gap:
+            return
+        self._reported_gap = missing.before
+        self._logger.warning(
+            "watch %s: gap, the stream lacks events after %d up to %d", self.topic, missing.after, missing.before
+        )
+        if self._shared.on_gap is not None:
+            self._call(self._shared.on_gap, Gap(self.topic, missing.after, missing.before))
+
+    def _harvest(self, after: int) -> None:
+        for message in self._shared.harvester.harvest(self.topic, after, self._token()):
+            with self._changed:
+                is_new = self._buffer.accept(message.metadata.sequenceID)
+            if is_new:
+                self._deliver(message)
+            if self._closing.is_set():
+                return
+
+    def _pause(self, reason: HarvestFailed) -> None:
+        """Waits before another catch-up. A stream that ends, or the close of the watch, ends the wait."""
+        pause = self._harvest_backoff.next()
+        level = logging.WARNING if self._harvest_backoff.failures == 1 else logging.DEBUG
+        self._logger.log(level, "watch %s: catch-up failed, retrying in %.1f s: %s", self.topic, pause, reason)
+        until = time.monotonic() + pause
+        with self._changed:
+            while not self._closing.is_set() and self._end is None and not self._buffer.is_contiguous():
+                seconds = until - time.monotonic()
+                if seconds <= 0:
+                    return
+                self._changed.wait(seconds)
+
+    def _deliver(self, message: events_pb2.Event) -> None:
+        if not self._events.deliver(event_of(message)):
+            return
+        self._delivered = max(self._delivered, sequence_of(message)[0])
+        self._save_if_due()
+
+    def _save_if_due(self) -> None:
+        if time.monotonic() - self._saved_at >= SAVE_SECONDS:
+            self._save()
+
+    def _save(self) -> None:
+        watermark = self._delivered
+        if watermark == self._saved:
+            return
+        self._saved_at = time.monotonic()
+        try:
+            self._shared.sequence.set(self.topic, watermark)
+        except OSError as exc:
+            if not self._is_saving_broken:
+                self._logger.error("watch %s: the watermark cannot be stored: %s", self.topic, exc)
+            self._is_saving_broken = True
+            return
+        self._is_saving_broken = False
+        self._saved = watermark
+
+    def _token(self) -> str:
+        try:
+            return self._shared.token_getter()
+        except Exception as exc:
+            raise _Interrupted(f"no token: {type(exc).__name__}") from exc
+
+    def _call(self, callback: Callable[..., None], argument: object) -> None:
+        try:
+            callback(argument)
+        except Exception:
+            self._logger.exception("watch %s: a callback failed", self.topic)
+
+    # The reader thread of the session's stream. An older session's thread changes nothing.
+
+    def _on_event(self, number: int, message: events_pb2.Event) -> None:
+        sequence, previous = sequence_of(message)
+        with self._changed:
+            if number == self._session_number:
+                self._buffer.add(sequence, previous, message)
+                self._has_received = True
+                self._changed.notify_all()
+
+    def _on_bookmark(self, number: int, sequence: int) -> None:
+        with self._changed:
+            if number == self._session_number:
+                self._buffer.bookmark(sequence)
+                self._has_received = True
+                self._changed.notify_all()
+
+    def _on_end(self, number: int, end: StreamEnd) -> None:
+        with self._changed:
+            if number == self._session_number:
+                self._end = end
+                self._changed.notify_all()
