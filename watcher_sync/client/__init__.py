@@ -9,7 +9,8 @@
     for instance in client.entities("instance", filters={"host": "compute-1"}, fields=("id", "name")):
         print(instance["id"], instance["name"])
 
-The client imports nothing of the engine, the model or the storage. It needs keystoneauth1 and msgspec only.
+The client imports nothing of the engine, the model or the storage. It needs keystoneauth1 and msgspec only;
+``watch`` also needs grpcio, protobuf and urllib3.
 
 ``changes``        ``Client.events``: an endless iterator that reads the journal by long polls and retries
 ``client``         ``Client``: every operation of the API as a method, and ``connect``

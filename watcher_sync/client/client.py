@@ -11,7 +11,7 @@ A client is used by one thread at a time. The methods raise every error of the n
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from keystoneauth1 import adapter, noauth, session
@@ -25,6 +25,9 @@ from watcher_sync.client.subscriptions import SubscriptionCalls
 from watcher_sync.client.transport import Transport, segment
 from watcher_sync.client.vnf_instances import VNF_INSTANCES, VnfCalls
 from watcher_sync.client.watch_topics import WatchTopicCalls
+
+if TYPE_CHECKING:
+    from watcher_sync.client.watch import WatchManager
 
 SERVICE_TYPE_INSTANCES = "/v1/service_type_instances"
 
@@ -70,6 +73,19 @@ class Client(VnfCalls, SubscriptionCalls, WatchTopicCalls):
             if wanted in (kind, path.rpartition("/")[2]):
                 return kind
         raise UnknownKind(f"there is no kind {name!r}; the server has {', '.join(sorted(self.kinds()))}")
+
+    def watch_manager(self, *, address: str | None = None, tls: bool | None = None, **settings: Any) -> WatchManager:
+        """A manager of watch streams of the same service, with the credentials of this client.
+
+        :param address: ``host`` or ``host:port`` of the watch stream; by default the API's host and port 8776.
+        :param tls: whether the stream uses TLS; by default if the API does.
+        :param settings: further keyword arguments of :class:`~watcher_sync.client.watch.WatchManager`.
+        :raises ClientError: when there is no token, or the address is wrong.
+        """
+        # Imported here: gRPC loads for longer than the rest of the client, and most programs do not need it.
+        from watcher_sync.client.watch.session import manager_of
+
+        return manager_of(self._transport, address, tls, settings)
 
     def entity_page(
         self,

@@ -131,6 +131,50 @@ class Transport:
         made._root = self._endpoint()
         return made
 
+    @property
+    def root(self) -> str:
+        """The root of the service.
+
+        :raises ClientError: when the catalog cannot be read or has no such service.
+        """
+        try:
+            return self._endpoint()
+        except keystone.ClientException as exc:
+            raise _failure(exc) from exc
+
+    @property
+    def verify(self) -> bool | str:
+        """Whether the session checks certificates, or the path of the authorities that it trusts."""
+        found: bool | str | None = self._adapter.session.verify
+        return True if found is None else found
+
+    @property
+    def cert(self) -> tuple[str, str] | None:
+        """The paths of the session's client certificate and of its key, for mutual TLS."""
+        found = self._adapter.session.cert
+        return (found, found) if isinstance(found, str) else found
+
+    def token(self) -> str:
+        """The token, renewed if it expires soon; empty without authentication. For every thread.
+
+        :raises ClientError: when Keystone refuses the credentials or gives no answer.
+        """
+        try:
+            headers = self._adapter.session.get_auth_headers(self._adapter.auth)
+        except (keystone.ClientException, requests.RequestException) as exc:
+            raise _failure(exc) from exc
+        return str((headers or {}).get("X-Auth-Token", ""))
+
+    def project_id(self) -> str:
+        """The id of the project that the token is for; empty without one.
+
+        :raises ClientError: when Keystone refuses the credentials or gives no answer.
+        """
+        try:
+            return str(self._adapter.session.get_project_id(self._adapter.auth) or "")
+        except (keystone.ClientException, requests.RequestException) as exc:
+            raise _failure(exc) from exc
+
     def _endpoint(self) -> str:
         """The root of the service, read from the catalog once."""
         if not self._root:

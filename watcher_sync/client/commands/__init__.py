@@ -11,6 +11,7 @@
 ``source``            ``source list``, ``show``, ``inventory list``: the state of sources and inventories
 ``subscription``      ``subscription list``, ``create``, ``test``, ``deliveries`` and others: signed webhooks
 ``top``               ``top``: sources, entities and changes, drawn once a second
+``topic_events``      ``events tail --topic``: the events of a watch topic, over the watch stream
 ``vnf``               ``vnf list``, ``show``, ``register``, ``update``, ``delete``, ``sync``
 ``vnf_operation``     ``vnf operation begin``, ``heartbeat``, ``end``, ``list``, ``show``
 ``watch_topic``       ``watch topic create``, ``list``, ``show``, ``delete``

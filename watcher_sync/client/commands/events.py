@@ -2,7 +2,7 @@
 """``events tail``: the journal; with ``--follow`` it waits for further changes.
 
 The command prints each change at once: a line of JSON, a YAML document, a CSV record, or a line for people. After an
-interruption, ``--since`` with the last seq continues the output.
+interruption, ``--since`` with the last seq continues the output. With ``--topic`` it prints a watch topic.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 import yaml
 
+from watcher_sync.client.commands import topic_events
 from watcher_sync.client.commands.base import Command, add_all_projects, at_least_1, seq
 from watcher_sync.client.formatting import delta_text, plain
 from watcher_sync.client.models import Change
@@ -43,11 +44,19 @@ class EventsTail(Command):
         add("--kind", metavar="KIND", help="changes of this kind only")
         add("--id", dest="entity_id", metavar="ID", help="changes of the entity with this id only")
         add_all_projects(parser)
+        topic_events.add_options(parser)
         add("-f", "--format", choices=sorted(_WRITERS), default="table", help="output format (default: table)")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Prints the changes."""
+        """Prints the changes, or the events of a topic."""
+        topic_events.check_options(parsed_args)
+        if parsed_args.topic is not None:
+            write_event = topic_events.WRITERS[parsed_args.format]()
+            for event in itertools.islice(topic_events.topic_events(self.client, parsed_args), parsed_args.limit):
+                write_event(event)
+                sys.stdout.flush()
+            return
         write = _WRITERS[parsed_args.format]()
         for change in itertools.islice(self._changes(parsed_args), parsed_args.limit):
             write(change)

@@ -14,6 +14,7 @@ It works with every service of the dialect, and resumes streams of watcher_sync.
 ``models``      ``WatchEvent``: one event as a typed struct
 ``refresher``   Refreshes the tokens of all streams
 ``sequences``   Stores watermarks in a file or in memory
+``session``     A manager with the credentials of a client of the REST API
 ``stream``      One stream: its requests, its events, and the answers to PINGs
 ``tokens``      When to refresh a token
 ``watch``       One watch: streams one after the other, catch-up, delivery

@@ -51,6 +51,7 @@ class WatchManager:
         single_entry_address: str | None = None,
         sequence: Sequence | None = None,
         harvester: Harvester | str | None = None,
+        resume_only: bool = False,
         on_event_sync_error: Callable[[WatchError], None] | None = None,
         on_gap: Callable[[Gap], None] | None = None,
         logger: logging.Logger | None = None,
@@ -68,6 +69,8 @@ class WatchManager:
         :param single_entry_address: ``host`` or ``host:port``, dialled instead of ``host``.
         :param sequence: stores the watermarks; in memory by default.
         :param harvester: fetches missing events; a URL: the root of the REST API; None: the API at ``host:port``.
+        :param resume_only: there is no REST API; a new stream brings what another lacked. For watcher_sync only: a
+            service that does not resume streams loses events.
         :param on_event_sync_error: gets :class:`EventsPurged` or :class:`MissingSequence`. The watch ends, and the
             application must read the lists again.
         :param on_gap: gets each gap of a stream, before the watch fetches the missing events.
@@ -81,7 +84,7 @@ class WatchManager:
         route = Route(tls=tls, proxy=proxy, single_entry_address=single_entry_address)
         self._sequence: Sequence = sequence if sequence is not None else MemorySequence()
         self._on_event_sync_error = on_event_sync_error
-        if harvester is None:
+        if harvester is None and not resume_only:
             harvester = f"{'http' if tls is None else 'https'}://{f'[{host}]' if ':' in host else host}:{port}"
         if isinstance(harvester, str):
             harvester = RestHarvester(harvester, tenant_id, route=route)
@@ -93,7 +96,7 @@ class WatchManager:
             token_getter=token_getter,
             refresher=self._refresher,
             sequence=self._sequence,
-            harvester=harvester,
+            harvester=None if resume_only else harvester,
             buffer_limit=buffer_limit,
             new_backoff=lambda: Backoff(*backoff),
             on_event_sync_error=on_event_sync_error,

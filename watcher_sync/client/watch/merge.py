@@ -175,6 +175,12 @@ class MergeBuffer(Generic[T]):
             self._is_verified = True
         return True
 
+    def trust_stream(self) -> None:
+        """What waits is complete, because the service resumed the stream after the watermark. Replaces a catch-up."""
+        self._trusted = self._newest
+        self._must_catch_up = self._is_overflowed = False
+        self._is_verified = True
+
     def _missing_before(self, head: _Entry) -> Missing | None:
         if self.watermark == 0 or head.sequence <= self._trusted:
             return None

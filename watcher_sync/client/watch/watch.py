@@ -66,7 +66,8 @@ class Shared(NamedTuple):
     token_getter: Callable[[], str]
     refresher: TokenRefresher
     sequence: Sequence
-    harvester: Harvester
+    harvester: Harvester | None
+    """None: the service resumes streams, and there is no other way to get events again."""
     buffer_limit: int
     new_backoff: Callable[[], Backoff]
     on_event_sync_error: Callable[[WatchError], None] | None
@@ -252,11 +253,15 @@ class Watch:
 
     def _catch_up(self, missing: Missing) -> None:
         """Fetches and delivers what is newer than the watermark. Pauses after a failure."""
-        self._report(missing)
+        is_first_report = self._report(missing)
+        harvester = self._shared.harvester
+        if harvester is None:
+            self._resume(missing, is_first_report)
+            return
         with self._changed:
             self._buffer.begin_catch_up()
         try:
-            self._harvest(missing.after)
+            self._harvest(harvester, missing.after)
         except HarvestFailed as exc:
             self._pause(exc)
             return
@@ -273,28 +278,37 @@ class Watch:
         else:
             self._pause(HarvestFailed(f"{self.topic}: the catch-up lacks events that the stream had sent"))
 
-    def _report(self, missing: Missing) -> None:
-        """Reports a gap, and an overflow of the buffer, once each."""
+    def _report(self, missing: Missing) -> bool:
+        """Reports an overflow of the buffer and a gap, once each. Returns whether there was one to report."""
         with self._changed:
-            overflows, self._reported_overflows = (
-                self._buffer.overflows - self._reported_overflows,
-                self._buffer.overflows,
-            )
-        if overflows:
+            overflows, seen = self._buffer.overflows, self._reported_overflows
+        self._reported_overflows = overflows
+        if overflows > seen:
             self._logger.warning(
-                "watch %s: the consumer is slow, %d live events will be fetched again", self.topic, overflows
+                "watch %s: the consumer is slow, fetching %d live events again", self.topic, overflows - seen
             )
         if missing.before is None or missing.before <= self._reported_gap:
-            return
+            return overflows > seen
         self._reported_gap = missing.before
         self._logger.warning(
             "watch %s: gap, the stream lacks events after %d up to %d", self.topic, missing.after, missing.before
         )
         if self._shared.on_gap is not None:
             self._call(self._shared.on_gap, Gap(self.topic, missing.after, missing.before))
+        return True
 
-    def _harvest(self, after: int) -> None:
-        for message in self._shared.harvester.harvest(self.topic, after, self._token()):
+    def _resume(self, missing: Missing, is_first_report: bool) -> None:
+        """Without catch-up: a new stream brings what this one lacks; a second one would bring no more.
+
+        :raises _Interrupted: when a new stream is necessary.
+        """
+        if is_first_report:
+            raise _Interrupted(f"the stream lacks events after {missing.after}")
+        with self._changed:
+            self._buffer.trust_stream()
+
+    def _harvest(self, harvester: Harvester, after: int) -> None:
+        for message in harvester.harvest(self.topic, after, self._token()):
             with self._changed:
                 is_new = self._buffer.accept(message.metadata.sequenceID)
             if is_new:

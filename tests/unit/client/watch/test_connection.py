@@ -149,7 +149,7 @@ def test_a_client_certificate_opens_both_ways(tmp_path):
 
 @pytest.mark.parametrize("password", ["pw", "p:w/1@ü"])
 def test_a_proxy_gets_connect_with_the_credentials_of_its_url(password):
-    with ConnectProxy("agent", password) as proxy, FakeWatchService() as service:
+    with ConnectProxy("agent", password) as proxy, FakeWatchService(is_stock=True) as service:
         quoted = {"pw": "pw", "p:w/1@ü": "p%3Aw%2F1%40%C3%BC"}[password]
         service.topic.publish(4)
         with Watching(service, after=1, proxy=f"http://agent:{quoted}@127.0.0.1:{proxy.port}") as watching:

@@ -26,11 +26,13 @@ from watcher_sync.client.watch import (
     NotWatchService,
     PermissionDenied,
     RequestRefused,
+    RestHarvester,
     TopicNotFound,
     Unauthenticated,
     UnknownWatch,
     WatchManager,
 )
+from watcher_sync.client.watch.models import event_of
 from watcher_sync.testing.watch.catch_up import Answer
 from watcher_sync.testing.watch.service import FakeWatchService, Refusal
 from watcher_sync.testing.watch.topic import SELF_LINK, FakeTopic
@@ -79,23 +81,30 @@ def test_with_a_watermark_the_watch_catches_up_and_goes_on_live(either):
         either.topic.publish(5, stride=3)
         assert watching.wait_for(245) == list(range(33, 766, 3))
 
-    assert {each.query["query"] for each in either.asked} >= {"sequenceID>30"}
-    assert {each.query["sort"] for each in either.asked} == {"sequenceID,ASC"}
-    assert {each.query["pageSize"] for each in either.asked} == {"100"}
-    assert {each.headers["authorization"] for each in either.asked} == {"Bearer token-1"}
-    assert {each.headers["x-axway-tenant-id"] for each in either.asked} == {"tenant-1"}
+
+def test_the_catch_up_asks_in_the_grammar_of_the_dialect(stock):
+    stock.topic.publish(250)
+    with Watching(stock, after=30) as watching:
+        watching.wait_for(220)
+
+    asked = stock.asked[0]
+    assert asked.path == f"/events{SELF_LINK}"
+    assert asked.query == {"page": "1", "pageSize": "100", "query": "sequenceID>30", "sort": "sequenceID,ASC"}
+    assert asked.headers["authorization"] == "Bearer token-1"
+    assert asked.headers["x-axway-tenant-id"] == "tenant-1"
+    assert [each.query["query"] for each in stock.asked[:3]] == [f"sequenceID>{each}" for each in (30, 130, 230)]
 
 
-def test_the_first_request_precedes_the_catch_up(service):
-    service.topic.publish(5)
+def test_the_first_request_precedes_the_catch_up(stock):
+    stock.topic.publish(5)
     order = []
 
     class Noticing:
         def harvest(self, topic, after, token):
-            order.append(bool(wait_until(lambda: any(each.requests for each in service.streams))))
-            return iter(())
+            order.append(bool(wait_until(lambda: any(each.requests for each in stock.streams))))
+            return iter(stock.topic.newer(after))
 
-    with Watching(service, after=2, harvester=Noticing()) as watching:
+    with Watching(stock, after=2, harvester=Noticing()) as watching:
         watching.wait_for(3)
 
     assert order[0] is True
@@ -104,13 +113,10 @@ def test_the_first_request_precedes_the_catch_up(service):
 def test_an_event_has_the_same_value_from_the_stream_and_from_the_catch_up(service):
     service.topic.publish(1, stride=4)
     service.topic.publish(1, stride=4, type=events_pb2.Event.CREATED)
-    with Watching(service, after=4) as watching:
-        watching.wait_for(1)
-        caught_up = watching.events[0]
-
-    with Watching(service, after=4, harvester=NoCatchUp()) as watching:
+    with Watching(service, after=4, resume_only=True) as watching:
         watching.wait_for(1)
         live = watching.events[0]
+    caught_up = event_of(next(iter(RestHarvester(service.url, "t").harvest(SELF_LINK, 4, "x"))))
 
     assert caught_up == live
     assert live.sequence == 8
@@ -516,3 +522,44 @@ def test_the_catch_up_is_at_the_same_host_and_port_by_default():
             manager.register_watch(SELF_LINK, asked.append, asked.append)
             wait_until(lambda: service.asked)
         assert service.asked[0].path == f"/events{SELF_LINK}"
+
+
+def test_without_a_rest_api_a_new_stream_brings_what_another_lacked(service):
+    service.topic.publish(20)
+    with Watching(service, after=5, resume_only=True) as watching:
+        assert watching.wait_for(15) == list(range(6, 21))
+        service.stop()
+        service.topic.publish(5)
+        service.start()
+        assert watching.wait_for(20) == list(range(6, 26))
+        assert not watching.gaps
+    assert not service.asked
+
+
+def test_without_a_rest_api_a_gap_that_a_new_stream_has_too_is_final(service):
+    service.topic.publish(2)
+    with Watching(service, after=1, resume_only=True) as watching:
+        watching.wait_for(1)
+        service.topic.publish(3, lost=True)
+        service.topic.publish(2)
+
+        assert watching.wait_for(3) == [2, 6, 7]
+        assert watching.gaps == [Gap(SELF_LINK, 2, 5)]
+        assert len(service.streams) == 2
+
+
+def test_without_a_rest_api_a_slow_consumer_gets_every_event(service):
+    released, got = threading.Event(), []
+    service.topic.publish(1)
+
+    def block(event):
+        released.wait(30)
+        got.append(event.sequence)
+
+    with Watching(service, after=1, consumer=block, buffer_limit=50, resume_only=True):
+        (stream,) = streaming(service)
+        service.topic.publish(300)
+        wait_until(lambda: stream.sent >= 300)
+        released.set()
+        wait_until(lambda: len(got) >= 300)
+        assert got == list(range(2, 302))
