@@ -18,7 +18,10 @@ _TYPES: Mapping[str, events_pb2.Event.Type] = {
     "ResourceUpdated": events_pb2.Event.UPDATED,
     "ResourceDeleted": events_pb2.Event.DELETED,
     "ResourceSubResourceUpdated": events_pb2.Event.SUBRESOURCEUPDATED,
+    "TriggerAction": events_pb2.Event.TRIGGERACTION,
 }
+_UNKNOWN_TYPE = 1000
+"""An open enum accepts it. The consumer gets the event, as it would from a stream of a later version."""
 
 
 class _Organization(msgspec.Struct):
@@ -81,7 +84,7 @@ _PAGE = msgspec.json.Decoder(list[_Document])
 def messages_of_page(body: bytes) -> list[events_pb2.Event]:
     """Decodes a page of the catch-up.
 
-    :raises ValueError: when the body is no such page, or has an unknown type of event.
+    :raises ValueError: when the body is no such page.
     """
     try:
         return [_message(each) for each in _PAGE.decode(body)]
@@ -90,9 +93,6 @@ def messages_of_page(body: bytes) -> list[events_pb2.Event]:
 
 
 def _message(document: _Document) -> events_pb2.Event:
-    kind = _TYPES.get(document.type)
-    if kind is None:
-        raise ValueError(f"unknown type of event {document.type!r}")
     meta = document.metadata
     return events_pb2.Event(
         id=document.id or "",
@@ -101,7 +101,7 @@ def _message(document: _Document) -> events_pb2.Event:
         product=document.product or "",
         correlationId=document.correlationId or "",
         organization=events_pb2.Organization(id=_text(document.organization)),
-        type=kind,
+        type=_TYPES.get(document.type, _UNKNOWN_TYPE),  # type: ignore[arg-type]
         payload=_resource(document.payload or _Payload()),
         metadata=events_pb2.EventMeta(
             watchTopicID=meta.watchTopicID or "",

@@ -171,8 +171,8 @@ class WatchManager:
     def status(self) -> bool:
         """Whether the connection is there and the stream of every watch is open.
 
-        False before the first watch, while a watch waits to reconnect, and after :meth:`close_conn`. A connection that
-        broke silently counts until a keepalive gets no answer.
+        False before the first watch, while a watch waits to reconnect, and after :meth:`close_conn`. A watch that an
+        error has ended does not count. A connection that broke silently counts until a keepalive gets no answer.
         """
         with self._lock:
             watches = list(self._watches.values())
