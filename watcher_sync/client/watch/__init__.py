@@ -18,6 +18,7 @@ It works with every service of the dialect, and resumes streams of watcher_sync.
 ``stream``      One stream: its requests, its events, and the answers to PINGs
 ``tokens``      When to refresh a token
 ``watch``       One watch: streams one after the other, catch-up, delivery
+``watermarks``  Stores the watermark of a watch, at most once a second
 """
 
 from watcher_sync.client.watch.connection import Route, Tls

@@ -37,10 +37,8 @@ from watcher_sync.client.watch.models import WatchEvent, event_of, sequence_of
 from watcher_sync.client.watch.refresher import TokenRefresher
 from watcher_sync.client.watch.sequences import Sequence
 from watcher_sync.client.watch.stream import Stream, StreamEnd, Stub, first_request
+from watcher_sync.client.watch.watermarks import SAVE_SECONDS, WatermarkWriter
 from watcher_sync.wire.watch import events_pb2
-
-SAVE_SECONDS = 1.0
-"""How often the watermark is stored while events arrive without a pause."""
 
 _JOIN_SECONDS = 10.0
 _NOT_OPENED = StreamEnd(grpc.StatusCode.UNAVAILABLE, "not open", {})
@@ -115,9 +113,7 @@ class Watch:
         self._backoff = shared.new_backoff()
         self._harvest_backoff = shared.new_backoff()
         self._reported_gap = self._reported_overflows = 0
-        self._delivered = self._saved = watermark
-        self._saved_at = 0.0
-        self._is_saving_broken = False
+        self._watermark = WatermarkWriter(shared.sequence, topic, watermark, shared.logger)
         self._refused_tokens = 0
         self._thread = threading.Thread(target=self._run, name=f"watch-{watch_id}", daemon=True)
 
@@ -182,7 +178,7 @@ class Watch:
             self._buffer.connect()
             self._end = None
         self._opened_at = time.monotonic()
-        self._logger.info("watch %s: streaming after sequence %d", self.topic, self._delivered)
+        self._logger.info("watch %s: streaming after sequence %d", self.topic, self._watermark.delivered)
         try:
             stream = self._open(token, self._session_number)
             try:
@@ -192,14 +188,14 @@ class Watch:
                 self._shared.refresher.remove(stream)
                 stream.close()
         finally:
-            self._save()
+            self._watermark.save()
             with self._changed:
                 self._end = self._end or _NOT_OPENED
 
     def _open(self, token: str, number: int) -> Stream:
         return Stream(
             self._shared.stub,
-            first_request(self.topic, token, self._delivered),
+            first_request(self.topic, token, self._watermark.delivered),
             self._shared.tenant_id,
             on_event=lambda message: self._on_event(number, message),
             on_bookmark=lambda sequence: self._on_bookmark(number, sequence),
@@ -222,11 +218,11 @@ class Watch:
             if isinstance(step, Ready):
                 return step
             # All that was taken before is delivered, so a bookmark counts, too.
-            self._delivered = max(self._delivered, self._buffer.watermark)
+            self._watermark.advance(self._buffer.watermark)
             self._raise_end()
             if step is None and not self._closing.is_set():
-                self._changed.wait(None if self._delivered == self._saved else SAVE_SECONDS)
-        self._save_if_due()
+                self._changed.wait(None if self._watermark.is_saved else SAVE_SECONDS)
+        self._watermark.save_if_due()
         return step
 
     def _raise_end(self) -> None:
@@ -237,7 +233,7 @@ class Watch:
         end = self._end
         if end is None:
             return
-        error = error_of_status(end.code, end.details, end.trailers, topic=self.topic, after=self._delivered)
+        error = error_of_status(end.code, end.details, end.trailers, topic=self.topic, after=self._watermark.delivered)
         if isinstance(error, Unauthenticated):
             self._on_refused_token(error)
         if error is not None:
@@ -332,27 +328,8 @@ class Watch:
     def _deliver(self, message: events_pb2.Event) -> None:
         if not self._events.deliver(event_of(message)):
             return
-        self._delivered = max(self._delivered, sequence_of(message)[0])
-        self._save_if_due()
-
-    def _save_if_due(self) -> None:
-        if time.monotonic() - self._saved_at >= SAVE_SECONDS:
-            self._save()
-
-    def _save(self) -> None:
-        watermark = self._delivered
-        if watermark == self._saved:
-            return
-        self._saved_at = time.monotonic()
-        try:
-            self._shared.sequence.set(self.topic, watermark)
-        except OSError as exc:
-            if not self._is_saving_broken:
-                self._logger.error("watch %s: the watermark cannot be stored: %s", self.topic, exc)
-            self._is_saving_broken = True
-            return
-        self._is_saving_broken = False
-        self._saved = watermark
+        self._watermark.advance(sequence_of(message)[0])
+        self._watermark.save_if_due()
 
     def _token(self) -> str:
         try:

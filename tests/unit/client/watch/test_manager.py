@@ -410,6 +410,7 @@ def test_a_consumer_may_close_its_own_watch(service):
         own = watching.manager.register_watch(
             SELF_LINK, lambda event: registered.wait(10) and once(event), watching.errors.append
         )
+        streaming(service, 2)
         registered.set()
         wait_until(lambda: len(service.open_streams()) == 1)
 
