@@ -48,15 +48,25 @@ def subscribe(store: Store, number: int, url: str, **fields: Any) -> Subscriptio
     return Subscriptions(store.database, store.tables).create(subscription(number, url, **fields))
 
 
-def subscribe_all(store: Store, urls: Sequence[str], **fields: Any) -> list[Subscription]:
-    """Store subscriptions to the instances 0 to n in one transaction, one for each URL."""
+def subscribe_all(
+    store: Store, urls: Sequence[str], instance_ids: Sequence[str] = (), **fields: Any
+) -> list[Subscription]:
+    """Store subscriptions in one transaction, one for each URL: to these instances first, then to those with a number.
+
+    :param instance_ids: at most as many as there are URLs.
+    """
+
+    def one(number: int, url: str) -> Subscription:
+        chosen = {"instance_id": instance_ids[number]} if number < len(instance_ids) else {}
+        return subscription(number, url, **chosen, **fields)
+
     tables = store.tables
     with store.database.begin() as connection:
         revision = next_revision(connection, tables)
         head = connection.execute(sa.select(tables.journal_head.c.seq)).scalar_one()
         made = [
             msgspec.structs.replace(each, shard=shard_of(each.id), revision=revision, start_after=head)
-            for each in (subscription(number, url, **fields) for number, url in enumerate(urls))
+            for each in itertools.starmap(one, enumerate(urls))
         ]
         rows = [msgspec.structs.asdict(each) | {"owner": each.project_id or ""} for each in made]
         connection.execute(sa.insert(tables.subscriptions), rows)
