@@ -249,3 +249,36 @@ def test_a_state_directory_that_everyone_can_write_is_named(configured, tmp_path
     state.mkdir()
     state.chmod(0o777)
     _only(find_loose_files(configured({"DEFAULT": {"state_path": state}})), tmp_path, "state_path", "chmod o-w")
+
+
+def _watch(**options: Any) -> dict[str, dict[str, Any]]:
+    return {"outlet_watch": {"auth_strategy": "jwt", **options}}
+
+
+def test_a_watch_stream_on_other_machines_without_tls_is_a_finding(configured):
+    (finding,) = find_insecure_transports(configured(_watch(host="192.0.2.1")))
+    assert "[outlet_watch] tls_cert" in finding
+    assert "set tls_cert and tls_key" in finding
+
+
+@pytest.mark.parametrize(
+    "sections", [{}, _watch(), _watch(host="192.0.2.1", tls_cert="c", tls_key="k"), _watch(enabled="false", host="::")]
+)
+def test_a_watch_stream_with_tls_or_on_this_machine_is_no_finding(configured, sections):
+    assert find_insecure_transports(configured(sections)) == []
+
+
+def test_a_watch_stream_without_authentication_is_a_finding(configured, tmp_path):
+    (finding,) = (each for each in find_insecure_access(configured(_watch(auth_strategy="noauth"))) if "watch" in each)
+    assert "[outlet_watch] auth_strategy" in finding
+    assert str(tmp_path) in finding
+
+
+def test_a_key_of_the_watch_stream_that_others_can_read_is_a_finding(configured, tmp_path):
+    key = tmp_path / "watch.key"
+    key.write_text("secret")
+    key.chmod(0o644)
+    found = find_loose_files(configured(_watch(tls_key=key, jwt_key_files=key, jwt_algorithms="HS256")))
+    assert [str(key) in each for each in found] == [True, True]
+    key.chmod(0o640)
+    assert find_loose_files(configured(_watch(tls_key=key))) == []

@@ -25,7 +25,7 @@ from watcher_sync.model.watch.filters import FilterIndex
 from watcher_sync.model.watch.resources import Reader
 from watcher_sync.model.watch.topics import WatchTopic
 from watcher_sync.outlets.journal import JournalReader
-from watcher_sync.outlets.watch.endings import StreamEnd, out_of_range
+from watcher_sync.outlets.watch.endings import StreamEnd, internal, out_of_range
 from watcher_sync.outlets.watch.rendering import Rendered, Renderer, RunInThread
 from watcher_sync.outlets.watch.stream import Stream
 from watcher_sync.storage.journal import JournalRow
@@ -75,15 +75,18 @@ class RightsClass:
         """Topic id -> group."""
         self._old: FilterIndex[str] = FilterIndex(())
         self._new: FilterIndex[str] = FilterIndex(())
-        self._recent: list[str] = []
+        self._indexed: frozenset[str] = frozenset()
+        """The topics of the large index. One whose streams come back needs no second entry: topics never change."""
+        self._recent: dict[str, None] = {}
         self._stale = False
         """Whether a recent topic is in no index yet."""
 
     def add(self, group: Group) -> None:
         """Add a group."""
         self.groups[group.topic.id] = group
-        self._recent.append(group.topic.id)
-        self._stale = True
+        if group.topic.id not in self._indexed:
+            self._recent[group.topic.id] = None
+            self._stale = True
 
     def concerned(self, rendered: Rendered) -> Iterable[Group]:
         """The groups whose topic lets a change pass."""
@@ -96,12 +99,19 @@ class RightsClass:
                 if group is not None:
                     yield group
 
+    def end(self, reason: StreamEnd) -> None:
+        """End the streams of all groups."""
+        for group in self.groups.values():
+            for stream in group.streams:
+                stream.end(reason)
+
     def _index(self) -> None:
         """Index the recent topics. Topics without streams leave the large index when it is built again."""
         self._stale = False
         if len(self._recent) > _MAX_RECENT:
             self._old = FilterIndex((name, group.topic.filters) for name, group in self.groups.items())
-            self._recent = []
+            self._indexed = frozenset(self.groups)
+            self._recent = {}
         recent = {name: self.groups[name] for name in self._recent if name in self.groups}
         self._new = FilterIndex((name, group.topic.filters) for name, group in recent.items())
 
@@ -258,13 +268,15 @@ class Hub:
         self.position = self._stats.position = position
 
     async def _hand_on(self, rows: Sequence[JournalRow]) -> None:
-        values: Mapping[int, Any] | None = None
-        while self._classes and values is None:
-            values = await self._renderer.prepare(rows)
+        values: Mapping[int, Any] = {}
+        prepared: frozenset[str | None] = frozenset()
+        while not (projects := frozenset(self._by_project)) <= prepared:
+            visible = rows if None in projects else [row for row in rows if row.project_id in projects]
+            values = await self._renderer.prepare(visible)
+            prepared = projects
         # No other task runs until the position has moved, so no stream joins in the midst of the rows.
-        if values is not None:
-            for row in rows:
-                self._dispatch(row, values)
+        for row in rows:
+            self._dispatch(row, values)
         self._move_to(rows[-1].seq)
         self._stats.lag_seconds = max(0.0, (self._now() - rows[-1].time).total_seconds())
 
@@ -273,7 +285,13 @@ class Hub:
         if row.project_id is not None:
             classes += self._by_project.get(row.project_id, {}).values()
         for each in classes:
-            rendered = self._renderer.render(row, values, each.rights, each.reader)
+            try:
+                rendered = self._renderer.render(row, values, each.rights, each.reader)
+            except Exception:
+                # To skip the row would be a gap without a notice, and to repeat it would hold all other streams.
+                LOG.exception("watch: the change %d cannot be rendered; the streams that may see it end", row.seq)
+                each.end(internal())
+                continue
             if rendered is not None:
                 for group in each.concerned(rendered):
                     self._send(group, rendered)

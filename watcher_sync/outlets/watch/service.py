@@ -178,8 +178,9 @@ class _Call:
             task.cancel()
         if self._stream.topic is not None:
             self._parts.stats.subscribed -= 1
-        overflow = self._stream.ended.result()
-        if overflow.status == "RESOURCE_EXHAUSTED" and self._stream.topic is not None:
+        ended = self._stream.ended
+        # gRPC cancels the task of a client that has gone, and with it what the task waits for.
+        if not ended.cancelled() and ended.result().status == "RESOURCE_EXHAUSTED" and self._stream.topic is not None:
             self._parts.stats.overflows += 1
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which streams the hub hands a row to, and as which bytes."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.model.watch.resources import Describer, Reader
+from watcher_sync.model.watch.topics import WatchTopic, parse
+from watcher_sync.outlets.watch.authentication import Caller
+from watcher_sync.outlets.watch.hub import Hub, Stats
+from watcher_sync.outlets.watch.rendering import Renderer
+from watcher_sync.outlets.watch.stream import Stream
+from watcher_sync.storage.journal import JournalRow
+from watcher_sync.wire.watch import events_pb2
+
+KINDS = builtin_kinds()
+HIDDEN = {name: kind.admin_only for name, kind in KINDS.items() if kind.admin_only}
+NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+
+
+def row(seq: int, *, project_id: str = "p", host: str = "h1") -> JournalRow:
+    delta: dict[str, tuple[Any, Any]] = {"state": (None, f"s{seq}"), "host": (None, host), "name": (None, "n")}
+    return JournalRow(seq, NOW, "instance", f"i{seq}", "created", delta, {}, "e", "t", "nova", 1, None, project_id)
+
+
+class Journal:
+    """A journal in memory."""
+
+    def __init__(self) -> None:
+        self.rows: list[JournalRow] = []
+
+    def head(self) -> int:
+        return len(self.rows)
+
+    seen = head
+
+    def cached(self, since: int, limit: int) -> list[JournalRow]:
+        return self.rows[since : since + limit]
+
+    read = cached
+
+
+class Site:
+    """A hub with its streams."""
+
+    def __init__(self, describer: Any = None) -> None:
+        self.journal = Journal()
+        self.prepared: list[list[int]] = []
+        renderer = Renderer(describer or Describer(KINDS), self._values, _run)
+        self.hub = Hub(self.journal, renderer, _run, lambda: 1, Stats(), now=lambda: NOW)  # type: ignore[arg-type]
+
+    def _values(self, rows: Sequence[JournalRow]) -> dict[int, dict[str, Any]]:
+        self.prepared.append([each.seq for each in rows])
+        return {each.seq: {name: new for name, (_, new) in each.delta.items()} for each in rows}
+
+    def join(self, reader: Reader, topic: WatchTopic) -> Stream:
+        stream = Stream(100)
+        stream.topic = topic
+        stream.caller = Caller("u", reader.project_id, reader, True, lambda _: True)
+        self.hub.join(stream)
+        return stream
+
+    async def write(self, *rows: JournalRow) -> None:
+        self.journal.rows += rows
+        self.hub.wake()
+        deadline = asyncio.get_running_loop().time() + 10
+        while self.hub.position < len(self.journal.rows):
+            assert asyncio.get_running_loop().time() < deadline
+            await asyncio.sleep(0)
+
+
+async def _run(function: Callable[..., Any], *arguments: Any) -> Any:
+    await asyncio.sleep(0)
+    return function(*arguments)
+
+
+def topic(topic_name: str = "all", **members: Any) -> WatchTopic:
+    filters = [{"group": "compute", "kind": "Instance", **members}]
+    return parse({"name": topic_name, "spec": {"filters": filters}}, f"id-{topic_name}")
+
+
+async def taken(stream: Stream, count: int) -> list[events_pb2.Event]:
+    return [events_pb2.Event.FromString(await stream.take()) for _ in range(count)]
+
+
+def run(test: Callable[[Site], Awaitable[None]], describer: Any = None) -> None:
+    async def main() -> None:
+        site = Site(describer)
+        following = asyncio.create_task(site.hub.run())
+        try:
+            while site.hub.position < 0:
+                await asyncio.sleep(0)
+            await asyncio.wait_for(test(site), 20)
+        finally:
+            following.cancel()
+
+    asyncio.run(main())
+
+
+def test_streams_with_equal_rights_on_one_topic_get_the_same_bytes() -> None:
+    async def test(site: Site) -> None:
+        one, two = site.join(Reader(), topic()), site.join(Reader(), topic())
+        await site.write(row(1), row(2))
+        first = [await one.take(), await one.take()]
+        assert [await two.take(), await two.take()] == first
+        assert first[0] is not first[1]
+        events = [events_pb2.Event.FromString(each) for each in first]
+        assert [each.metadata.sequenceID for each in events] == [1, 2]
+        assert not events[0].metadata.HasField("prevSequenceID")
+        assert events[1].metadata.prevSequenceID == 1
+
+    run(test)
+
+
+def test_a_project_gets_its_own_rows_without_hosts() -> None:
+    async def test(site: Site) -> None:
+        mine = site.join(Reader("p", HIDDEN), topic())
+        await site.write(row(1, project_id="q"), row(2))
+        (event,) = await taken(mine, 1)
+        assert event.metadata.sequenceID == 2
+        assert "host" not in event.payload.attributes
+        assert not event.payload.metadata.HasField("scope")
+        assert site.prepared == [[2]]
+
+    run(test)
+
+
+def test_a_filter_for_a_host_reveals_nothing_to_who_does_not_see_hosts() -> None:
+    async def test(site: Site) -> None:
+        on_host = topic("host", scope={"kind": "ComputeNode", "name": "h1"})
+        mine, admin = site.join(Reader("p", HIDDEN), on_host), site.join(Reader(), on_host)
+        everything = site.join(Reader("p", HIDDEN), topic())
+        await site.write(row(1), row(2, host="h2"), row(3))
+        assert [each.metadata.sequenceID for each in await taken(admin, 2)] == [1, 3]
+        assert len(await taken(everything, 3)) == 3
+        assert mine.push(b"last")
+        assert await mine.take() == b"last"
+
+    run(test)
+
+
+def test_many_topics_and_those_that_were_left_find_their_streams() -> None:
+    async def test(site: Site) -> None:
+        others = [site.join(Reader(), topic(f"t{number}", name=f"x{number}")) for number in range(150)]
+        for stream in others[::2]:
+            site.hub.leave(stream)
+        mine = site.join(Reader(), topic("n", name="n"))
+        await site.write(row(1))
+        late = site.join(Reader(), topic("late", name="n"))
+        await site.write(row(2))
+        assert len(await taken(mine, 2)) == 2
+        assert [each.metadata.sequenceID for each in await taken(late, 1)] == [2]
+        assert len(site.hub.streams()) == 77
+
+    run(test)
+
+
+def test_a_topic_that_is_left_and_joined_again_gets_each_row_once() -> None:
+    async def test(site: Site) -> None:
+        others = [site.join(Reader(), topic(f"t{number}", name="n")) for number in range(100)]
+        await site.write(row(1))
+        site.hub.leave(others[0])
+        again = site.join(Reader(), topic("t0", name="n"))
+        site.join(Reader(), topic("new", name="n"))
+        await site.write(row(2), row(3))
+        assert [each.metadata.sequenceID for each in await taken(again, 2)] == [2, 3]
+        assert again.push(b"last")
+        assert await again.take() == b"last"
+
+    run(test)
+
+
+class _Broken(Describer):
+    """Cannot describe the second row."""
+
+    def change(self, row: Any, values: Any, reader: Any = None) -> Any:
+        if row.seq == 2:
+            raise ZeroDivisionError
+        return super().change(row, values, reader)
+
+
+def test_a_row_that_cannot_be_rendered_ends_the_streams_that_may_see_it_and_no_others() -> None:
+    async def test(site: Site) -> None:
+        mine, other = site.join(Reader("p", HIDDEN), topic()), site.join(Reader("q", HIDDEN), topic())
+        await site.write(row(1), row(2), row(3, project_id="q"))
+        assert (await mine.ended).status == "INTERNAL"
+        assert [each.metadata.sequenceID for each in await taken(other, 1)] == [3]
+        assert not other.ended.done()
+
+    run(test, _Broken(KINDS))
