@@ -41,7 +41,7 @@ class Caller(msgspec.Struct, frozen=True, eq=False):
     may_subscribe: bool
     """Whether it may watch topics of its own project."""
     may_watch: Callable[[str | None], bool]
-    """Whether it may watch a topic of this project; None: of none."""
+    """Whether it may watch a topic of this project; None: of none. It may read files."""
     expires_at: float | None = None
     """Seconds since the epoch; None: never."""
 

@@ -233,7 +233,7 @@ class _Call:
             raise endings.unavailable("the identity service is unavailable") from None
         self._permit(caller)
         topic: WatchTopic | None = await parts.run(parts.topics.find, said.self_link)
-        if topic is None or not caller.may_watch(topic.project_id):
+        if topic is None or not await parts.run(caller.may_watch, topic.project_id):
             raise endings.not_found(said.self_link)
         parts.limits.move(self._identity, caller.identity)
         self._identity = caller.identity
@@ -285,17 +285,17 @@ class _Call:
                 await asyncio.sleep(self._parts.settings.token_retry_interval)
         self._stream.is_checking_token = False
         self._permit(caller)
-        self._replace_caller(caller)
+        await self._replace_caller(caller)
         self._expire_at(caller.expires_at)
 
-    def _replace_caller(self, caller: Caller) -> None:
+    async def _replace_caller(self, caller: Caller) -> None:
         """The stream shows from now on what the new token's caller sees."""
         stream, parts = self._stream, self._parts
         before, topic = stream.caller, stream.topic
         assert before is not None
         assert topic is not None
         if caller.rights != before.rights or caller.identity != before.identity:
-            if not caller.may_watch(topic.project_id):
+            if not await parts.run(caller.may_watch, topic.project_id):
                 raise endings.not_found(topic.self_link)
             parts.limits.move(self._identity, caller.identity)
             self._identity = caller.identity
