@@ -145,7 +145,8 @@ class TopicEvents:
         if is_full and not wanted.descending:
             self._ends.add(key, wanted.page, found[-1].seq)
         if (found and wanted.page == 1) or not wanted.descending:
-            served = found[0 if wanted.descending else -1].seq if is_full or wanted.descending else head
+            last = found[0 if wanted.descending else -1].seq if found else 0
+            served = last if is_full or wanted.descending else max(head, last)
             self._positions.remember(topic.id, call.context.project_id or "", call.context.user_id or "", served)
         call.response.set_header("Cache-Control", "no-store")
         call.answer([element(change, topic.ref) for change in found])

@@ -223,8 +223,8 @@ def _text(value: Any, at: str, max_length: int = MAX_NAME_LENGTH) -> str:
         raise InvalidTopic(at, "it has to be a text")
     if len(value) > max_length:
         raise InvalidTopic(at, f"it has {len(value)} characters; {max_length} are allowed")
-    if "\0" in value:
-        raise InvalidTopic(at, "it has a null character")
+    if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
+        raise InvalidTopic(at, "it has a null character or a lone surrogate, which no database can store")
     return value
 
 
@@ -241,4 +241,6 @@ def _object(value: Any, at: str, known: set[str], required: tuple[str, ...]) -> 
 
 
 def _escaped(member: Any) -> str:
-    return str(member)[:80].replace("~", "~0").replace("/", "~1")
+    if not isinstance(member, str):  # YAML has numbers and times as names, too
+        return type(member).__name__
+    return member[:80].replace("~", "~0").replace("/", "~1")

@@ -103,6 +103,7 @@ def test_members_that_a_client_copies_from_an_answer_are_ignored():
         ("/spec/filters/0/kind", ""),
         ("/spec/filters/0/kind", "Po*"),
         ("/spec/filters/0/name", "a\0"),
+        ("/title", "a\ud800"),
         ("/spec/filters/0/scope", "Cluster"),
         ("/spec/filters/0/scope/id", "edge"),
         ("/spec/filters/0/scope/name", 7),
@@ -121,6 +122,12 @@ def test_an_error_names_the_path_of_what_is_wrong(pointer, value):
 def test_a_document_that_is_no_object_is_refused():
     with pytest.raises(InvalidTopic, match="the document"):
         parse(["topic"], "t1")
+
+
+def test_a_name_of_a_member_that_is_no_text_is_refused():
+    """YAML has such names; this number is too long to be written."""
+    with pytest.raises(InvalidTopic, match="it is unknown"):
+        parse(TOPIC | {16**5_000: 1}, "t1")
 
 
 def test_equal_filters_count_once():
