@@ -419,6 +419,7 @@ def _watch_positions(metadata: sa.MetaData) -> sa.Table:
         sa.Column("tenant", sa.String(255), primary_key=True),
         sa.Column("subject", sa.String(255), primary_key=True),
         sa.Column("sequence", sa.BigInteger, nullable=False),
+        sa.Column("page", sa.String(64), nullable=False),
         sa.Column("expires_at", UtcDateTime(), nullable=False, index=True),
         **_OPTIONS,
     )

@@ -127,16 +127,17 @@ class WatchPositions:
         self._database = database
         self._table = tables.watch_positions
 
-    def remember(self, topic_id: str, tenant: str, subject: str, sequence: int) -> None:
+    def remember(self, topic_id: str, tenant: str, subject: str, sequence: int, page: str = "") -> None:
         """Store the sequence up to which a caller read a topic, for 10 minutes.
 
         :param tenant: the project of the caller; empty: none.
         :param subject: the user of the caller; empty: none.
+        :param page: the full page that ends with the sequence, at most 64 characters; empty: none.
         :raises DatabaseUnavailable: the database is unavailable.
         """
         t = self._table
         expires_at = clock.now(self._database.dialect, later=POSITION_TTL_SECONDS)
-        values = {"sequence": sequence, "expires_at": expires_at}
+        values = {"sequence": sequence, "page": page, "expires_at": expires_at}
         key = {"topic_id": topic_id, "tenant": tenant[:255], "subject": subject[:255]}
         same = [t.c[name] == value for name, value in key.items()]
         with translated():
@@ -150,13 +151,15 @@ class WatchPositions:
                     if not tries_left:
                         raise
 
-    def find(self, topic_id: str, tenant: str, subject: str) -> int | None:
+    def find(self, topic_id: str, tenant: str, subject: str, page: str | None = None) -> int | None:
         """The sequence up to which a caller read a topic; None: it did not in the last 10 minutes.
 
+        :param page: only if this is the page that the caller read last; None: any.
         :raises DatabaseUnavailable: the database is unavailable.
         """
         t = self._table
         query = sa.select(t.c.sequence).where(
+            sa.true() if page is None else t.c.page == page,
             t.c.topic_id == topic_id,
             t.c.tenant == tenant[:255],
             t.c.subject == subject[:255],

@@ -87,6 +87,14 @@ def test_a_position_is_that_of_one_caller_and_the_last_one_counts(positions):
     assert positions.find("other", "p", "u") is None
 
 
+def test_the_end_of_a_page_is_known_until_the_caller_reads_another_one(positions):
+    positions.remember("t", "p", "u", 7, "0/100/1")
+    assert positions.find("t", "p", "u", "0/100/1") == positions.find("t", "p", "u") == 7
+    assert positions.find("t", "p", "u", "0/100/2") is None
+    positions.remember("t", "p", "u", 9, "0/100/2")
+    assert positions.find("t", "p", "u", "0/100/1") is None
+
+
 def test_concurrent_requests_of_one_caller_all_succeed(positions):
     results = at_once(*(lambda n=n: positions.remember("t", "p", "u", n) for n in range(6)))
     assert results == [None] * 6

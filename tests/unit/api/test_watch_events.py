@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from tests.unit.api.conftest import Client
 from watcher_sync.api.app import make_application
 from watcher_sync.api.core.caller import NOAUTH_USER
+from watcher_sync.storage.watch_rows import Candidates
 from watcher_sync.storage.watch_topics import WatchPositions
 
 BASE = "/management/v1alpha1/watchtopics"
@@ -79,6 +80,22 @@ def test_another_worker_that_has_not_served_the_pages_before_gives_the_same_page
     wanted = {"page": 4, "pageSize": 9, "query": "sequenceID>3"}
     caught_up(client, size=9, since=3)
     assert get(client, **wanted) == get(Client(make_application(conf, store)), **wanted)
+
+
+def test_a_worker_continues_after_the_page_that_another_worker_served(client, conf, store, monkeypatch):
+    read, positions = Candidates.read, []
+
+    def recorded(self, connection, tables, position, limit):
+        positions.append(position)
+        return read(self, connection, tables, position, limit)
+
+    monkeypatch.setattr(Candidates, "read", recorded)
+    workers = [client, Client(make_application(conf, store))]
+    ends = [0]
+    for page in range(1, 6):
+        events = get(workers[page % 2], page=page, pageSize=9, query="sequenceID>0")
+        ends.append(sequences(events)[-1])
+    assert positions == ends[:-1]
 
 
 def test_events_after_a_sequence_begin_right_after_it(client, rows):

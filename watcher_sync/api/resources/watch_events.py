@@ -63,6 +63,10 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     page: int = 1
     descending: bool = False
 
+    def label(self, page: int) -> str:
+        """What a page of these events is stored as; empty for the descending order."""
+        return "" if self.descending else f"{'' if self.after is None else self.after}/{self.size}/{page}"
+
 
 class PageEnds:
     """The last sequences of full pages, for requests of the page after them.
@@ -135,11 +139,12 @@ class TopicEvents:
         sight = visibility(call.context, self._service.kinds)
         reader = Reader(sight.project_id, sight.hidden)
         key = (topic.id, reader.project_id, bool(reader.hidden), wanted.after, wanted.size)
+        caller = (topic.id, call.context.project_id or "", call.context.user_id or "")
+        end = self._end_before(key, caller, wanted)
         with self._service.reading() as connection:
             head = read_head(connection, self._service.tables)
             self._require_present(connection, wanted, head)
             scan = _Scan(self._service, self._describer, topic, reader, wanted)
-            end = None if wanted.page == 1 or wanted.descending else self._ends.get(key, wanted.page - 1)
             found = scan.read(connection, end)
         is_full = len(found) == wanted.size
         if is_full and not wanted.descending:
@@ -147,9 +152,16 @@ class TopicEvents:
         if (found and wanted.page == 1) or not wanted.descending:
             last = found[0 if wanted.descending else -1].seq if found else 0
             served = last if is_full or wanted.descending else max(head, last)
-            self._positions.remember(topic.id, call.context.project_id or "", call.context.user_id or "", served)
+            self._positions.remember(*caller, served, wanted.label(wanted.page) if is_full else "")
         call.response.set_header("Cache-Control", "no-store")
         call.answer([element(change, topic.ref) for change in found])
+
+    def _end_before(self, key: Any, caller: tuple[str, str, str], wanted: Wanted) -> int | None:
+        """The last sequence of the page before; None: it is not known. Another worker may have served that page."""
+        if wanted.page == 1 or wanted.descending:
+            return None
+        end = self._ends.get(key, wanted.page - 1)
+        return self._positions.find(*caller, wanted.label(wanted.page - 1)) if end is None else end
 
     def _require_present(self, connection: sa.Connection, wanted: Wanted, head: int) -> None:
         """:raises Problem: 410 when the journal does not reach back to the position, or ends before it."""

@@ -35,6 +35,7 @@ def upgrade() -> None:
         sa.Column("tenant", sa.String(255), primary_key=True),
         sa.Column("subject", sa.String(255), primary_key=True),
         sa.Column("sequence", sa.BigInteger, nullable=False),
+        sa.Column("page", sa.String(64), nullable=False),
         sa.Column("expires_at", UtcDateTime(), nullable=False),
         **_OPTIONS,
     )
