@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The client of watch streams against the API and the outlet, as executables over one database."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.faulty_proxy import FaultyProxy
+from tests.functional.api.conftest import config_on, free_port
+from tests.functional.client.conftest import BIN, Site, run
+from tests.functional.engine.driving import wait_until
+from watcher_sync.client import connect
+from watcher_sync.client.watch import MemorySequence, TopicNotFound, WatchManager
+
+TOPICS = "/management/v1alpha1/watchtopics"
+LINK = f"{TOPICS}/instances"
+FILTER = {"group": "compute", "kind": "Instance", "name": "*", "type": ["created", "updated", "deleted"]}
+
+
+class Outlet:
+    """``watcher-sync-outlet`` with the watch stream, over the database of a site."""
+
+    def __init__(self, site: Site) -> None:
+        self.port = free_port()
+        folder = site.folder / "outlet"
+        folder.mkdir()
+        self._config = config_on(site.store, folder)
+        with self._config.open("a") as file:
+            file.write(f"[outlet_watch]\nport = {self.port}\nauth_strategy = noauth\njournal_poll_interval = 0.1\n")
+        self._log = folder / "outlet.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with self._log.open("ab") as log:
+            command = [BIN / "watcher-sync-outlet", "--config-file", self._config]
+            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+
+    def stop(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.send_signal(signal.SIGTERM)
+            process.wait(30)
+
+
+@pytest.fixture
+def outlet(site: Site) -> Iterator[Outlet]:
+    made = Outlet(site)
+    body = {"group": "management", "apiVersion": "v1alpha1", "kind": "WatchTopic", "name": "instances"}
+    document = {**body, "title": "instances", "spec": {"description": "", "filters": [FILTER]}}
+    post = urllib.request.Request(
+        f"{site.url}{TOPICS}", json.dumps(document).encode(), {"Content-Type": "application/json"}, method="POST"
+    )
+    with urllib.request.urlopen(post, timeout=10) as answer:
+        assert answer.status == 201
+    made.start()
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+def head(site: Site) -> int:
+    found = catch_up(site, "pageSize=1&sort=sequenceID,DESC")
+    return int(found[0]["metadata"]["sequenceID"])
+
+
+def catch_up(site: Site, query: str) -> list[dict[str, Any]]:
+    with urllib.request.urlopen(f"{site.url}/events{LINK}?{query}", timeout=10) as answer:
+        found: list[dict[str, Any]] = json.load(answer)
+    return found
+
+
+def newer(site: Site, after: int) -> list[int]:
+    """The sequences of the topic after one, by REST."""
+    found: list[int] = []
+    while page := catch_up(site, f"pageSize=100&query=sequenceID%3E{after}&sort=sequenceID,ASC"):
+        found += [each["metadata"]["sequenceID"] for each in page]
+        after = found[-1]
+    return found
+
+
+def watching(site: Site, after: int, port: int, got: list[Any], errors: list[Any], **more: Any) -> WatchManager:
+    manager = connect(site.url).watch_manager(
+        address=f"127.0.0.1:{port}", sequence=MemorySequence({LINK: after}), backoff=(0.1, 0.5), **more
+    )
+    manager.register_watch(LINK, got.append, errors.append)
+    return manager
+
+
+@pytest.mark.parametrize("resume_only", [False, True])
+def test_every_event_comes_once_over_cuts_and_a_restart_of_the_outlet(
+    site: Site, outlet: Outlet, resume_only: bool
+) -> None:
+    begin, got, errors = head(site), [], []
+    with (
+        FaultyProxy(outlet.port) as proxy,
+        watching(site, begin, proxy.port, got, errors, resume_only=resume_only) as manager,
+    ):
+        wait_until(manager.status, 30, "the stream")
+        for start in range(200, len(site.events), 2):
+            site.commit(site.events[start : start + 2])
+            if start % 10 == 0:
+                wait_until(lambda: proxy.connections, 30, "a connection to cut")
+                proxy.reset()
+            if start == 250:
+                outlet.stop()
+                outlet.start()
+        expected = newer(site, begin)
+        assert len(expected) > 30
+        wait_until(lambda: errors or len(got) >= len(expected), 60, "the events")
+        wait_until(manager.status, 30, "the stream")
+        assert proxy.attempts >= 10
+
+    assert not errors
+    assert [event.sequence for event in got] == expected
+    assert {(event.group, event.kind) for event in got} == {("compute", "Instance")}
+
+
+def test_an_event_of_the_stream_equals_its_twin_by_rest(site: Site, outlet: Outlet) -> None:
+    begin, streamed, harvested, errors = head(site), [], [], []
+    site.commit(site.events[200:])
+    expected = newer(site, begin)
+    with watching(site, begin, outlet.port, streamed, errors, resume_only=True):
+        wait_until(lambda: errors or len(streamed) >= len(expected), 60, "the events")
+    outlet.stop()
+    with watching(site, begin, outlet.port, harvested, errors):
+        # The outlet is down, and the catch-up needs the API alone.
+        wait_until(lambda: errors or len(harvested) >= len(expected), 60, "the catch-up")
+
+    assert not errors
+    values = [[{**event.to_dict(), "previous": None} for event in each] for each in (streamed, harvested)]
+    assert values[0] == values[1]
+
+
+def test_a_topic_that_does_not_exist_is_an_error(site: Site, outlet: Outlet) -> None:
+    errors: list[Any] = []
+    with connect(site.url).watch_manager(address=f"127.0.0.1:{outlet.port}", backoff=(0.1, 0.5)) as manager:
+        manager.register_watch(f"{TOPICS}/none", lambda event: None, errors.append)
+        wait_until(lambda: errors, 30, "the error")
+
+    assert isinstance(errors[0], TopicNotFound)
+
+
+def test_events_tail_prints_a_topic(site: Site, outlet: Outlet) -> None:
+    begin = head(site)
+    site.commit(site.events[200:])
+    expected = newer(site, begin)[:5]
+    stream = ("--stream-address", f"127.0.0.1:{outlet.port}")
+    done = run(
+        "watcher-sync", "--endpoint", site.url, "events", "tail", "--topic", "instances", *stream,
+        "--since", str(begin), "--limit", "5", "-f", "json",
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(line)["sequence"] for line in done.stdout.splitlines()] == expected
