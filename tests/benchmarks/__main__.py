@@ -36,6 +36,7 @@ from tests.benchmarks import (  # noqa: E402 - threads first
     reconciling,
     reconciling_nova,
     replaying,
+    watch,
     webhooks,
 )
 from tests.benchmarks.figures import Figure, document, print_table  # noqa: E402 - threads first
@@ -58,7 +59,7 @@ BENCHMARKS: dict[str, Callable[[Bench], list[Figure]]] = {
     "compute-model": compute_models.compute_model,
     "reconcile-nova": reconciling_nova.reconcile_nova,
     "webhooks": webhooks.webhooks,
-    "webhooks-cost": webhooks.cost,
+    "watch": watch.watch,
     "snapshots": memory.snapshots,
     "memory": memory.memory,
 }
