@@ -213,15 +213,17 @@ class Describer:
 
 
 def subresource_of(kind: Kind, delta: Mapping[str, Any]) -> str:
-    """The only facet that an update touched; empty: it touched several, or the kind has only one.
+    """The only facet that an update touched; empty: it touched several, or the one that carries the existence.
 
-    Derived fields follow from others, so they do not count.
+    The latter is the resource itself, so its update is no update of a sub-resource. Derived fields follow from others,
+    so they do not count.
     """
     if len(kind.facets) < 2:
         return ""
     derived = {each.field for each in kind.derived}
     facets = {kind.fields[name].facet if name in kind.fields else None for name in delta if name not in derived}
-    return (facets.pop() or "") if len(facets) == 1 else ""
+    only = facets.pop() if len(facets) == 1 else None
+    return only if only is not None and only != kind.anchor else ""
 
 
 def text(value: Any) -> str:

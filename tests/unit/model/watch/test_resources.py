@@ -122,6 +122,11 @@ def test_an_update_of_one_facet_is_one_of_a_sub_resource():
     assert (change.type, change.subresource) == (ChangeType.SUBRESOURCE_UPDATED, "status")
 
 
+def test_an_update_of_the_facet_that_carries_the_existence_is_one_of_the_resource():
+    change = described("service_type_instance", "s1", spec=({"a": 1}, {"a": 2}), instance_name=("n", "m"))
+    assert (change.type, change.subresource) == (ChangeType.UPDATED, "")
+
+
 def test_an_update_of_two_facets_is_one_of_the_resource():
     change = described("service_type_instance", "s1", status=("A", "B"), provider_name=(None, "p"))
     assert (change.type, change.subresource) == (ChangeType.UPDATED, "")
