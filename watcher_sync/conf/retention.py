@@ -80,7 +80,7 @@ Beyond it the oldest events of the source that has most are dropped, counted and
         help="""
 Maximum number of quarantined events of one source; 0 sets no limit.
 
-Beyond it the oldest events are dropped, a tenth of the limit at a time, counted and logged.
+Beyond nine tenths of it the oldest events are dropped, counted and logged.
 
 A SIGHUP applies a new value.
 """,
@@ -93,7 +93,7 @@ A SIGHUP applies a new value.
         help="""
 Maximum bytes of the quarantined events of one source; 0 sets no limit.
 
-Beyond it the oldest events are dropped, a tenth of the limit at a time, counted and logged.
+Beyond nine tenths of it the oldest events are dropped, counted and logged.
 
 A SIGHUP applies a new value.
 """,
@@ -106,7 +106,7 @@ A SIGHUP applies a new value.
         help="""
 Maximum number of parked events of one source; 0 sets no limit.
 
-Beyond it the oldest events are dropped, a tenth of the limit at a time, counted and logged.
+Beyond nine tenths of it the oldest events are dropped, counted and logged.
 
 A SIGHUP applies a new value.
 
@@ -121,7 +121,7 @@ Related options: ``[engine] parked_ttl``.
         help="""
 Maximum bytes of the parked events of one source; 0 sets no limit.
 
-Beyond it the oldest events are dropped, a tenth of the limit at a time, counted and logged.
+Beyond nine tenths of it the oldest events are dropped, counted and logged.
 
 A SIGHUP applies a new value.
 """,

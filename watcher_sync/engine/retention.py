@@ -2,8 +2,9 @@
 """The thread that purges old rows and counts stored events and drifts.
 
 Old journal rows, tombstones, quarantined events and ended operations are purged as ``[retention]`` says. So are stored
-events that exceed a quota. Parked events
-whose entity never came are dropped, with one warning per purge. A purge may take long, so it has a thread of its own.
+events that exceed a quota. Parked events whose entity never came are dropped, with one warning per purge. A purge may
+take long, so it has a thread of its own. Every second the thread deletes events of sources that are close to a quota,
+so that no commit has to.
 """
 
 from __future__ import annotations
@@ -130,7 +131,16 @@ class RetentionWorker:
         except StorageError as exc:
             LOG.debug("Stored events and drifts cannot be counted: %s", exc)
 
+    def _relieve_quotas(self) -> None:
+        if self._is_unavailable():
+            return
+        try:
+            self._store.relieve_quotas()
+        except StorageError as exc:
+            LOG.debug("Stored events of sources close to their quota cannot be deleted: %s", exc)
+
     def _purge_if_due(self) -> None:
+        self._relieve_quotas()
         if time.monotonic() < self._next_purge:
             return
         try:

@@ -82,6 +82,7 @@ class CommitWriter:
         self._tables = tables
         self._quarantine_quota = QuotaKeeper(tables.quarantine, lambda: quotas().quarantine)
         self._parked_quota = QuotaKeeper(tables.parked, lambda: quotas().parked)
+        self.quota_keepers = (self._quarantine_quota, self._parked_quota)
         self._entity_quota = EntityQuota(tables.parked, lambda: quotas().parked_of_entity)
         entities = tables.entities
         self._entities = {name: EntityRows(statements, table, kinds[name]) for name, table in entities.items()}

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quotas of stored events: how many, and how many bytes, one source may have in quarantine and parked.
 
-A commit that would exceed a quota deletes the oldest events of that source in the same transaction. So a flood cannot
-fill the disk between two runs of the retention worker. The usage is estimated in memory. It is counted in the database
-at most every 15 seconds, and before events are deleted.
+A background thread deletes the oldest events of a source at nine tenths of its quota (:meth:`QuotaKeeper.relieve`).
+A commit that would exceed the quota deletes them in its own transaction. That takes 0.4 seconds at 50,000 events, so it
+is for processes without the thread, and for floods that outrun it.
+
+The usage is estimated in memory. It is counted in the database at most every 15 seconds, and before events are deleted.
 
 Guaranteed: no source exceeds its quota by more than one commit of each process. Each deleted event is counted and
 logged. For any thread.
@@ -22,6 +24,8 @@ import msgspec
 import sqlalchemy as sa
 from oslo_log import log as logging
 
+from watcher_sync.storage.database import translated
+
 LOG = logging.getLogger(__name__)
 
 _COUNT_INTERVAL_SECONDS: Final = 15.0
@@ -30,7 +34,11 @@ _MAX_COUNTED_ENTITIES: Final = 10_000
 _MAX_DELETED_ROWS: Final = 20_000
 """Rows that one commit deletes."""
 _FREED_SHARE: Final = 10
-"""Making room frees a tenth of the quota. On PostgreSQL it takes 0.4 seconds at 50,000 events, within the commit."""
+"""Making room frees a tenth of the quota. Relief begins when no more than this share is left."""
+_RELIEVED_ROWS: Final = 500
+"""Rows that one transaction of the relief deletes."""
+_RECOUNT_SECONDS: Final = _COUNT_INTERVAL_SECONDS * 2 / 3
+"""The age at which the relief counts again, so that no commit has to."""
 
 Connect = Callable[[], AbstractContextManager[sa.Connection]]
 
@@ -118,6 +126,8 @@ class QuotaKeeper:
         self._lock = threading.Lock()
         self._usage: dict[str, tuple[Usage, float]] = {}
         """Source -> its usage, and when it was counted."""
+        self._added: dict[str, Usage] = {}
+        """Source -> what the commits of this process have added."""
 
     def make_room(self, added: Mapping[str, Usage], connect: Connect) -> list[Superseded]:
         """The rows to delete so that these events of each source fit."""
@@ -135,7 +145,59 @@ class QuotaKeeper:
                             doomed.append(Superseded((source,), rows[-1][0], {source: len(rows)}))
                         usage = Usage(usage.events - len(rows), usage.bytes - sum(size for _, size in rows))
                 self._usage[source] = _sum(usage, more), self._usage[source][1]
+                self._added[source] = _sum(self._added.get(source, Usage()), more)
         return doomed
+
+    def relieve(self, database: sa.Engine, dropped: DroppedEvents) -> None:
+        """Delete the oldest events of sources close to their quota, in small transactions. For one thread.
+
+        Commits go on meanwhile. They neither wait nor count, if this is called once a second.
+
+        :raises DatabaseUnavailable: the database is unavailable; committed deletions remain.
+        """
+        limit = self._limit()
+        with self._lock:
+            now = self._monotonic()
+            due = [
+                source
+                for source, (usage, counted_at) in self._usage.items()
+                if _is_close(usage, limit) or (source in self._added and now - counted_at >= _RECOUNT_SECONDS)
+            ]
+        with translated():
+            for source in due:
+                usage = self._recount(database, source)
+                if _is_close(usage, limit):
+                    self._drop_oldest(database, source, _excess(usage, _reduced(limit)), dropped)
+
+    def _recount(self, database: sa.Engine, source: str) -> Usage:
+        """Count a source in the database, without the lock."""
+        with self._lock:
+            before, self._added[source] = self._added.get(source, Usage()), Usage()
+        with database.connect() as connection:
+            counted = usage_of(connection, self._table, source).get(source, Usage())
+        with self._lock:
+            # What was added meanwhile may be counted twice. A commit under way may be missed.
+            more = self._added[source]
+            usage = _sum(counted, more)
+            self._usage[source] = usage, self._monotonic()
+            if not before.events and not more.events:
+                del self._added[source]  # an idle source is not counted again
+        return usage
+
+    def _drop_oldest(self, database: sa.Engine, source: str, excess: Usage, dropped: DroppedEvents) -> None:
+        c = self._table.c
+        while excess.events > 0 or excess.bytes > 0:
+            with database.begin() as connection:
+                rows = oldest(connection, self._table, source, excess)[:_RELIEVED_ROWS]
+                if not rows:
+                    return
+                connection.execute(sa.delete(self._table).where(c.source == source, c.id <= rows[-1][0]))
+            gone = Usage(len(rows), sum(size for _, size in rows))
+            excess = Usage(excess.events - gone.events, excess.bytes - gone.bytes)
+            with self._lock:
+                usage, counted_at = self._usage[source]
+                self._usage[source] = Usage(usage.events - gone.events, usage.bytes - gone.bytes), counted_at
+            dropped.add(self._table.name, {source: gone.events})
 
     def _current(self, source: str, connect: Connect, max_age: float) -> Usage:
         """The usage of a source, counted again if the last count is older than ``max_age`` seconds."""
@@ -246,6 +308,15 @@ def _cut(found: Mapping[str, int], each: int, total: int) -> dict[str, int]:
 
 def _sum(one: Usage, other: Usage) -> Usage:
     return Usage(one.events + other.events, one.bytes + other.bytes)
+
+
+def _reduced(limit: Usage) -> Usage:
+    """The limit at which the relief begins."""
+    return Usage(limit.events - limit.events // _FREED_SHARE, limit.bytes - limit.bytes // _FREED_SHARE)
+
+
+def _is_close(usage: Usage, limit: Usage) -> bool:
+    return usage.exceeds(_reduced(limit))
 
 
 def _excess(usage: Usage, limit: Usage) -> Usage:

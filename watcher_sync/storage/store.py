@@ -77,6 +77,14 @@ class Store:
         self.dropped = DroppedEvents()
         """Stored events that were deleted because of a quota."""
 
+    def relieve_quotas(self) -> None:
+        """Delete the oldest stored events of sources close to their quota. For one background thread, once a second.
+
+        :raises DatabaseUnavailable: the database is unavailable; committed deletions remain.
+        """
+        for keeper in self._writer.quota_keepers:
+            keeper.relieve(self.database, self.dropped)
+
     def load(self) -> Model:
         """The model as the tables have it, at one consistent seq.
 

@@ -59,6 +59,43 @@ def test_a_flood_at_its_quota_is_counted_again_in_one_of_ten_commits(store):
     assert 1 <= len(counted) <= 12
 
 
+def test_a_flood_that_is_relieved_in_the_background_costs_no_commit_a_count_or_a_deletion(store):
+    limit(store, Usage(1_000, 0))
+    cycle = cycle_on(store)
+    commit(cycle, *(bad(n, "honest") for n in range(100)), *(bad(n) for n in range(100)))
+    costly = []
+
+    def note(_connection, _cursor, statement, *_):
+        if "count(*)" in statement or statement.startswith("DELETE FROM quarantine"):
+            costly.append(statement)
+
+    for start in range(100, 5_000, 50):
+        sa.event.listen(store.database, "before_cursor_execute", note)
+        commit(cycle, *(bad(n) for n in range(start, start + 50)))
+        sa.event.remove(store.database, "before_cursor_execute", note)
+        store.relieve_quotas()
+        assert len([row for row in rows(store, "quarantine") if row.source == "hostile"]) <= 900
+    assert costly == []
+    left = {source: [r.event_id for r in rows(store, "quarantine") if r.source == source]
+            for source in ("honest", "hostile")}  # fmt: skip
+    assert len(left["honest"]) == 100
+    assert len(left["hostile"]) >= 800
+    assert left["hostile"] == [f"e-{n}" for n in range(5_000 - len(left["hostile"]), 5_000)]
+    assert store.dropped.counts == {("quarantine", "hostile"): 5_000 - len(left["hostile"])}
+
+
+def test_the_relief_deletes_nothing_that_another_writer_made_room_for(store):
+    limit(store, Usage(100, 0))
+    cycle = cycle_on(store)
+    commit(cycle, *(bad(n) for n in range(95)))
+    with store.database.begin() as connection:  # as an operator drops them, through the API
+        connection.execute(sa.delete(store.tables.quarantine).where(store.tables.quarantine.c.event_id < "e-50"))
+    found = len(rows(store, "quarantine"))
+    store.relieve_quotas()
+    assert len(rows(store, "quarantine")) == found
+    assert store.dropped.counts == {}
+
+
 def test_a_flood_of_bytes_is_bounded_as_well(store):
     limit(store, Usage(0, 1_000_000))
     cycle = cycle_on(store)
