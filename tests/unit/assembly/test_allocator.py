@@ -13,7 +13,7 @@ PROGRAM = """
 import threading
 import psutil
 from watcher_sync.assembly import process
-{prepare}
+process.prepare()
 del (block := [bytes(500_000)])[:]
 before = psutil.Process().memory_info().rss
 small = []
@@ -31,15 +31,13 @@ print(psutil.Process().memory_info().rss - before)
 """
 
 
-def growth(prepare: str) -> int:
-    """Bytes by which a process grows that reads 200 MB and stores 0.8 MB of it."""
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM.format(prepare=prepare)], capture_output=True, text=True, check=True, timeout=60
-    )
+def growth() -> int:
+    """Bytes by which an executable grows that reads 200 MB and stores 0.8 MB of it."""
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=60)
     return int(done.stdout)
 
 
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="the C library has no mallopt")
 def test_an_executable_returns_the_memory_of_large_bodies():
-    assert growth("process.prepare()") < 10_000_000
-    assert growth("") > 20_000_000
+    # With the defaults of glibc three of four processes grow by 100 MB, and the others by 6 MB.
+    assert max(growth() for _ in range(4)) < 4_000_000
