@@ -52,6 +52,8 @@ def find_insecure_transports(conf: cfg.ConfigOpts) -> list[str]:
             found += _kubernetes(conf, name)
         elif driver == "nats_jetstream":
             found += _nats(conf, name)
+        elif driver == "watch":
+            found += _region(conf, name)
         elif "transport_url" in conf[f"source_{name}"]:
             found += _rabbit(conf, f"source_{name}", conf[f"source_{name}"].transport_url)
     return found
@@ -218,6 +220,13 @@ def _nats(conf: cfg.ConfigOpts, name: str) -> Iterator[str]:
             f"{where}: events and credentials for {remote[0]} cross the network without TLS; use tls:// in the URL "
             "and set tls_ca_file."
         )
+
+
+def _region(conf: cfg.ConfigOpts, name: str) -> Iterator[str]:
+    url = urllib.parse.urlsplit(conf[f"source_{name}"].endpoint or "")
+    if url.scheme == "http" and url.hostname and not is_local(url.hostname):
+        where = place(conf, "endpoint", f"source_{name}")
+        yield f"{where}: entities and tokens of {url.hostname} cross the network without TLS; use https://."
 
 
 def _kubernetes(conf: cfg.ConfigOpts, name: str) -> Iterator[str]:

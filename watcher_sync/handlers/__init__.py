@@ -8,4 +8,5 @@
 ``nova``          versioned notifications of Nova become compute nodes, instances and aggregates
 ``sortable``      times and ids as text that sorts like them, for versions
 ``vnf``           evaluation of VNF instances: pods and workloads of a view become the facet ``observed``
+``watch``         entities of another watcher_sync become entities of a site
 """

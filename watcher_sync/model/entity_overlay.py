@@ -90,6 +90,14 @@ class EntityOverlay:
             return ids
         return self.indexes.over(ids, where, value)
 
+    def ids_with_prefix(self, kind: str, prefix: str) -> set[str]:
+        """The ids of a kind that begin with a prefix, as the batch has them so far. O(entities of the kind)."""
+        ids = self._under.ids_with_prefix(kind, prefix)
+        for (name, entity_id), staged in self._staged.items():
+            if name == kind and entity_id.startswith(prefix):
+                (ids.discard if staged.entity is None else ids.add)(entity_id)
+        return ids
+
     def published(self) -> None:
         """The overlay below is published: from now on this one is based on the model."""
         self._under = self.model

@@ -156,6 +156,10 @@ class Model:
                 )
             return self._snapshot
 
+    def ids_with_prefix(self, kind: str, prefix: str) -> set[str]:
+        """The ids of a kind that begin with a prefix. O(entities of the kind)."""
+        return {entity_id for entity_id in self.snapshot().ids(kind) if entity_id.startswith(prefix)}
+
     def write(self, written: Iterable[Written], generation: int) -> None:
         """Move to a new generation: everything that one commit wrote, at once."""
         with self._lock:

@@ -7,10 +7,11 @@ Two implementations: :class:`~watcher_sync.model.model.Model` in memory, and
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from watcher_sync.model.kinds import Entity, Kinds
 from watcher_sync.model.model import Tombstone
+from watcher_sync.model.view import View
 
 
 class ModelReader(Protocol):
@@ -28,3 +29,17 @@ class ModelReader(Protocol):
 
     def indexed_ids(self, kind: str, index: str, value: str) -> set[str]:
         """Ids by indexed value. The caller must not change or store the set."""
+
+    def ids_with_prefix(self, kind: str, prefix: str) -> set[str]:
+        """The ids of a kind that begin with a prefix. The set is the caller's."""
+
+
+@runtime_checkable
+class WholeView(View, Protocol):
+    """A view that also names its kinds and lists ids. The views of the commit cycle are such."""
+
+    kinds: Kinds
+    """The kinds of this process."""
+
+    def ids_with_prefix(self, kind: str, prefix: str) -> set[str]:
+        """The ids of a kind that begin with a prefix. O(entities of the kind)."""

@@ -12,4 +12,5 @@
 ``replay``          the driver ``replay``: recorded events from files
 ``session_loop``    the event loop of a session: waits, attempts that a stop cancels, and back-off
 ``subprocess``      runs a driver in a child process of the engine
+``watch``           the driver ``watch``: lists another watcher_sync, and follows its watch stream
 """

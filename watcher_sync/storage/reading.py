@@ -143,6 +143,13 @@ class TableModel:
                 self._ids[key] = {entity.id for entity in self.by(kind, index, value)}
         return self._ids[key]
 
+    def ids_with_prefix(self, kind: str, prefix: str) -> set[str]:
+        """The ids of a kind that begin with a prefix."""
+        column = self._tables.entities[kind].c.id
+        query = sa.select(column).where(column.startswith(prefix, autoescape=True))
+        # LIKE takes upper for lower case on some databases.
+        return {found for found in self._connection.execute(query).scalars() if found.startswith(prefix)}
+
     def tombstone(self, kind: str, entity_id: str) -> Tombstone | None:
         """What is remembered of a deleted entity."""
         key = (kind, entity_id)
@@ -227,6 +234,7 @@ def read_page(
     sort: Sort,
     after: After | None,
     limit: int,
+    ids: Collection[str] | None = None,
 ) -> Page[dict[str, Any]]:
     """One page of a kind's entities as name -> value: at most ``limit`` of about 8 MiB, but at least one.
 
@@ -234,6 +242,7 @@ def read_page(
     :param filters: indexed field -> value; a list field must contain it.
     :param sort: by id or an indexed text field.
     :param after: where the page before ended.
+    :param ids: only entities with one of these ids; None: all.
     :raises ValueError: when a filter's value cannot be one of its field.
     """
     table = tables.entities[kind.name]
@@ -241,6 +250,8 @@ def read_page(
     columns = [table.c[name] for name in dict.fromkeys([*names, "id", sort.field])]
     query = sa.select(*columns)
     query = query.where(*(equals(kind, table, field, value) for field, value in filters.items()))
+    if ids is not None:
+        query = query.where(table.c.id.in_(ids))
     if after is not None:
         query = query.where(_beyond(table, sort, after))
     order = [table.c.id] if sort.field == "id" else [key.is_(None), key, table.c.id]

@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
 import urllib.request
 from collections.abc import Iterator
 from typing import Any
@@ -13,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.faulty_proxy import FaultyProxy
-from tests.functional.api.conftest import config_on, free_port
-from tests.functional.client.conftest import BIN, Site, run
+from tests.functional.client.conftest import Site, run
+from tests.functional.client.outlet import Outlet
 from tests.functional.engine.driving import wait_until
 from watcher_sync.client import connect
 from watcher_sync.client.watch import MemorySequence, TopicNotFound, WatchManager
@@ -22,31 +20,6 @@ from watcher_sync.client.watch import MemorySequence, TopicNotFound, WatchManage
 TOPICS = "/management/v1alpha1/watchtopics"
 LINK = f"{TOPICS}/instances"
 FILTER = {"group": "compute", "kind": "Instance", "name": "*", "type": ["created", "updated", "deleted"]}
-
-
-class Outlet:
-    """``watcher-sync-outlet`` with the watch stream, over the database of a site."""
-
-    def __init__(self, site: Site) -> None:
-        self.port = free_port()
-        folder = site.folder / "outlet"
-        folder.mkdir()
-        self._config = config_on(site.store, folder)
-        with self._config.open("a") as file:
-            file.write(f"[outlet_watch]\nport = {self.port}\nauth_strategy = noauth\njournal_poll_interval = 0.1\n")
-        self._log = folder / "outlet.log"
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        with self._log.open("ab") as log:
-            command = [BIN / "watcher-sync-outlet", "--config-file", self._config]
-            self._process = subprocess.Popen(command, stdout=log, stderr=log)
-
-    def stop(self) -> None:
-        process, self._process = self._process, None
-        if process is not None:
-            process.send_signal(signal.SIGTERM)
-            process.wait(30)
 
 
 @pytest.fixture

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import datetime
 import urllib.parse
 
 import pytest
 
 from watcher_sync.commit.batch import Batch
+from watcher_sync.events import Event
 from watcher_sync.testing.nova.cloud import CloudSimulator
 
 pytestmark = pytest.mark.slow
@@ -132,3 +134,37 @@ def test_paging_while_events_arrive_shows_each_entity_that_stays_exactly_once(cl
     assert len(seen) == len(set(seen))
     assert throughout <= set(seen)
     assert len(throughout) > 5
+
+
+def test_versions_are_those_of_the_model_and_ids_select_entities(client, store, truth):
+    snapshot = store.load().snapshot()
+    for kind in (store.kinds["instance"], store.kinds["compute_node"]):
+        found = pages(client, f"/v1/{kind.plural}", kind.plural, limit=3, versions="true")
+        assert [e["id"] for e in found] == snapshot.ids(kind.name)
+        for entity in found:
+            versions = zip(kind.facets, snapshot.get(kind.name, entity["id"]).versions, strict=True)
+            assert entity["versions"] == {facet: version for facet, version in versions if version}
+            assert set(entity) == {*kind.public, "seq", "versions"}
+    wanted = snapshot.ids("instance")[1:3]
+    params = {"ids": ",".join([*wanted, "none"]), "limit": 1}
+    assert [e["id"] for e in pages(client, "/v1/instances", "instances", **params)] == wanted
+
+
+def test_ids_may_have_commas_and_percent_signs(client, cycle):
+    hosts = ("a,b", "100%25", "a", "ü/../x")
+    for one in hosts:
+        service = {"host": one, "binary": "nova-compute", "disabled": False, "forced_down": False}
+        data = {f"nova_object.{name}": value for name, value in {"namespace": "nova", "data": service}.items()}
+        data |= {"nova_object.name": "ServiceStatusPayload", "nova_object.version": "1.1"}
+        time = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+        event = Event(id=one, type="service.create", source="nova", origin=f"nova-compute:{one}", time=time, data=data)
+        cycle.run(Batch(events=[event]))
+    for one in hosts:
+        quoted = urllib.parse.quote(one, safe="")
+        found = client.simulate_get("/v1/compute_nodes", params={"ids": quoted})
+        assert [e["id"] for e in found.json["compute_nodes"]] == [one]
+
+
+def test_versions_are_of_whole_entities(client, truth):
+    found = client.simulate_get("/v1/instances", params={"versions": "true", "fields": "id"}).json["instances"]
+    assert all(len(entity) > 10 for entity in found)

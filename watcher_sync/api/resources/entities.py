@@ -5,9 +5,11 @@ A list can be filtered by the indexed fields of the kind, and sorted by the id o
 the pages contain exactly once every entity that exists during the whole listing. A caller that reads all pages, and
 then the events since the ``seq`` of the *first* page, misses nothing.
 
+With ``versions=true`` each entity has its versions.
+
 A kind with a ``project_id`` is scoped: a caller sees the entities of its project, or of all if ``all_projects`` allows
-it. For others the answer is 404. The rule ``admin_only_fields`` decides who sees the fields that tell of hosts. To
-choose, filter or sort by a hidden field is 403.
+it. For others it is 404. ``admin_only_fields`` decides who sees the fields that tell of hosts. To name a hidden field
+is 403.
 """
 
 from __future__ import annotations
@@ -40,6 +42,24 @@ _ALL_PROJECTS: dict[str, schemas.Schema] = {
         "description": "true: the entities of all projects, or 403; false: those of the caller's project alone. By "
         "default the answer has everything that the caller may see.",
     }
+}
+
+MAX_IDS = 100
+"""Ids that a list may be asked for."""
+
+_REPLICATION: dict[str, schemas.Schema] = {
+    "versions": {
+        "type": "boolean",
+        "description": "true: each entity has its own fields and versions (facet -> version text), or 403. For "
+        "callers who see all projects and the fields that tell of hosts. Parameters that choose fields have no effect.",
+    },
+    "ids": {
+        "type": "array",
+        "items": {"type": "string", "minLength": 1, "maxLength": 1500},
+        "minItems": 1,
+        "maxItems": MAX_IDS,
+        "description": "Only entities with these ids, separated by commas. Each id is percent-encoded once more.",
+    },
 }
 
 
@@ -143,7 +163,7 @@ class EntityList:
 
     def __init__(self, collection: Collection) -> None:
         kind = collection.kind
-        schema = schemas.collection(kind.plural, self.item_schema(collection), seq=schemas.SEQ)
+        schema = schemas.collection(kind.plural, _with_versions(self.item_schema(collection)), seq=schemas.SEQ)
         self._collection = collection
         self.on_get = operation(
             summary=f"List {kind.plural}",
@@ -163,6 +183,7 @@ class EntityList:
                 "description": "The field to sort by; a leading - reverses the order.",
             },
             **collection.fields_parameter(),
+            **_REPLICATION,
             **(_ALL_PROJECTS if kind.is_scoped else {}),
             **{n: schemas.SHORT_TEXT | {"description": f"Only entities with this {n}."} for n in collection.filters},
         }  # fmt: skip
@@ -173,7 +194,20 @@ class EntityList:
 
     def list_page(self, call: Call) -> None:
         """Answers with one page."""
-        self.answer_page(self._collection, call)
+        if call.query.get("versions"):
+            self._answer_versions(self._collection, call)
+        else:
+            self.answer_page(self._collection, call)
+
+    @staticmethod
+    def _answer_versions(collection: Collection, call: Call) -> None:
+        """Answers with the own fields and the versions, whatever the form of the list is."""
+        if call.context.scope is not None:
+            raise call.context.refusal([ALL_PROJECTS])
+        if not call.context.sees_admin_only:
+            raise call.context.refusal([ADMIN_ONLY_FIELDS])
+        page = read_list(collection, call, (*collection.kind.public, "seq", "versions"), ())
+        call.answer({collection.kind.plural: page.rows, **next_page(call, page.marker), "seq": page.seq})
 
     def answer_page(self, collection: Collection, call: Call) -> None:
         """Reads a page and answers with it."""
@@ -265,13 +299,30 @@ class EntityHistory:
         _history(self._collection, call, entity_id)
 
 
+def _with_versions(schema: schemas.Schema) -> schemas.Schema:
+    """The schema of an entity that may have the member ``versions``."""
+    versions = {
+        "type": "object",
+        "additionalProperties": schemas.STRING,
+        "description": "facet -> the version that wrote it last; only with versions=true.",
+    }
+    return {**schema, "properties": {**schema["properties"], "versions": versions}}
+
+
 def next_page(call: Call, marker: str | int | None) -> dict[str, Any]:
     """``next_marker`` and ``next`` of a page."""
     if marker is None:
         return {"next_marker": None, "next": None}
     text = str(marker)
-    asked = {k: ",".join(v) if isinstance(v, list) else v for k, v in call.query.items() if k != "marker"}
+    asked = {name: _query_text(value) for name, value in call.query.items() if name != "marker"}
     return {"next_marker": text, "next": f"{call.request.path}?{urllib.parse.urlencode({**asked, 'marker': text})}"}
+
+
+def _query_text(value: Any) -> str:
+    """A value of the query as a request has it."""
+    if isinstance(value, list):
+        return ",".join(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 class ListPage(msgspec.Struct, frozen=True):
@@ -319,6 +370,7 @@ def read_list(
                 sort=sort,
                 after=_after(sort, marker),
                 limit=limit,
+                ids=[urllib.parse.unquote(each).replace("\0", "") for each in query["ids"]] if "ids" in query else None,
             )
             if collection.computed:
                 host_usage.add(connection, collection.service.tables, found.rows, names)

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``watcher-sync-outlet`` with the watch stream, as a process over the database of a site."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+
+from tests.functional.api.conftest import config_on, free_port
+from tests.functional.client.conftest import BIN, Site
+
+
+class Outlet:
+    """``watcher-sync-outlet`` with the watch stream, over the database of a site."""
+
+    def __init__(self, site: Site) -> None:
+        self.port = free_port()
+        folder = site.folder / "outlet"
+        folder.mkdir()
+        self._config = config_on(site.store, folder)
+        with self._config.open("a") as file:
+            file.write(f"[outlet_watch]\nport = {self.port}\nauth_strategy = noauth\njournal_poll_interval = 0.1\n")
+        self._log = folder / "outlet.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with self._log.open("ab") as log:
+            command = [BIN / "watcher-sync-outlet", "--config-file", self._config]
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+
+    def stop(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.send_signal(signal.SIGTERM)
+            process.wait(30)
+
+    def kill(self) -> None:
+        """SIGKILL to the outlet and its workers."""
+        process, self._process = self._process, None
+        if process is not None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait(30)

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An engine that follows a region: the region's API and outlet, and the engine, as executables over two databases."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import sqlalchemy as sa
+
+from tests.functional.client.conftest import Site, running_site
+from tests.functional.client.outlet import Outlet
+from tests.functional.engine.driving import EngineProcess, Installation, wait_until
+from tests.functional.storage.conftest import opened
+from watcher_sync.events import Event
+from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.storage.retention import Retention, purge
+
+KINDS = ("compute_node", "instance", "aggregate")
+REFERENCES = ("host", "source_host", "hosts")
+SITE = "north"
+
+
+@pytest.fixture
+def region(tmp_path: Path) -> Iterator[Site]:
+    folder = tmp_path / "region"
+    folder.mkdir()
+    with running_site(folder) as site:
+        yield site
+
+
+@pytest.fixture
+def outlet(region: Site) -> Iterator[Outlet]:
+    made = Outlet(region)
+    made.start()
+    try:
+        yield made
+    finally:
+        made.kill()
+
+
+@pytest.fixture
+def overall(tmp_path: Path, region: Site, outlet: Outlet) -> Iterator[Installation]:
+    """The global installation; its engine is not started."""
+    folder = tmp_path / "global"
+    folder.mkdir()
+    options = {
+        "engine.enabled_sources": SITE,
+        f"source_{SITE}.driver": "watch",
+        f"source_{SITE}.endpoint": region.url,
+        f"source_{SITE}.address": f"127.0.0.1:{outlet.port}",
+        f"source_{SITE}.page_size": 7,
+        f"source_{SITE}.backoff_max": 0.5,
+    }
+    with Installation(folder, f"sqlite:///{folder / 'global.sqlite'}", options) as made:
+        made.upgrade()
+        yield made
+
+
+def started(overall: Installation) -> EngineProcess:
+    return overall.engine(overall.config())
+
+
+def stored(overall: Installation) -> int:
+    """Events in quarantine, and parked ones."""
+    tables = overall.store.tables
+    with overall.store.database.connect() as connection:
+        return sum(
+            connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
+            for table in (tables.quarantine, tables.parked)
+        )
+
+
+def deletion(region: Site) -> Event:
+    """The deletion of a server that the region has had from the beginning."""
+    known = set(region.store.load().snapshot().ids("instance"))
+    for event in region.events[:200]:
+        if event.type.startswith("instance.") and event.time is not None:
+            payload = event.read(dict[str, Any])
+            if payload["nova_object.data"].get("uuid") in known:
+                later = event.time + datetime.timedelta(days=1)
+                stamp = later.strftime("%Y-%m-%dT%H:%M:%SZ")
+                gone = {"state": "deleted", "deleted_at": stamp, "updated_at": stamp}
+                payload["nova_object.data"] = {**payload["nova_object.data"], **gone}
+                return msgspec.structs.replace(event, id="deletion", time=later, data=payload)
+    raise AssertionError("the region has no server")
+
+
+def prefixed(document: dict[str, Any]) -> dict[str, Any]:
+    found = {**document, "id": f"{SITE}:{document['id']}"}
+    for name in REFERENCES:
+        value = found.get(name)
+        if isinstance(value, list):
+            found[name] = [f"{SITE}:{each}" for each in value]
+        elif value is not None:
+            found[name] = f"{SITE}:{value}"
+    return found
+
+
+def dumped(url: str, kind: str) -> list[dict[str, Any]]:
+    store = opened(url, builtin_kinds())
+    try:
+        snapshot = store.load().snapshot()
+        found = []
+        for document in snapshot.dump(kind):
+            entity = snapshot.get(kind, document["id"])
+            assert entity is not None
+            found.append({**document, "last_heard": None, "versions": entity.versions})
+        return found
+    finally:
+        store.database.dispose()
+
+
+def is_equal(region: Site, overall: Installation) -> bool:
+    url = region.store.database.url.render_as_string(hide_password=False)
+    return all(
+        sorted(map(prefixed, dumped(url, kind)), key=lambda each: each["id"]) == dumped(overall.url, kind)
+        for kind in KINDS
+    )
+
+
+def wait_until_equal(region: Site, overall: Installation) -> None:
+    wait_until(lambda: is_equal(region, overall), 60, "the same entities")
+
+
+def test_the_global_model_equals_the_region_after_the_listing_and_after_its_changes(
+    region: Site, overall: Installation
+) -> None:
+    engine = started(overall)
+    wait_until_equal(region, overall)
+    for start in range(200, len(region.events), 10):
+        region.commit(region.events[start : start + 10])
+    wait_until_equal(region, overall)
+    assert dumped(overall.url, "instance")
+    assert not engine.logged("ERROR")
+    assert stored(overall) == 0
+
+
+def test_the_model_is_equal_after_kills_of_the_engine_and_of_the_outlet(
+    region: Site, outlet: Outlet, overall: Installation
+) -> None:
+    engine = started(overall)
+    for number, start in enumerate(range(200, len(region.events), 5)):
+        region.commit(region.events[start : start + 5])
+        if number % 6 == 2:
+            engine.kill()
+            engine = started(overall)
+        if number % 6 == 4:
+            outlet.kill()
+            outlet.start()
+    wait_until_equal(region, overall)
+    assert stored(overall) == 0
+
+
+def test_a_purged_position_is_healed_by_a_listing_with_deletions(region: Site, overall: Installation) -> None:
+    engine = started(overall)
+    wait_until_equal(region, overall)
+    engine.kill()
+    before = {each["id"] for each in dumped(overall.url, "instance")}
+    region.commit([*region.events[200:], deletion(region)])
+    retention = Retention(
+        journal_rows=1, journal_age=None, tombstone_age=datetime.timedelta(days=1), quarantine_age=None
+    )
+    purge(region.store.database, region.store.tables, retention, datetime.datetime.now(datetime.UTC))
+
+    engine = started(overall)
+    wait_until_equal(region, overall)
+    assert before - {each["id"] for each in dumped(overall.url, "instance")}, "no instance was deleted"
+    assert engine.logged("listing again")

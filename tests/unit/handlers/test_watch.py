@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The states, deletions and listings of a region, through handler and model: names, versions, and the law."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from watcher_sync.dispatch import Dispatcher
+from watcher_sync.events import Event
+from watcher_sync.exceptions import InvalidEvent
+from watcher_sync.handlers.watch.handler import WatchHandler
+from watcher_sync.handlers.watch.naming import references
+from watcher_sync.model.changes import Delete, Outcome, Upsert, Version
+from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.model.kinds import Kind
+from watcher_sync.model.model import Model, Snapshot
+from watcher_sync.model.transaction import Transaction
+
+KINDS = builtin_kinds()
+NOON = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
+DISPATCHER = Dispatcher([("watch", WatchHandler())])
+
+
+class Player:
+    """Runs events through dispatch, handler and model."""
+
+    def __init__(self) -> None:
+        self.model = Model(KINDS)
+        self.outcomes: list[Outcome] = []
+
+    def play(self, *events: Event, batch: int = 1) -> Snapshot:
+        for start in range(0, len(events), batch):
+            transaction = Transaction(self.model)
+            for event in events[start : start + batch]:
+                entry = DISPATCHER.find(event.type)
+                assert entry is not None
+                assert entry.call is not None
+                self.outcomes.append(transaction.apply(event, entry.call(event, transaction) or ()))
+            self.model.publish(transaction)
+        return self.model.snapshot()
+
+
+class Region:
+    """A model, and what a source reads of it."""
+
+    def __init__(self) -> None:
+        self.model = Model(KINDS)
+        self.numbers = 0
+
+    def apply(self, *changes: Any) -> None:
+        self.numbers += 1
+        transaction = Transaction(self.model)
+        transaction.apply(Event(id=f"{self.numbers}", type="t", source="s"), changes)
+        self.model.publish(transaction)
+
+    def upsert(self, kind: str, entity_id: str, /, **fields: Any) -> Event:
+        """Write fields with a newer version; the event with the state."""
+        declared = KINDS[kind]
+        facets: dict[str, dict[str, Any]] = {}
+        for name, value in fields.items():
+            facet = declared.fields[name].facet
+            assert facet is not None
+            facets.setdefault(facet, {})[name] = value
+        self.apply(Upsert(kind, entity_id, Version(f"{self.numbers + 1:06d}"), facets))
+        return self.state(kind, entity_id)
+
+    def state(self, kind: str, entity_id: str) -> Event:
+        declared, entity = KINDS[kind], self.model.get(kind, entity_id)
+        assert entity is not None
+        versions = {facet: v for facet, v in zip(declared.facets, entity.versions, strict=True) if v}
+        return event(kind, "changed", {**declared.to_json(entity), "seq": entity.seq, "versions": versions})
+
+    def delete(self, kind: str, entity_id: str) -> Event:
+        declared = KINDS[kind]
+        version = f"{self.numbers + 1:06d}"
+        self.apply(Delete(kind, entity_id, Version(version)))
+        if self.model.get(kind, entity_id) is not None:
+            return self.state(kind, entity_id)
+        return event(kind, "deleted", {"id": entity_id, "versions": {declared.anchor: version}})
+
+    def listed(self, kind: str) -> Event:
+        return event(kind, "listed", {"ids": list(self.model.snapshot().ids(kind))})
+
+
+def event(kind: str, what: str, data: Any, site: str = "north") -> Event:
+    body = msgspec.json.encode(data)
+    return Event(id="e", type=f"watch.{kind}.{what}", source="north", origin=site, data=body, size=len(body))
+
+
+def sample(kind: Kind, name: str) -> Any:
+    """A value of the declared type."""
+    field = kind.fields[name]
+    literals = {"status": "enabled", "liveness": "up", ("provider", "state"): "available"}
+    literals |= {("cluster", "state"): "connected", ("vnf_instance", "state"): "SYNCED"}
+    if (kind.name, name) in literals or (kind.name == "compute_node" and name in literals):
+        return literals.get((kind.name, name), literals.get(name))
+    return {
+        str: f"a {name}",
+        int: 7,
+        float: 1.5,
+        bool: True,
+        datetime.datetime: NOON,
+        list: [{"a": "ü"}] if kind.name == "vnf_instance" else ["a", "b"],
+        dict: {"a": {"b": [1, None]}},
+    }[field.python]
+
+
+def shown(snapshot: Snapshot) -> dict[str, list[Any]]:
+    return {
+        kind: [(document, snapshot.get(kind, document["id"]).versions) for document in snapshot.dump(kind)]  # type: ignore[union-attr]
+        for kind in KINDS
+    }
+
+
+@pytest.mark.parametrize("name", sorted(KINDS))
+def test_every_field_of_every_kind_arrives_as_it_was_and_references_get_the_prefix(name: str) -> None:
+    kind, region, player = KINDS[name], Region(), Player()
+    written = {field: sample(kind, field) for facet in kind.facets for field in kind.facet_fields[facet]}
+    state = region.upsert(name, "one", **written)
+    found, original = player.play(state).get(name, "north:one"), region.model.get(name, "one")
+    assert found is not None
+    assert original is not None
+    assert player.outcomes == [Outcome.APPLIED]
+    assert found.versions == original.versions
+    for field, value in written.items():
+        expected = value
+        if field in references(kind):
+            expected = [f"north:{each}" for each in value] if isinstance(value, list) else f"north:{value}"
+        assert getattr(found, field) == expected, field
+
+
+@pytest.mark.parametrize("name", sorted(KINDS))
+def test_null_fields_become_null_again(name: str) -> None:
+    kind, region, player = KINDS[name], Region(), Player()
+    nullable = [f for facet in kind.facets for f in kind.facet_fields[facet] if kind.fields[f].nullable]
+    first = region.upsert(name, "one", **{f: sample(kind, f) for f in nullable})
+    anchor = dict.fromkeys(nullable)
+    found = player.play(first, region.upsert(name, "one", **anchor)).get(name, "north:one")
+    assert all(getattr(found, field) is None for field in nullable)
+
+
+def test_every_declared_reference_gets_the_prefix() -> None:
+    for kind in KINDS.values():
+        assert {each.field for each in kind.references} <= set(references(kind)), kind
+    assert set(references(KINDS["instance"])) == {"host", "source_host"}
+    assert set(references(KINDS["pod"])) == {"cluster", "workload_uid", "owner_uid"}
+
+
+def test_relations_hold_inside_a_site_and_never_between_sites() -> None:
+    region, player = Region(), Player()
+    provider = region.upsert("provider", "p/vm", name="p", service_type="vm", state="degraded")
+    instance = region.upsert("service_type_instance", "i", service_type="vm", provider_name="p")
+    aggregate = region.upsert("aggregate", "a", hosts=["h"], availability_zone="z")
+    node = region.upsert("compute_node", "h", status="enabled")
+    other = msgspec.structs.replace(instance, origin="south")
+    snapshot = player.play(provider, instance, aggregate, node, other)
+    assert snapshot.get("service_type_instance", "north:i").provider_state == "degraded"  # type: ignore[union-attr]
+    assert snapshot.get("service_type_instance", "south:i").provider_state is None  # type: ignore[union-attr]
+    assert snapshot.get("compute_node", "north:h").availability_zone == "z"  # type: ignore[union-attr]
+
+
+def test_a_kind_that_only_the_region_has_is_ignored() -> None:
+    player = Player()
+    player.play(*(event("floating_ip", what, {"nonsense": 1}) for what in ("changed", "deleted", "listed")))
+    assert player.outcomes == [Outcome.IGNORED] * 3
+
+
+def test_a_body_cannot_name_another_site_and_an_event_without_one_is_invalid() -> None:
+    region, player = Region(), Player()
+    state = region.upsert("aggregate", "south:a", name="n")
+    assert player.play(state).ids("aggregate") == ["north:south:a"]
+    with pytest.raises(InvalidEvent, match="origin: missing"):
+        player.play(msgspec.structs.replace(state, origin=""))
+
+
+def test_a_value_of_a_wrong_type_is_invalid_and_named() -> None:
+    state = event("aggregate", "changed", {"id": "a", "number": "x", "versions": {"state": "1"}})
+    with pytest.raises(InvalidEvent, match=r"aggregate: Expected `int \| null`, got `str` - at `\$.number`"):
+        Player().play(state)
+
+
+def test_fields_and_facets_that_only_the_region_has_are_left_out() -> None:
+    data = {"id": "a", "name": "n", "colour": "red", "versions": {"state": "1", "paint": "2"}}
+    player = Player()
+    assert player.play(event("aggregate", "changed", data)).get("aggregate", "north:a").name == "n"  # type: ignore[union-attr]
+    assert player.outcomes == [Outcome.APPLIED]
+
+
+def test_a_listing_deletes_what_it_lacks_of_its_site_alone() -> None:
+    region, player = Region(), Player()
+    states = [region.upsert("aggregate", each, name=each) for each in ("a", "b")]
+    south = msgspec.structs.replace(states[1], origin="south")
+    node = region.upsert("compute_node", "h", status="enabled")
+    player.play(*states, south, node, msgspec.structs.replace(node, origin="northern"))
+    region.delete("aggregate", "b")
+    region.delete("compute_node", "h")
+    snapshot = player.play(region.listed("aggregate"), region.listed("compute_node"))
+    assert snapshot.ids("aggregate") == ["north:a", "south:b"]
+    assert snapshot.ids("compute_node") == ["northern:h"]
+
+
+def test_a_host_that_comes_back_after_a_listing_without_it_exists_again() -> None:
+    region, player = Region(), Player()
+    player.play(region.upsert("compute_node", "h", status="enabled"))
+    deletion = region.delete("compute_node", "h")
+    player.play(region.listed("compute_node"))
+    again = region.upsert("compute_node", "h", status="disabled")
+    found = player.play(deletion, again).get("compute_node", "north:h")
+    assert found is not None
+    assert found.status == "disabled"  # type: ignore[attr-defined]
+
+
+# The law
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> tuple[Region, list[Event]]:
+    """Servers and hosts that come, change, move and go, and the events of their states."""
+    region, events, gone = Region(), [], set()
+    for _ in range(draw(st.integers(3, 14))):
+        what = draw(st.sampled_from(["instance", "instance", "compute_node", "capacity", "aggregate", "delete"]))
+        one = draw(st.sampled_from("abc"))
+        if what == "delete":
+            kind = draw(st.sampled_from(["instance", "compute_node"]))
+            if region.model.get(kind, one) is not None:
+                gone.add((kind, one))
+                events.append(region.delete(kind, one))
+        elif what == "instance" and ("instance", one) not in gone:
+            state = draw(st.sampled_from(["active", "stopped", None]))
+            more = {"host": draw(st.sampled_from(["a", "b", None]))} if draw(st.booleans()) else {}
+            events.append(region.upsert("instance", one, name="n", state=state, **more))
+        elif what == "compute_node":
+            events.append(region.upsert("compute_node", one, status=draw(st.sampled_from(["enabled", "disabled"]))))
+        elif what == "capacity" and (node := region.model.get("compute_node", one)) is not None:
+            if node.registered:  # type: ignore[attr-defined]
+                events.append(region.upsert("compute_node", one, vcpus=draw(st.integers(1, 9))))
+        elif what == "aggregate":
+            hosts = draw(st.lists(st.sampled_from("abc"), unique=True))
+            events.append(region.upsert("aggregate", "g", hosts=sorted(hosts), availability_zone="z"))
+    return region, events
+
+
+@settings(max_examples=300, deadline=None)
+@given(history=histories(), data=st.data())
+def test_any_permutation_and_duplication_of_states_ends_in_the_same_model(
+    history: tuple[Region, list[Event]], data: Any
+) -> None:
+    _, events = history
+    expected = shown(Player().play(*events))
+    again = data.draw(st.lists(st.sampled_from(range(len(events))), max_size=5)) if events else []
+    order = data.draw(st.permutations([*range(len(events)), *again]))
+    batch = data.draw(st.integers(1, max(1, len(order))))
+    assert shown(Player().play(*(events[i] for i in order), batch=batch)) == expected
+
+
+@settings(max_examples=200, deadline=None)
+@given(history=histories(), data=st.data())
+def test_the_last_states_in_any_order_and_the_listing_give_the_model_of_the_region(
+    history: tuple[Region, list[Event]], data: Any
+) -> None:
+    """Any part of the history was followed before."""
+    region, events = history
+    followed = [each for each in events if data.draw(st.booleans())]
+    snapshot = region.model.snapshot()
+    states = [
+        region.state(kind, one) for kind in ("instance", "compute_node", "aggregate") for one in snapshot.ids(kind)
+    ]
+    order = data.draw(st.permutations(states))
+    listed = [region.listed(kind) for kind in ("instance", "compute_node", "aggregate")]
+    found = Player().play(*followed, *order, *listed, *listed)
+    for kind in ("instance", "compute_node", "aggregate"):
+        assert found.ids(kind) == [f"north:{one}" for one in snapshot.ids(kind)]
+    for one in snapshot.ids("compute_node"):
+        theirs, ours = snapshot.get("compute_node", one), found.get("compute_node", f"north:{one}")
+        names = ("status", "vcpus", "availability_zone", "gone", "discovered")
+        assert [getattr(ours, name) for name in names] == [getattr(theirs, name) for name in names]

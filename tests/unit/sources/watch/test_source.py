@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The driver ``watch``: its options, its position, and who may bring its events."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from oslo_config import cfg
+
+from watcher_sync.conf import opts
+from watcher_sync.events import Event
+from watcher_sync.exceptions import ConfigError
+from watcher_sync.sources.watch.source import WatchSource
+
+
+def made(tmp_path: Path, cursor: str | None = None, more: str = "", **options: Any) -> WatchSource:
+    values = {"endpoint": "https://north.example.com", **options}
+    lines = [f"{name} = {value}" for name, value in values.items() if value is not None]
+    file = tmp_path / "c.conf"
+    file.write_text("\n".join(["[engine]", "enabled_sources = north,south", "[source_north]", *lines, more]))
+    conf = cfg.ConfigOpts()
+    opts.register_opts(conf)
+    conf([], default_config_files=[str(file)])
+    opts.register_source(conf, "north", WatchSource.options)
+    return WatchSource("north", conf, cursor=cursor)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"endpoint": None}, "endpoint: not set"),
+        ({"endpoint": "north"}, "endpoint: no URL"),
+        ({"site": "a:b"}, "site: 'a:b' is not"),
+        ({"auth_url": "https://k"}, "username, password: not set, but auth_url is"),
+        ({"username": "u"}, "auth_url: not set"),
+        ({"auth_url": "https://k", "application_credential_id": "i"}, "application_credential_secret: not set"),
+        ({"keyfile": "k"}, "certfile: not set"),
+        ({"more": "[source_south]\ndriver = watch\nsite = north"}, r"site: north is the site of \[source_south\], too"),
+        ({"more": "[reconcile_nova]\nenabled = true"}, "reconcile_nova"),
+    ],
+)
+def test_wrong_options_are_named(tmp_path: Path, options: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        made(tmp_path, **options)
+
+
+def test_the_site_is_the_name_of_the_source_by_default(tmp_path: Path) -> None:
+    assert made(tmp_path).settings.site == "north"
+    assert made(tmp_path, site="n1").settings.site == "n1"
+
+
+def test_the_cursor_is_the_last_position_of_committed_events(tmp_path: Path) -> None:
+    source = made(tmp_path, cursor="7")
+    events = [Event(id=f"{p}", type="watch.pod.changed", source="north", position=p) for p in (3, None, 5, None)]
+    assert source.cursor(events) == "5"
+    assert source.cursor(events[1:2]) is None
+
+
+def test_a_source_is_rewound_to_a_new_listing(tmp_path: Path) -> None:
+    assert made(tmp_path).cursor_at("first") == ""
+    with pytest.raises(ConfigError, match="the only place is first"):
+        made(tmp_path).cursor_at("2026-01-01")

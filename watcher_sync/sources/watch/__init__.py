@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The driver ``watch``: follows another watcher_sync, a region, over its watch stream.
+
+``follower``  The loop of one source: lists the region, and follows its stream from there
+``options``   The options of the driver, and the settings that they give
+``region``    One region: its lists, single entities, and the stream, with one set of credentials
+``source``    The driver: one source follows one region
+``states``    Makes events of the region's entities, deletions and listings
+"""

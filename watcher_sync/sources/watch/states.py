@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes events of the region's entities, deletions and listings.
+
+The origin is the site. The type is ``watch.<kind>.changed``, ``.deleted`` or ``.listed``. The follower sets the
+``position``: the sequence up to which the region is known.
+
+Pure; for any thread.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from watcher_sync.events import Event
+
+
+class Document(msgspec.Struct):
+    """What the source reads of an entity; the handler reads the rest."""
+
+    id: str
+    seq: int
+
+
+class EventMaker:
+    """Makes the events of one source."""
+
+    def __init__(self, source: str, site: str) -> None:
+        self._source = source
+        self._site = site
+
+    def changed(self, kind: str, document: Document, body: bytes, at: datetime.datetime | None) -> Event:
+        """The state of an entity.
+
+        :param body: the JSON of the entity, with its versions.
+        """
+        return self._event(f"{document.seq}", kind, "changed", document.id, body, at)
+
+    def deleted(
+        self, kind: str, entity_id: str, sequence: int, versions: Mapping[str, str], at: datetime.datetime | None
+    ) -> Event:
+        """The deletion of an entity.
+
+        :param versions: facet -> version after the deletion.
+        """
+        body = msgspec.json.encode({"id": entity_id, "versions": versions})
+        return self._event(f"{sequence}", kind, "deleted", entity_id, body, at)
+
+    def listed(self, kind: str, ids: Iterable[str], sequence: int, at: datetime.datetime) -> Event:
+        """All ids of a kind, of a complete listing."""
+        body = msgspec.json.encode({"ids": sorted(ids)})
+        return self._event(f"{sequence}.{kind}.{at.timestamp():.6f}", kind, "listed", "", body, at)
+
+    def _event(
+        self, number: str, kind: str, what: str, subject: str, body: bytes, at: datetime.datetime | None
+    ) -> Event:
+        return Event(
+            id=f"{self._site}/{number}",
+            type=f"watch.{kind}.{what}",
+            source=self._source,
+            origin=self._site,
+            subject=subject,
+            time=at,
+            data=body,
+            size=len(body),
+        )
+
+
+def is_loop(site: str, entity_id: str) -> bool:
+    """Whether an entity came from this installation's own copy of the site: the region follows us, too.
+
+    The ids of followed entities begin with the names of the sites on their way, the last one first.
+    """
+    return site in entity_id.split(":")[:-1]
