@@ -9,14 +9,16 @@ client's events for it: they stay in the journal.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Final
 
 from watcher_sync.exceptions import JournalPurged
 from watcher_sync.model.watch.filters import filter_type, key_of, passes
 from watcher_sync.outlets.journal import JournalReader
 from watcher_sync.outlets.watch.hub import Hub, Stats
-from watcher_sync.outlets.watch.rendering import Rendered, Renderer, RunInThread
+from watcher_sync.outlets.watch.rendering import Prepared, Rendered, Renderer, RunInThread
 from watcher_sync.outlets.watch.stream import Stream
+from watcher_sync.storage.journal import JournalRow
 from watcher_sync.wire.watch import messages
 
 _CHUNK_ROWS: Final = 200
@@ -40,6 +42,7 @@ class CatchUp:
         :raises StreamEnd: OUT_OF_RANGE: the journal has no such position.
         :raises StorageError: the database cannot answer.
         """
+        self._hub.approach(stream)
         while self._hub.position < 0:
             await asyncio.sleep(_POSITION_SECONDS)
         if after is None or after == self._hub.position:
@@ -66,20 +69,36 @@ class CatchUp:
         if not rows:
             rows = await self._run_in_thread(self._journal.read, after, _CHUNK_ROWS)
         rows = [row for row in rows if row.seq <= self._hub.position]
+        while rows:
+            caller = stream.caller
+            assert caller is not None
+            prepared = await self._renderer.prepare(rows, self._run_in_thread, (caller.rights,))
+            # A new token may have other rights: they count from the next event on.
+            while rows and stream.caller is not None and stream.caller.rights == caller.rights:
+                previous, after = self._send_until_full(stream, rows, prepared, previous)
+                rows = [row for row in rows if row.seq > after]
+                await stream.wait_for_room()
+        await asyncio.sleep(0)
+        return previous, after
+
+    def _send_until_full(
+        self, stream: Stream, rows: Sequence[JournalRow], prepared: Prepared, previous: int
+    ) -> tuple[int, int]:
+        """:returns: the sequence of the last event, and the one of the last row that was read."""
         caller, topic = stream.caller, stream.topic
         assert caller is not None
         assert topic is not None
-        values = await self._renderer.prepare(rows, (caller.rights,))
+        after = rows[0].seq
         for row in rows:
             if caller.reader.sees(row):
-                rendered = self._renderer.render(row, values, caller.rights, caller.reader)
+                rendered = self._renderer.render(row, prepared, caller.rights, caller.reader)
                 if rendered is not None and self._passes(stream, rendered):
-                    await stream.wait_for_room()
-                    stream.push(messages.addressed(rendered.body, topic.ref, previous))
-                    self._stats.events += 1
+                    if stream.push(messages.addressed(rendered.body, topic.ref, previous)):
+                        self._stats.events += 1
                     previous = row.seq
             stream.reached = after = row.seq
-        await asyncio.sleep(0)
+            if not stream.has_room:
+                break
         return previous, after
 
     @staticmethod

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Final
 
 import msgspec
 from oslo_log import log as logging
@@ -26,7 +26,7 @@ from watcher_sync.model.watch.resources import Reader
 from watcher_sync.model.watch.topics import WatchTopic
 from watcher_sync.outlets.journal import JournalReader
 from watcher_sync.outlets.watch.endings import StreamEnd, internal, out_of_range
-from watcher_sync.outlets.watch.rendering import Rendered, Renderer, RunInThread
+from watcher_sync.outlets.watch.rendering import Prepared, Rendered, Renderer, RunInThread
 from watcher_sync.outlets.watch.stream import Stream
 from watcher_sync.storage.journal import JournalRow
 from watcher_sync.wire.watch import messages
@@ -139,6 +139,8 @@ class Hub:
         self._classes: dict[Hashable, RightsClass] = {}
         self._by_project: dict[str | None, dict[Hashable, RightsClass]] = {}
         """The only visible project, or None for all -> rights -> class."""
+        self._approaching: set[Stream] = set()
+        """The streams that catch up."""
         self._changed = asyncio.Event()
         self.position = -1
         """The seq up to which all rows were handed on; -1: not known yet."""
@@ -146,6 +148,10 @@ class Hub:
     def wake(self) -> None:
         """The journal's head may have moved."""
         self._changed.set()
+
+    def approach(self, stream: Stream) -> None:
+        """A stream begins to catch up, until it joins or leaves. A reset of the journal ends it, too."""
+        self._approaching.add(stream)
 
     def join(self, stream: Stream, last: int | None = None) -> None:
         """Hand all rows after the present position to a stream.
@@ -163,6 +169,7 @@ class Hub:
         if topic.id not in found.groups:
             found.add(Group(topic, last))
         found.groups[topic.id].streams[stream] = None
+        self._approaching.discard(stream)
         stream.reached = None
 
     def has(self, stream: Stream) -> bool:
@@ -180,6 +187,7 @@ class Hub:
 
     def leave(self, stream: Stream) -> None:
         """Hand no further rows to a stream."""
+        self._approaching.discard(stream)
         place = self._find(stream)
         if place is None:
             return
@@ -251,15 +259,17 @@ class Hub:
 
     async def _begin_again(self) -> None:
         """The rows after the position are gone: no stream can go on."""
-        self._renderer.forget()
         try:
             end = await self.bounds()
-            self._move_to(await self._run_in_thread(self._journal.head))
+            head = await self._run_in_thread(self._journal.head)
         except StorageError as exc:
             LOG.warning("watch: database unavailable, retrying: %s", exc)
             await asyncio.sleep(_RETRY_SECONDS)
             return
-        streams = self.streams()
+        # No other task runs from here on, so no stream has rows of both journals.
+        self._renderer.forget()
+        self._move_to(head)
+        streams = [*self.streams(), *self._approaching]
         LOG.warning("watch: the journal does not go on after the last position; %d streams end", len(streams))
         for stream in streams:
             stream.end(end)
@@ -268,25 +278,29 @@ class Hub:
         self.position = self._stats.position = position
 
     async def _hand_on(self, rows: Sequence[JournalRow]) -> None:
-        values: Mapping[int, Any] = {}
-        prepared: frozenset[str | None] = frozenset()
-        while not (projects := frozenset(self._by_project)) <= prepared:
-            visible = rows if None in projects else [row for row in rows if row.project_id in projects]
-            values = await self._renderer.prepare(visible)
-            prepared = projects
+        prepared = await self._prepare(rows)
         # No other task runs until the position has moved, so no stream joins in the midst of the rows.
         for row in rows:
-            self._dispatch(row, values)
+            self._dispatch(row, prepared)
         self._move_to(rows[-1].seq)
         self._stats.lag_seconds = max(0.0, (self._now() - rows[-1].time).total_seconds())
 
-    def _dispatch(self, row: JournalRow, values: Mapping[int, Any]) -> None:
+    async def _prepare(self, rows: Sequence[JournalRow]) -> Prepared:
+        """Read what the streams of this moment need of the rows."""
+        while True:
+            projects = frozenset(self._by_project)
+            visible = rows if None in projects else [row for row in rows if row.project_id in projects]
+            prepared = await self._renderer.prepare(visible, self._run_in_thread)
+            if projects >= frozenset(self._by_project):
+                return prepared
+
+    def _dispatch(self, row: JournalRow, prepared: Prepared) -> None:
         classes = [*self._by_project.get(None, {}).values()]
         if row.project_id is not None:
             classes += self._by_project.get(row.project_id, {}).values()
         for each in classes:
             try:
-                rendered = self._renderer.render(row, values, each.rights, each.reader)
+                rendered = self._renderer.render(row, prepared, each.rights, each.reader)
             except Exception:
                 # To skip the row would be a gap without a notice, and to repeat it would hold all other streams.
                 LOG.exception("watch: the change %d cannot be rendered; the streams that may see it end", row.seq)

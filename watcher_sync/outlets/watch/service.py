@@ -302,7 +302,8 @@ class _Call:
         if stream.ended.done():
             return
         has_joined = parts.hub.has(stream)
-        parts.hub.leave(stream)
+        if has_joined:
+            parts.hub.leave(stream)
         stream.caller = caller
         if has_joined:
             parts.hub.join(stream)

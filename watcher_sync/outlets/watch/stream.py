@@ -70,13 +70,18 @@ class Stream:
             self._more = asyncio.get_running_loop().create_future()
             await self._more
         message = self._items.popleft()
-        if self._room is not None and not self._room.done() and len(self._items) <= self._limit // 2:
+        if self._room is not None and not self._room.done() and self.has_room:
             self._room.set_result(None)
         return message
 
+    @property
+    def has_room(self) -> bool:
+        """Whether at most half of the queue is in use."""
+        return len(self._items) <= self._limit // 2
+
     async def wait_for_room(self) -> None:
         """Return when at most half of the queue is in use. For one task."""
-        while len(self._items) > self._limit // 2:
+        while not self.has_room:
             self._room = asyncio.get_running_loop().create_future()
             await self._room
 

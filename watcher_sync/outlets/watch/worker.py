@@ -170,7 +170,7 @@ class Worker:
         self, threads: concurrent.futures.Executor, tokens: concurrent.futures.Executor
     ) -> tuple[WatchService, Hub]:
         run = _runner(threads)
-        renderer = Renderer(self._describer, self._stored.read_values, run)
+        renderer = Renderer(self._describer, self._stored.read_values)
         hub = Hub(self._journal, renderer, run, self._stored.read_first, self.stats)
         parts = Parts(
             authenticator=self._authenticator,

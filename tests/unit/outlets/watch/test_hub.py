@@ -12,6 +12,7 @@ from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.watch.resources import Describer, Reader
 from watcher_sync.model.watch.topics import WatchTopic, parse
 from watcher_sync.outlets.watch.authentication import Caller
+from watcher_sync.outlets.watch.catch_up import CatchUp
 from watcher_sync.outlets.watch.hub import Hub, Stats
 from watcher_sync.outlets.watch.rendering import Renderer
 from watcher_sync.outlets.watch.stream import Stream
@@ -51,8 +52,10 @@ class Site:
     def __init__(self, describer: Any = None) -> None:
         self.journal = Journal()
         self.prepared: list[list[int]] = []
-        renderer = Renderer(describer or Describer(KINDS), self._values, _run)
-        self.hub = Hub(self.journal, renderer, _run, lambda: 1, Stats(), now=lambda: NOW)  # type: ignore[arg-type]
+        self.renderer = renderer = Renderer(describer or Describer(KINDS), self._values)
+        journal: Any = self.journal
+        self.hub = Hub(journal, renderer, _run, lambda: 1, Stats(), now=lambda: NOW)
+        self.catch_up = CatchUp(journal, self.hub, renderer, _run, Stats())
 
     def _values(self, rows: Sequence[JournalRow]) -> dict[int, dict[str, Any]]:
         self.prepared.append([each.seq for each in rows])

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a stream gets until it joins the hub."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from tests.unit.outlets.watch.test_hub import HIDDEN, Site, row, run, taken, topic
+from watcher_sync.model.watch.resources import Reader
+from watcher_sync.outlets.watch.authentication import Caller
+from watcher_sync.outlets.watch.stream import Stream
+
+
+def _caller(reader: Reader) -> Caller:
+    return Caller("u", reader.project_id, reader, True, lambda _: True)
+
+
+def _stream(reader: Reader, limit: int) -> Stream:
+    stream = Stream(limit)
+    stream.topic, stream.caller = topic(), _caller(reader)
+    return stream
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    deadline = asyncio.get_running_loop().time() + 10
+    while not condition():
+        assert asyncio.get_running_loop().time() < deadline
+        await asyncio.sleep(0)
+
+
+def test_a_token_with_fewer_rights_counts_from_the_next_event_of_a_catch_up_on() -> None:
+    async def test(site: Site) -> None:
+        await site.write(*(row(seq) for seq in range(1, 21)))
+        stream = _stream(Reader(), 4)
+        catching_up = asyncio.create_task(site.catch_up.start(stream, 0))
+        await _until(lambda: stream.reached == 3)
+        stream.caller = _caller(Reader("p", HIDDEN))
+        events = await taken(stream, 20)
+        await catching_up
+        assert [each.metadata.sequenceID for each in events] == list(range(1, 21))
+        shown = ["host" in each.payload.attributes for each in events]
+        assert shown == [True] * 3 + [False] * 17
+        assert site.hub.has(stream)
+
+    run(test)
+
+
+def test_a_reset_of_the_journal_ends_a_stream_that_catches_up() -> None:
+    async def test(site: Site) -> None:
+        await site.write(*(row(seq) for seq in range(1, 21)))
+        stream = _stream(Reader(), 4)
+        catching_up = asyncio.create_task(site.catch_up.start(stream, 0))
+        await _until(lambda: stream.reached == 3)
+        del site.journal.rows[5:]
+        site.hub.wake()
+        end = await stream.ended
+        assert end.status == "OUT_OF_RANGE"
+        assert dict(end.trailers) == {"min-sequence-id": "1", "max-sequence-id": "5"}
+        catching_up.cancel()
+
+    run(test)
+
+
+def test_a_stream_that_left_during_its_catch_up_is_not_remembered() -> None:
+    async def test(site: Site) -> None:
+        await site.write(*(row(seq) for seq in range(1, 21)))
+        stream = _stream(Reader(), 4)
+        catching_up = asyncio.create_task(site.catch_up.start(stream, 0))
+        await _until(lambda: stream.reached == 3)
+        catching_up.cancel()
+        site.hub.leave(stream)
+        other = site.join(Reader(), topic())
+        del site.journal.rows[5:]
+        site.hub.wake()
+        await other.ended
+        assert not stream.ended.done()
+
+    run(test)
