@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 from google.protobuf.message import DecodeError
 
-from watcher_sync.outlets.watch.endings import invalid_argument
+from watcher_sync.outlets.watch.endings import invalid_argument, shown
 from watcher_sync.wire.watch import events_pb2
 
 PING: Final = "ping"
@@ -98,5 +98,5 @@ class Conversation:
 
     def _refresh(self, request: events_pb2.Request) -> Refresh:
         if request.selfLink != self._self_link:
-            raise invalid_argument(f"the stream is of {self._self_link}; open another stream for another topic")
+            raise invalid_argument(f"the stream is of {shown(self._self_link)}; open another stream for another topic")
         return Refresh(request.token)

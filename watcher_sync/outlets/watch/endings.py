@@ -5,6 +5,8 @@ from __future__ import annotations
 
 MIN_SEQUENCE = "min-sequence-id"
 MAX_SEQUENCE = "max-sequence-id"
+_MAX_SHOWN_CHARACTERS = 300
+"""Of what a client sent: the whole may exceed what a client accepts as a status."""
 
 
 class StreamEnd(Exception):
@@ -22,6 +24,11 @@ class StreamEnd(Exception):
         self.trailers = trailers
 
 
+def shown(text: str) -> str:
+    """The begin of a text of the client, for a sentence."""
+    return text if len(text) <= _MAX_SHOWN_CHARACTERS else text[:_MAX_SHOWN_CHARACTERS] + "..."
+
+
 def unauthenticated(detail: str) -> StreamEnd:
     """The token is missing, bad or expired."""
     return StreamEnd("UNAUTHENTICATED", detail)
@@ -34,7 +41,7 @@ def permission_denied() -> StreamEnd:
 
 def not_found(self_link: str) -> StreamEnd:
     """There is no such topic, or there is none any more."""
-    return StreamEnd("NOT_FOUND", f"there is no topic {self_link!r}")
+    return StreamEnd("NOT_FOUND", f"there is no topic {shown(self_link)!r}")
 
 
 def invalid_argument(detail: str) -> StreamEnd:

@@ -243,6 +243,7 @@ class _Call:
         if stream.ended.done():
             return
         stream.topic, stream.caller, stream.capabilities = topic, caller, said.capabilities
+        stream.reached = after
         parts.stats.subscribed += 1
         self._expire_at(caller.expires_at)
         self._begin(self._write())
@@ -277,11 +278,12 @@ class _Call:
     async def _refresh(self, token: str) -> None:
         """Check a new token. While the identity service is unavailable, the stream lasts as long as its old token."""
         caller = None
+        # A call that does not return is an outage, too.
+        self._stream.is_checking_token = True
         while caller is None:
             try:
                 caller = await self._authenticate(token)
             except AuthenticationUnavailable:
-                self._stream.is_checking_token = True
                 await asyncio.sleep(self._parts.settings.token_retry_interval)
         self._stream.is_checking_token = False
         self._permit(caller)
@@ -328,8 +330,9 @@ class _Call:
         if stream.ended.done() or stream.topic is None:
             return
         metadata = events_pb2.EventMeta(watchTopicID=stream.topic.id, watchTopicSelfLink=stream.topic.self_link)
-        if conversation.BOOKMARK in stream.capabilities:
-            metadata.sequenceID = parts.hub.position if stream.reached is None else stream.reached
+        reached = parts.hub.position if stream.reached is None else stream.reached
+        if conversation.BOOKMARK in stream.capabilities and reached >= 0:
+            metadata.sequenceID = reached
         ping = events_pb2.Event(
             id=str(uuid.uuid4()),
             time=messages.time_text(datetime.datetime.fromtimestamp(parts.now(), datetime.UTC)),

@@ -37,5 +37,10 @@ async def watch_deletions(service: WatchService, existing: ExistingIds, run: Run
                 LOG.warning("watch: database unavailable, retrying: %s", exc)
             failing = True
             continue
+        except Exception:
+            if not failing:
+                LOG.exception("watch: an unexpected error, retrying")
+            failing = True
+            continue
         if deleted:
             service.end_topics(deleted)

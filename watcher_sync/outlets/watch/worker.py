@@ -73,6 +73,8 @@ class Worker:
         self._stopping = threading.Event()
         self._serving = threading.Event()
         self._thread = threading.Thread(target=self._run_thread, name="watch", daemon=True)
+        self._tasks: tuple[asyncio.Task[None], ...] = ()
+        """Of the hub and of the deletions; they end with the server only."""
         self.stats = Stats()
         self.port = 0
         """The port that is served; 0: none yet."""
@@ -98,8 +100,9 @@ class Worker:
         return self._thread.is_alive()
 
     def is_serving(self) -> bool:
-        """Whether the port is open."""
-        return self.is_alive() and self._serving.is_set()
+        """Whether the port is open, and all that feeds the streams runs."""
+        runs = self._journal.is_alive() and not any(task.done() for task in self._tasks)
+        return self.is_alive() and self._serving.is_set() and runs
 
     def _call(self, function: Callable[[], Any]) -> None:
         """Have the loop call a function. Any thread may do so."""
@@ -125,7 +128,7 @@ class Worker:
             unsubscribe = self._journal.subscribe(lambda: self._call(hub.wake))
             run = _runner(threads)
             deletions = watch_deletions(service, self._stored.existing, run, self._settings.topic_poll_interval)
-            tasks = [asyncio.create_task(hub.run()), asyncio.create_task(deletions)]
+            self._tasks = tasks = (asyncio.create_task(hub.run()), asyncio.create_task(deletions))
             try:
                 await self._serve(service)
             finally:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 import uuid
 from collections.abc import Iterable, Iterator
@@ -50,9 +51,13 @@ class Tokens:
         self.callers = callers
         self.is_available = True
         self.checked: list[str] = []
+        self.answers = threading.Event()
+        """While it is not set, no check returns."""
+        self.answers.set()
 
     def authenticate(self, token: str) -> Caller:
         self.checked.append(token)
+        assert self.answers.wait(60)
         if not self.is_available:
             raise AuthenticationUnavailable
         found = self.callers.get(token)
@@ -118,6 +123,9 @@ class Serving:
     @property
     def port(self) -> int:
         return self.worker.port
+
+    def stop_journal(self) -> None:
+        self._reader.stop()
 
     def stop(self) -> None:
         self.worker.stop(10)

@@ -187,3 +187,9 @@ def test_a_port_in_use_is_tried_again(store: Store) -> None:
             assert second.port == first.port
         finally:
             second.stop()
+
+
+def test_a_server_whose_journal_is_not_read_is_not_healthy(site: Serving) -> None:
+    assert site.worker.is_serving()
+    site.stop_journal()
+    assert not site.worker.is_serving()

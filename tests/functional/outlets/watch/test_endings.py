@@ -167,6 +167,19 @@ def test_an_expiry_during_an_outage_is_unavailable_and_not_unauthenticated(store
         assert client.wait_for_status() == CODE.UNAVAILABLE
 
 
+def test_an_expiry_while_a_check_does_not_return_is_unavailable(store: Store) -> None:
+    tokens = Tokens(t1=admin(expires_at=time.time() + 1))
+    with serving(store, tokens, expiry_grace=0.5) as site, channel_to(site.port) as channel:
+        client = WatchClient(channel).subscribe("t1")
+        joined(site, 1)
+        tokens.answers.clear()
+        try:
+            client.refresh("t2")
+            assert client.wait_for_status() == CODE.UNAVAILABLE
+        finally:
+            tokens.answers.set()
+
+
 def test_a_stream_without_a_subscription_ends_after_its_time_and_not_before(store: Store) -> None:
     with serving(store, first_request_timeout=1.0) as site, channel_to(site.port) as channel:
         began = time.monotonic()

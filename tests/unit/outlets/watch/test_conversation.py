@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from watcher_sync.outlets.watch.conversation import Conversation, PingAnswer, Refresh, Report, Subscribe
-from watcher_sync.outlets.watch.endings import StreamEnd
+from watcher_sync.outlets.watch.endings import StreamEnd, not_found
 from watcher_sync.wire.watch import events_pb2
 
 TOPIC = "/management/v1alpha1/watchtopics/all"
@@ -84,3 +84,13 @@ def test_a_type_of_a_later_version_is_ignored(subscribed: Conversation) -> None:
 def test_bytes_that_are_no_request_are_refused(data: bytes) -> None:
     with pytest.raises(StreamEnd, match="INVALID_ARGUMENT"):
         Conversation().receive(data)
+
+
+def test_the_end_of_a_stream_repeats_little_of_what_the_client_sent() -> None:
+    assert not_found("/short").detail == "there is no topic '/short'"
+    assert len(not_found("x" * 60_000).detail) < 400
+    conversation = Conversation()
+    conversation.receive(request(selfLink="x" * 60_000))
+    with pytest.raises(StreamEnd) as caught:
+        conversation.receive(request(selfLink=TOPIC))
+    assert len(caught.value.detail) < 400
