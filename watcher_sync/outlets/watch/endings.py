@@ -59,9 +59,9 @@ def out_of_range(first: int, last: int) -> StreamEnd:
     return StreamEnd("OUT_OF_RANGE", detail, ((MIN_SEQUENCE, str(first)), (MAX_SEQUENCE, str(last))))
 
 
-def slow_consumer(limit: int) -> StreamEnd:
+def slow_consumer(count: int) -> StreamEnd:
     """The client reads more slowly than the events come."""
-    return StreamEnd("RESOURCE_EXHAUSTED", f"{limit} events wait for the client; resume after the last one received")
+    return StreamEnd("RESOURCE_EXHAUSTED", f"{count} events wait for the client; resume after the last one received")
 
 
 def limit_reached(detail: str) -> StreamEnd:

@@ -10,23 +10,32 @@ from __future__ import annotations
 import asyncio
 import collections
 from collections.abc import Hashable
+from typing import Final
 
 from watcher_sync.model.watch.topics import WatchTopic
 from watcher_sync.outlets.watch.authentication import Caller
 from watcher_sync.outlets.watch.endings import StreamEnd, slow_consumer
+
+MAX_QUEUED_BYTES: Final = 16_777_216
+"""Of the events that wait for one client. Streams with equal rights on one topic share these bytes."""
 
 
 class Stream:
     """One call of ``subscribe``."""
 
     __slots__ = (
-        "_items", "_limit", "_more", "_room", "caller", "capabilities", "ended", "is_checking_token", "reached",
-        "topic", "unanswered_pings",
+        "_bytes", "_items", "_limit", "_max_bytes", "_more", "_room", "caller", "capabilities", "ended",
+        "is_checking_token", "reached", "topic", "unanswered_pings",
     )  # fmt: skip
 
-    def __init__(self, limit: int) -> None:
-        """:param limit: the events that may wait for the client."""
+    def __init__(self, limit: int, max_bytes: int = MAX_QUEUED_BYTES) -> None:
+        """:param limit: the events that may wait for the client.
+
+        :param max_bytes: the bytes of events above which no further one may wait.
+        """
         self._limit = limit
+        self._max_bytes = max_bytes
+        self._bytes = 0
         self._items: collections.deque[bytes] = collections.deque()
         self._more: asyncio.Future[None] | None = None
         self._room: asyncio.Future[None] | None = None
@@ -56,10 +65,11 @@ class Stream:
         """
         if self.ended.done():
             return False
-        if len(self._items) >= self._limit:
-            self.end(slow_consumer(self._limit))
+        if len(self._items) >= self._limit or self._bytes >= self._max_bytes:
+            self.end(slow_consumer(len(self._items)))
             return False
         self._items.append(message)
+        self._bytes += len(message)
         if self._more is not None and not self._more.done():
             self._more.set_result(None)
         return True
@@ -70,14 +80,15 @@ class Stream:
             self._more = asyncio.get_running_loop().create_future()
             await self._more
         message = self._items.popleft()
+        self._bytes -= len(message)
         if self._room is not None and not self._room.done() and self.has_room:
             self._room.set_result(None)
         return message
 
     @property
     def has_room(self) -> bool:
-        """Whether at most half of the queue is in use."""
-        return len(self._items) <= self._limit // 2
+        """Whether at most half of the queue is in use, in events and in bytes."""
+        return len(self._items) <= self._limit // 2 and self._bytes <= self._max_bytes // 2
 
     async def wait_for_room(self) -> None:
         """Return when at most half of the queue is in use. For one task."""
@@ -90,3 +101,4 @@ class Stream:
         if not self.ended.done():
             self.ended.set_result(reason)
             self._items.clear()
+            self._bytes = 0

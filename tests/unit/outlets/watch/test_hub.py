@@ -178,6 +178,27 @@ def test_a_topic_that_is_left_and_joined_again_gets_each_row_once() -> None:
     run(test)
 
 
+def test_many_messages_are_handed_on_in_parts_and_a_stream_joins_between_them() -> None:
+    async def test(site: Site) -> None:
+        others = [site.join(Reader("p", HIDDEN), topic(f"t{number}")) for number in range(500)]
+        site.journal.rows += [row(seq) if seq % 2 else row(seq, project_id="q") for seq in range(1, 51)]
+        site.hub.wake()
+        positions = set[int]()
+        late = None
+        while site.hub.position < 50:
+            positions.add(site.hub.position)
+            if site.hub.position > 0 and late is None:
+                first, late = site.hub.position + 1, site.join(Reader("q", HIDDEN), topic("late"))
+            await asyncio.sleep(0)
+        assert len(positions) > 3
+        assert late is not None
+        wanted = [seq for seq in range(first, 51) if seq % 2 == 0]
+        assert [each.metadata.sequenceID for each in await taken(late, len(wanted))] == wanted
+        assert [each.metadata.sequenceID for each in await taken(others[0], 25)] == list(range(1, 51, 2))
+
+    run(test)
+
+
 class _Broken(Describer):
     """Cannot describe the second row."""
 

@@ -62,3 +62,32 @@ def test_who_catches_up_waits_until_half_of_the_queue_is_free() -> None:
         await waiting
 
     run(test())
+
+
+def test_a_queue_is_full_in_bytes_before_it_is_full_in_events() -> None:
+    async def test() -> None:
+        stream = Stream(100, max_bytes=10)
+        for message in (b"12345", b"67890"):
+            assert stream.push(message)
+        waiting = asyncio.create_task(stream.wait_for_room())
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        await stream.take()
+        await waiting
+        assert stream.push(b"x" * 50)
+        assert not stream.push(b"1")
+        assert (await stream.ended).status == "RESOURCE_EXHAUSTED"
+
+    run(test())
+
+
+def test_an_event_beyond_all_bytes_leaves_room_when_it_was_taken() -> None:
+    async def test() -> None:
+        stream = Stream(100, max_bytes=10)
+        for _ in range(3):
+            assert stream.push(b"x" * 50)
+            assert not stream.has_room
+            await stream.take()
+            assert stream.has_room
+
+    run(test())
