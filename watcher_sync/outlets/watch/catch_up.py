@@ -9,7 +9,8 @@ client's events for it: they stay in the journal.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import weakref
+from collections.abc import Hashable, Sequence
 from typing import Final
 
 from watcher_sync.exceptions import JournalPurged
@@ -34,6 +35,8 @@ class CatchUp:
         self._renderer = renderer
         self._run_in_thread = run
         self._stats = stats
+        self._turns: weakref.WeakValueDictionary[Hashable, asyncio.Lock] = weakref.WeakValueDictionary()
+        """Identity -> the lock that guards its use of the threads."""
 
     async def start(self, stream: Stream, after: int | None) -> None:
         """Send what follows a sequence, and then join the hub.
@@ -49,7 +52,7 @@ class CatchUp:
             self._hub.join(stream)
             return
         if after > self._hub.position and after > await self._run_in_thread(self._journal.head):
-            raise await self._hub.bounds()
+            raise await self._hub.bounds(self._run_in_thread)
         stream.reached = after
         start = previous = after
         while after > self._hub.position:  # the hub reads these rows in a moment; the client has them
@@ -58,7 +61,7 @@ class CatchUp:
             while after < self._hub.position:
                 previous, after = await self._send_chunk(stream, after, previous)
         except JournalPurged:
-            raise await self._hub.bounds() from None
+            raise await self._hub.bounds(self._run_in_thread) from None
         # No other task runs between the comparison and this call.
         self._hub.join(stream, None if previous == start else previous)
 
@@ -67,12 +70,14 @@ class CatchUp:
         await stream.wait_for_room()
         rows = self._journal.cached(after, _CHUNK_ROWS)
         if not rows:
-            rows = await self._run_in_thread(self._journal.read, after, _CHUNK_ROWS)
+            async with self._turn(stream):
+                rows = await self._run_in_thread(self._journal.read, after, _CHUNK_ROWS)
         rows = [row for row in rows if row.seq <= self._hub.position]
         while rows:
             caller = stream.caller
             assert caller is not None
-            prepared = await self._renderer.prepare(rows, self._run_in_thread, (caller.rights,))
+            async with self._turn(stream):
+                prepared = await self._renderer.prepare(rows, self._run_in_thread, (caller.rights,))
             # A new token may have other rights: they count from the next event on.
             while rows and stream.caller is not None and stream.caller.rights == caller.rights:
                 previous, after = self._send_until_full(stream, rows, prepared, previous)
@@ -80,6 +85,15 @@ class CatchUp:
                 await stream.wait_for_room()
         await asyncio.sleep(0)
         return previous, after
+
+    def _turn(self, stream: Stream) -> asyncio.Lock:
+        """One read at a time for each identity: its streams do not take all threads."""
+        assert stream.caller is not None
+        identity = stream.caller.identity
+        found = self._turns.get(identity)
+        if found is None:
+            found = self._turns[identity] = asyncio.Lock()
+        return found
 
     def _send_until_full(
         self, stream: Stream, rows: Sequence[JournalRow], prepared: Prepared, previous: int

@@ -209,12 +209,13 @@ class Hub:
         groups = (group for each in self._classes.values() for group in each.groups.values())
         return [stream for group in groups for stream in group.streams]
 
-    async def bounds(self) -> StreamEnd:
+    async def bounds(self, run: RunInThread) -> StreamEnd:
         """The end of a stream that starts outside of the journal.
 
+        :param run: has a thread read.
         :raises StorageError: the database cannot answer.
         """
-        first, last = await self._run_in_thread(self._read_first), await self._run_in_thread(self._journal.head)
+        first, last = await run(self._read_first), await run(self._journal.head)
         return out_of_range(first, last)
 
     async def run(self) -> None:
@@ -262,7 +263,7 @@ class Hub:
     async def _begin_again(self) -> None:
         """The rows after the position are gone: no stream can go on."""
         try:
-            end = await self.bounds()
+            end = await self.bounds(self._run_in_thread)
             head = await self._run_in_thread(self._journal.head)
         except StorageError as exc:
             LOG.warning("watch: database unavailable, retrying: %s", exc)

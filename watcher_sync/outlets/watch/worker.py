@@ -35,7 +35,8 @@ LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _RETRY_SECONDS = 2.0
-_DATABASE_THREADS = 4
+_LOOK_UP_THREADS = 2
+_CATCH_UP_THREADS = 2
 _TOKEN_THREADS = 8
 
 
@@ -47,6 +48,16 @@ class Stored(msgspec.Struct, frozen=True, eq=False):
     read_values: ReadValues
     read_first: Callable[[], int]
     """The first sequence of the journal; one after the last, if the journal is empty."""
+
+
+class _Threads(msgspec.Struct, frozen=True, eq=False):
+    """Pools of their own: clients that catch up delay neither the hub nor new streams."""
+
+    hub: concurrent.futures.Executor
+    catch_up: concurrent.futures.Executor
+    look_up: concurrent.futures.Executor
+    """Topics and rights."""
+    tokens: concurrent.futures.Executor
 
 
 class Worker:
@@ -120,13 +131,16 @@ class Worker:
     async def _run(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
-        with (
-            _threads("watch-database", _DATABASE_THREADS) as threads,
-            _threads("watch-token", _TOKEN_THREADS) as tokens,
-        ):
-            service, hub = self._assemble(threads, tokens)
+        with contextlib.ExitStack() as stack:
+            threads = _Threads(
+                hub=stack.enter_context(_pool("watch-hub", 1)),
+                catch_up=stack.enter_context(_pool("watch-catch-up", _CATCH_UP_THREADS)),
+                look_up=stack.enter_context(_pool("watch-database", _LOOK_UP_THREADS)),
+                tokens=stack.enter_context(_pool("watch-token", _TOKEN_THREADS)),
+            )
+            service, hub = self._assemble(threads)
             unsubscribe = self._journal.subscribe(lambda: self._call(hub.wake))
-            run = _runner(threads)
+            run = _runner(threads.look_up)
             deletions = watch_deletions(service, self._stored.existing, run, self._settings.topic_poll_interval)
             self._tasks = tasks = (asyncio.create_task(hub.run()), asyncio.create_task(deletions))
             try:
@@ -169,22 +183,19 @@ class Worker:
                 await asyncio.wait_for(self._stop.wait(), _RETRY_SECONDS)
         return None
 
-    def _assemble(
-        self, threads: concurrent.futures.Executor, tokens: concurrent.futures.Executor
-    ) -> tuple[WatchService, Hub]:
-        run = _runner(threads)
+    def _assemble(self, threads: _Threads) -> tuple[WatchService, Hub]:
         renderer = Renderer(self._describer, self._stored.read_values)
-        hub = Hub(self._journal, renderer, run, self._stored.read_first, self.stats)
+        hub = Hub(self._journal, renderer, _runner(threads.hub), self._stored.read_first, self.stats)
         parts = Parts(
             authenticator=self._authenticator,
             topics=self._stored.topics,
             hub=hub,
-            catch_up=CatchUp(self._journal, hub, renderer, run, self.stats),
+            catch_up=CatchUp(self._journal, hub, renderer, _runner(threads.catch_up), self.stats),
             limits=Limits(self._settings.max_streams, self._settings.max_streams_per_identity),
             settings=self._settings,
             stats=self.stats,
-            run=run,
-            token_threads=tokens,
+            run=_runner(threads.look_up),
+            token_threads=threads.tokens,
         )
         return WatchService(parts), hub
 
@@ -197,7 +208,7 @@ def _runner(threads: concurrent.futures.Executor) -> Callable[..., Any]:
 
 
 @contextlib.contextmanager
-def _threads(name: str, count: int) -> Iterator[concurrent.futures.Executor]:
+def _pool(name: str, count: int) -> Iterator[concurrent.futures.Executor]:
     """A pool whose threads may still wait for an answer when the loop has ended."""
     pool = concurrent.futures.ThreadPoolExecutor(count, name)
     try:

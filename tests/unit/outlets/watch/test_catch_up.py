@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 from tests.unit.outlets.watch.test_hub import HIDDEN, Site, row, run, taken, topic
 from watcher_sync.model.watch.resources import Reader
 from watcher_sync.outlets.watch.authentication import Caller
+from watcher_sync.outlets.watch.catch_up import CatchUp
+from watcher_sync.outlets.watch.hub import Stats
 from watcher_sync.outlets.watch.stream import Stream
 
 
@@ -58,6 +61,40 @@ def test_a_reset_of_the_journal_ends_a_stream_that_catches_up() -> None:
         assert end.status == "OUT_OF_RANGE"
         assert dict(end.trailers) == {"min-sequence-id": "1", "max-sequence-id": "5"}
         catching_up.cancel()
+
+    run(test)
+
+
+def test_the_streams_of_one_identity_read_one_after_another_and_delay_no_other() -> None:
+    running: list[str] = []
+    most: dict[str, int] = {}
+    released = asyncio.Event()
+
+    async def read_slowly(function: Callable[..., Any], *arguments: Any) -> Any:
+        task = asyncio.current_task()
+        assert task is not None
+        name = task.get_name()
+        running.append(name)
+        most[name] = max(most.get(name, 0), running.count(name))
+        if name == "busy":
+            await released.wait()
+        running.remove(name)
+        return function(*arguments)
+
+    async def test(site: Site) -> None:
+        await site.write(*(row(seq) for seq in range(1, 11)))
+        journal: Any = site.journal
+        catch_up = CatchUp(journal, site.hub, site.renderer, read_slowly, Stats())
+        streams = [_stream(Reader(), 100) for _ in range(3)]
+        other = _stream(Reader("p", HIDDEN), 100)
+        busy = [asyncio.create_task(catch_up.start(each, 0), name="busy") for each in streams]
+        await _until(lambda: "busy" in running)
+        await asyncio.create_task(catch_up.start(other, 0), name="other")
+        assert len(await taken(other, 10)) == 10
+        assert not any(task.done() for task in busy)
+        released.set()
+        await asyncio.gather(*busy)
+        assert most == {"busy": 1, "other": 1}
 
     run(test)
 
