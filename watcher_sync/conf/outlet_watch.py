@@ -134,7 +134,7 @@ Related options: ``tls_cert``.
         min=1,
         help="""
 Maximum number of open streams. A further one ends with RESOURCE_EXHAUSTED. A stream needs about 50 KiB of memory, and
-a connection of its own needs a file descriptor.
+a connection of its own needs a file descriptor. At most half of these streams may have no topic yet.
 
 Related options: ``max_streams_per_identity``.
 """,
@@ -146,7 +146,8 @@ Related options: ``max_streams_per_identity``.
         help="""
 Maximum number of open streams of one identity. A further one ends with RESOURCE_EXHAUSTED.
 
-An identity is a user in a project. Before a stream has a topic, it is the address of the client.
+An identity is a user in a project. Before a stream has a topic, it is the address of the client, with IPv6 its /64
+network.
 
 Related options: ``max_streams``.
 """,
@@ -158,7 +159,7 @@ Related options: ``max_streams``.
         max=100_000,
         help="""
 Maximum number of events that wait for one client. A further one ends its stream with RESOURCE_EXHAUSTED. The client
-then resumes after the last event that it received.
+then resumes after the last event that it received. Events of 16 MiB together are the limit, too.
 """,
     ),
     cfg.IntOpt(

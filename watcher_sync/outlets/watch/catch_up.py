@@ -9,14 +9,14 @@ client's events for it: they stay in the journal.
 from __future__ import annotations
 
 import asyncio
-import weakref
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from watcher_sync.exceptions import JournalPurged
 from watcher_sync.model.watch.filters import filter_type, key_of, passes
 from watcher_sync.outlets.journal import JournalReader
 from watcher_sync.outlets.watch.hub import Hub, Stats
+from watcher_sync.outlets.watch.limits import Turns
 from watcher_sync.outlets.watch.rendering import Prepared, Rendered, Renderer, RunInThread
 from watcher_sync.outlets.watch.stream import Stream
 from watcher_sync.storage.journal import JournalRow
@@ -35,8 +35,8 @@ class CatchUp:
         self._renderer = renderer
         self._run_in_thread = run
         self._stats = stats
-        self._turns: weakref.WeakValueDictionary[Hashable, asyncio.Lock] = weakref.WeakValueDictionary()
-        """Identity -> the lock that guards its use of the threads."""
+        self._turns = Turns(1)
+        """Of reads: the streams of one identity do not take all threads."""
 
     async def start(self, stream: Stream, after: int | None) -> None:
         """Send what follows a sequence, and then join the hub.
@@ -68,15 +68,16 @@ class CatchUp:
     async def _send_chunk(self, stream: Stream, after: int, previous: int) -> tuple[int, int]:
         """:returns: the sequence of the last event, and the one up to which all rows were read."""
         await stream.wait_for_room()
+        assert stream.caller is not None
         rows = self._journal.cached(after, _CHUNK_ROWS)
         if not rows:
-            async with self._turn(stream):
+            async with self._turns.of(stream.caller.identity):
                 rows = await self._run_in_thread(self._journal.read, after, _CHUNK_ROWS)
         rows = [row for row in rows if row.seq <= self._hub.position]
         while rows:
             caller = stream.caller
             assert caller is not None
-            async with self._turn(stream):
+            async with self._turns.of(caller.identity):
                 prepared = await self._renderer.prepare(rows, self._run_in_thread, (caller.rights,))
             # A new token may have other rights: they count from the next event on.
             while rows and stream.caller is not None and stream.caller.rights == caller.rights:
@@ -85,15 +86,6 @@ class CatchUp:
                 await stream.wait_for_room()
         await asyncio.sleep(0)
         return previous, after
-
-    def _turn(self, stream: Stream) -> asyncio.Lock:
-        """One read at a time for each identity: its streams do not take all threads."""
-        assert stream.caller is not None
-        identity = stream.caller.identity
-        found = self._turns.get(identity)
-        if found is None:
-            found = self._turns[identity] = asyncio.Lock()
-        return found
 
     def _send_until_full(
         self, stream: Stream, rows: Sequence[JournalRow], prepared: Prepared, previous: int

@@ -37,7 +37,7 @@ from watcher_sync.outlets.watch.catch_up import CatchUp
 from watcher_sync.outlets.watch.conversation import Conversation, Subscribe
 from watcher_sync.outlets.watch.endings import StreamEnd
 from watcher_sync.outlets.watch.hub import Hub, Stats
-from watcher_sync.outlets.watch.limits import Limits
+from watcher_sync.outlets.watch.limits import Limits, Turns, address_of
 from watcher_sync.outlets.watch.rendering import RunInThread
 from watcher_sync.outlets.watch.settings import Settings
 from watcher_sync.outlets.watch.stream import Stream
@@ -50,6 +50,8 @@ METHOD: Final = "subscribe"
 
 _AUTHORIZATION: Final = "authorization"
 _BEARER: Final = "bearer "
+_MAX_CHECKS_PER_ADDRESS: Final = 4
+"""Tokens of first requests that are checked at once; more wait."""
 
 Context = aio.ServicerContext[bytes, bytes]
 
@@ -82,7 +84,9 @@ class Parts(msgspec.Struct, frozen=True, eq=False):
     stats: Stats
     run: RunInThread
     token_threads: Executor
-    """Check tokens: an outage of the identity service must not delay the database."""
+    """Check the tokens of first requests: an outage of the identity service must not delay the database."""
+    refresh_threads: Executor
+    """Check the tokens of streams: bad tokens of first requests must not delay them."""
     now: Callable[[], float] = time.time
     """Seconds since the epoch."""
     random: Callable[[], float] = random.random
@@ -93,6 +97,7 @@ class WatchService:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        self._first_checks = Turns(_MAX_CHECKS_PER_ADDRESS)
         self._streams: set[Stream] = set()
         self._draining = False
 
@@ -119,7 +124,7 @@ class WatchService:
 
     async def _serve(self, _requests: Any, context: Context) -> None:
         """One call. It returns when the client has gone, and aborts the call otherwise."""
-        peer = _address(context.peer())
+        peer = address_of(context.peer())
         stream = Stream(self._parts.settings.max_queued_events)
         try:
             if self._draining:
@@ -128,7 +133,7 @@ class WatchService:
         except StreamEnd as refused:
             await self._abort(context, refused)
             return
-        call = _Call(self._parts, context, stream, peer)
+        call = _Call(self._parts, context, stream, peer, self._first_checks)
         self._streams.add(stream)
         self._parts.stats.streams = len(self._streams)
         try:
@@ -149,11 +154,12 @@ class WatchService:
 class _Call:
     """One stream and its client."""
 
-    def __init__(self, parts: Parts, context: Context, stream: Stream, identity: Hashable) -> None:
+    def __init__(self, parts: Parts, context: Context, stream: Stream, identity: Hashable, first_checks: Turns) -> None:
         self._parts = parts
         self._context = context
         self._stream = stream
         self._identity = identity
+        self._first_checks = first_checks
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
         self._expiry: asyncio.TimerHandle | None = None
@@ -228,7 +234,7 @@ class _Call:
     async def _subscribe(self, said: Subscribe) -> None:
         parts, stream = self._parts, self._stream
         try:
-            caller = await self._authenticate(said.token or self._metadata_token)
+            caller = await self._authenticate_first(said.token or self._metadata_token)
         except AuthenticationUnavailable:
             raise endings.unavailable("the identity service is unavailable") from None
         self._permit(caller)
@@ -259,15 +265,22 @@ class _Call:
         while True:
             await write(await take())
 
-    async def _authenticate(self, token: str) -> Caller:
+    async def _authenticate_first(self, token: str) -> Caller:
+        """As :meth:`_authenticate`, in the turn of the client's address."""
+        turns = self._first_checks.of(self._identity)
+        await turns.acquire()
+        check = self._loop.create_task(self._authenticate(token, self._parts.token_threads))
+        # The thread goes on if the client goes: its turn ends with the check.
+        check.add_done_callback(lambda _: turns.release())
+        return await asyncio.shield(check)
+
+    async def _authenticate(self, token: str, threads: Executor) -> Caller:
         """:raises StreamEnd: UNAUTHENTICATED: the token is missing, bad or expired.
 
         :raises AuthenticationUnavailable: the token could not be checked now.
         """
         try:
-            return await self._loop.run_in_executor(
-                self._parts.token_threads, self._parts.authenticator.authenticate, token
-            )
+            return await self._loop.run_in_executor(threads, self._parts.authenticator.authenticate, token)
         except InvalidToken as exc:
             raise endings.unauthenticated(str(exc)) from None
 
@@ -282,7 +295,7 @@ class _Call:
         self._stream.is_checking_token = True
         while caller is None:
             try:
-                caller = await self._authenticate(token)
+                caller = await self._authenticate(token, self._parts.refresh_threads)
             except AuthenticationUnavailable:
                 await asyncio.sleep(self._parts.settings.token_retry_interval)
         self._stream.is_checking_token = False
@@ -353,8 +366,3 @@ def _token_of(context: Context) -> str:
         if name == _AUTHORIZATION and isinstance(value, str):
             return value[len(_BEARER) :].strip() if value.lower().startswith(_BEARER) else value.strip()
     return ""
-
-
-def _address(peer: str) -> str:
-    """The client's address without its port: ``ipv4:192.0.2.1:5000`` -> ``ipv4:192.0.2.1``."""
-    return peer.rpartition(":")[0] or peer

@@ -27,3 +27,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Between two checks of a token while the identity service is unavailable."""
     expiry_grace: float = EXPIRY_GRACE_SECONDS
     reflection: bool = True
+
+    @property
+    def max_unsubscribed(self) -> int:
+        """The streams without a subscription: half of all, so clients without a token leave room for others."""
+        return (self.max_streams + 1) // 2

@@ -51,13 +51,14 @@ class Stored(msgspec.Struct, frozen=True, eq=False):
 
 
 class _Threads(msgspec.Struct, frozen=True, eq=False):
-    """Pools of their own: clients that catch up delay neither the hub nor new streams."""
+    """Pools of their own: clients that catch up delay neither the hub nor others' look-ups."""
 
     hub: concurrent.futures.Executor
     catch_up: concurrent.futures.Executor
     look_up: concurrent.futures.Executor
     """Topics and rights."""
     tokens: concurrent.futures.Executor
+    refreshes: concurrent.futures.Executor
 
 
 class Worker:
@@ -137,6 +138,7 @@ class Worker:
                 catch_up=stack.enter_context(_pool("watch-catch-up", _CATCH_UP_THREADS)),
                 look_up=stack.enter_context(_pool("watch-database", _LOOK_UP_THREADS)),
                 tokens=stack.enter_context(_pool("watch-token", _TOKEN_THREADS)),
+                refreshes=stack.enter_context(_pool("watch-refresh", _TOKEN_THREADS)),
             )
             service, hub = self._assemble(threads)
             unsubscribe = self._journal.subscribe(lambda: self._call(hub.wake))
@@ -191,11 +193,14 @@ class Worker:
             topics=self._stored.topics,
             hub=hub,
             catch_up=CatchUp(self._journal, hub, renderer, _runner(threads.catch_up), self.stats),
-            limits=Limits(self._settings.max_streams, self._settings.max_streams_per_identity),
+            limits=Limits(
+                self._settings.max_streams, self._settings.max_streams_per_identity, self._settings.max_unsubscribed
+            ),
             settings=self._settings,
             stats=self.stats,
             run=_runner(threads.look_up),
             token_threads=threads.tokens,
+            refresh_threads=threads.refreshes,
         )
         return WatchService(parts), hub
 

@@ -51,13 +51,13 @@ class Tokens:
         self.callers = callers
         self.is_available = True
         self.checked: list[str] = []
+        self.slow: frozenset[str] = frozenset()
+        """The checks of these tokens do not return before :attr:`answers` is set."""
         self.answers = threading.Event()
-        """While it is not set, no check returns."""
-        self.answers.set()
 
     def authenticate(self, token: str) -> Caller:
         self.checked.append(token)
-        assert self.answers.wait(60)
+        assert token not in self.slow or self.answers.wait(60)
         if not self.is_available:
             raise AuthenticationUnavailable
         found = self.callers.get(token)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,8 +18,10 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from tests.functional.engine.driving import wait_until
 from tests.functional.outlets.subscribing import Instances
 from tests.functional.outlets.watch.clients import STOCK, WatchClient, channel_to
-from tests.functional.outlets.watch.serving import Serving, joined, serving
-from watcher_sync.exceptions import ConfigError
+from tests.functional.outlets.watch.serving import Serving, Tokens, admin, joined, serving
+from watcher_sync.exceptions import ConfigError, DatabaseUnavailable
+from watcher_sync.outlets.journal import JournalReader
+from watcher_sync.outlets.watch.settings import Settings
 from watcher_sync.outlets.watch.tls import Certificates
 from watcher_sync.storage.store import Store
 
@@ -193,3 +196,34 @@ def test_a_server_whose_journal_is_not_read_is_not_healthy(site: Serving) -> Non
     assert site.worker.is_serving()
     site.stop_journal()
     assert not site.worker.is_serving()
+
+
+def test_no_bookmark_precedes_the_start_of_a_stream(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    head = Instances(store).write(range(10))
+    read_head, is_available = JournalReader.head, threading.Event()
+
+    def head_of(reader: JournalReader) -> int:
+        if not is_available.is_set():
+            raise DatabaseUnavailable("not yet")
+        return read_head(reader)
+
+    monkeypatch.setattr(JournalReader, "head", head_of)
+    site = Serving(store, Tokens(admin=admin()), Settings(port=0, ping_interval=0.02))
+    site.begin()
+    try:
+        assert site.worker.wait_until_serving(20)
+        with channel_to(site.port) as channel:
+            capabilities = ["ping", "bookmark"]
+            resumed = WatchClient(channel).subscribe("admin", after=5, capabilities=capabilities)
+            fresh = WatchClient(channel).subscribe("admin", capabilities=capabilities)
+            wait_until(lambda: len(resumed.pings) > 3 and len(fresh.pings) > 3)
+            assert {ping.metadata.sequenceID for ping in resumed.pings} == {5}
+            assert {ping.metadata.sequenceID for ping in fresh.pings} == {0}
+            is_available.set()
+            wait_until(lambda: fresh.pings[-1].metadata.sequenceID == head)
+            resumed.wait_for(head - 5)
+            for client in (resumed, fresh):
+                client.close()
+    finally:
+        is_available.set()
+        site.stop()

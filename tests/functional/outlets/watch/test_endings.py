@@ -172,12 +172,34 @@ def test_an_expiry_while_a_check_does_not_return_is_unavailable(store: Store) ->
     with serving(store, tokens, expiry_grace=0.5) as site, channel_to(site.port) as channel:
         client = WatchClient(channel).subscribe("t1")
         joined(site, 1)
-        tokens.answers.clear()
+        tokens.slow = frozenset({"t2"})
         try:
             client.refresh("t2")
             assert client.wait_for_status() == CODE.UNAVAILABLE
         finally:
             tokens.answers.set()
+
+
+def test_first_requests_of_one_address_wait_their_turn_and_delay_no_refresh(
+    site: Serving, tokens: Tokens, channel: grpc.Channel
+) -> None:
+    client = WatchClient(channel).subscribe("admin")
+    joined(site, 1)
+    tokens.slow = frozenset({"slow"})
+    others = []
+    try:
+        others = [WatchClient(channel).subscribe("slow") for _ in range(20)]
+        wait_until(lambda: site.worker.stats.streams == 21 and tokens.checked.count("slow") >= 4)
+        client.refresh("p")
+        client.refresh("q")  # The first refresh has taken effect when the second one is checked.
+        wait_until(lambda: "q" in tokens.checked)
+        others.pop().close()
+        wait_until(lambda: site.worker.stats.streams == 20)
+        assert tokens.checked.count("slow") == 4
+    finally:
+        tokens.answers.set()
+    assert {each.wait_for_status() for each in others} == {CODE.UNAUTHENTICATED}
+    client.close()
 
 
 def test_a_stream_without_a_subscription_ends_after_its_time_and_not_before(store: Store) -> None:

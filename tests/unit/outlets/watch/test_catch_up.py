@@ -49,6 +49,22 @@ def test_a_token_with_fewer_rights_counts_from_the_next_event_of_a_catch_up_on()
     run(test)
 
 
+def test_other_rights_have_their_values_read_though_the_changes_are_in_memory_for_the_first() -> None:
+    async def test(site: Site) -> None:
+        await site.write(*(row(seq) for seq in range(1, 21)))
+        first, stream = _stream(Reader(), 100), _stream(Reader(), 4)
+        await site.catch_up.start(first, 0)
+        catching_up = asyncio.create_task(site.catch_up.start(stream, 0))
+        await _until(lambda: stream.reached == 3)
+        assert site.prepared == [list(range(1, 21))]
+        stream.caller = _caller(Reader("p", HIDDEN))
+        assert [each.metadata.sequenceID for each in await taken(stream, 20)] == list(range(1, 21))
+        await catching_up
+        assert site.prepared[1:] == [list(range(4, 21))]
+
+    run(test)
+
+
 def test_a_reset_of_the_journal_ends_a_stream_that_catches_up() -> None:
     async def test(site: Site) -> None:
         await site.write(*(row(seq) for seq in range(1, 21)))

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from watcher_sync.outlets.watch.endings import StreamEnd
-from watcher_sync.outlets.watch.limits import Limits
+from watcher_sync.outlets.watch.limits import Limits, address_of
 
 
 def test_a_stream_beyond_the_limit_of_the_process_is_refused() -> None:
@@ -39,3 +39,36 @@ def test_a_stream_counts_for_one_identity_at_a_time() -> None:
     limits.leave("user")
     limits.leave("address")
     assert limits.count == 0
+
+
+def test_streams_without_a_subscription_leave_room_for_others() -> None:
+    limits = Limits(4, 4, 2)
+    limits.enter("a")
+    limits.enter("b")
+    with pytest.raises(StreamEnd, match="no subscription"):
+        limits.enter("c")
+    limits.move("a", ("user", "p"))
+    limits.enter("c")
+    limits.leave(("user", "p"))
+    with pytest.raises(StreamEnd, match="no subscription"):
+        limits.enter("d")
+    limits.leave("b")
+    limits.enter("d")
+    for each in ("c", "d"):
+        limits.leave(each)
+    assert limits.count == 0
+
+
+@pytest.mark.parametrize(
+    ("peer", "address"),
+    [
+        ("ipv4:192.0.2.1:5000", "ipv4:192.0.2.1"),
+        ("ipv6:%5B2001:db8:1:2:3::4%5D:5000", "ipv6:2001:db8:1:2::/64"),
+        ("ipv6:[2001:db8:1:2::9]:5001", "ipv6:2001:db8:1:2::/64"),
+        ("ipv6:[::ffff:192.0.2.1]:5000", "ipv4:192.0.2.1"),
+        ("ipv6:[fe80::1%25eth0]:5000", "ipv6:fe80::/64"),
+        ("unix:", "unix"),
+    ],
+)
+def test_an_identity_before_the_subscription_is_an_address_or_a_network(peer: str, address: str) -> None:
+    assert address_of(peer) == address
