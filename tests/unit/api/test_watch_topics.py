@@ -121,6 +121,23 @@ def test_yaml_that_is_no_topic_is_refused(client, text):
     assert result.json["errors"]
 
 
+@pytest.mark.parametrize(
+    "value", ["!!bool foo", "!!int ''", "!!float ''", "!!timestamp foo", "!!float x", "{? {a: 1} : x}", "1" * 9000]
+)
+def test_yaml_with_a_value_that_has_no_meaning_is_refused(client, value):
+    result = post_yaml(client, f"name: {value}\n")
+    assert result.status_code == 400
+    assert result.json["errors"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_yaml_with_an_alias_is_refused_before_it_grows(client, encoding):
+    lines = ["a0: &a0 {x: 1}", *(f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 10)}]}}" for n in range(1, 4))]
+    result = post_yaml(client, "\n".join(lines).encode(encoding))
+    assert result.status_code == 400
+    assert result.json["errors"][0]["detail"] == "YAML with aliases is refused, in line 2"
+
+
 def test_another_media_type_is_refused(client):
     assert post_yaml(client, YAML, "text/plain").status_code == 415
 
