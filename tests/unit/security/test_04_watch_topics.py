@@ -89,3 +89,29 @@ def test_the_position_is_that_of_the_caller(api, store):  # noqa: F811
     assert (row.topic_id, row.tenant) == (topic_id, OWN)
     assert positions.find(topic_id, row.tenant, row.subject) == row.sequence
     assert positions.find(topic_id, "b" * 32, row.subject) is None
+
+
+def bearer(api, caller):
+    return {"Authorization": f"Bearer {api.headers(caller)['X-Auth-Token']}"}
+
+
+def test_a_bearer_token_is_a_token_of_keystone_for_topics_and_their_events(api):
+    """Agents of the dialect send no other header."""
+    create(api, "member", "own")
+    for path in (BASE, f"{BASE}/own", f"/events{BASE}/own"):
+        assert api("nobody", "GET", path, headers=bearer(api, "member")).status_code == 200
+        assert api("nobody", "GET", path).status_code == 401
+        assert api("nobody", "GET", path, headers={"Authorization": "Bearer made-up"}).status_code == 401
+        assert api("nobody", "GET", path, headers={"Authorization": "Basic eDp5"}).status_code == 401
+    assert api("nobody", "GET", f"{BASE}/own", headers=bearer(api, "stranger")).status_code == 404
+
+
+def test_a_bearer_token_is_none_on_another_path(api):
+    for path in ("/v1/instances", "/management/v1alpha1/watchtopicsx", "/events"):
+        assert api("nobody", "GET", path, headers=bearer(api, "admin")).status_code in (401, 404)
+    assert api("nobody", "GET", "/v1/instances", headers=bearer(api, "admin")).status_code == 401
+
+
+def test_x_auth_token_precedes_a_bearer_token(api):
+    create(api, "member", "own")
+    assert api("stranger", "GET", f"{BASE}/own", headers=bearer(api, "member")).status_code == 404

@@ -4,6 +4,7 @@
 ``access_log``        WSGI middleware: a line per request in the access log, and per write in the audit log
 ``audit``             CADF notifications of requests
 ``authentication``    WSGI middleware: tokens of Keystone, or requests from the loopback interface only
+``bearer_tokens``     WSGI middleware: a Bearer token counts as ``X-Auth-Token`` for watch topics and their events
 ``caller``            WSGI middleware: the caller's identity for the logs and for the audit
 ``etags``             ETag, If-Match and If-None-Match (RFC 9110)
 ``feed``              One thread reads new journal rows for all streams and long polls of a process

@@ -19,6 +19,7 @@ from typing import Any
 
 from oslo_config import cfg
 
+from watcher_sync.api.core import bearer_tokens
 from watcher_sync.api.core.origins import host_of, is_foreign_origin, is_forwarded_stranger, is_loopback
 from watcher_sync.api.core.problems import Problem, wsgi_answer
 
@@ -34,7 +35,7 @@ def wrap(application: Wsgi, conf: cfg.ConfigOpts) -> Wsgi:
         # Imported here: the import is slow, and an API without Keystone does not need it.
         from watcher_sync.api.core.keystone import KeystoneAuthentication
 
-        application = KeystoneAuthentication(application, conf)
+        application = bearer_tokens.wrap(KeystoneAuthentication(application, conf))
     return TrustedRequests(
         application, local_only=not is_open, hosts=conf.api.allowed_hosts, origins=conf.api.allowed_origins
     )

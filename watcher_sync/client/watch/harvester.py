@@ -103,6 +103,7 @@ class RestHarvester:
             **self._pool.headers,
             "Accept": "application/json",
             "Authorization": f"Bearer {token}",
+            "X-Auth-Token": token,  # where OpenStack's services expect it
             "X-Axway-Tenant-Id": self._tenant_id,
         }
         try:

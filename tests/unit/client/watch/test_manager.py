@@ -91,6 +91,7 @@ def test_the_catch_up_asks_in_the_grammar_of_the_dialect(stock):
     assert asked.path == f"/events{SELF_LINK}"
     assert asked.query == {"page": "1", "pageSize": "100", "query": "sequenceID>30", "sort": "sequenceID,ASC"}
     assert asked.headers["authorization"] == "Bearer token-1"
+    assert asked.headers["x-auth-token"] == "token-1"
     assert asked.headers["x-axway-tenant-id"] == "tenant-1"
     assert [each.query["query"] for each in stock.asked[:3]] == [f"sequenceID>{each}" for each in (30, 130, 230)]
 
