@@ -224,3 +224,23 @@ def test_the_last_sequence_that_was_served_is_remembered(client, store, rows):
     caught_up(client)
     assert positions.find(topic_id, "", NOAUTH_USER) >= rows[-1].seq
     assert positions.find(topic_id, "", "other") is None
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"pageSize": 1, "sort": "sequenceID,DESC"},
+        {"pageSize": 5, "sort": "sequenceID,DESC", "query": "sequenceID>1"},
+        {"after": 0, "limit": 5},
+        {"after": 0},
+        {"limit": 5},
+    ],
+)
+def test_neither_the_descending_order_nor_the_keyset_form_moves_the_position(client, store, params):
+    topic_id = client.simulate_get(f"{BASE}/all").json["metadata"]["id"]
+    positions = WatchPositions(store.database, store.tables)
+    get(client, **params)
+    assert positions.find(topic_id, "", NOAUTH_USER) is None
+    served = get(client, query="sequenceID>0", pageSize=5)
+    get(client, **params)
+    assert positions.find(topic_id, "", NOAUTH_USER) == sequences(served)[-1]

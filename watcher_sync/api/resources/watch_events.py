@@ -7,8 +7,8 @@ A watcher catches up here before its stream begins. The grammar is that of the A
 The answer has what the caller sees: the entities of its project, without fields that tell of hosts. The owner of the
 topic does not matter. The answer is 410 if the journal was purged after the position, or ends before it.
 
-The sequence up to which the caller has read is stored for 10 minutes. A stream without a position of its own starts
-there.
+The sequence up to which the caller has read in ascending pages is stored for 10 minutes. A stream without a position of
+its own starts there. The descending order and the keyset form store nothing.
 """
 
 from __future__ import annotations
@@ -62,10 +62,19 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     size: int
     page: int = 1
     descending: bool = False
+    is_keyset: bool = False
+
+    @property
+    def stores_position(self) -> bool:
+        """Whether the answer moves the position of the caller: only as a catch-up of the dialect does it.
+
+        A monitoring script or a second reader of the same identity must not move where a stream starts.
+        """
+        return not self.descending and not self.is_keyset
 
     def label(self, page: int) -> str:
-        """What a page of these events is stored as; empty for the descending order."""
-        return "" if self.descending else f"{'' if self.after is None else self.after}/{self.size}/{page}"
+        """What a page of these events is stored as."""
+        return f"{'' if self.after is None else self.after}/{self.size}/{page}"
 
 
 class PageEnds:
@@ -133,7 +142,7 @@ class TopicEvents:
         )(self.read)
 
     def read(self, call: Call, name: str) -> None:
-        """Answers with one page, and remembers its last sequence."""
+        """Answers with one page, and stores its last sequence for a catch-up."""
         topic = self._store.find(call, name)
         wanted = _wanted(call, min(100, self._service.max_limit))
         sight = visibility(call.context, self._service.kinds)
@@ -149,9 +158,9 @@ class TopicEvents:
         is_full = len(found) == wanted.size
         if is_full and not wanted.descending:
             self._ends.add(key, wanted.page, found[-1].seq)
-        if (found and wanted.page == 1) or not wanted.descending:
-            last = found[0 if wanted.descending else -1].seq if found else 0
-            served = last if is_full or wanted.descending else max(head, last)
+        if wanted.stores_position:
+            last = found[-1].seq if found else 0
+            served = last if is_full else max(head, last)
             self._positions.remember(*caller, served, wanted.label(wanted.page) if is_full else "")
         call.response.set_header("Cache-Control", "no-store")
         call.answer([element(change, topic.ref) for change in found])
@@ -253,7 +262,7 @@ def _wanted(call: Call, default_size: int) -> Wanted:
     if keyset and mixed:
         raise bad_request("query", f"/{mixed[0]}", f"{mixed[0]} and {keyset[0]} are of different forms of paging")
     if keyset:
-        return Wanted(after=query.get("after"), size=query.get("limit", default_size))
+        return Wanted(after=query.get("after"), size=query.get("limit", default_size), is_keyset=True)
     text: str | None = query.get("query")
     return Wanted(
         after=None if text is None else int(text.removeprefix(_QUERY_PREFIX)),
