@@ -77,7 +77,7 @@ class MergeBuffer(Generic[T]):
         self._is_verified = False
         """Whether the stream of this connection is known to begin at or before the watermark."""
         self._newest = 0
-        """The newest live event of this connection."""
+        """The newest live event of this connection, dropped or not."""
         self._expected = 0
         """The newest live event when the catch-up began: the catch-up must reach it."""
         self._had_entries = False
@@ -108,6 +108,7 @@ class MergeBuffer(Generic[T]):
         if sequence <= self.watermark:
             self.dropped += 1
             return
+        self._newest = max(self._newest, sequence)  # a catch-up must reach a dropped event, too
         if self._has_room():
             self._items[self._push(sequence, previous, is_bookmark=False)] = item
 
@@ -177,7 +178,7 @@ class MergeBuffer(Generic[T]):
 
     def trust_stream(self) -> None:
         """What waits is complete, because the service resumed the stream after the watermark. Replaces a catch-up."""
-        self._trusted = self._newest
+        self._trusted = max((each.sequence for each in self._entries), default=0)
         self._must_catch_up = self._is_overflowed = False
         self._is_verified = True
 
@@ -202,8 +203,6 @@ class MergeBuffer(Generic[T]):
 
     def _push(self, sequence: int, previous: int | None, *, is_bookmark: bool) -> int:
         self._arrivals += 1
-        if not is_bookmark:
-            self._newest = max(self._newest, sequence)
         heapq.heappush(self._entries, _Entry(sequence, self._arrivals, previous, is_bookmark))
         return self._arrivals
 

@@ -126,6 +126,21 @@ def test_a_full_buffer_drops_the_newest_and_asks_for_a_catch_up_after_the_rest()
     assert merging.take() is None
 
 
+def test_a_catch_up_that_lacks_a_dropped_event_is_repeated():
+    merging = buffer(5, limit=1)
+    caught_up(merging)
+    merging.add(6, 5, "a")
+    merging.add(7, 6, "dropped")
+    merging.add(9, 7, "dropped, too")
+    assert drained(merging) == ([6], Missing(6, None))
+
+    merging.begin_catch_up()
+    assert merging.accept(7)
+    assert not merging.end_catch_up()
+    assert caught_up(merging, 9) == [9]
+    assert merging.take() is None
+
+
 def test_after_an_overflow_no_event_hides_those_that_were_dropped():
     merging = buffer(1, limit=2)
     merging.add(2, 1, "verified")
