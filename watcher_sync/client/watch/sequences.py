@@ -19,6 +19,9 @@ import msgspec
 LOST = -1
 """The watermark is lost."""
 
+_OTHERS = ""
+"""In a file: the watermark of topics without one of their own. No self link is empty."""
+
 
 class Sequence(Protocol):
     """Stores the watermark of each topic. Threads of several watches call it."""
@@ -59,7 +62,10 @@ class FileSequence:
     """Stores watermarks in a JSON file: topic -> watermark. One process writes it.
 
     ``set`` writes a new file, synchronises it to the disk, and renames it. So a crash leaves the old file or the new
-    one. A file that cannot be read as such gives :data:`LOST` for each topic; a file that does not exist gives 0.
+    one. A file that does not exist gives 0.
+
+    A file that cannot be read as such gives :data:`LOST` for each topic, until the watermark of this topic is set. The
+    new file says so, because nothing else knows which topics were in the damaged one. Delete it to begin again.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -72,25 +78,25 @@ class FileSequence:
     def get(self, topic: str) -> int:
         """The watermark of the topic."""
         with self._lock:
-            return LOST if self._watermarks is None else self._watermarks.get(topic, 0)
+            return self._watermarks.get(topic, self._watermarks.get(_OTHERS, 0))
 
     def set(self, topic: str, sequence: int) -> None:
-        """Stores the watermark. It makes the file valid again after :data:`LOST`.
+        """Stores the watermark. Other topics stay :data:`LOST` if they are.
 
         :raises OSError: when the file cannot be written.
         """
         with self._lock:
-            watermarks = {**(self._watermarks or {}), topic: sequence}
+            watermarks = {**self._watermarks, topic: sequence}
             self._write(msgspec.json.encode(watermarks))
             self._watermarks = watermarks
 
-    def _read(self) -> dict[str, int] | None:
+    def _read(self) -> dict[str, int]:
         try:
             return msgspec.json.decode(self._path.read_bytes(), type=dict[str, int])
         except FileNotFoundError:
             return {}
         except (OSError, msgspec.DecodeError):
-            return None
+            return {_OTHERS: LOST}
 
     def _write(self, content: bytes) -> None:
         descriptor, name = tempfile.mkstemp(prefix=f".{self._path.name}.", dir=self._path.parent)

@@ -48,6 +48,19 @@ def test_a_watermark_that_is_set_again_replaces_a_damaged_file(tmp_path):
     assert FileSequence(path).get("/a") == 3
 
 
+def test_a_damaged_file_is_lost_for_a_topic_until_its_own_watermark_is_set(tmp_path):
+    path = tmp_path / "seq.json"
+    path.write_text("{")
+    sequence = FileSequence(path)
+    sequence.set("/a", 3)
+
+    for each in (sequence, FileSequence(path)):
+        assert (each.get("/a"), each.get("/b")) == (3, LOST)
+    FileSequence(path).set("/b", 0)
+    again = FileSequence(path)
+    assert (again.get("/a"), again.get("/b"), again.get("/c")) == (3, 0, LOST)
+
+
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
     path = tmp_path / "seq.json"
     sequence = FileSequence(path)
