@@ -23,6 +23,10 @@ import urllib3
 from watcher_sync.client.watch.errors import InvalidSettings, UnsupportedProxy
 
 
+_MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+"""Bytes of one event: as many as a page of the catch-up may have. gRPC's default is 4 MiB."""
+
+
 class Tls(msgspec.Struct, frozen=True, kw_only=True):
     """Paths of PEM files. The client reads them when it connects.
 
@@ -134,6 +138,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
             ("grpc.initial_reconnect_backoff_ms", min(1000, pause)),
             ("grpc.min_reconnect_backoff_ms", min(1000, pause)),
             ("grpc.max_reconnect_backoff_ms", pause),
+            ("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES),
             # Another manager's broken connection must not delay this one.
             ("grpc.use_local_subchannel_pool", 1),
         ]

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from watcher_sync.wire.watch import datamodel_pb2, events_pb2
 
@@ -44,18 +44,22 @@ class FakeTopic:
         stride: int = 1,
         lost: bool = False,
         type: events_pb2.Event.Type = events_pb2.Event.UPDATED,
+        attributes: Mapping[str, str] | None = None,
     ) -> list[int]:
         """Adds events.
 
         :param stride: by how much the sequence grows; more than 1, as a filter leaves out others' events.
         :param lost: streams skip the events, as after a fault; only the catch-up has them.
+        :param attributes: further attributes of the resource.
         :returns: their sequences.
         """
         with self.changed:
             made = []
             for _ in range(count):
                 previous, self._head = self._head, self._head + stride
-                self._events.append(_event(self.self_link, self._head, previous, type))
+                event = _event(self.self_link, self._head, previous, type)
+                event.payload.attributes.update(attributes or {})
+                self._events.append(event)
                 made.append(self._head)
             if lost:
                 self._lost.update(made)

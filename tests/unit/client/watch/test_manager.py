@@ -61,6 +61,16 @@ def test_the_first_request_and_the_metadata_are_those_of_the_dialect(service):
     assert not request.HasField("requestType")
 
 
+def test_an_event_larger_than_grpcs_default_of_four_mebibytes_comes_over_the_stream(service):
+    large = "x" * (5 * 1024 * 1024)
+    service.topic.publish()
+    service.topic.publish(attributes={"user_data": large})
+    with Watching(service, after=1, harvester=None, resume_only=True) as watching:
+        assert watching.wait_for(1) == [2]
+        assert watching.events[0].attributes["user_data"] == large
+        assert len(service.streams) == 1
+
+
 def test_without_a_watermark_the_watch_begins_live_and_asks_for_no_catch_up(either):
     either.topic.publish(5)
     with Watching(either) as watching:
