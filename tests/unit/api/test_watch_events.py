@@ -48,6 +48,12 @@ def sequences(events):
     return [event["metadata"]["sequenceID"] for event in events]
 
 
+def purge(store, up_to):
+    t = store.tables.journal
+    with store.database.begin() as connection:
+        connection.execute(t.delete().where(t.c.seq <= up_to))
+
+
 def caught_up(client, path=EVENTS, size=7, since=0):
     """All events, as a stock client reads them: page by page until one is short."""
     found, page = [], 1
@@ -163,13 +169,26 @@ def test_an_empty_journal_has_no_head(conf, store):
 
 
 def test_a_purged_position_is_410_with_the_last_sequence(client, store, rows):
-    with store.database.begin() as connection:
-        connection.execute(store.tables.journal.delete().where(store.tables.journal.c.seq <= 10))
+    purge(store, 10)
     for params in ({"query": "sequenceID>9"}, {"after": 9}, {"query": "sequenceID>0", "page": 3}):
         result = client.simulate_get(EVENTS, params=params)
         assert result.status_code == 410
         assert int(result.headers["X-Axway-Max-Sequence-Id"]) >= rows[-1].seq
     assert sequences(get(client, query="sequenceID>10", pageSize=1)) == [r.seq for r in rows if r.seq > 10][:1]
+
+
+def test_a_page_after_a_purge_counts_from_the_first_event_that_is_left(client, store, rows):
+    for page in (1, 2, 3):
+        get(client, page=page, pageSize=5)
+    purge(store, rows[6].seq)
+    assert sequences(get(client, page=2, pageSize=5)) == [row.seq for row in rows[12:17]]
+
+
+def test_a_page_follows_the_one_that_another_worker_served_to_the_caller_after_a_purge(client, conf, store, rows):
+    get(client, page=1, pageSize=5)
+    purge(store, rows[1].seq)
+    assert sequences(get(Client(make_application(conf, store)), pageSize=5)) == [row.seq for row in rows[2:7]]
+    assert sequences(get(client, page=2, pageSize=5)) == [row.seq for row in rows[7:12]]
 
 
 def test_a_journal_that_was_purged_as_a_whole_still_has_its_end(client, store):

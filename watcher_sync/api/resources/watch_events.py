@@ -80,7 +80,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 class PageEnds:
     """The last sequences of full pages, for requests of the page after them.
 
-    A page of a topic never changes, because the journal only grows and topics do not change. Used by all threads.
+    Topics do not change and the journal grows, so a page changes only by a purge or a restore. Used by all threads.
     """
 
     def __init__(self, max_entries: int = _MAX_PAGES) -> None:
@@ -149,10 +149,12 @@ class TopicEvents:
         reader = Reader(sight.project_id, sight.hidden)
         key = (topic.id, reader.project_id, bool(reader.hidden), wanted.after, wanted.size)
         caller = (topic.id, call.context.project_id or "", call.context.user_id or "")
-        end = self._end_before(key, caller, wanted)
+        end = self._stored_end(caller, wanted)
         with self._service.reading() as connection:
             head = read_head(connection, self._service.tables)
             self._require_present(connection, wanted, head)
+            if end is None:
+                end = self._known_end(connection, key, wanted, head)
             scan = _Scan(self._service, self._describer, topic, reader, wanted)
             found = scan.read(connection, end)
         is_full = len(found) == wanted.size
@@ -165,12 +167,24 @@ class TopicEvents:
         call.response.set_header("Cache-Control", "no-store")
         call.answer([element(change, topic.ref) for change in found])
 
-    def _end_before(self, key: Any, caller: tuple[str, str, str], wanted: Wanted) -> int | None:
-        """The last sequence of the page before; None: it is not known. Another worker may have served that page."""
+    def _stored_end(self, caller: tuple[str, str, str], wanted: Wanted) -> int | None:
+        """The last sequence of the page before, if it is the last page that the caller read, from any worker."""
+        if wanted.page == 1 or wanted.descending:
+            return None
+        return self._positions.find(*caller, wanted.label(wanted.page - 1))
+
+    def _known_end(self, connection: sa.Connection, key: Any, wanted: Wanted, head: int) -> int | None:
+        """The last sequence of the page before, as this worker served it to any caller; None: it is not known.
+
+        The end of a page that was purged since, or of a journal before a restore, says nothing of the pages now.
+        """
         if wanted.page == 1 or wanted.descending:
             return None
         end = self._ends.get(key, wanted.page - 1)
-        return self._positions.find(*caller, wanted.label(wanted.page - 1)) if end is None else end
+        if end is None or end > head:
+            return None
+        oldest = oldest_seq(connection, self._service.tables)
+        return end if oldest is not None and oldest <= end else None
 
     def _require_present(self, connection: sa.Connection, wanted: Wanted, head: int) -> None:
         """:raises Problem: 410 when the journal does not reach back to the position, or ends before it."""
