@@ -22,7 +22,6 @@ import urllib3
 
 from watcher_sync.client.watch.errors import InvalidSettings, UnsupportedProxy
 
-
 _MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 """Bytes of one event: as many as a page of the catch-up may have. gRPC's default is 4 MiB."""
 
