@@ -33,7 +33,7 @@ OLDEST: Final = Version("!")
 """The version of a facet after a reset: older than every event's, which begin with a digit or a letter."""
 
 _MAX_ROWS: Final = 1000
-"""Journal rows of the entity in which its deletion is searched."""
+"""Journal rows of the entity, without remarks, in which its deletion is searched."""
 
 
 class CannotRepair(WatcherSyncError):
@@ -134,10 +134,15 @@ def _find_deletion(cycle: DirectCommitCycle, kind: Kind, entity_id: str) -> tupl
     :raises CannotRepair: the journal has no such row.
     """
     t = cycle.store.tables.journal
-    query = sa.select(t).where(t.c.entity_id == entity_id, t.c.kind == kind.name).order_by(t.c.seq.desc())
+    # As JournalRow.is_remark says. The limit must not count remarks.
+    is_change = sa.or_(
+        t.c.change != "updated",
+        sa.type_coerce(t.c.versions, sa.Text()) != "{}",
+        sa.type_coerce(t.c.delta, sa.Text()) != "{}",
+    )
+    query = sa.select(t).where(t.c.entity_id == entity_id, t.c.kind == kind.name, is_change).order_by(t.c.seq.desc())
     with cycle.store.connect() as connection:
-        found = [JournalRow(*row) for row in connection.execute(query.limit(_MAX_ROWS))]
-    rows = [row for row in found if not row.is_remark]
+        rows = [JournalRow(*row) for row in connection.execute(query.limit(_MAX_ROWS))]
     for index, row in enumerate(rows):
         if (row.change == "deleted" and row.delta) or tuple(row.delta.get("gone", ())) == (False, True):
             return row, rows[index + 1] if index + 1 < len(rows) else None

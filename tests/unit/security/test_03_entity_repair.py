@@ -26,6 +26,7 @@ from watcher_sync.handlers.dcm.handler import DcmHandler
 from watcher_sync.handlers.nova.handler import NovaHandler
 from watcher_sync.model.changes import Delete, Outcome, Upsert, Version
 from watcher_sync.storage.journal import read_since
+from watcher_sync.storage.locked import lock_head
 
 AGES = 4000 * 366 * 86_400.0
 """A skew that lets an event of 5137 in, as the releases before the limit did."""
@@ -195,6 +196,20 @@ def test_an_undelete_restores_the_last_state_everywhere_and_events_follow_it(
         assert (row.event_type, row.change) == ("manage.entity.undelete", "created")
     assert run(engine, nova("5", state="active", updated_at="2026-03-01T11:30:00Z")) is Outcome.APPLIED
     assert run(engine, nova("0", updated_at="2026-02-01T11:30:00Z")) is Outcome.STALE
+
+
+def test_an_undelete_finds_the_deletion_before_more_remarks_than_it_reads_rows(
+    store: Any, engine: CommitCycle, writer: DirectWriter
+) -> None:
+    run(engine, nova("1", display_name="web"), deleted("2"))
+    with lock_head(store) as (held, _), held.connect() as connection:
+        journal, head = held.tables.journal, held.tables.journal_head
+        last = connection.execute(sa.select(journal).order_by(journal.c.seq.desc()).limit(1)).one()
+        remark = {**last._mapping, "change": "updated", "delta": {}, "versions": {}}
+        connection.execute(sa.insert(journal), [{**remark, "seq": last.seq + n} for n in range(1, 1002)])
+        connection.execute(sa.update(head).values(seq=last.seq + 1001))
+    entity_repair.undelete(writer, store.kinds["instance"], "i-1")
+    assert field(engine, "instance", "i-1", "name") == "web"
 
 
 def test_an_undelete_of_a_host_that_is_gone_restores_its_service(
