@@ -23,6 +23,7 @@ from watcher_sync.exceptions import WatcherSyncError
 from watcher_sync.model.watch.topics import WatchTopic, parse_spec
 from watcher_sync.storage import clock
 from watcher_sync.storage.database import translated
+from watcher_sync.storage.subscription_rows import lock_revision
 from watcher_sync.storage.subscriptions import QuotaReached
 from watcher_sync.storage.tables import Tables
 
@@ -59,20 +60,22 @@ class WatchTopics:
         :raises DatabaseUnavailable: the database is unavailable.
         """
         made = msgspec.structs.replace(topic, created_at=self._now())
+        limited = made.project_id if quota >= 0 else None
         with translated():
             try:
-                # The insert is first: SQLite refuses a write after a read while another connection writes.
+                # The count is last: SQLite refuses a write after a read while another connection writes.
                 with self._database.begin() as connection:
+                    if limited is not None:  # parallel creators would not see each other's rows
+                        lock_revision(connection, self._tables)
                     connection.execute(sa.insert(self._tables.watch_topics).values(**_values(made)))
-                    self._require_quota(connection, made.project_id, quota)
+                    if limited is not None:
+                        self._require_quota(connection, limited, quota)
             except DBDuplicateEntry:
                 raise TopicExists(f"there is a watch topic of the name {made.name}") from None
         return made
 
-    def _require_quota(self, connection: sa.Connection, project_id: str | None, quota: int) -> None:
+    def _require_quota(self, connection: sa.Connection, project_id: str, quota: int) -> None:
         """:raises QuotaReached: the project has more topics than its quota."""
-        if quota < 0 or project_id is None:
-            return
         t = self._tables.watch_topics
         count = sa.select(sa.func.count()).select_from(t).where(t.c.project_id == project_id)
         used = int(connection.execute(count).scalar_one()) - 1

@@ -69,6 +69,17 @@ def test_of_several_writers_of_one_name_one_wins(topics):
         topics.create(topic())
 
 
+def test_parallel_creators_do_not_exceed_the_quota(new_store):
+    stores = [new_store() for _ in range(3)]
+    writers = [WatchTopics(store.database, store.tables) for store in stores]
+    for number in range(1, 6):
+        made = [topic(f"t{number}-{i}", project_id="p1") for i in range(len(writers))]
+        works = [lambda w=w, m=m, n=number: w.create(m, quota=n) for w, m in zip(writers, made, strict=True)]
+        names = sorted(type(result).__name__ for result in at_once(*works))
+        assert names == ["QuotaReached", "QuotaReached", "WatchTopic"]
+    assert len(writers[0].page(project_id="p1")) == 5
+
+
 def test_a_deleted_topic_takes_its_positions_with_it(topics, positions):
     made = topics.create(topic())
     positions.remember(made.id, "p", "u", 7)
