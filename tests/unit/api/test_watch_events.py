@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from tests.unit.api.conftest import Client
 from watcher_sync.api.app import make_application
 from watcher_sync.api.core.caller import NOAUTH_USER
+from watcher_sync.api.resources import watch_events
 from watcher_sync.storage.watch_rows import Candidates
 from watcher_sync.storage.watch_topics import WatchPositions
 
@@ -228,6 +229,42 @@ def test_another_grammar_is_refused_with_the_name_of_the_parameter(client, param
     result = client.simulate_get(EVENTS, params=params)
     assert result.status_code == 400
     assert [error["pointer"] for error in result.json["errors"]] == [f"/{name}"]
+
+
+@pytest.fixture
+def rare(client, rows, monkeypatch):
+    """The path and the sequences of a topic with rare events, where a request reads at most 20 rows."""
+    everything = get(client, pageSize=1000)
+    expected = [e for e in everything if e["payload"]["name"] == everything[-1]["payload"]["name"]]
+    watch(client, "rare", [{"group": "*", "kind": "*", "name": expected[-1]["payload"]["name"]}])
+    monkeypatch.setattr(watch_events, "_CHUNK_ROWS", 3)
+    monkeypatch.setattr(watch_events, "MAX_SCANNED_ROWS", 20)
+    assert len(rows) > 60
+    return f"/events{BASE}/rare", sequences(expected)
+
+
+def statuses(client, path, count):
+    wanted = {"page": 1, "pageSize": 5, "query": "sequenceID>0"}
+    results = [client.simulate_get(path, params=wanted) for _ in range(count)]
+    return [result.status_code for result in results], results[-1]
+
+
+def test_a_client_that_repeats_a_request_with_too_many_rows_comes_further_each_time(client, rare):
+    path, expected = rare
+    codes, last = statuses(client, path, 12)
+    assert codes[0] == 503
+    assert codes[-1] == 200
+    assert codes == sorted(codes, reverse=True)
+    assert sequences(last.json) == expected[:5]
+
+
+def test_rows_of_a_restored_journal_are_read_although_the_ones_before_them_were_no_events(client, store, rare):
+    path, _ = rare
+    assert statuses(client, path, 12)[0][-1] == 200
+    with store.database.begin() as connection:
+        connection.execute(store.tables.journal.update().values(event_id="restored"))
+    codes, _ = statuses(client, path, 1)
+    assert codes == [503]
 
 
 def test_an_unknown_topic_is_404(client):

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import collections
 import threading
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -26,6 +27,7 @@ from watcher_sync.api.core.problems import Problem, bad_request
 from watcher_sync.api.core.rules import PROJECT_READER
 from watcher_sync.api.core.visibility import visibility
 from watcher_sync.api.resources import watch_bodies as bodies
+from watcher_sync.api.resources.watch_ranges import EmptyRanges, End
 from watcher_sync.api.resources.watch_topics import TAG, TopicStore, page_parameters
 from watcher_sync.api.service import Service
 from watcher_sync.model.watch.filters import FilterIndex
@@ -111,11 +113,13 @@ class TopicEvents:
         self._describer = Describer(self._service.kinds)
         self._positions = WatchPositions(self._service.store.database, self._service.tables)
         self._ends = PageEnds()
+        self._empty = EmptyRanges()
         max_limit = self._service.max_limit
         self.on_get = operation(
             summary="Read the past events of a watch topic",
             description=f"{__doc__}\nA request reads at most {MAX_SCANNED_ROWS} journal rows of the topic's kinds. The "
-            "answer is 503 if the page is not full then. Narrower kinds in the filters help.",
+            "answer is 503 if the page is not full then. The same request continues where this one ended, if the same "
+            "worker serves it. Narrower kinds in the filters help, too.",
             rule=Rule("watchtopics:events", PROJECT_READER),
             query=page_parameters(max_limit)
             | {
@@ -155,7 +159,7 @@ class TopicEvents:
             self._require_present(connection, wanted, head)
             if end is None:
                 end = self._known_end(connection, key, wanted, head)
-            scan = _Scan(self._service, self._describer, topic, reader, wanted)
+            scan = _Scan(self._service, self._describer, topic, reader, wanted, self._empty)
             found = scan.read(connection, end)
         is_full = len(found) == wanted.size
         if is_full and not wanted.descending:
@@ -203,8 +207,16 @@ class _Scan:
     """Reads the events of one page."""
 
     def __init__(
-        self, service: Service, describer: Describer, topic: WatchTopic, reader: Reader, wanted: Wanted
+        self,
+        service: Service,
+        describer: Describer,
+        topic: WatchTopic,
+        reader: Reader,
+        wanted: Wanted,
+        empty: EmptyRanges,
     ) -> None:
+        self._empty = empty
+        self._key = (topic.id, reader.project_id, bool(reader.hidden))
         self._service = service
         self._describer = describer
         self._reader = reader
@@ -232,14 +244,24 @@ class _Scan:
         skip = 0 if end is not None else (wanted.page - 1) * wanted.size
         position = end if end is not None else (None if wanted.descending else wanted.after)
         found: list[Change] = []
-        scanned = size = 0
+        ranges: dict[int | None, End] = {}
+        start, scanned, size = position, 0, 0
         while len(found) < wanted.size and self._candidates.kinds:
+            end_of_range = self._end_of_range(connection, position)
+            if end_of_range is not None:
+                ranges[start], position = end_of_range, end_of_range[0]
+                continue
             limit = min(_CHUNK_ROWS, max(100, wanted.size - len(found) + skip))
             rows = self._candidates.read(connection, self._service.tables, position, limit)
             if not rows:
                 break
             position, scanned = rows[-1].seq, scanned + len(rows)
-            for change in self._matching(connection, rows):
+            matching = self._matching(connection, rows)
+            if matching:
+                start = position
+            else:
+                ranges[start] = position, rows[-1].event_id
+            for change in matching:
                 if skip:
                     skip -= 1
                 elif len(found) < wanted.size and not self._is_before(change):
@@ -247,8 +269,22 @@ class _Scan:
                     size += sum(map(len, change.resource.attributes.values()))
             if wanted.descending and wanted.after is not None and position <= wanted.after:
                 break
-            _require_bounded(scanned, size)
+            self._require_bounded(scanned, size, ranges)
         return found
+
+    def _end_of_range(self, connection: sa.Connection, position: int | None) -> End | None:
+        if self._wanted.descending:
+            return None
+        return self._empty.end(connection, self._service.tables, self._key, position)
+
+    def _require_bounded(self, scanned: int, size: int, ranges: Mapping[int | None, End]) -> None:
+        """:raises Problem: 503 when one page would cost too much. The next request skips the ranges."""
+        if scanned >= MAX_SCANNED_ROWS:
+            if not self._wanted.descending:
+                self._empty.add(self._key, ranges)
+            raise Problem(503, f"The page is not full after {scanned} changes; ask again, or filter for fewer kinds")
+        if size >= _MAX_PAGE_BYTES:
+            raise Problem(503, f"The page has more than {_MAX_PAGE_BYTES} bytes; ask for a smaller pageSize")
 
     def _is_before(self, change: Change) -> bool:
         return self._wanted.after is not None and change.seq <= self._wanted.after
@@ -258,14 +294,6 @@ class _Scan:
         values = values_at(connection, self._service.tables, self._describer.fields, ordered)
         changes = [self._describer.change(row, values[row.seq], self._reader) for row in rows]
         return [each for each in changes if each is not None and self._index.matching(each.type, each.resource)]
-
-
-def _require_bounded(scanned: int, size: int) -> None:
-    """:raises Problem: 503 when one page would cost too much."""
-    if scanned >= MAX_SCANNED_ROWS:
-        raise Problem(503, f"The page is not full after {scanned} changes; filter for fewer kinds")
-    if size >= _MAX_PAGE_BYTES:
-        raise Problem(503, f"The page has more than {_MAX_PAGE_BYTES} bytes; ask for a smaller pageSize")
 
 
 def _wanted(call: Call, default_size: int) -> Wanted:
