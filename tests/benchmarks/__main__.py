@@ -59,6 +59,7 @@ BENCHMARKS: dict[str, Callable[[Bench], list[Figure]]] = {
     "compute-model": compute_models.compute_model,
     "reconcile-nova": reconciling_nova.reconcile_nova,
     "webhooks": webhooks.webhooks,
+    "webhooks-cost": webhooks.cost,
     "watch": watch.watch,
     "snapshots": memory.snapshots,
     "memory": memory.memory,

@@ -13,7 +13,7 @@ import uuid
 from oslo_config import cfg
 
 from watcher_sync.assembly.store import open_store
-from watcher_sync.conf import outlet_webhook
+from watcher_sync.conf import outlet_watch, outlet_webhook
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.outlets.journal import JournalReader
 from watcher_sync.outlets.shards import ShardLeases
@@ -74,7 +74,11 @@ def monitoring_ports(conf: cfg.ConfigOpts) -> range:
     options = "[outlet_webhook] monitoring_port, workers"
     if ports[-1] > _MAX_PORT:
         raise ConfigError(f"{options}: the ports of {len(ports)} workers end at {ports[-1]}, above {_MAX_PORT}")
-    for name, port in (("[monitoring] port", conf.monitoring.port), ("[api] port", conf.api.port)):
+    others = [("[monitoring] port", conf.monitoring.port), ("[api] port", conf.api.port)]
+    if outlet_watch.is_enabled(conf):
+        watch = conf.outlet_watch
+        others += [("[outlet_watch] port", watch.port), ("[outlet_watch] monitoring_port", watch.monitoring_port)]
+    for name, port in others:
         if port in ports:
             raise ConfigError(f"{options}: {port} is also {name}")
     return ports

@@ -29,6 +29,7 @@ The client imports nothing of the engine, the model or the storage. It needs key
 ``terminal``       Guards a terminal against control characters in the output of a command
 ``transport``      One HTTP request and its answer, or one of the errors
 ``vnf_instances``  The part of ``Client`` that writes VNF instances and their operations
+``watch_topics``   The part of ``Client`` that writes watch topics and reads their past events
 ``watch``          ``WatchManager``: the client of watch streams
 """
 

@@ -24,7 +24,7 @@ from watcher_sync.assembly import outlet as webhooks
 from watcher_sync.assembly import process, safe_logging, watch_options
 from watcher_sync.assembly.store import open_store
 from watcher_sync.conf import outlet_watch
-from watcher_sync.engine.monitoring_http import MonitoringServer
+from watcher_sync.engine.monitoring_http import MonitoringServer, check_ports
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.outlets.monitoring import make_application
 from watcher_sync.outlets.webhooks.metrics import WebhookCollector
@@ -131,6 +131,10 @@ def _main(argv: list[str]) -> int:
         raise ConfigError("[outlet_webhook] enabled is false, and so is [outlet_watch] enabled: there is nothing to do")
     _check(conf)
     process.when_the_database_answers(conf, lambda: open_store(conf)).database.dispose()
+    if conf.outlet_webhook.enabled:
+        check_ports(conf, webhooks.monitoring_ports(conf), "[outlet_webhook] monitoring_port, workers")
+    if has_watch and conf.outlet_watch.monitoring_port:
+        check_ports(conf, [conf.outlet_watch.monitoring_port], "[outlet_watch] monitoring_port")
     manager = cotyledon.ServiceManager(graceful_shutdown_timeout=_STOP_SECONDS + 5)
     if conf.outlet_webhook.enabled:
         manager.add(WebhookService, workers=conf.outlet_webhook.workers, args=(conf,))

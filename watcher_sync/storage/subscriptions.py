@@ -45,10 +45,10 @@ class SubscriptionExists(WatcherSyncError):
 
 
 class QuotaReached(WatcherSyncError):
-    """The project has as many subscriptions as it may have."""
+    """The project has as many subscriptions, or other things, as it may have."""
 
-    def __init__(self, project_id: str, quota: int, used: int) -> None:
-        super().__init__(f"project {project_id} has {used} subscriptions, and {quota} are allowed")
+    def __init__(self, project_id: str, quota: int, used: int, things: str = "subscriptions") -> None:
+        super().__init__(f"project {project_id} has {used} {things}, and {quota} are allowed")
         self.quota = quota
         self.used = used
 
@@ -282,56 +282,3 @@ class Subscriptions:
         t = self._tables.subscriptions
         query = self._query().where(t.c.instance_id == instance_id, t.c.name == name).order_by(t.c.created_at)
         return rows_of(connection.execute(query))
-
-
-class QuotaReached(WatcherSyncError):
-    """The project has as many subscriptions, or other things, as it may have."""
-
-    def __init__(self, project_id: str, quota: int, used: int, things: str = "subscriptions") -> None:
-        super().__init__(f"project {project_id} has {used} {things}, and {quota} are allowed")
-        self.quota = quota
-        self.used = used
-
-
-def next_revision(connection: sa.Connection, tables: Tables) -> int:
-    """Increment the revision and return it. Until the transaction ends, no other writer of subscriptions commits."""
-    t = tables.subscription_head
-    connection.execute(sa.update(t).values(revision=t.c.revision + 1))
-    return int(connection.execute(sa.select(t.c.revision)).scalar_one())
-
-
-def read_revision(connection: sa.Connection, tables: Tables) -> int:
-    """The revision of the last write to subscriptions."""
-    return int(connection.execute(sa.select(tables.subscription_head.c.revision)).scalar_one())
-
-
-def count_of(connection: sa.Connection, tables: Tables, project_id: str) -> int:
-    """The number of subscriptions of a project."""
-    t = tables.subscriptions
-    query = sa.select(sa.func.count()).select_from(t).where(t.c.project_id == project_id, t.c.state != DELETED)
-    return int(connection.execute(query).scalar_one())
-
-
-def select_rows(tables: Tables) -> sa.Select[Any]:
-    """Selects subscriptions with their progress, for :func:`rows_of`."""
-    t, p = tables.subscriptions, tables.subscription_progress
-    return sa.select(*_columns(t, Subscription), *_columns(p, Progress)).join_from(t, p, p.c.subscription_id == t.c.id)
-
-
-def _columns(table: sa.Table, of: type[msgspec.Struct]) -> list[sa.Column[Any]]:
-    return [table.c[name] for name in of.__struct_fields__]
-
-
-_SPLIT = len(Subscription.__struct_fields__)
-
-
-def rows_of(result: Iterable[Sequence[Any]]) -> list[Row]:
-    """The rows of :func:`select_rows`."""
-    names, progress_names = Subscription.__struct_fields__, Progress.__struct_fields__
-    return [
-        (
-            Subscription(**dict(zip(names, row[:_SPLIT], strict=True))),
-            Progress(**dict(zip(progress_names, row[_SPLIT:], strict=True))),
-        )
-        for row in result
-    ]
