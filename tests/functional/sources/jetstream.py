@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import nats
 from nats.js.api import ConsumerConfig, StreamConfig
-from nats.js.errors import NotFoundError
+from nats.js.errors import NotFoundError, ServerError
 from oslo_config import cfg
 
 from tests.functional.sources.listening import Engine, wait_until
@@ -29,6 +29,8 @@ T = TypeVar("T")
 STREAM = "dcm-status"
 SUBJECTS = "dcm.*"
 DURABLE = "watcher-sync"
+_NO_STORE = 10049
+"""The server's error code where it cannot create the store of a stream."""
 
 
 def cloud_event(number: int, **more: Any) -> bytes:
@@ -65,7 +67,17 @@ class Dcm:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(seconds)
 
     def make_stream(self, name: str = STREAM, subjects: str = SUBJECTS) -> None:
-        self.do(self.js.add_stream(StreamConfig(name=name, subjects=[subjects])))
+        """Make a stream. The server may still be removing the files of a deleted one with the same name."""
+        wait_until(lambda: self._made(StreamConfig(name=name, subjects=[subjects])))
+
+    def _made(self, config: StreamConfig) -> bool:
+        try:
+            self.do(self.js.add_stream(config))
+        except ServerError as exc:
+            if exc.err_code != _NO_STORE:
+                raise
+            return False
+        return True
 
     def delete_stream(self, name: str = STREAM) -> None:
         self.do(self.js.delete_stream(name))
