@@ -16,7 +16,7 @@ from __future__ import annotations
 import collections
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
@@ -35,8 +35,8 @@ _MAX_DELETED_ROWS: Final = 20_000
 """Rows that one commit deletes."""
 _FREED_SHARE: Final = 10
 """Making room frees a tenth of the quota. Relief begins when no more than this share is left."""
-_RELIEVED_ROWS: Final = 500
-"""Rows that one transaction of the relief deletes."""
+_DROPPED_ROWS: Final = 500
+"""Rows that one transaction outside of commits deletes."""
 _RECOUNT_SECONDS: Final = _COUNT_INTERVAL_SECONDS * 2 / 3
 """The age at which the relief counts again, so that no commit has to."""
 
@@ -185,18 +185,10 @@ class QuotaKeeper:
         return usage
 
     def _drop_oldest(self, database: sa.Engine, source: str, excess: Usage, dropped: DroppedEvents) -> None:
-        c = self._table.c
-        while excess.events > 0 or excess.bytes > 0:
-            with database.begin() as connection:
-                rows = oldest(connection, self._table, source, excess)[:_RELIEVED_ROWS]
-                if not rows:
-                    return
-                connection.execute(sa.delete(self._table).where(c.source == source, c.id <= rows[-1][0]))
-            gone = Usage(len(rows), sum(size for _, size in rows))
-            excess = Usage(excess.events - gone.events, excess.bytes - gone.bytes)
+        for gone in drop_oldest(database, self._table, source, excess):
             with self._lock:
                 usage, counted_at = self._usage[source]
-                self._usage[source] = Usage(usage.events - gone.events, usage.bytes - gone.bytes), counted_at
+                self._usage[source] = _difference(usage, gone), counted_at
             dropped.add(self._table.name, {source: gone.events})
 
     def _current(self, source: str, connect: Connect, max_age: float) -> Usage:
@@ -265,6 +257,19 @@ def oldest(connection: sa.Connection, table: sa.Table, source: str, excess: Usag
     return rows
 
 
+def drop_oldest(database: sa.Engine, table: sa.Table, source: str, excess: Usage) -> Iterator[Usage]:
+    """Delete the oldest events of a source, in transactions of 500 rows, and yield what each one deleted."""
+    while excess.events > 0 or excess.bytes > 0:
+        with database.begin() as connection:
+            rows = oldest(connection, table, source, excess)[:_DROPPED_ROWS]
+            if not rows:
+                return
+            connection.execute(sa.delete(table).where(table.c.source == source, table.c.id <= rows[-1][0]))
+        gone = Usage(len(rows), sum(size for _, size in rows))
+        excess = _difference(excess, gone)
+        yield gone
+
+
 def superseded(connection: sa.Connection, table: sa.Table, key: tuple[str, str], keep: int) -> dict[int, str]:
     """Id -> source of the rows that wait for an entity, except the newest ``keep``."""
     c = table.c
@@ -308,6 +313,10 @@ def _cut(found: Mapping[str, int], each: int, total: int) -> dict[str, int]:
 
 def _sum(one: Usage, other: Usage) -> Usage:
     return Usage(one.events + other.events, one.bytes + other.bytes)
+
+
+def _difference(one: Usage, other: Usage) -> Usage:
+    return Usage(one.events - other.events, one.bytes - other.bytes)
 
 
 def _reduced(limit: Usage) -> Usage:

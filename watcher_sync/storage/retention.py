@@ -17,7 +17,16 @@ import sqlalchemy as sa
 
 from watcher_sync.storage.database import translated
 from watcher_sync.storage.journal import first_since, read_head
-from watcher_sync.storage.quotas import DroppedEvents, Quotas, Usage, crowded, oldest, superseded, surplus, usage_of
+from watcher_sync.storage.quotas import (
+    DroppedEvents,
+    Quotas,
+    Usage,
+    crowded,
+    drop_oldest,
+    superseded,
+    surplus,
+    usage_of,
+)
 from watcher_sync.storage.tables import Tables
 from watcher_sync.storage.watch_topics import WatchPositions
 
@@ -88,24 +97,10 @@ def enforce_quotas(database: sa.Engine, tables: Tables, quotas: Quotas, dropped:
             with database.connect() as connection:
                 excess = surplus(usage_of(connection, table), each, total)
             for source, more in excess.items():
-                dropped.add(table.name, {source: _drop_oldest(database, table, source, more)})
+                for gone in drop_oldest(database, table, source, more):
+                    dropped.add(table.name, {source: gone.events})
         if quotas.parked_of_entity:
             _trim_entities(database, tables.parked, quotas.parked_of_entity, dropped)
-
-
-def _drop_oldest(database: sa.Engine, table: sa.Table, source: str, excess: Usage) -> int:
-    """Delete the oldest events of a source; returns their number."""
-    deleted = 0
-    while excess.events > 0 or excess.bytes > 0:
-        part = Usage(min(excess.events, _CHUNK_ROWS), excess.bytes)
-        with database.begin() as connection:
-            rows = oldest(connection, table, source, part)[:_CHUNK_ROWS]
-            _delete(connection, table, [row_id for row_id, _ in rows])
-        if not rows:
-            break
-        deleted += len(rows)
-        excess = Usage(excess.events - len(rows), excess.bytes - sum(size for _, size in rows))
-    return deleted
 
 
 def _trim_entities(database: sa.Engine, table: sa.Table, limit: int, dropped: DroppedEvents) -> None:
