@@ -22,6 +22,7 @@
 ``loading``           Loads the model from the tables at start
 ``locked``            A short write under the locked head, for a process without a replica
 ``operation_leases``  The rows of operation leases and of operations
+``outlet_tables``     The tables of subscriptions, their workers and watch topics
 ``parking``           Parked events, which wait for an entity
 ``quarantine``        Lists, shows, drops and returns quarantined events
 ``quotas``            Limits the stored events of each source

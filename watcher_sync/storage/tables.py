@@ -12,16 +12,22 @@ from typing import Any
 import sqlalchemy as sa
 
 from watcher_sync.model.kinds import Kind, Kinds
-from watcher_sync.storage.types import Document, UtcDateTime, blob_type, column_type, text_type
-
-_OPTIONS: dict[str, Any] = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
-_AUTO = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+from watcher_sync.storage import outlet_tables
+from watcher_sync.storage.types import (
+    AUTO_ID,
+    TABLE_OPTIONS,
+    Document,
+    UtcDateTime,
+    blob_type,
+    column_type,
+    text_type,
+)
 
 
 def _event_columns() -> list[Any]:
     """The columns of a quarantined or parked event."""
     return [
-        sa.Column("id", _AUTO, primary_key=True, autoincrement=True),
+        sa.Column("id", AUTO_ID, primary_key=True, autoincrement=True),
         sa.Column("digest", sa.String(64), nullable=False, unique=True),
         sa.Column("event_id", sa.String(255), nullable=False),
         sa.Column("event_type", sa.String(255), nullable=False),
@@ -60,14 +66,14 @@ class Tables:
         self.source_status = _source_status(metadata)
         self.drifts = _drifts(metadata)
         self.inventories = _inventories(metadata)
-        self.subscription_head = _subscription_head(metadata)
-        self.subscriptions = _subscriptions(metadata)
-        self.subscription_progress = _subscription_progress(metadata)
-        self.webhook_deliveries = _webhook_deliveries(metadata)
-        self.outlet_workers = _outlet_workers(metadata)
-        self.outlet_shards = _outlet_shards(metadata)
-        self.watch_topics = _watch_topics(metadata)
-        self.watch_positions = _watch_positions(metadata)
+        self.subscription_head = outlet_tables.subscription_head(metadata)
+        self.subscriptions = outlet_tables.subscriptions(metadata)
+        self.subscription_progress = outlet_tables.subscription_progress(metadata)
+        self.webhook_deliveries = outlet_tables.webhook_deliveries(metadata)
+        self.outlet_workers = outlet_tables.outlet_workers(metadata)
+        self.outlet_shards = outlet_tables.outlet_shards(metadata)
+        self.watch_topics = outlet_tables.watch_topics(metadata)
+        self.watch_positions = outlet_tables.watch_positions(metadata)
 
     def _entity(self, declared: Kind) -> sa.Table:
         fields = declared.fields.values()
@@ -83,7 +89,7 @@ class Tables:
                 for name in declared.indexes
                 if declared.fields[name].python is str and name not in declared.low_cardinality
             ),
-            **_OPTIONS,
+            **TABLE_OPTIONS,
         )
 
 
@@ -96,7 +102,7 @@ def _tombstones(metadata: sa.MetaData) -> sa.Table:
         sa.Column("versions", Document(), nullable=False),
         sa.Column("deleted_at", UtcDateTime(), nullable=False, index=True),
         sa.Column("seq", sa.BigInteger, nullable=False),
-        **_OPTIONS,
+        **TABLE_OPTIONS,
     )
 
 
@@ -106,7 +112,7 @@ def _journal_head(metadata: sa.MetaData) -> sa.Table:
         metadata,
         sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
         sa.Column("seq", sa.BigInteger, nullable=False),
-        **_OPTIONS,
+        **TABLE_OPTIONS,
     )
 
 
@@ -114,7 +120,7 @@ def _journal(metadata: sa.MetaData) -> sa.Table:
     return sa.Table(
         "journal",
         metadata,
-        sa.Column("seq", _AUTO, primary_key=True, autoincrement=False),
+        sa.Column("seq", AUTO_ID, primary_key=True, autoincrement=False),
         sa.Column("time", UtcDateTime(), nullable=False),
         sa.Column("kind", sa.String(64), nullable=False),
         sa.Column("entity_id", sa.String(255), nullable=False),
@@ -129,7 +135,7 @@ def _journal(metadata: sa.MetaData) -> sa.Table:
         sa.Column("project_id", sa.String(255)),
         sa.Index("ix_journal_entity", "entity_id", "seq"),
         sa.Index("ix_journal_project", "project_id", "seq"),
-        **_OPTIONS,
+        **TABLE_OPTIONS,
     )
 
 
@@ -140,7 +146,7 @@ def _source_cursors(metadata: sa.MetaData) -> sa.Table:
         sa.Column("source", sa.String(255), primary_key=True),
         sa.Column("position", text_type(None), nullable=False),
         sa.Column("updated_at", UtcDateTime(), nullable=False),
-        **_OPTIONS,
+        **TABLE_OPTIONS,
     )
 
 
@@ -153,7 +159,7 @@ def _quarantine(metadata: sa.MetaData) -> sa.Table:
         sa.Column("reason", text_type(None), nullable=False),
         sa.Column("detail", text_type(None), nullable=False),
         sa.Index("ix_quarantine_source", "source", "id", "size"),
-        **_OPTIONS,
+        **TABLE_OPTIONS,
     )
 
 
@@ -168,7 +174,7 @@ def _parked(metadata: sa.MetaData) -> sa.Table:
         sa.Column("expires_at", UtcDateTime(), nullable=False, index=True),
         sa.Index("ix_parked_entity", "kind", "entity_id"),
         sa.Index("ix_parked_source", "source", "id", "size"),
-        **_OPTIONS,
+        **TABLE_OPTIONS,
     )
 
 
@@ -182,7 +188,7 @@ def _leases(metadata: sa.MetaData) -> sa.Table:
         sa.Column("beat", sa.BigInteger, nullable=False),
         sa.Column("since", UtcDateTime(), nullable=False),
         sa.Column("heartbeat_at", UtcDateTime(), nullable=False),
-        **_OPTIONS,
+        **TABLE_OPTIONS,
     )
 
 
@@ -209,7 +215,7 @@ def _operation_leases(metadata: sa.MetaData) -> sa.Table:
         sa.Column("expires_at", UtcDateTime(), nullable=False),
         sa.Column("heartbeat_at", UtcDateTime(), nullable=False),
         *_owner_columns(),
-        **_OPTIONS,
+        **TABLE_OPTIONS,
     )
 
 
@@ -228,7 +234,7 @@ def _operations(metadata: sa.MetaData) -> sa.Table:
         sa.Column("ended_at", UtcDateTime(), index=True),
         *_owner_columns(),
         sa.Index("ix_operations_entity", "kind", "entity_id", "token", unique=True),
-        **_OPTIONS,
+        **TABLE_OPTIONS,
     )
 
 
@@ -249,7 +255,7 @@ def _source_status(metadata: sa.MetaData) -> sa.Table:
         sa.Column("reconnects", sa.BigInteger, nullable=False),
         sa.Column("restarts", sa.BigInteger, nullable=False),
         sa.Column("updated_at", UtcDateTime(), nullable=False),
-        **_OPTIONS,
+        **TABLE_OPTIONS,
     )
 
 
@@ -257,7 +263,7 @@ def _drifts(metadata: sa.MetaData) -> sa.Table:
     return sa.Table(
         "drifts",
         metadata,
-        sa.Column("id", _AUTO, primary_key=True, autoincrement=True),
+        sa.Column("id", AUTO_ID, primary_key=True, autoincrement=True),
         sa.Column("source", sa.String(255), nullable=False),
         sa.Column("kind", sa.String(64), nullable=False),
         sa.Column("entity_id", sa.String(255), nullable=False),
@@ -267,7 +273,7 @@ def _drifts(metadata: sa.MetaData) -> sa.Table:
         sa.Column("since", UtcDateTime(), nullable=False),
         sa.Column("policy", sa.String(16), nullable=False),
         sa.Index("ix_drifts_entity", "source", "kind", "entity_id", "field", unique=True),
-        **_OPTIONS,
+        **TABLE_OPTIONS,
     )
 
 
@@ -281,145 +287,5 @@ def _inventories(metadata: sa.MetaData) -> sa.Table:
         sa.Column("changes_since", UtcDateTime()),
         sa.Column("trouble", text_type(None), nullable=False),
         sa.Column("updated_at", UtcDateTime(), nullable=False),
-        **_OPTIONS,
-    )
-
-
-def _subscription_head(metadata: sa.MetaData) -> sa.Table:
-    return sa.Table(
-        "subscription_head",
-        metadata,
-        sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
-        sa.Column("revision", sa.BigInteger, nullable=False),
-        **_OPTIONS,
-    )
-
-
-def _subscriptions(metadata: sa.MetaData) -> sa.Table:
-    return sa.Table(
-        "subscriptions",
-        metadata,
-        sa.Column("id", sa.String(36), primary_key=True),
-        sa.Column("instance_kind", sa.String(64), nullable=False),
-        sa.Column("instance_id", sa.String(255), nullable=False),
-        sa.Column("name", sa.String(255), nullable=False),
-        sa.Column("project_id", sa.String(255)),
-        sa.Column("owner", sa.String(255), nullable=False),
-        sa.Column("user_id", sa.String(255)),
-        sa.Column("sees_admin_only", sa.Boolean, nullable=False),
-        sa.Column("callback_url", text_type(None), nullable=False),
-        sa.Column("min_notify_interval", sa.Double, nullable=False),
-        sa.Column("metadata", Document(), nullable=False),
-        sa.Column("payload", sa.String(16), nullable=False),
-        sa.Column("format", sa.String(16), nullable=False),
-        sa.Column("filter", Document(), nullable=False),
-        sa.Column("secrets", text_type(None)),
-        sa.Column("state", sa.String(16), nullable=False),
-        sa.Column("reason", text_type(None), nullable=False),
-        sa.Column("consent", sa.String(16), nullable=False),
-        sa.Column("max_rate", sa.Integer),
-        sa.Column("replay_since", sa.BigInteger),
-        sa.Column("start_after", sa.BigInteger, nullable=False),
-        sa.Column("shard", sa.Integer, nullable=False),
-        sa.Column("revision", sa.BigInteger, nullable=False, index=True),
-        sa.Column("created_at", UtcDateTime(), nullable=False),
-        sa.Column("updated_at", UtcDateTime(), nullable=False),
-        sa.Index("ix_subscriptions_instance", "instance_id", "name", "owner", unique=True),
-        sa.Index("ix_subscriptions_project", "project_id"),
-        **_OPTIONS,
-    )
-
-
-def _subscription_progress(metadata: sa.MetaData) -> sa.Table:
-    return sa.Table(
-        "subscription_progress",
-        metadata,
-        sa.Column("subscription_id", sa.String(36), primary_key=True),
-        sa.Column("sequence", sa.BigInteger, nullable=False),
-        sa.Column("held_since", sa.BigInteger),
-        sa.Column("behind_since", UtcDateTime()),
-        sa.Column("last_notify_time", UtcDateTime()),
-        sa.Column("last_notify_status", sa.Integer, nullable=False),
-        sa.Column("failures", sa.Integer, nullable=False),
-        sa.Column("failing_since", UtcDateTime()),
-        sa.Column("next_attempt_at", UtcDateTime()),
-        **_OPTIONS,
-    )
-
-
-def _webhook_deliveries(metadata: sa.MetaData) -> sa.Table:
-    return sa.Table(
-        "webhook_deliveries",
-        metadata,
-        sa.Column("id", _AUTO, primary_key=True, autoincrement=True),
-        sa.Column("webhook_id", sa.String(64), nullable=False, unique=True),
-        sa.Column("subscription_id", sa.String(36), nullable=False),
-        sa.Column("purpose", sa.String(16), nullable=False),
-        sa.Column("previous_sequence", sa.BigInteger, nullable=False),
-        sa.Column("sequence", sa.BigInteger, nullable=False),
-        sa.Column("state", sa.String(16), nullable=False),
-        sa.Column("content_type", sa.String(128), nullable=False),
-        sa.Column("body", blob_type()),
-        sa.Column("attempts", Document(), nullable=False),
-        sa.Column("next_attempt_at", UtcDateTime()),
-        sa.Column("created_at", UtcDateTime(), nullable=False),
-        sa.Column("ended_at", UtcDateTime(), index=True),
-        sa.Index("ix_webhook_deliveries_subscription", "subscription_id", "id"),
-        sa.Index("ix_webhook_deliveries_state", "state", "subscription_id"),
-        **_OPTIONS,
-    )
-
-
-def _outlet_workers(metadata: sa.MetaData) -> sa.Table:
-    return sa.Table(
-        "outlet_workers",
-        metadata,
-        sa.Column("name", sa.String(255), primary_key=True),
-        sa.Column("outlet", sa.String(64), nullable=False),
-        sa.Column("beat", sa.BigInteger, nullable=False),
-        sa.Column("since", UtcDateTime(), nullable=False),
-        sa.Column("heartbeat_at", UtcDateTime(), nullable=False),
-        **_OPTIONS,
-    )
-
-
-def _outlet_shards(metadata: sa.MetaData) -> sa.Table:
-    return sa.Table(
-        "outlet_shards",
-        metadata,
-        sa.Column("outlet", sa.String(64), primary_key=True),
-        sa.Column("shard", sa.Integer, primary_key=True, autoincrement=False),
-        sa.Column("owner", sa.String(255), nullable=False),
-        sa.Column("token", sa.BigInteger, nullable=False),
-        sa.Column("sequence", sa.BigInteger, nullable=False),
-        **_OPTIONS,
-    )
-
-
-def _watch_topics(metadata: sa.MetaData) -> sa.Table:
-    return sa.Table(
-        "watch_topics",
-        metadata,
-        sa.Column("id", sa.String(36), primary_key=True),
-        sa.Column("name", sa.String(255), nullable=False, unique=True),
-        sa.Column("project_id", sa.String(255)),
-        sa.Column("title", sa.String(255), nullable=False),
-        sa.Column("spec", Document(), nullable=False),
-        sa.Column("created_at", UtcDateTime(), nullable=False),
-        sa.Index("ix_watch_topics_project", "project_id"),
-        **_OPTIONS,
-    )
-
-
-def _watch_positions(metadata: sa.MetaData) -> sa.Table:
-    return sa.Table(
-        "watch_positions",
-        metadata,
-        sa.Column("topic_id", sa.String(36), primary_key=True),
-        sa.Column("tenant", sa.String(255), primary_key=True),
-        sa.Column("subject", sa.String(255), primary_key=True),
-        sa.Column("sequence", sa.BigInteger, nullable=False),
-        sa.Column("page", sa.String(64), nullable=False),
-        sa.Column("expires_at", UtcDateTime(), nullable=False, index=True),
-        **_OPTIONS,
+        **TABLE_OPTIONS,
     )

@@ -19,6 +19,10 @@ from sqlalchemy.dialects import mysql
 
 from watcher_sync.model.kinds import Field
 
+TABLE_OPTIONS: dict[str, Any] = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
+"""Options of every table: a binary collation, so that ids compare on MariaDB as they do elsewhere."""
+AUTO_ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+"""The type of a key that the database counts: SQLite counts INTEGER keys only."""
 _MAX_VARCHAR_LENGTH = 1000
 """Texts that may be longer than this are TEXT, not VARCHAR."""
 
