@@ -38,7 +38,8 @@ from watcher_sync.api.core.versions import OpenApi, Version1, Versions, release
 from watcher_sync.api.resources import service_type_instances, vnf_instances
 from watcher_sync.api.resources.cloud_events import WritableEvents
 from watcher_sync.api.resources.compute_model import ComputeModel
-from watcher_sync.api.resources.entities import Collection, EntityHistory, EntityItem, EntityList
+from watcher_sync.api.resources.entities import EntityHistory, EntityItem, EntityList
+from watcher_sync.api.resources.entity_collection import Collection
 from watcher_sync.api.resources.instance_status import InstanceStatus
 from watcher_sync.api.resources.quarantine import QuarantinedEvent, QuarantineList, QuarantineReplay
 from watcher_sync.api.resources.quotas import Quotas

@@ -4,6 +4,7 @@
 ``cloud_events``            ``POST /v1/events``: CloudEvents 1.0 over HTTP
 ``compute_model``           ``GET /v1/compute_model``: hosts and servers of one generation, for optimisers
 ``entities``                List, item and history of every kind
+``entity_collection``       What the resources of one kind share
 ``events``                  ``GET /v1/events``: the journal as a page, a long poll, or a stream
 ``host_usage``              The fields ``used_*`` and ``free_*`` of compute nodes
 ``instance_status``         ``/v1/instance/{id}/status``: an instance and its resources, in ONAP's dialect

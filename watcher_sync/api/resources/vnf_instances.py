@@ -22,7 +22,8 @@ from watcher_sync.api.core.problems import FieldError, Problem, bad_request
 from watcher_sync.api.core.rules import ADMIN, PROJECT_MEMBER
 from watcher_sync.api.core.validation import pointer
 from watcher_sync.api.resources import sol003, sol013
-from watcher_sync.api.resources.entities import Collection, next_page, read_list
+from watcher_sync.api.resources.entities import next_page, read_list
+from watcher_sync.api.resources.entity_collection import Collection
 from watcher_sync.api.resources.lease_proof import SECRET, TOKEN, owner_of, proof_of
 from watcher_sync.api.resources.writing import CONDITIONS, WritableItem, WritableKind, WritableList
 from watcher_sync.commit.direct import DirectCommitCycle

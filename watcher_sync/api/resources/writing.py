@@ -28,7 +28,8 @@ from watcher_sync.api.core.problems import Problem, not_found
 from watcher_sync.api.core.rules import PROJECT_MEMBER
 from watcher_sync.api.core.schemas import Schema
 from watcher_sync.api.core.visibility import hidden_from
-from watcher_sync.api.resources.entities import Collection, EntityItem, EntityList
+from watcher_sync.api.resources.entities import EntityItem, EntityList
+from watcher_sync.api.resources.entity_collection import Collection
 from watcher_sync.api.resources.quotas import Quotas
 from watcher_sync.commit.direct import DirectCommitCycle, DirectWriter
 from watcher_sync.events import Event
