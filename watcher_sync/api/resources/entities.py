@@ -51,7 +51,7 @@ _REPLICATION: dict[str, schemas.Schema] = {
     },
     "ids": {
         "type": "array",
-        "items": {"type": "string", "minLength": 1, "maxLength": 1500},
+        "items": {"type": "string", "minLength": 1, "maxLength": 1500, "pattern": "^[^,]+$"},
         "minItems": 1,
         "maxItems": MAX_IDS,
         "description": "Only entities with these ids, separated by commas. Each id is percent-encoded once more.",
