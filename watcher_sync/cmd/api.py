@@ -21,6 +21,7 @@ from watcher_sync.api.app import Wsgi
 from watcher_sync.api.core.authentication import is_loopback
 from watcher_sync.assembly import process
 from watcher_sync.assembly.api import assemble
+from watcher_sync.cmd import interrupts
 from watcher_sync.exceptions import ConfigError
 
 LOG = logging.getLogger(__name__)
@@ -53,6 +54,7 @@ class _Handler(wsgiref.simple_server.WSGIRequestHandler):
 
 def main() -> None:
     """Entry point."""
+    interrupts.accept()
     process.prepare()
     sys.exit(process.run(_main))
 

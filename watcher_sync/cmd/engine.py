@@ -24,6 +24,7 @@ from oslo_log import log as logging
 
 from watcher_sync.assembly import process, safe_logging
 from watcher_sync.assembly.engine import assemble
+from watcher_sync.cmd import interrupts
 from watcher_sync.engine import guru_report
 from watcher_sync.engine.engine import Engine
 from watcher_sync.engine.monitoring_http import MonitoringServer, check_port, make_application
@@ -76,6 +77,7 @@ class EngineService(cotyledon.Service):
 
 def main() -> None:
     """Entry point."""
+    interrupts.accept()
     process.prepare()
     sys.exit(process.run(_main))
 

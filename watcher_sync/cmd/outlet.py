@@ -23,6 +23,7 @@ from oslo_log import log as logging
 from watcher_sync.assembly import outlet as webhooks
 from watcher_sync.assembly import process, safe_logging, watch_options
 from watcher_sync.assembly.store import open_store
+from watcher_sync.cmd import interrupts
 from watcher_sync.conf import outlet_watch
 from watcher_sync.engine.monitoring_http import MonitoringServer, check_ports
 from watcher_sync.exceptions import ConfigError
@@ -120,6 +121,7 @@ def _check(conf: cfg.ConfigOpts) -> None:
 
 def main() -> None:
     """Entry point."""
+    interrupts.accept()
     process.prepare()
     sys.exit(process.run(_main))
 
