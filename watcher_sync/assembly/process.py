@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import glob
+import importlib.metadata
 import io
 import logging as stdlib_logging
 import sys
@@ -167,7 +168,7 @@ def _read(conf: cfg.ConfigOpts, argv: Sequence[str], prog: str) -> None:
     messages = io.StringIO()
     try:
         with contextlib.redirect_stderr(messages):
-            conf(list(argv), project=PROJECT, prog=prog)
+            conf(list(argv), project=PROJECT, prog=prog, version=f"{prog} {importlib.metadata.version(PROJECT)}")
         if keystone.is_configured(conf):
             keystone.register_opts(conf)
         if reconcile_nova.is_configured(conf):

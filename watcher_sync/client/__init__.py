@@ -5,7 +5,7 @@
 
     from watcher_sync.client import connect
 
-    client = connect("http://127.0.0.1:8775")
+    client = connect("http://127.0.0.1:8790")
     for instance in client.entities("instance", filters={"host": "compute-1"}, fields=("id", "name")):
         print(instance["id"], instance["name"])
 

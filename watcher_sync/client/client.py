@@ -35,7 +35,7 @@ SERVICE_TYPE_INSTANCES = "/v1/service_type_instances"
 def connect(endpoint: str, *, timeout: float = 30.0) -> Client:
     """Makes a client of an API without authentication (``[api] auth_strategy = noauth``).
 
-    :param endpoint: root of the service, such as ``http://127.0.0.1:8775``.
+    :param endpoint: root of the service, such as ``http://127.0.0.1:8790``.
     :param timeout: seconds that an answer may take.
     """
     plugin = noauth.NoAuth(endpoint=endpoint)

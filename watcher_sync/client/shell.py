@@ -145,7 +145,7 @@ class Shell(App):
             "--endpoint",
             metavar="URL",
             default=os.environ.get("WATCHER_SYNC_ENDPOINT"),
-            help="root of the API, such as http://127.0.0.1:8775 (WATCHER_SYNC_ENDPOINT)",
+            help="root of the API, such as http://127.0.0.1:8790 (WATCHER_SYNC_ENDPOINT)",
         )
         if self._cloud is not None:
             self._cloud.register(parser, self._argv)

@@ -72,7 +72,7 @@ Related options: ``port``.
     ),
     cfg.PortOpt(
         "port",
-        default=8775,
+        default=8790,
         help="""
 TCP port that the development server ``watcher-sync-api`` listens on.
 

@@ -38,7 +38,7 @@ class Demo(Command):
             help="broken messages that belong into quarantine (default %(default)g)")  # fmt: skip
         add("--disorder", action=argparse.BooleanOptionalAction, default=True,
             help="deliver some notifications late and some twice (default: yes)")  # fmt: skip
-        add("--port", type=_port, default=8775, metavar="N",
+        add("--port", type=_port, default=8790, metavar="N",
             help="port of the API and its page; if it is taken, any free one (default %(default)s)")  # fmt: skip
         add("--plain", action="store_true", help="lines instead of the live picture, as when stdout is no terminal")
         add("--state-path", metavar="DIR", help="keep database, configuration and log in this folder")

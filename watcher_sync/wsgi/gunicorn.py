@@ -237,7 +237,7 @@ def _prepare_for_thread(sock: socket.socket) -> None:
 
 
 # gunicorn reads the names below.
-bind = "127.0.0.1:8775"
+bind = "127.0.0.1:8790"
 workers = 2
 worker_class = Worker
 threads = 80

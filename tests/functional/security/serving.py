@@ -24,7 +24,7 @@ def documented_api(config: Path) -> Iterator[httpx.Client]:
     """Serve with a configuration file. Only the port of the documented command is another one."""
     (command,) = documented.commands("admin/api.rst", "gunicorn")
     port = free_port()
-    command = [BIN / "gunicorn", *(word.replace(":8775", f":{port}") for word in command[1:])]
+    command = [BIN / "gunicorn", *(word.replace(":8790", f":{port}") for word in command[1:])]
     environment = {**os.environ, "OS_WATCHER_SYNC_CONFIG_FILES": str(config)}
     name = config.parent / "api.log"
     with name.open("wb") as log:

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.metadata
+
 import pytest
 from oslo_config import cfg
 from oslo_service import backend
@@ -43,6 +46,15 @@ def run(tmp_path, capsys):
 def test_a_good_configuration_is_read_with_the_options_of_the_libraries(run):
     status, _, conf = run("[DEFAULT]\ndebug = false\n[engine]\nbatch_size = 7\n[database]\nmax_retries = 3\n")
     assert (status, conf.engine.batch_size) == (0, 7)
+
+
+@pytest.mark.parametrize("executable", ["api", "engine", "manage", "outlet", "status"])
+def test_each_executable_prints_its_release(executable, capsys):
+    main = importlib.import_module(f"watcher_sync.cmd.{executable}")._main
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"watcher-sync-{executable} {importlib.metadata.version('watcher-sync')}\n"
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,6 @@ def vars_of(snapshot):
 
 def test_trouble_is_said_on_80_columns():
     head = drawn(
-        StatsSnapshot(**{**vars_of(SNAPSHOT), "trouble": "http://127.0.0.1:8775: Connection refused"}), 80, 24
+        StatsSnapshot(**{**vars_of(SNAPSHOT), "trouble": "http://127.0.0.1:8790: Connection refused"}), 80, 24
     )[0]
-    assert "seq 100  http://127.0.0.1:8775: Connection refused" in head
+    assert "seq 100  http://127.0.0.1:8790: Connection refused" in head

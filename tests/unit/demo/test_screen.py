@@ -76,13 +76,13 @@ FIGURES = ScreenFigures(
 
 
 LOOK = [
-    ".venv/bin/watcher-sync --endpoint http://127.0.0.1:8775 top",
-    ".venv/bin/watcher-sync --endpoint http://127.0.0.1:8775 events tail --follow",
+    ".venv/bin/watcher-sync --endpoint http://127.0.0.1:8790 top",
+    ".venv/bin/watcher-sync --endpoint http://127.0.0.1:8790 events tail --follow",
 ]
 
 
 def drawn(figures: ScreenFigures, width: int, height: int) -> list[str]:
-    screen = Screen(commands=LOOK, page="http://127.0.0.1:8775")
+    screen = Screen(commands=LOOK, page="http://127.0.0.1:8790")
     screen.figures = figures
     console = Console(file=io.StringIO(), width=width, height=height, force_terminal=True, color_system=None)
     with console.capture() as capture:
@@ -117,7 +117,7 @@ def test_it_shows_the_latest_change_and_the_latest_reason(width: int, height: in
 @pytest.mark.parametrize(("width", "height"), SIZES)
 def test_the_page_and_the_commands_to_look_with_are_whole(width: int, height: int) -> None:
     text = "\n".join(drawn(FIGURES, width, height))
-    for part in ("http://127.0.0.1:8775/", *LOOK):
+    for part in ("http://127.0.0.1:8790/", *LOOK):
         assert part in text
 
 

@@ -80,7 +80,7 @@ def test_options_of_the_stream_need_a_topic(service, capsys):
 @pytest.mark.parametrize(
     ("endpoint", "address"),
     [
-        ("http://api.example.com:8775", None),
+        ("http://api.example.com:8790", None),
         ("https://api.example.com/v1", None),
         ("https://api.example.com", "outlet:99"),
     ],
