@@ -394,11 +394,13 @@ class Installation:
     def check_journal(self, *, published_twice: str | None = None) -> None:
         """Gapless from 1 to the head, nothing applied twice, and a replica that reads it all is the tables.
 
+        Reconcilers name an event after its entity, so these events are not counted.
+
         :param published_twice: a source that publishes some events twice, with others between the two.
         """
         rows = self.rows()
         assert [row.seq for row in rows] == list(range(1, self.head() + 1))
-        once = [row for row in rows if row.source != published_twice]
+        once = [row for row in rows if row.source != published_twice and not row.event_id.endswith("/reconciled")]
         twice = [k for k, n in collections.Counter((r.event_id, r.kind, r.entity_id) for r in once).items() if n > 1]
         assert not twice, f"{len(twice)} events were applied twice to one entity, such as {twice[:3]}"
         versions: dict[tuple[str, str], dict[str, str]] = {}

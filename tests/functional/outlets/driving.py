@@ -131,17 +131,22 @@ def check(record: Record, instances: Instances, numbers: Iterable[int]) -> None:
     """All changes of these instances arrived, in order."""
     for number in numbers:
         name = f"i{number}"
-        found = record.arrivals[name]
-        known: dict[str, Arrival] = {}
-        last: Arrival | None = None
-        for arrival in found:
-            if (first := known.get(arrival.webhook_id)) is not None:
-                assert arrival.body == first.body, f"{arrival.webhook_id} of {name} was repeated with another body"
-                continue
-            known[arrival.webhook_id] = arrival
-            if last is not None:
-                assert arrival.sequence > last.sequence, f"{name}: {arrival.sequence} came after {last.sequence}"
-                assert arrival.previous == last.sequence, f"{name}: nothing has {last.sequence} to {arrival.previous}"
-            last = arrival
+        last = check_order(record, name)
         assert last is not None, f"nothing came for {name}"
         assert instances.committed[name].encode() in last.body, f"{name}: the last delivery has an old value"
+
+
+def check_order(record: Record, name: str) -> Arrival | None:
+    """No change of the instance is missing between two deliveries. Return the last new delivery; None: nothing came."""
+    known: dict[str, Arrival] = {}
+    last: Arrival | None = None
+    for arrival in record.arrivals[name]:
+        if (first := known.get(arrival.webhook_id)) is not None:
+            assert arrival.body == first.body, f"{arrival.webhook_id} of {name} was repeated with another body"
+            continue
+        known[arrival.webhook_id] = arrival
+        if last is not None:
+            assert arrival.sequence > last.sequence, f"{name}: {arrival.sequence} came after {last.sequence}"
+            assert arrival.previous == last.sequence, f"{name}: nothing has {last.sequence} to {arrival.previous}"
+        last = arrival
+    return last

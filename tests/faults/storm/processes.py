@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The engines, the API and the outlet of a storm, which are started again when they are killed.
+
+Each engine has a proxy of its own to the database, so that its connections break alone. The API and the outlet share
+one. Two threads may break things at the same time: the lock guards kills and starts.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Final
+
+from tests.faults.storm.database import through
+from tests.faulty_proxy import FaultyProxy
+from tests.functional.engine.driving import EngineProcess, Installation
+from tests.functional.engine.test_monitoring import ask
+from tests.functional.outlets.driving import outlet
+from tests.services.servers import free_port
+from tests.unit.engine.asking import figures
+
+_BIN: Final = Path(sys.executable).parent
+_API_OPTIONS: Final = {
+    "api__auth_strategy": "noauth", "api__write_rate": 0, "api__stream_rate": 0, "api__feed_poll_interval": 0.1,
+    "api__max_streams": 4,
+}  # fmt: skip
+
+
+class EngineSlot:
+    """One engine of the group: its configuration, its proxy, and the process that runs now."""
+
+    def __init__(self, site: Installation, database: int) -> None:
+        self.proxy = FaultyProxy(database)
+        self.port = free_port()
+        self._site = site
+        self.config = site.config(
+            database__connection=through(site.url, self.proxy.port), monitoring__port=self.port,
+            monitoring__status_interval=0.5,
+        )  # fmt: skip
+        self.process = site.engine(self.config)
+        self.starts = 1
+
+    def start(self) -> None:
+        """Start it if it does not run."""
+        if not self.process.running:
+            self.process = self._site.engine(self.config)
+            self.starts += 1
+
+    @property
+    def is_leading(self) -> bool:
+        """Whether it said so last."""
+        lines = [
+            line for line in self.process.log.splitlines() if "Leading the engine group" in line or "taken over" in line
+        ]
+        return bool(lines) and "Leading" in lines[-1] and self.process.running
+
+    def readyz(self) -> int:
+        """The status that it answers."""
+        return ask(self.port, "/readyz")[0]
+
+    def metric(self, name: str) -> float:
+        """The sum of a metric over its labels; 0 while the engine does not answer."""
+        status, text = ask(self.port, "/metrics")
+        return sum(figures(text).get(name, {}).values()) if status == 200 else 0.0
+
+
+class Processes:
+    """All processes of the installation.
+
+    :param database: the port of the server.
+    :param api: the port of the API.
+    """
+
+    def __init__(self, site: Installation, database: int, api: int) -> None:
+        self._site = site
+        self._lock = threading.RLock()
+        """Guards the processes."""
+        self.engines = [EngineSlot(site, database) for _ in range(2)]
+        self.proxy = FaultyProxy(database)
+        """Of the API and the outlet."""
+        url = through(site.url, self.proxy.port)
+        self._config = site.config(database__connection=url, **_API_OPTIONS)
+        self._api_port = api
+        self.api = self._start_api()
+        self.outlet = outlet(site, self._config)
+
+    @property
+    def database_proxies(self) -> list[FaultyProxy]:
+        """Of the engines."""
+        return [slot.proxy for slot in self.engines]
+
+    def leader(self) -> EngineSlot:
+        """The engine that leads; the first one if none says so."""
+        return next((slot for slot in self.engines if slot.is_leading), self.engines[0])
+
+    def standby(self) -> EngineSlot:
+        """The other one."""
+        leader = self.leader()
+        return next(slot for slot in self.engines if slot is not leader)
+
+    def kill_engine(self, slot: EngineSlot) -> None:
+        with self._lock:
+            slot.process.kill()
+
+    def kill_api(self) -> None:
+        with self._lock:
+            self.api.kill()
+
+    def kill_outlet(self) -> None:
+        with self._lock:
+            self.outlet.kill()
+
+    def freeze(self, slot: EngineSlot) -> EngineProcess:
+        """Stop all processes of an engine until SIGCONT."""
+        process = slot.process
+        process.signal_all(signal.SIGSTOP)
+        return process
+
+    def start(self) -> None:
+        """Start what does not run, as a service manager does."""
+        with self._lock:
+            for slot in self.engines:
+                slot.start()
+            if not self.api.running:
+                self.api = self._start_api()
+            if not self.outlet.running:
+                self.outlet = outlet(self._site, self._config)
+
+    def heal(self) -> None:
+        """Connections as they were, and all processes running."""
+        for proxy in (*self.database_proxies, self.proxy):
+            heal(proxy)
+        self.start()
+
+    def close(self) -> None:
+        """The installation kills the processes."""
+        for proxy in (*self.database_proxies, self.proxy):
+            proxy.cut()
+
+    def _start_api(self) -> EngineProcess:
+        site = self._site
+        command = [
+            str(_BIN / "gunicorn"), "--bind", f"127.0.0.1:{self._api_port}", "--workers", "1", "--threads", "12",
+            "--graceful-timeout", "1", "watcher_sync.wsgi.api:application",
+        ]  # fmt: skip
+        environment = {**site.environment, "OS_WATCHER_SYNC_CONFIG_FILES": str(self._config)}
+        process = EngineProcess(command, site.folder / f"api-{len(site.engines) + 1}.log", environment)
+        site.engines.append(process)
+        return process
+
+
+def heal(proxy: FaultyProxy) -> None:
+    """Accept connections and pass everything on; connections that are silent or half closed are reset."""
+    proxy.resume()
+    proxy.refuse()
+    proxy.restore()
+    proxy.reset()
