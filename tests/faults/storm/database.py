@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -171,12 +170,3 @@ def _admin(url: str) -> Iterator[sa.Connection]:
 def through(url: str, port: int) -> str:
     """The same address through a proxy."""
     return sa.make_url(url).set(port=port).render_as_string(hide_password=False)
-
-
-def copy_folder(source: Path, target: Path) -> None:
-    """A copy of a folder, which replaces the one that is there; owners remain."""
-    shutil.rmtree(target, ignore_errors=True)
-    shutil.copytree(source, target, symlinks=True)
-    if os.geteuid() == 0:
-        owner = source.stat()
-        os.chown(target, owner.st_uid, owner.st_gid)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import random
+import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from tests.faults.storm.database import Database, copy_folder
+from tests.faults.storm.database import Database
 from tests.faults.storm.processes import EngineSlot, Processes, heal
 from tests.faults.storm.writers import CLUSTER, Writers
 from tests.faulty_proxy import DOWN, UP, FaultyProxy
@@ -206,11 +207,13 @@ class Ingredients:
     def restored_stream(self, seconds: float) -> None:
         folder, saved = self._nats.home / "jetstream", self._nats.home / "saved"
         self._nats.stop()
-        copy_folder(folder, saved)
+        shutil.rmtree(saved, ignore_errors=True)
+        shutil.copytree(folder, saved)
         self._nats.start()
         time.sleep(seconds + 1)
         self._nats.stop()
-        copy_folder(saved, folder)
+        shutil.rmtree(folder)
+        shutil.copytree(saved, folder)
         self._nats.start()
 
     def discarded_messages(self, seconds: float) -> None:

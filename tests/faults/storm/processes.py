@@ -56,10 +56,6 @@ class EngineSlot:
         ]
         return bool(lines) and "Leading" in lines[-1] and self.process.running
 
-    def readyz(self) -> int:
-        """The status that it answers."""
-        return ask(self.port, "/readyz")[0]
-
     def metric(self, name: str) -> float:
         """The sum of a metric over its labels; 0 while the engine does not answer."""
         status, text = ask(self.port, "/metrics")

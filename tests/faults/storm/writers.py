@@ -9,7 +9,6 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -155,9 +154,8 @@ class _Stream:
 
     keeps_order = True
 
-    def __init__(self, dcm: Dcm, stopped: Callable[[], bool]) -> None:
+    def __init__(self, dcm: Dcm) -> None:
         self._dcm = dcm
-        self._stopped = stopped
 
     def publish(self, message: Message) -> None:
         deadline = time.monotonic() + _PATIENCE_SECONDS
@@ -202,7 +200,7 @@ class Writers:
         self.api = Api(api_url)
         self.nova = NovaWriter(line, seed=seed, rate=settings.nova_rate)
         self.providers = LiveProviders(
-            ProviderSimulator(seed=seed, instances=300), _Stream(dcm, lambda: False),
+            ProviderSimulator(seed=seed, instances=300), _Stream(dcm),
             lambda row: self.api.write("POST", ROWS, row, (201,)) and None, rate=settings.dcm_rate, seed=seed,
         )  # fmt: skip
         self.rows = ApiWriter(self.api, seed=seed)

@@ -16,7 +16,7 @@ from tests.faults.storm.plan import Settings  # noqa: E402
 from tests.faults.storm.run import run  # noqa: E402
 from tests.functional.engine.driving import Line  # noqa: E402
 
-SETTINGS = Settings(seed=1, seconds=6, pause=0.7, most=12)
+SETTINGS = Settings(seed=1, seconds=5, pause=0.7, most=12)
 
 
 @pytest.mark.timeout(240)
