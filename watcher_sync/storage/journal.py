@@ -22,12 +22,14 @@ from watcher_sync.model.kinds import PROJECT_FIELD, Entity, Kind
 from watcher_sync.model.model import Model, Tombstone, Written
 from watcher_sync.model.staged import Key
 from watcher_sync.storage.tables import Tables
-from watcher_sync.storage.types import json_text
+from watcher_sync.storage.types import Document, UtcDateTime, json_text
 
 FORGETS_LAST_SEEN: Final = "manage.entity.reset"
 """The event type of a row that also resets the time when the entity was last seen, which the journal does not have."""
 MAX_READ_BYTES: Final = 16_777_216
 """Bytes of deltas that are read at once."""
+_PART_ROWS: Final = 50
+"""Rows that SQLite reads beyond the last byte that is wanted."""
 
 
 class JournalRow(msgspec.Struct, frozen=True):
@@ -79,6 +81,39 @@ class JournalRow(msgspec.Struct, frozen=True):
             "actor": self.actor,
             "project_id": self.project_id,
         }
+
+
+class StoredRow(msgspec.Struct, eq=False):
+    """One row as the driver gave it. A reader that needs few rows decodes only those."""
+
+    seq: int
+    kind: str
+    entity_id: str
+    size: int
+    """The bytes of its delta as JSON."""
+    content: tuple[Any, ...] | JournalRow
+    """The columns, until the row is decoded."""
+    dialect: sa.Dialect
+
+    def decoded(self) -> JournalRow:
+        """The row; the same object for all readers. Any thread may call it."""
+        content = self.content
+        if isinstance(content, tuple):
+            content = self.content = JournalRow(
+                *(
+                    value if decode is None or value is None else decode(value, self.dialect)
+                    for decode, value in zip(_DECODERS, content, strict=True)
+                )
+            )
+        return content
+
+
+_DELTA: Final = JournalRow.__struct_fields__.index("delta")
+_document, _time = Document().process_result_value, UtcDateTime().process_result_value
+_DECODERS: Final = tuple(
+    {"time": _time, "delta": _document, "versions": _document, "actor": _document}.get(name)
+    for name in JournalRow.__struct_fields__
+)
 
 
 def read_head(connection: sa.Connection, tables: Tables) -> int:
@@ -140,6 +175,13 @@ def read_since(
     :param max_bytes: bytes of deltas after which no further row is read.
     :raises JournalPurged: when rows after ``seq`` were purged.
     """
+    return [row.decoded() for row in read_stored(connection, tables, seq, limit, max_bytes)]
+
+
+def read_stored(
+    connection: sa.Connection, tables: Tables, seq: int, limit: int, max_bytes: int = MAX_READ_BYTES
+) -> list[StoredRow]:
+    """The rows of :func:`read_since`, not decoded."""
     rows = _read_fitting(connection, tables.journal, seq, limit, max_bytes)
     if not rows and read_head(connection, tables) > seq:
         # Purged, or committed since the first query: every row up to the head is visible now.
@@ -151,14 +193,29 @@ def read_since(
     return rows
 
 
-def _read_fitting(connection: sa.Connection, table: sa.Table, seq: int, limit: int, max_bytes: int) -> list[JournalRow]:
-    sizes = sa.select(stored_bytes(connection, table.c.delta))
-    sizes = sizes.where(table.c.seq > seq).order_by(table.c.seq).limit(limit)
-    count = fitting(connection.execute(sizes).scalars(), max_bytes)
-    if not count:
-        return []
-    query = sa.select(table).where(table.c.seq > seq).order_by(table.c.seq).limit(count)
-    return [JournalRow(*row) for row in connection.execute(query)]
+def _read_fitting(connection: sa.Connection, table: sa.Table, seq: int, limit: int, max_bytes: int) -> list[StoredRow]:
+    wanted = table.c.seq > seq
+    if connection.dialect.name != "sqlite":
+        # A server sends the whole result at once.
+        sizes = sa.select(stored_bytes(connection, table.c.delta)).where(wanted).order_by(table.c.seq).limit(limit)
+        limit = fitting(connection.execute(sizes).scalars(), max_bytes)
+        if not limit:
+            return []
+    raw: list[sa.ColumnElement[Any]] = [
+        sa.type_coerce(table.c[name], sa.types.NULLTYPE) for name in JournalRow.__struct_fields__
+    ]
+    rows: list[StoredRow] = []
+    total = 0
+    with connection.execute(sa.select(*raw).where(wanted).order_by(table.c.seq).limit(limit)) as result:
+        for part in result.partitions(_PART_ROWS):
+            for columns in part:
+                delta: str = columns[_DELTA]
+                size = len(delta) if delta.isascii() else len(delta.encode())
+                rows.append(StoredRow(columns[0], columns[2], columns[3], size, tuple(columns), connection.dialect))
+                total += size
+                if total >= max_bytes:
+                    return rows
+    return rows
 
 
 def stored_bytes(connection: sa.Connection, *columns: sa.Column[Any]) -> sa.ColumnElement[int]:
@@ -226,6 +283,13 @@ def follow(model: Model, rows: Sequence[JournalRow], before: dict[Key, Entity | 
         return []
     if rows[0].seq != model.generation + 1:
         raise JournalPurged(f"the journal begins after seq {model.generation + 1}")
+    return apply(model, rows, rows[-1].seq, before)
+
+
+def apply(
+    model: Model, rows: Sequence[JournalRow], upto: int, before: dict[Key, Entity | None] | None = None
+) -> list[Written]:
+    """Move a replica to a seq by those rows after its generation that concern it; see :func:`follow`."""
     latest: dict[tuple[str, str], Written] = {}
     for row in rows:
         kind = model.kinds.get(row.kind)
@@ -253,5 +317,5 @@ def follow(model: Model, rows: Sequence[JournalRow], before: dict[Key, Entity | 
     if before is not None:
         for key in latest:
             before.setdefault(key, model.get(*key))
-    model.write(written, rows[-1].seq)
+    model.write(written, upto)
     return written

@@ -11,17 +11,18 @@ The first waiting reader starts the thread, also after a fork. The thread retrie
 from __future__ import annotations
 
 import collections
+import contextlib
 import itertools
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import sqlalchemy as sa
 from oslo_log import log as logging
 
 from watcher_sync.exceptions import JournalPurged, StorageError
 from watcher_sync.storage.database import translated
-from watcher_sync.storage.journal import JournalRow, read_head, read_since
+from watcher_sync.storage.journal import JournalRow, StoredRow, fitting, read_head, read_stored
 from watcher_sync.storage.journal_signal import JournalSignal
 from watcher_sync.storage.tables import Tables
 
@@ -38,6 +39,7 @@ _CHUNK_BYTES = 4_194_304
 _CHUNK_ROWS = 1000
 _IDLE_SECONDS = 60.0
 _RETRY_SECONDS = 1.0
+_HELD_SECONDS = 5.0
 
 
 class JournalTail:
@@ -73,13 +75,15 @@ class JournalTail:
         self._changed = threading.Condition()
         self._head = -1
         """The seq up to which the thread has read; -1: the thread has not read yet."""
-        self._rows: collections.deque[JournalRow] = collections.deque()
-        self._sizes: collections.deque[int] = collections.deque()
+        self._rows: collections.deque[StoredRow] = collections.deque()
         self._bytes = 0
-        """The sum of the sizes, one for each row."""
+        """The sum of their sizes."""
         self._waiting = 0
         self._last_wait = 0.0
         self._thread: threading.Thread | None = None
+        # Of the thread alone.
+        self._held: sa.Connection | None = None
+        self._held_until = 0.0
 
     def start(self) -> None:
         """Start the thread, if no reader waits yet."""
@@ -116,13 +120,21 @@ class JournalTail:
         :raises JournalPurged: when the journal does not reach back that far.
         :raises DatabaseUnavailable: when the database does not answer.
         """
-        if rows := self.cached(since, limit):
+        return [row.decoded() for row in self.read_stored(since, limit)]
+
+    def read_stored(self, since: int, limit: int = _CHUNK_ROWS) -> list[StoredRow]:
+        """Returns the rows of :meth:`read`, not decoded."""
+        if rows := self.cached_stored(since, limit):
             return rows
         with translated(), self._engine.connect() as connection:
-            return read_since(connection, self._tables, since, limit, _CHUNK_BYTES)
+            return read_stored(connection, self._tables, since, limit, _CHUNK_BYTES)
 
     def cached(self, since: int, limit: int = _CHUNK_ROWS) -> list[JournalRow]:
         """Returns what :meth:`read` does if the rows are in memory; otherwise nothing, without a query."""
+        return [row.decoded() for row in self.cached_stored(since, limit)]
+
+    def cached_stored(self, since: int, limit: int = _CHUNK_ROWS) -> list[StoredRow]:
+        """Returns the rows of :meth:`cached`, not decoded."""
         with self._changed:
             rows = self._rows
             if not rows or not rows[0].seq <= since + 1 <= rows[-1].seq:
@@ -135,15 +147,10 @@ class JournalTail:
         with self._changed:
             return self._head
 
-    def _cached(self, begin: int, end: int) -> list[JournalRow]:
+    def _cached(self, begin: int, end: int) -> list[StoredRow]:
         """These rows of the cache, as far as a chunk goes."""
-        total = 0
-        for i, size in enumerate(itertools.islice(self._sizes, begin, end), begin + 1):
-            total += size
-            if total >= _CHUNK_BYTES:
-                end = i
-                break
-        return list(itertools.islice(self._rows, begin, end))
+        rows = list(itertools.islice(self._rows, begin, end))
+        return rows[: fitting((row.size for row in rows), _CHUNK_BYTES)]
 
     def wait(self, since: int, seconds: float) -> bool:
         """Waits until the head is past ``since``, or the time is over.
@@ -173,7 +180,6 @@ class JournalTail:
 
     def _clear(self) -> None:
         self._rows.clear()
-        self._sizes.clear()
         self._bytes = 0
 
     def _poll_until_idle(self) -> None:
@@ -202,33 +208,58 @@ class JournalTail:
             else:
                 self._signal.wait()
         self._signal.close()
+        self._release()
 
     def _read_new(self) -> None:
         """Reads the new rows into the cache, and wakes the waiting readers."""
         with self._changed:
             known = self._head
-        with translated(), self._engine.connect() as connection:
+        with translated(), self._reading() as connection:
             head = read_head(connection, self._tables)
             if head == known:
                 return
-            rows: list[JournalRow] = []
+            rows: list[StoredRow] = []
             if 0 <= known < head:
                 try:
-                    rows = read_since(connection, self._tables, known, MAX_CACHED_ROWS, MAX_CACHED_BYTES)
+                    rows = read_stored(connection, self._tables, known, MAX_CACHED_ROWS, MAX_CACHED_BYTES)
                 except JournalPurged:
                     rows = []
-        sizes = [row.size() for row in rows]
         with self._changed:
             if not rows or (self._rows and self._rows[-1].seq + 1 != rows[0].seq):
                 self._clear()
             self._rows.extend(rows)
-            self._sizes.extend(sizes)
-            self._bytes += sum(sizes)
+            self._bytes += sum(row.size for row in rows)
             while len(self._rows) > MAX_CACHED_ROWS or (self._bytes > MAX_CACHED_BYTES and len(self._rows) > 1):
-                self._rows.popleft()
-                self._bytes -= self._sizes.popleft()
+                self._bytes -= self._rows.popleft().size
             self._head = rows[-1].seq if rows else head
             self._changed.notify_all()
         self._on_change()
         if known >= 0:
             self._signal.moved()
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[sa.Connection]:
+        """A connection of the thread. SQLite has no pool there, and to open a file costs more than to poll it.
+
+        After some seconds the file is opened again: another one may have its name.
+        """
+        if self._engine.dialect.name != "sqlite":
+            with self._engine.connect() as connection:
+                yield connection
+            return
+        if self._monotonic() >= self._held_until:
+            self._release()
+        if self._held is None:
+            self._held = self._engine.connect()
+            self._held_until = self._monotonic() + _HELD_SECONDS
+        try:
+            yield self._held
+            self._held.rollback()
+        except BaseException:
+            self._release()
+            raise
+
+    def _release(self) -> None:
+        held, self._held = self._held, None
+        if held is not None:
+            held.close()

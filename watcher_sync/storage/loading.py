@@ -8,6 +8,7 @@ Texts that many rows share (hosts, projects, states) become one object each, as 
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import sqlalchemy as sa
@@ -18,14 +19,30 @@ from watcher_sync.storage.journal import read_head, versions_of
 from watcher_sync.storage.tables import Tables
 
 _CHUNK_ROWS = 5000
+_MAX_IDS = 500
+"""Ids in one statement."""
 
 
-def load_rows(connection: sa.Connection, tables: Tables, kinds: Kinds) -> Model:
-    """:param connection: with a stable view of the database; its transaction begins here."""
+Only = Mapping[str, Collection[str] | None]
+"""Kind -> the ids to load; None: all entities of the kind."""
+
+
+def load_rows(connection: sa.Connection, tables: Tables, kinds: Kinds, only: Only | None = None) -> Model:
+    """:param connection: with a stable view of the database; its transaction begins here.
+
+    :param only: what is to be loaded; None: all entities of all kinds.
+    """
     model = Model(kinds)
     head = read_head(connection, tables)
-    for name, kind in kinds.items():
-        _load_kind(connection, tables.entities[name], kind, model, head)
+    wanted: Only = dict.fromkeys(kinds) if only is None else only
+    for name, ids in wanted.items():
+        table = tables.entities[name]
+        for where in _conditions(table.c.id, ids):
+            _load_kind(connection, sa.select(table).where(where), kinds[name], model, head)
+    t = tables.tombstones
+    tombstones = sa.select(t)
+    if only is not None:
+        tombstones = tombstones.where(t.c.kind.in_(list(only)))
     written = [
         Written(
             row.kind,
@@ -33,19 +50,29 @@ def load_rows(connection: sa.Connection, tables: Tables, kinds: Kinds) -> Model:
             None,
             Tombstone(row.id, versions_of(kinds[row.kind], row.versions), row.deleted_at, row.seq),
         )
-        for row in connection.execute(sa.select(tables.tombstones))
+        for row in connection.execute(tombstones)
         if row.kind in kinds
     ]
     model.write(written, head)
     return model
 
 
-def _load_kind(connection: sa.Connection, table: sa.Table, kind: Kind, model: Model, head: int) -> None:
-    names = [c.name for c in table.columns]
+def _conditions(column: sa.Column[Any], ids: Collection[str] | None) -> Iterator[sa.ColumnElement[bool]]:
+    """Conditions of statements that together find these ids."""
+    if ids is None:
+        yield sa.true()
+        return
+    known = list(ids)
+    for start in range(0, len(known), _MAX_IDS):
+        yield column.in_(known[start : start + _MAX_IDS])
+
+
+def _load_kind(connection: sa.Connection, query: sa.Select[Any], kind: Kind, model: Model, head: int) -> None:
+    names = [c.name for c in query.selected_columns]
     shared = {n for n, f in kind.fields.items() if f.python is str and n != "name"}
     documents: dict[str, Any] = {}
     heard = {}
-    result = connection.execution_options(yield_per=_CHUNK_ROWS).execute(sa.select(table))
+    result = connection.execution_options(yield_per=_CHUNK_ROWS).execute(query)
     for rows in result.partitions():
         written = []
         for row in rows:

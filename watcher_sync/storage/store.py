@@ -40,7 +40,7 @@ from watcher_sync.storage.background import run_in_background
 from watcher_sync.storage.commits import Commit, CommitWriter, Prepared
 from watcher_sync.storage.database import MAX_PACKET, translated
 from watcher_sync.storage.last_seen import read_last_seen, write_last_seen
-from watcher_sync.storage.loading import load_rows
+from watcher_sync.storage.loading import Only, load_rows
 from watcher_sync.storage.operation_leases import lock_leases
 from watcher_sync.storage.quotas import Connect, DroppedEvents, Quotas
 from watcher_sync.storage.statements import has_row_above
@@ -85,13 +85,14 @@ class Store:
         for keeper in self._writer.quota_keepers:
             keeper.relieve(self.database, self.dropped)
 
-    def load(self) -> Model:
+    def load(self, only: Only | None = None) -> Model:
         """The model as the tables have it, at one consistent seq.
 
+        :param only: what is to be loaded of it; None: all.
         :raises DatabaseUnavailable: when the database cannot be read.
         """
         with translated(), self._snapshot() as connection:
-            return load_rows(connection, self.tables, self.kinds)
+            return load_rows(connection, self.tables, self.kinds, only)
 
     def catch_up(
         self, model: Model, *, chunk: int = 5000, before: dict[Key, Entity | None] | None = None

@@ -56,7 +56,7 @@ def test_the_cache_of_the_feed_and_a_chunk_of_a_stream_are_bounded_in_bytes(stor
         feed._read_new()
     assert feed._bytes <= MAX_CACHED_BYTES
     assert 1 < len(feed._rows) <= MAX_CACHED_BYTES // SIZE
-    assert feed._bytes == sum(row.size() for row in feed._rows)
+    assert feed._bytes == sum(row.size for row in feed._rows)
     chunk = feed.read(feed._rows[0].seq - 1)
     assert 1 <= len(chunk) <= 4_194_304 // SIZE + 1
     assert feed.read(COUNT) == []

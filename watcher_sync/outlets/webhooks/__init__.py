@@ -19,6 +19,7 @@
 ``planner``    decides what is delivered, and when
 ``purging``    purges the delivery log in portions
 ``refusals``   finds the subscriptions whose rows the database refuses
+``replica``    the entities that the subscriptions of a session need
 ``requests``   the requests of a session, through the gate of their hosts
 ``results``    what the result of an attempt does to its delivery and its subscription
 ``retries``    when the next attempt is due

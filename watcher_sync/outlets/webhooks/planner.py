@@ -107,6 +107,11 @@ class Planner:
         """The subscriptions of these shards."""
         return self._roster.of_shards(shards)
 
+    def instances(self) -> set[Key]:
+        """(kind, id) of what is subscribed to. O(subscriptions)."""
+        subscriptions = (live.subscription for live in self._roster.live.values())
+        return {(each.instance_kind, each.instance_id) for each in subscriptions}
+
     # The journal
 
     def add_rows(self, rows: Sequence[JournalRow], before: Mapping[Key, Entity | None]) -> None:

@@ -15,17 +15,15 @@ from collections.abc import Sequence
 from oslo_log import log as logging
 
 from watcher_sync.exceptions import DatabaseUnavailable, JournalPurged, LeaseLost, StorageError
-from watcher_sync.model.kinds import Entity
-from watcher_sync.model.model import Model
-from watcher_sync.model.staged import Key
 from watcher_sync.outlets.webhooks.live import Asking, Live
 from watcher_sync.outlets.webhooks.parts import Parts
 from watcher_sync.outlets.webhooks.planner import Planner
 from watcher_sync.outlets.webhooks.purging import Purger
+from watcher_sync.outlets.webhooks.replica import Replica
 from watcher_sync.outlets.webhooks.requests import Requests
 from watcher_sync.outlets.webhooks.tasks import Tasks
 from watcher_sync.outlets.webhooks.writing import RETRY_SECONDS, Writer
-from watcher_sync.storage import journal
+from watcher_sync.storage.subscription_rows import Row
 from watcher_sync.storage.webhooks import Loaded, NewDelivery
 
 LOG = logging.getLogger(__name__)
@@ -49,14 +47,14 @@ _DELETED_ROWS = 200_000
 class Session:
     """The work of a worker from a load of its subscriptions to the loss of a shard."""
 
-    def __init__(self, parts: Parts, model: Model) -> None:
-        """:param model: the replica, as loaded now."""
+    def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._leases = parts.leases
         self._webhooks = parts.webhooks
         self._clock = parts.clock
-        self._model = model
-        self._planner = Planner(model, parts.secrets, parts.settings, parts.clock)
+        self._replica = Replica(parts.store.kinds)
+        self._model = self._replica.model
+        self._planner = Planner(self._model, parts.secrets, parts.settings, parts.clock)
         self._owned: dict[int, int] = {}
         """Shard -> token, of those whose subscriptions are loaded. The parts below see each change."""
         self._tasks = Tasks(parts.wake.set)
@@ -78,11 +76,7 @@ class Session:
         :raises DatabaseUnavailable: the database was not available while subscriptions were loaded.
         :raises Exception: whatever ended a task unexpectedly.
         """
-        parts, generation = self._parts, self._model.generation
-        deleted_after = max(0, generation - _DELETED_ROWS)
-        self._planner.remember_deleted(
-            await self._parts.call(self._webhooks.deleted_between, "workload", deleted_after, generation)
-        )
+        parts = self._parts
         while not parts.is_stopping():
             self._tasks.check()
             await self._apply_ownership()
@@ -124,6 +118,7 @@ class Session:
         if new:
             sequences = await self._parts.call(self._webhooks.shard_sequences, new)
             loaded = await self._parts.call(self._webhooks.load, new)
+            await self._complete_replica(loaded.rows)
             self._sequences |= sequences
             self._owned.clear()
             self._owned.update(owned)
@@ -167,11 +162,31 @@ class Session:
         try:
             if await self._parts.call(self._webhooks.revision) != self._revision:
                 loaded = await self._parts.call(self._webhooks.changed_since, self._revision, list(self._owned))
+                await self._complete_replica(loaded.rows)
                 self._revision = loaded.revision
                 self._put(loaded)
                 self._requests.readmit_moved()
         except DatabaseUnavailable as exc:
             LOG.debug("webhooks: the subscriptions were not read: %s", exc)
+
+    async def _complete_replica(self, rows: Sequence[Row]) -> None:
+        """Load the entities that these subscriptions need, and move the replica to their seq."""
+        replica = self._replica
+        if replica.is_sparse(len(self._planner)):
+            replica.retain(self._planner.instances())
+        missing = replica.missing(rows)
+        if not missing and replica.has_begun:
+            return
+        part = await self._parts.call(self._parts.store.load, missing)
+        if replica.has_begun:
+            await self._follow_to(part.generation)
+        had_workloads = replica.has_workloads
+        replica.add(part, missing)
+        if replica.has_workloads and not had_workloads:
+            deleted_after = max(0, part.generation - _DELETED_ROWS)
+            self._planner.remember_deleted(
+                await self._parts.call(self._webhooks.deleted_between, "workload", deleted_after, part.generation)
+            )
 
     def _put(self, loaded: Loaded) -> None:
         pending: dict[str, list[NewDelivery]] = {}
@@ -196,7 +211,7 @@ class Session:
 
     async def _read_pass(self, lives: Sequence[Live], upto: int, reading: object) -> None:
         position = min(live.after for live in lives)
-        knows_deleted = False
+        knows_deleted = not self._replica.has_workloads
         try:
             while position < upto and any(live.reading is reading for live in lives):
                 try:
@@ -204,11 +219,12 @@ class Session:
                         deleted = await self._parts.call(self._webhooks.deleted_between, "workload", position, upto)
                         self._planner.remember_deleted(deleted)
                         knows_deleted = True
-                    rows = await self._parts.call(self._parts.reader.read, position, min(_READ_ROWS, upto - position))
+                    limit = min(_READ_ROWS, upto - position)
+                    rows = await self._parts.call(self._parts.reader.read_stored, position, limit)
                 except DatabaseUnavailable:
                     await asyncio.sleep(RETRY_SECONDS)
                     continue
-                self._planner.add_older_rows(rows, reading)
+                self._planner.add_older_rows(self._replica.select(rows), reading)
                 position = rows[-1].seq
                 await asyncio.sleep(0)
         except JournalPurged:
@@ -219,27 +235,41 @@ class Session:
 
     async def _follow(self) -> None:
         """Move the replica to the head of the journal, and merge the rows."""
-        reader = self._parts.reader
+        if not self._replica.has_begun:
+            return
         for _ in range(_CHUNKS_AT_ONCE):
-            known = self._model.generation
-            if reader.seen() <= known:
+            if self._parts.reader.seen() <= self._model.generation:
                 return
             try:
-                rows = reader.cached(known, _READ_ROWS)
-                if not rows:
-                    # It is behind what the reader keeps in memory.
-                    rows = await self._parts.call(reader.read, known, _READ_ROWS)
-            except JournalPurged as exc:
-                # This replica was stopped for longer than the retention.
-                raise LeaseLost(str(exc)) from None
+                await self._follow_some(_READ_ROWS)
             except DatabaseUnavailable as exc:
                 LOG.debug("webhooks: the journal was not read: %s", exc)
                 return
-            before: dict[Key, Entity | None] = {}
-            journal.follow(self._model, rows, before)
-            self._planner.add_rows(rows, before)
-            await asyncio.sleep(0)
         self._parts.wake.set()
+
+    async def _follow_to(self, seq: int) -> None:
+        """Move the replica to a seq that was the head of the journal since the replica moved."""
+        if seq < self._model.generation:
+            raise LeaseLost(f"the journal ends at seq {seq}, before {self._model.generation}")
+        while self._model.generation < seq:
+            await self._follow_some(min(_READ_ROWS, seq - self._model.generation))
+
+    async def _follow_some(self, limit: int) -> None:
+        """Move the replica by at most so many rows, and merge them."""
+        reader, known = self._parts.reader, self._model.generation
+        try:
+            rows = reader.cached_stored(known, limit)
+            if not rows:
+                # It is behind what the reader keeps in memory.
+                rows = await self._parts.call(reader.read_stored, known, limit)
+            if not rows:
+                raise LeaseLost(f"the journal ends before seq {known + 1}")
+            selected, before = self._replica.follow(rows)
+        except JournalPurged as exc:
+            # This replica was stopped for longer than the retention.
+            raise LeaseLost(str(exc)) from None
+        self._planner.add_rows(selected, before)
+        await asyncio.sleep(0)
 
     # Plans and writes
 

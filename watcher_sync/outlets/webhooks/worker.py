@@ -137,7 +137,7 @@ class Worker:
                 parts.settings, max_body_bytes=min(parts.settings.max_body_bytes, fitting)
             )
             parts = msgspec.structs.replace(parts, settings=settings)
-            session = Session(parts, await self._loop_call(parts, self._store.load))
+            session = Session(parts)
             parts.availability.succeeded()
             await session.run()
         except LeaseLost as exc:
