@@ -13,17 +13,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.functional.outlets.receivers import (
-    Answer,
-    Receiver,
-    answering,
-    closing,
-    eventually,
-    receiving,
-    repeating,
-    silent,
-    status,
-)
+from tests.functional.outlets.bad_receivers import KINDS, BadReceiver, receiving_apart
+from tests.functional.outlets.receivers import Receiver, answering, eventually, receiving, status
 from tests.functional.outlets.subscribing import Instances, subscribe
 from tests.functional.outlets.working import working
 from tests.functional.storage.conftest import opened
@@ -37,31 +28,6 @@ ROUNDS = 4
 MARGIN = 0.15
 """Seconds that a busy machine may add to a 99th percentile."""
 
-Kind = Callable[[Receiver], Answer]
-
-
-def slow(receiver: Receiver) -> Answer:
-    """Answers 200 after half a second."""
-
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while True:
-            await receiver.request(reader)
-            await asyncio.sleep(0.5)
-            writer.write(status(200))
-            await writer.drain()
-
-    return answer
-
-
-KINDS: dict[str, Kind] = {
-    "never answers": silent,
-    "redirects": answering(status(302, "Location: http://127.0.0.1:1/elsewhere")),
-    "answers 500": answering(status(500)),
-    "has an endless body": repeating(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"5\r\nabcde\r\n"),
-    "is slow": slow,
-    "closes": closing(b""),
-}
-
 
 @pytest.fixture
 def store(migrated_sqlite_url: str) -> Store:
@@ -72,30 +38,37 @@ def store(migrated_sqlite_url: str) -> Store:
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_bad_receiver_delays_no_other(store: Store, kind: str, figure: Callable[[str], None]) -> None:
-    pairs, total = asyncio.run(measured(store, KINDS[kind], ROUNDS))
+    pairs, total = asyncio.run(measured(store, kind, ROUNDS))
     alone, beside = (statistics.median(side) for side in zip(*pairs, strict=True))
     figure(f"{kind}: p99 {alone * 1000:.0f} ms without, {beside * 1000:.0f} ms with it")
     assert total >= GOOD * 2 * ROUNDS
     assert beside < alone * 1.1 + MARGIN
 
 
-async def measured(store: Store, kind: Kind, rounds: int) -> tuple[list[tuple[float, float]], int]:
+async def measured(store: Store, kind: str, rounds: int) -> tuple[list[tuple[float, float]], int]:
     """The 99th percentiles of the good receiver (without, with) the bad one, and how many requests it got."""
     instances = Instances(store)
     instances.write(range(GOOD + BAD))
-    async with receiving(answering(status(200))) as good, receiving(kind) as bad:
-        for number in range(GOOD + BAD):
-            subscribe(store, number, (good if number < GOOD else bad).url)
-        async with working(store, GOOD + BAD, total_timeout=2.0):
-            pairs = [
-                (
-                    await percentile(instances, good, range(GOOD)),
-                    await percentile(instances, good, [*range(GOOD, GOOD + BAD), *range(GOOD)]),
-                )
-                for _ in range(rounds)
-            ]
-        assert bad.connections
-        return pairs, len(good.requests)
+    with receiving_apart(kind) as bad:
+        async with receiving(answering(status(200))) as good:
+            return await _pairs(store, instances, good, bad, rounds)
+
+
+async def _pairs(
+    store: Store, instances: Instances, good: Receiver, bad: BadReceiver, rounds: int
+) -> tuple[list[tuple[float, float]], int]:
+    for number in range(GOOD + BAD):
+        subscribe(store, number, (good if number < GOOD else bad).url)
+    async with working(store, GOOD + BAD, total_timeout=2.0):
+        pairs = [
+            (
+                await percentile(instances, good, range(GOOD)),
+                await percentile(instances, good, [*range(GOOD, GOOD + BAD), *range(GOOD)]),
+            )
+            for _ in range(rounds)
+        ]
+    assert bad.connections()
+    return pairs, len(good.requests)
 
 
 async def percentile(instances: Instances, good: Receiver, numbers: range | list[int]) -> float:

@@ -106,7 +106,7 @@ class Sender:
         allowed: Callable[[], Sequence[Network]],
         allow_http: Callable[[], bool],
         total_timeout: float = 15.0,
-        max_response_bytes: int = 65536,
+        max_response_bytes: int = 4096,
         max_connections: int = 1000,
         per_host: int = 10,
         ssl_context: ssl.SSLContext | None = None,
