@@ -5,15 +5,16 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 import pytest
 
-from tests.functional.outlets.receivers import Receiver, answering, eventually, receiving, status
+from tests.functional.outlets.receivers import Answer, Receiver, answering, eventually, receiving, status
 from tests.functional.outlets.subscribing import Instances, subscribe
-from tests.functional.outlets.working import working
+from tests.functional.outlets.working import CLOCK, working
 from tests.functional.storage.conftest import opened
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.outlets.shards import ShardLeases
@@ -244,6 +245,43 @@ def test_a_delivery_that_waits_for_a_dead_host_goes_to_the_new_callback_at_once(
                 await eventually(lambda: has_arrived(good, instances.committed[f"i{waiting}"]))
                 assert len(dead.requests) == 10
                 dead.cancel()
+
+    asyncio.run(run())
+
+
+def test_once_a_breaker_closes_all_that_waited_for_its_host_flows_at_once(store: Store) -> None:
+    instances = Instances(store)
+    instances.write(range(30))
+    passed, answers = [0.0], [status(500)]
+    clock = msgspec.structs.replace(CLOCK, monotonic=lambda: time.monotonic() + passed[0])
+
+    def recovering(receiver: Receiver) -> Answer:
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            while True:
+                await receiver.request(reader)
+                writer.write(answers[0])
+                await writer.drain()
+
+        return answer
+
+    async def run() -> None:
+        async with receiving(recovering) as receiver:
+            for number in range(30):
+                subscribe(store, number, receiver.url)
+            async with working(store, 30, clock=clock) as worker:
+                await asyncio.to_thread(instances.write, range(30))
+                await eventually(
+                    lambda: worker.stats.planned == 30 and worker.stats.queued and not worker.stats.running
+                )
+                tried, waiting = len(receiver.requests), worker.stats.queued
+                assert waiting >= 10
+                answers[0] = status(200)
+                began = time.monotonic()
+                passed[0] += 30.0
+                await eventually(lambda: worker.stats.attempts.get("delivered", 0) >= waiting)
+                # One probe for each pause of 30 seconds would take minutes.
+                assert time.monotonic() - began < 5
+                assert len(receiver.requests) >= tried + waiting
 
     asyncio.run(run())
 
