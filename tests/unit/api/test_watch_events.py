@@ -75,6 +75,11 @@ def by_key(client, path=EVENTS, size=7, since=0):
     return found
 
 
+def test_a_page_announces_the_largest_page(client):
+    result = client.simulate_get(EVENTS)
+    assert result.headers["X-Watcher-Sync-Max-Page-Size"] == "1000"
+
+
 def test_a_client_that_reads_page_by_page_gets_every_event_once(client, rows):
     assert sequences(caught_up(client)) == [row.seq for row in rows]
 

@@ -43,6 +43,8 @@ from watcher_sync.wire.watch.messages import element
 
 MAX_SEQUENCE_ID: Final = "X-Axway-Max-Sequence-Id"
 """The header of a 410 with the last sequence of the journal."""
+MAX_PAGE_SIZE: Final = "X-Watcher-Sync-Max-Page-Size"
+"""The header of a page with the largest ``pageSize``. The client of this project asks for larger pages then."""
 MAX_SCANNED_ROWS: Final = 200_000
 """Candidate rows that the API reads for one page. A page that would need more is refused."""
 _MAX_PAGE_BYTES: Final = 67_108_864
@@ -140,7 +142,9 @@ class TopicEvents:
                     "description": "Keyset form: the number of events on a page; by default 100.",
                 },
             },
-            responses={200: Answer({"type": "array", "items": bodies.EVENT}, "A page of events")},
+            responses={
+                200: Answer({"type": "array", "items": bodies.EVENT}, "A page of events", headers=(MAX_PAGE_SIZE,))
+            },
             errors=(404, 410),
             tag=TAG,
         )(self.read)
@@ -169,6 +173,7 @@ class TopicEvents:
             served = last if is_full else max(head, last)
             self._positions.remember(*caller, served, wanted.label(wanted.page) if is_full else "")
         call.response.set_header("Cache-Control", "no-store")
+        call.response.set_header(MAX_PAGE_SIZE, str(self._service.max_limit))
         call.answer([element(change, topic.ref) for change in found])
 
     def _stored_end(self, caller: tuple[str, str, str], wanted: Wanted) -> int | None:

@@ -4,13 +4,19 @@
 It requests ``GET /events{selfLink}`` with ``query=sequenceID>N`` and ``sort=sequenceID,ASC``. It always asks for page 1
 after the last sequence, so that a purge between two pages shifts nothing. A page with fewer entries than its size is
 the last.
+
+While the caller handles a page, a thread requests the next one. The first page has 100 entries, which every service of
+the dialect allows. A service may announce a larger size in a header, which watcher_sync does. The pages after it have
+this size. If a large page fails, pages of 100 entries follow.
 """
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from concurrent.futures import Future
+from typing import NamedTuple, Protocol
 
 import urllib3
 
@@ -26,12 +32,15 @@ from watcher_sync.client.watch.errors import (
 from watcher_sync.wire.watch import events_pb2
 
 PAGE_SIZE = 100
+LARGE_PAGE_SIZE = 1_000
+"""The most entries that a page has on a service that announces its maximum."""
 MAX_SECONDS = 300.0
 """How long a catch-up may take; the watch then begins another one after the last event that it got."""
 
 _TIMEOUT = urllib3.Timeout(connect=10.0, read=30.0)
 _MAX_PAGE_BYTES = 64 * 1024 * 1024
 _MAX_SEQUENCE_HEADER = "X-Axway-Max-Sequence-Id"
+_MAX_PAGE_SIZE_HEADER = "X-Watcher-Sync-Max-Page-Size"
 
 
 class Harvester(Protocol):
@@ -49,6 +58,30 @@ class Harvester(Protocol):
         ...
 
 
+class _Page(NamedTuple):
+    """One page of events."""
+
+    messages: list[events_pb2.Event]
+    size: int
+    """The number of entries that were requested."""
+    max_size: int
+    """The most entries that the next page may have."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether another page may follow."""
+        return len(self.messages) >= self.size
+
+    def newer(self, after: int) -> list[events_pb2.Event]:
+        """The events after a sequence, in order, each once."""
+        found: list[events_pb2.Event] = []
+        for message in sorted(self.messages, key=lambda each: each.metadata.sequenceID):
+            if message.metadata.sequenceID > after:
+                after = message.metadata.sequenceID
+                found.append(message)
+        return found
+
+
 class RestHarvester:
     """Fetches events from the REST API of a service of the dialect."""
 
@@ -58,13 +91,13 @@ class RestHarvester:
         tenant_id: str,
         *,
         route: Route | None = None,
-        page_size: int = PAGE_SIZE,
+        page_size: int | None = None,
         max_seconds: float = MAX_SECONDS,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """:param url: the root of the API, such as ``https://watch.example.com``.
 
-        :param page_size: entries of a page.
+        :param page_size: entries of a page; None: 100, and then up to 1,000 if the service announces that it allows it.
         :param max_seconds: how long a catch-up may take.
         :raises InvalidSettings: when the URL or a file of the TLS settings cannot be used.
         """
@@ -77,25 +110,58 @@ class RestHarvester:
     def harvest(self, topic: str, after: int, token: str) -> Iterator[events_pb2.Event]:
         """The events after a sequence; see :class:`Harvester`."""
         deadline = self._monotonic() + self._max_seconds
+        size, largest = self._page_size or PAGE_SIZE, self._page_size or LARGE_PAGE_SIZE
+        requested = self._request(topic, after, size, token)
         while True:
-            page = self._page(topic, after, token)
-            page_is_newer = False
-            for message in sorted(page, key=lambda each: each.metadata.sequenceID):
-                if message.metadata.sequenceID > after:
-                    after = message.metadata.sequenceID
-                    yield message
-                    page_is_newer = True
-            if len(page) < self._page_size:
+            try:
+                page = requested.result()
+            except HarvestFailed:
+                if self._page_size is not None or size <= PAGE_SIZE:
+                    raise
+                page, largest = self._page(topic, after, PAGE_SIZE, token), PAGE_SIZE
+            size = min(page.max_size, largest)
+            newer = page.newer(after)
+            if page.is_full:
+                if not newer:
+                    raise HarvestFailed(f"{topic}: the catch-up sent a full page without an event after {after}")
+                after = newer[-1].metadata.sequenceID
+                requested = self._request(topic, after, size, token)
+            yield from newer
+            if not page.is_full:
                 return
-            if not page_is_newer:
-                raise HarvestFailed(f"{topic}: the catch-up sent a full page without an event after {after}")
             if self._monotonic() > deadline:
                 raise HarvestFailed(f"{topic}: the catch-up took more than {self._max_seconds:g} seconds")
 
-    def _page(self, topic: str, after: int, token: str) -> list[events_pb2.Event]:
+    def _request(self, topic: str, after: int, size: int, token: str) -> Future[_Page]:
+        """Requests a page in a daemon thread, which does not delay the end of the process."""
+        future: Future[_Page] = Future()
+
+        def run() -> None:
+            try:
+                future.set_result(self._page(topic, after, size, token))
+            except BaseException as exc:  # noqa: BLE001 - the future raises it
+                future.set_exception(exc)
+
+        threading.Thread(target=run, name="watch-catch-up", daemon=True).start()
+        return future
+
+    def _page(self, topic: str, after: int, size: int, token: str) -> _Page:
+        response, body = self._get(topic, after, size, token)
+        if response.status != 200:
+            raise _refusal(response.status, response.headers.get(_MAX_SEQUENCE_HEADER), topic, after)
+        if len(body) > _MAX_PAGE_BYTES:
+            raise HarvestFailed(f"{topic}: a page of the catch-up has more than {_MAX_PAGE_BYTES} bytes")
+        try:
+            messages = messages_of_page(body)
+        except ValueError as exc:
+            raise HarvestFailed(f"{topic}: the answer to the catch-up is no page of events: {exc}") from None
+        return _Page(messages, size, self._page_size or _larger(size, response.headers.get(_MAX_PAGE_SIZE_HEADER)))
+
+    def _get(self, topic: str, after: int, size: int, token: str) -> tuple[urllib3.BaseHTTPResponse, bytes]:
+        """:raises HarvestFailed: there was no answer."""
         fields = {
             "page": "1",
-            "pageSize": str(self._page_size),
+            "pageSize": str(size),
             "query": f"sequenceID>{after}",
             "sort": "sequenceID,ASC",
         }
@@ -122,14 +188,13 @@ class RestHarvester:
                 response.release_conn()
         except (urllib3.exceptions.HTTPError, OSError) as exc:
             raise HarvestFailed(f"{topic}: the catch-up got no answer: {type(exc).__name__}") from exc
-        if response.status != 200:
-            raise _refusal(response.status, response.headers.get(_MAX_SEQUENCE_HEADER), topic, after)
-        if len(body) > _MAX_PAGE_BYTES:
-            raise HarvestFailed(f"{topic}: a page of the catch-up has more than {_MAX_PAGE_BYTES} bytes")
-        try:
-            return messages_of_page(body)
-        except ValueError as exc:
-            raise HarvestFailed(f"{topic}: the answer to the catch-up is no page of events: {exc}") from None
+        return response, body
+
+
+def _larger(size: int, announced: str | None) -> int:
+    """The size of the next page."""
+    is_number = announced is not None and announced.isascii() and announced.isdigit()
+    return max(size, min(int(announced or 0), LARGE_PAGE_SIZE)) if is_number else size
 
 
 def _refusal(

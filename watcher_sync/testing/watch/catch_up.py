@@ -19,6 +19,8 @@ _TYPES = {
     events_pb2.Event.DELETED: "ResourceDeleted",
     events_pb2.Event.SUBRESOURCEUPDATED: "ResourceSubResourceUpdated",
 }
+MAX_PAGE_SIZE = 1_000
+"""What the service announces, unless it is stock."""
 _QUERY = re.compile(r"sequenceID>(\d+)")
 
 
@@ -100,7 +102,8 @@ def answer(topic: FakeTopic, asked: Asked, *, is_stock: bool) -> tuple[Answer, i
         events = events[::-1]
     page = events[(number - 1) * size : number * size]
     known = max([after, *(each.metadata.sequenceID for each in page)])
-    return Answer(200, json.dumps([document_of(each, is_stock=is_stock) for each in page]).encode()), known
+    body = json.dumps([document_of(each, is_stock=is_stock) for each in page]).encode()
+    return Answer(200, body, () if is_stock else (("X-Watcher-Sync-Max-Page-Size", str(MAX_PAGE_SIZE)),)), known
 
 
 def handler_class(serve: Callable[[Asked], Answer]) -> type[http.server.BaseHTTPRequestHandler]:
