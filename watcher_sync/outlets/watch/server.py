@@ -61,20 +61,22 @@ class WatchServer:
         if not self.port:
             raise CannotListen(f"cannot listen on {address}")
         await self._server.start()
-        await self._set_health(health_pb2.HealthCheckResponse.SERVING)
+        await self.set_serving(True)
+
+    async def set_serving(self, is_serving: bool) -> None:
+        """Have the health service answer SERVING or NOT_SERVING."""
+        status = health_pb2.HealthCheckResponse.SERVING if is_serving else health_pb2.HealthCheckResponse.NOT_SERVING
+        for name in ("", SERVICE):
+            await self._health.set(name, status)
 
     async def stop(self, grace: float) -> None:
         """End all streams with UNAVAILABLE, have clients connect elsewhere, and close the port.
 
         :param grace: seconds until calls that have not ended are cancelled.
         """
-        await self._set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
+        await self.set_serving(False)
         self._service.drain()
         await self._server.stop(grace)
-
-    async def _set_health(self, status: health_pb2.HealthCheckResponse.ServingStatus) -> None:
-        for name in ("", SERVICE):
-            await self._health.set(name, status)
 
 
 def options_of(settings: Settings) -> list[tuple[str, int]]:

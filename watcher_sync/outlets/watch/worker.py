@@ -35,6 +35,8 @@ LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _RETRY_SECONDS = 2.0
+_HEALTH_SECONDS = 0.5
+"""Between two checks of what the health service answers."""
 _LOOK_UP_THREADS = 2
 _CATCH_UP_THREADS = 2
 _TOKEN_THREADS = 8
@@ -113,8 +115,11 @@ class Worker:
 
     def is_serving(self) -> bool:
         """Whether the port is open, and all that feeds the streams runs."""
-        runs = self._journal.is_alive() and not any(task.done() for task in self._tasks)
-        return self.is_alive() and self._serving.is_set() and runs
+        return self.is_alive() and self._serving.is_set() and self._is_fed()
+
+    def _is_fed(self) -> bool:
+        """Whether all that feeds the streams runs."""
+        return self._journal.is_alive() and not any(task.done() for task in self._tasks)
 
     def _call(self, function: Callable[[], Any]) -> None:
         """Have the loop call a function. Any thread may do so."""
@@ -161,13 +166,29 @@ class Worker:
         LOG.info("watch: listening on %s port %d", self._settings.host, server.port)
         self.port = server.port
         self._serving.set()
+        health = asyncio.create_task(self._report_health(server))
         try:
             if not self._stopping.is_set():
                 await self._stop.wait()
         finally:
+            health.cancel()
             self._serving.clear()
             await server.stop(self._grace)
             LOG.info("watch: stopped")
+
+    async def _report_health(self, server: WatchServer) -> None:
+        """Have the health service answer NOT_SERVING while nothing feeds the streams, until the task is cancelled."""
+        was_fed = True
+        while True:
+            await asyncio.sleep(_HEALTH_SECONDS)
+            is_fed = self._is_fed()
+            if is_fed != was_fed:
+                if is_fed:
+                    LOG.info("watch: the streams get changes again: serving")
+                else:
+                    LOG.error("watch: the journal reader or the hub has ended: not serving")
+                await server.set_serving(is_fed)
+            was_fed = is_fed
 
     async def _listen(self, service: WatchService) -> WatchServer | None:
         assert self._stop is not None

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Iterator
@@ -21,9 +22,13 @@ from tests.functional.outlets.watch.clients import STOCK, WatchClient, channel_t
 from tests.functional.outlets.watch.serving import Serving, Tokens, admin, joined, serving
 from watcher_sync.exceptions import ConfigError, DatabaseUnavailable
 from watcher_sync.outlets.journal import JournalReader
+from watcher_sync.outlets.watch.hub import Hub
 from watcher_sync.outlets.watch.settings import Settings
 from watcher_sync.outlets.watch.tls import Certificates
 from watcher_sync.storage.store import Store
+
+SERVING = health_pb2.HealthCheckResponse.SERVING
+NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 
 
 def test_pings_go_to_who_offers_them_and_their_answers_count(store: Store) -> None:
@@ -192,10 +197,45 @@ def test_a_port_in_use_is_tried_again(store: Store) -> None:
             second.stop()
 
 
-def test_a_server_whose_journal_is_not_read_is_not_healthy(site: Serving) -> None:
+def test_a_server_whose_journal_is_not_read_is_not_healthy(site: Serving, channel: grpc.Channel) -> None:
     assert site.worker.is_serving()
     site.stop_journal()
     assert not site.worker.is_serving()
+    for service in ("", "central.events.v1.watch"):
+        wait_until(lambda name=service: health_of(channel, name) == NOT_SERVING, 10, "NOT_SERVING")  # type: ignore[misc]
+
+
+def test_a_server_is_healthy_again_when_its_journal_is_read_again(
+    site: Serving, channel: grpc.Channel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_alive = threading.Event()
+    monkeypatch.setattr(JournalReader, "is_alive", lambda _: is_alive.is_set())
+    wait_until(lambda: health_of(channel) == NOT_SERVING, 10, "NOT_SERVING")
+    is_alive.set()
+    wait_until(lambda: health_of(channel) == SERVING, 10, "SERVING")
+
+
+def test_a_server_whose_hub_has_ended_is_not_healthy(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    is_broken = threading.Event()
+    follow = Hub._follow
+
+    async def ends(hub: Hub) -> None:
+        if is_broken.is_set():
+            raise asyncio.CancelledError
+        await follow(hub)
+
+    monkeypatch.setattr(Hub, "_follow", ends)
+    with serving(store) as site, channel_to(site.port) as channel:
+        assert health_of(channel) == SERVING
+        is_broken.set()
+        Instances(store).write([1])
+        wait_until(lambda: health_of(channel) == NOT_SERVING, 10, "NOT_SERVING")
+
+
+def health_of(channel: grpc.Channel, service: str = "") -> int:
+    """The answer of the health service."""
+    request = health_pb2.HealthCheckRequest(service=service)
+    return int(health_pb2_grpc.HealthStub(channel).Check(request).status)
 
 
 def test_no_bookmark_precedes_the_start_of_a_stream(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
