@@ -38,7 +38,7 @@ from watcher_sync.api.core.versions import OpenApi, Version1, Versions, release
 from watcher_sync.api.resources import service_type_instances, vnf_instances
 from watcher_sync.api.resources.cloud_events import WritableEvents
 from watcher_sync.api.resources.compute_model import ComputeModel
-from watcher_sync.api.resources.entities import EntityHistory, EntityItem, EntityList
+from watcher_sync.api.resources.entities import EntityHistory, EntityItem, EntityList, EntityStates
 from watcher_sync.api.resources.entity_collection import Collection
 from watcher_sync.api.resources.instance_status import InstanceStatus
 from watcher_sync.api.resources.quarantine import QuarantinedEvent, QuarantineList, QuarantineReplay
@@ -176,6 +176,7 @@ def make_routes(
             (path, list_),
             (f"{path}/{{entity_id}}", item),
             (f"{path}/{{entity_id}}/history", EntityHistory(collection)),
+            (f"/v1/states/{kind.plural}", EntityStates(collection)),
         ]
         if kind.name == vnf_instances.KIND:
             routes += [

@@ -10,7 +10,9 @@
 ``database``          Connects to the database, and classifies its errors
 ``drifts``            Differences between model and live system, with the time of discovery
 ``encoded_pages``     Encoded entities in immutable pages of text
+``encoded_rows``      Reads the rows of one kind as JSON text
 ``entity_rows``       Writes the entities of one kind into their table
+``entity_states``     Reads entities with their versions as JSON text
 ``file_modes``        The modes of the files that our processes write
 ``host_usage``        Sums what the instances use of hosts
 ``inventories``        Whether the model has everything that a live system has

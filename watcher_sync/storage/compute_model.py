@@ -11,9 +11,8 @@ or a connection that sees an older generation, leads to a complete reading.
 
 from __future__ import annotations
 
-import datetime
 import functools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -23,8 +22,8 @@ from watcher_sync.model.extra_specs import PCI_CLASS_PREFIX, NumaRequest, PciReq
 from watcher_sync.model.kinds import Kind, Kinds
 from watcher_sync.storage.database import translated
 from watcher_sync.storage.encoded_pages import Pages, merge, pages_of
+from watcher_sync.storage.encoded_rows import EncodedRows
 from watcher_sync.storage.tables import Tables
-from watcher_sync.storage.types import rfc3339, time_as_text
 
 FIELDS_LEFT_OUT: Final = {
     "aggregate": frozenset[str](),
@@ -37,8 +36,6 @@ FIELDS_LEFT_OUT: Final = {
 
 _MAX_CHANGES = 5000
 """Journal rows since the cached state. After more of them, a complete reading costs about as much."""
-
-_IDS_AT_ONCE = 1000
 
 _encode = msgspec.json.Encoder().encode
 
@@ -71,9 +68,9 @@ class ComputeModelReader:
         self._tables = tables
         asked = {"numa": NumaRequest | None, "pci": list[PciRequest] | None}
         grouped = {"aggregates": list[Any], "pci": msgspec.Raw}
-        self._aggregates = _Rows(tables, kinds["aggregate"], {}, dialect)
-        self._nodes = _Rows(tables, kinds["compute_node"], grouped, dialect)
-        self._instances = _Rows(tables, kinds["instance"], asked, dialect)
+        self._aggregates = _rows(tables, kinds["aggregate"], {}, dialect)
+        self._nodes = _rows(tables, kinds["compute_node"], grouped, dialect)
+        self._instances = _rows(tables, kinds["instance"], asked, dialect)
         self._state: _State | None = None
 
     def read(self, connection: sa.Connection, generation: int) -> Iterator[bytes]:
@@ -163,50 +160,8 @@ def _pieces(lists: dict[str, Pages]) -> Iterator[bytes]:
     yield b"}"
 
 
-class _Rows:
-    """The rows of one kind, objects, lists and times as text, and how they are encoded."""
-
-    def __init__(self, tables: Tables, kind: Kind, computed: dict[str, Any], dialect: str) -> None:
-        """:param computed: name -> type of the members that no column has."""
-        names = fields_of(kind)
-        types = [kind.fields[name].python if name in kind.fields else str for name in names]
-        self._table = table = tables.entities[kind.name]
-        self._documents = [i for i, python in enumerate(types) if python in (dict, list)]
-        self._times = [i for i, python in enumerate(types) if python is datetime.datetime]
-        self._columns = [_selected(table.c[name], types[i], dialect).label(name) for i, name in enumerate(names)]
-        self._object = msgspec.defstruct(kind.cls.__name__, [*((n, Any) for n in names), *computed.items()], gc=False)
-        self.position = {name: i for i, name in enumerate(names)}
-
-    def read(self, connection: sa.Connection, ids: Collection[str] | None = None) -> Iterator[Sequence[Any]]:
-        """The rows with these ids, or all."""
-        query = sa.select(*self._columns)
-        if ids is None:
-            yield from connection.execute(query).all()
-            return
-        chosen = sorted(ids)
-        for start in range(0, len(chosen), _IDS_AT_ONCE):
-            some = chosen[start : start + _IDS_AT_ONCE]
-            yield from connection.execute(query.where(self._table.c.id.in_(some))).all()
-
-    def encode(self, row: Sequence[Any], computed: Sequence[Any]) -> bytes:
-        """A row as JSON.
-
-        :param computed: the values of the computed members, in their order.
-        """
-        values = [*row, *computed]
-        for i in self._documents:
-            if (text := values[i]) is not None:
-                values[i] = msgspec.Raw(text)
-        for i in self._times:
-            if (text := values[i]) is not None:
-                values[i] = rfc3339(text)
-        return _encode(self._object(*values))
-
-
-def _selected(column: sa.Column[Any], python: type, dialect: str) -> sa.ColumnElement[Any]:
-    if python is datetime.datetime:
-        return time_as_text(column, dialect)
-    return sa.type_coerce(column, sa.Text()) if python in (dict, list) else column
+def _rows(tables: Tables, kind: Kind, computed: dict[str, Any], dialect: str) -> EncodedRows:
+    return EncodedRows(tables.entities[kind.name], kind, fields_of(kind), computed, dialect)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -10,6 +10,7 @@ import pytest
 
 from watcher_sync.commit.batch import Batch
 from watcher_sync.events import Event
+from watcher_sync.storage import entity_states
 from watcher_sync.testing.nova.cloud import CloudSimulator
 
 pytestmark = pytest.mark.slow
@@ -163,6 +164,44 @@ def test_ids_may_have_commas_and_percent_signs(client, cycle):
         quoted = urllib.parse.quote(one, safe="")
         found = client.simulate_get("/v1/compute_nodes", params={"ids": quoted})
         assert [e["id"] for e in found.json["compute_nodes"]] == [one]
+
+
+def test_entities_with_versions_have_the_values_of_the_list(client, store, truth):
+    for kind in (store.kinds["instance"], store.kinds["compute_node"], store.kinds["aggregate"]):
+        plain = {each["id"]: each for each in pages(client, f"/v1/{kind.plural}", kind.plural)}
+        for entity in pages(client, f"/v1/{kind.plural}", kind.plural, versions="true"):
+            assert {name: entity[name] for name in (*kind.public, "seq")} == {
+                name: plain[entity["id"]][name] for name in (*kind.public, "seq")
+            }
+
+
+def test_a_list_with_versions_has_one_order(client, truth, problem):
+    problem(client.simulate_get("/v1/instances", params={"versions": "true", "sort": "-id"}), 400)
+
+
+def test_states_are_those_of_the_list_with_versions(client, store, truth, monkeypatch):
+    listed = {each["id"]: each for each in pages(client, "/v1/instances", "instances", versions="true")}
+    ids = [*sorted(listed)[1:], "none"]
+    answer = client.simulate_post("/v1/states/instances", json={"ids": ids}).json
+    assert answer["instances"] == [listed[each] for each in ids[:-1]]
+    assert answer["seq"] == store.load().generation
+    assert answer["next_marker"] is None
+    monkeypatch.setattr(entity_states, "_MAX_PAGE_BYTES", 1)
+    found, marker = [], {}
+    while marker is not None:
+        answer = client.simulate_post("/v1/states/instances", json={"ids": ids, **marker}).json
+        found += answer["instances"]
+        assert len(answer["instances"]) == 1
+        marker = answer["next_marker"] and {"marker": answer["next_marker"]}
+    assert found == [listed[each] for each in ids[:-1]]
+
+
+def test_a_request_for_states_has_bounds(client, truth, problem):
+    path = "/v1/states/instances"
+    assert client.simulate_post(path, json={"ids": [f"i{number}" for number in range(1_000)]}).json["instances"] == []
+    problem(client.simulate_post(path, json={"ids": [f"i{number}" for number in range(1_001)]}), 400)
+    problem(client.simulate_post(path, json={"ids": []}), 400)
+    problem(client.simulate_post("/v1/states/nothing", json={"ids": ["a"]}), 404)
 
 
 def test_versions_are_of_whole_entities(client, truth):

@@ -17,8 +17,8 @@ from typing import Any
 import msgspec
 
 from watcher_sync.api.core import etags, schemas
-from watcher_sync.api.core.operation import Answer, Call, operation
-from watcher_sync.api.core.problems import not_found
+from watcher_sync.api.core.operation import JSON, Answer, Body, Call, operation
+from watcher_sync.api.core.problems import bad_request, not_found
 from watcher_sync.api.core.request_context import NO_PROJECT
 from watcher_sync.api.core.rules import ADMIN_ONLY_FIELDS, ALL_PROJECTS
 from watcher_sync.api.core.visibility import visibility
@@ -42,6 +42,9 @@ _ALL_PROJECTS: dict[str, schemas.Schema] = {
 
 MAX_IDS = 100
 """Ids that a list may be asked for."""
+
+MAX_STATES = 1000
+"""Ids in the body of one request, whatever the limit of pages: a follower of this API relies on it."""
 
 _REPLICATION: dict[str, schemas.Schema] = {
     "versions": {
@@ -103,12 +106,25 @@ class EntityList:
     @staticmethod
     def _answer_versions(collection: Collection, call: Call) -> None:
         """Answers with the own fields and the versions, whatever the form of the list is."""
-        if call.context.scope is not None:
-            raise call.context.refusal([ALL_PROJECTS])
-        if not call.context.sees_admin_only:
-            raise call.context.refusal([ADMIN_ONLY_FIELDS])
-        page = read_list(collection, call, (*collection.kind.public, "seq", "versions"), ())
-        call.answer({collection.kind.plural: page.rows, **next_page(call, page.marker), "seq": page.seq})
+        require_all(call)
+        query = call.query
+        if query["sort"] != "id":
+            raise bad_request("query", "/sort", "with versions=true the list is sorted by id")
+        filters = {name: query[name] for name in collection.filters if name in query}
+        if collection.kind.is_scoped:
+            _scope(call, filters)
+        ids, marker = query.get("ids"), query.get("marker")
+        with collection.service.reading() as connection:
+            seq = read_head(connection, collection.service.tables)
+            page = collection.states.read(
+                connection,
+                limit=int(query["limit"]),
+                after=None if marker is None else marker.replace("\0", ""),
+                ids=None if ids is None else [urllib.parse.unquote(each).replace("\0", "") for each in ids],
+                filters=filters,
+            )
+        states = [msgspec.Raw(text) for text in page.texts]
+        call.answer({collection.kind.plural: states, **next_page(call, page.marker), "seq": seq})
 
     def answer_page(self, collection: Collection, call: Call) -> None:
         """Reads a page and answers with it."""
@@ -198,6 +214,54 @@ class EntityHistory:
     def list_page(self, call: Call, entity_id: str) -> None:
         """Answers with one page, oldest change first."""
         _history(self._collection, call, entity_id)
+
+
+class EntityStates:
+    """``/v1/states/{plural}``: many entities of one kind with their versions, by their ids."""
+
+    def __init__(self, collection: Collection) -> None:
+        kind, ids = collection.kind, _REPLICATION["ids"]
+        self._collection = collection
+        request: schemas.Schema = {
+            "type": "object",
+            "required": ["ids"],
+            "additionalProperties": False,
+            "properties": {
+                "ids": {**ids, "maxItems": MAX_STATES, "description": "The ids, as they are."},
+                "marker": {"type": "string", "maxLength": 1500, "description": "The page begins after this id."},
+            },
+        }
+        schema = schemas.collection(kind.plural, _with_versions(collection.schema()), seq=schemas.SEQ)
+        self.on_post = operation(
+            summary=f"Read {kind.plural} with their versions",
+            description="The answer is that of the list with versions=true and ids. A URL has room for fewer ids.",
+            rule=collection.rules["list"],
+            body=Body({JSON: request}),
+            responses={200: Answer(schema, f"A page of {kind.plural}")},
+            tag=kind.plural,
+        )(self.read)
+
+    def read(self, call: Call) -> None:
+        """Answers with those of the entities that exist."""
+        collection = self._collection
+        require_all(call)
+        ids: list[str] = call.body["ids"]
+        with collection.service.reading() as connection:
+            seq = read_head(connection, collection.service.tables)
+            found = collection.states.read(connection, limit=len(ids), after=call.body.get("marker"), ids=ids)
+        states = [msgspec.Raw(text) for text in found.texts]
+        call.answer({collection.kind.plural: states, "next_marker": found.marker, "next": None, "seq": seq})
+
+
+def require_all(call: Call) -> None:
+    """Requires a caller who sees everything of every entity.
+
+    :raises Problem: 403 when it does not.
+    """
+    if call.context.scope is not None:
+        raise call.context.refusal([ALL_PROJECTS])
+    if not call.context.sees_admin_only:
+        raise call.context.refusal([ADMIN_ONLY_FIELDS])
 
 
 def _with_versions(schema: schemas.Schema) -> schemas.Schema:

@@ -20,6 +20,7 @@ from watcher_sync.api.service import Service
 from watcher_sync.model.kinds import Kind
 from watcher_sync.model.visibility import Hidden, seen
 from watcher_sync.storage import reading
+from watcher_sync.storage.entity_states import StateReader
 
 
 class Collection:
@@ -32,6 +33,7 @@ class Collection:
         self.sorts = ("id", *(name for name in kind.indexes if kind.fields[name].python is str))
         self.computed = host_usage.FIELDS if kind.name == host_usage.KIND and "instance" in service.kinds else {}
         self.names = (*kind.public, *self.computed, "seq")
+        self.states = StateReader(service.tables, kind, service.store.database.dialect.name)
         read = PROJECT_READER if kind.is_scoped else ADMIN_OR_SYSTEM_READER
         self.rules = {what: Rule(f"{kind.plural}:{what}", read) for what in ("list", "show", "history")}
 
