@@ -2,7 +2,8 @@
 """The loop of one source: lists the region, and follows its stream from there.
 
 A stream event has the fields that changed, not the whole facet. So the follower takes the id only, and reads the
-present state with its versions. States may come in any order and more than once.
+present state with its versions. One reading covers all changes up to the head of that moment. States may come in any
+order and more than once.
 
 A listing notes the head of the region's journal with its first page, and the stream begins there. A listing that
 fails emits no ``listed`` event. The follower lists again when the region does not have the position any more.
@@ -13,7 +14,6 @@ A region that follows this installation is refused. Its own thread runs the loop
 from __future__ import annotations
 
 import datetime
-import queue
 import random
 import threading
 from collections.abc import Callable
@@ -27,15 +27,15 @@ from watcher_sync.client.watch import EventsPurged, EventType, MemorySequence, W
 from watcher_sync.events import Event, portions
 from watcher_sync.sources.base import Emit, IntakeClosed, SourceState
 from watcher_sync.sources.watch.options import Settings
+from watcher_sync.sources.watch.received import Received
 from watcher_sync.sources.watch.region import Page, Region
 from watcher_sync.sources.watch.states import Document, EventMaker, is_loop
 
 LOG = logging.getLogger(__name__)
 
 _EMIT_SIZE: Final = 500
-_BATCH: Final = 500
-"""Stream events that one round handles."""
-_QUEUED: Final = 1_000
+_QUEUED: Final = 5_000
+"""Stream events that one round handles at most."""
 _POLL_SECONDS: Final = 0.2
 _FIRST_PAUSE_SECONDS: Final = 0.2
 _EMPTY_PAUSE_SECONDS: Final = 1.0
@@ -77,6 +77,8 @@ class Follower:
         self._position = position
         self._jitter = jitter
         self._failures = 0
+        self._covered: dict[tuple[str, str], int] = {}
+        """(kind, id) -> the sequence up to which the last reading of the entity has its changes."""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"source-{settings.source}", daemon=True)
 
@@ -135,11 +137,12 @@ class Follower:
                 self._position = head
             elif self._stopping.wait(_EMPTY_PAUSE_SECONDS):
                 return
-        received: queue.Queue[WatchEvent | WatchError] = queue.Queue(_QUEUED)
+        received: Received[WatchEvent | WatchError] = Received(_QUEUED)
+        self._covered = {}
         with self._watch(self._position) as manager:
             manager.register_watch(self._region.topic_link, received, received)
             while not self._stopping.is_set():
-                batch = _take(received)
+                batch = received.take(_POLL_SECONDS)
                 self._show(manager)
                 if batch:
                     self._on_batch(batch, paths)
@@ -206,6 +209,7 @@ class Follower:
                 found[-1] = msgspec.structs.replace(found[-1], position=last)
             self._emit(found)
             self._position = last
+            self._covered = {key: sequence for key, sequence in self._covered.items() if sequence > last}
             self._failures = 0
         for each in batch:
             if isinstance(each, WatchError):
@@ -222,14 +226,29 @@ class Follower:
             self._require_no_loop(each.entity_id)
             if each.type is EventType.DELETED:
                 found.append(self._make.deleted(kind, each.entity_id, each.sequence, each.versions, each.time))
-            else:
+            elif each is events[-1] or each.sequence > self._covered.get((kind, each.entity_id), 0):
+                # The last event is always read: the position comes with an emitted event.
                 changed.setdefault(kind, {})[each.entity_id] = each
         for kind, wanted in changed.items():
-            newest = max(each.sequence for each in wanted.values())
-            for page in self._region.fetch(paths[kind], list(wanted)):
-                if page.seq < newest:
-                    raise BehindError(f"the API is at sequence {page.seq}, and the stream at {newest}")
-                found += [self._make.changed(kind, doc, body, _time(wanted, doc)) for doc, body in page.entities]
+            found += self._read(kind, paths[kind], wanted)
+        return found
+
+    def _read(self, kind: str, path: str, wanted: dict[str, WatchEvent]) -> list[Event]:
+        """The present states of entities.
+
+        :param wanted: id -> the last event of the entity.
+        :raises BehindError: the region's API answered from before one of the events.
+        """
+        found: list[Event] = []
+        newest = max(each.sequence for each in wanted.values())
+        covered: int | None = None
+        for page in self._region.fetch(path, list(wanted)):
+            if page.seq < newest:
+                raise BehindError(f"the API is at sequence {page.seq}, and the stream at {newest}")
+            covered = page.seq if covered is None else min(covered, page.seq)
+            found += [self._make.changed(kind, doc, body, _time(wanted, doc)) for doc, body in page.entities]
+        if covered is not None:
+            self._covered.update(((kind, entity_id), covered) for entity_id in wanted)
         return found
 
     def _emit(self, events: list[Event]) -> None:
@@ -258,18 +277,6 @@ class Follower:
         if (self.state, self.detail) != (SourceState.DISCONNECTED, why):
             LOG.warning("source %s: disconnected, retrying: %s", self._settings.source, why)
         self.state, self.detail = SourceState.DISCONNECTED, why
-
-
-def _take(received: queue.Queue[WatchEvent | WatchError]) -> list[WatchEvent | WatchError]:
-    """What has arrived, in order; waits for the first for a moment."""
-    batch: list[WatchEvent | WatchError] = []
-    try:
-        batch.append(received.get(timeout=_POLL_SECONDS))
-        while len(batch) < _BATCH:
-            batch.append(received.get_nowait())
-    except queue.Empty:
-        pass
-    return batch
 
 
 def _time(wanted: dict[str, WatchEvent], document: Document) -> datetime.datetime | None:

@@ -6,6 +6,7 @@ It uses the client of this package, as a program outside of the region would. Th
 
 from __future__ import annotations
 
+import itertools
 import urllib.parse
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -15,7 +16,7 @@ from keystoneauth1 import adapter, noauth, session
 from keystoneauth1.identity import v3
 
 from watcher_sync.client import Client, NotFound, UnexpectedResponse
-from watcher_sync.client.transport import Transport
+from watcher_sync.client.transport import SuccessResponse, Transport
 from watcher_sync.client.watch_topics import WATCH_TOPICS
 from watcher_sync.sources.watch.options import Settings
 from watcher_sync.sources.watch.states import Document
@@ -24,6 +25,9 @@ _MAX_IDS: Final = 100
 """Ids of one request, as the API allows them."""
 _MAX_IDS_CHARS: Final = 2_500
 """Characters of the ids of one request: servers limit the line of a request to about 4,000."""
+_MAX_STATES: Final = 1_000
+"""Ids in the body of one request, as every API allows them by default."""
+_decode_document = msgspec.json.Decoder(Document).decode
 _EVERYTHING: Final = {
     "group": "*",
     "kind": "*",
@@ -77,37 +81,55 @@ class Region:
         :param path: of the list.
         :raises ClientError: the list is not complete.
         """
-        marker: str | None = None
-        while True:
-            page, marker = self._page(path, {"limit": self._settings.page_size, "marker": marker})
-            yield page
-            if marker is None:
-                return
+        return self._pages(path, {"limit": self._settings.page_size})
 
     def fetch(self, path: str, ids: Sequence[str]) -> Iterator[Page]:
         """Those of these entities that exist, in their present state.
 
         :raises ClientError: the region does not answer, or refuses.
         """
-        for portion in _portions([urllib.parse.quote(each, safe="") for each in ids]):
-            marker: str | None = None
-            while True:
-                query = {"ids": portion, "limit": len(portion), "marker": marker}
-                page, marker = self._page(path, query)
-                yield page
-                if marker is None:
-                    break
+        portions = list(itertools.islice(_portions([urllib.parse.quote(each, safe="") for each in ids]), 2))
+        if len(portions) == 1:
+            yield from self._pages(path, {"ids": portions[0], "limit": len(portions[0])})
+            return
+        for start in range(0, len(ids), _MAX_STATES):
+            yield from self._states(path, ids[start : start + _MAX_STATES])
 
-    def _page(self, path: str, query: dict[str, Any]) -> tuple[Page, str | None]:
-        answer = self._transport.request("GET", path, query={"versions": True, **query}).read(dict[str, msgspec.Raw])
-        try:
-            raws = msgspec.json.decode(answer[path.rpartition("/")[2]], type=list[msgspec.Raw])
-            entities = [(msgspec.json.decode(raw, type=Document), bytes(raw)) for raw in raws]
-            seq = msgspec.json.decode(answer["seq"], type=int)
-            marker = msgspec.json.decode(answer["next_marker"], type=str | None)
-        except (KeyError, msgspec.DecodeError) as exc:
-            raise UnexpectedResponse(f"the answer of {path} is no list with versions: {exc}") from None
-        return Page(entities, seq), marker
+    def _states(self, path: str, ids: Sequence[str]) -> Iterator[Page]:
+        """As :meth:`fetch`, for more ids than a URL has room for."""
+        marker: str | None = None
+        while True:
+            body = {"ids": ids} if marker is None else {"ids": ids, "marker": marker}
+            root, _, plural = path.rpartition("/")
+            page, marker = _decoded(path, self._transport.request("POST", f"{root}/states/{plural}", body=body))
+            yield page
+            if marker is None:
+                return
+
+    def _pages(self, path: str, query: dict[str, Any]) -> Iterator[Page]:
+        marker: str | None = None
+        while True:
+            answer = self._transport.request("GET", path, query={"versions": True, "marker": marker, **query})
+            page, marker = _decoded(path, answer)
+            yield page
+            if marker is None:
+                return
+
+
+def _decoded(path: str, response: SuccessResponse) -> tuple[Page, str | None]:
+    """:returns: a page, and the marker of the next one.
+
+    :raises UnexpectedResponse: the answer is no list with versions.
+    """
+    answer = response.read(dict[str, msgspec.Raw])
+    try:
+        raws = msgspec.json.decode(answer[path.rpartition("/")[2]], type=list[msgspec.Raw])
+        entities = [(_decode_document(raw), bytes(raw)) for raw in raws]
+        seq = msgspec.json.decode(answer["seq"], type=int)
+        marker = msgspec.json.decode(answer["next_marker"], type=str | None)
+    except (KeyError, msgspec.DecodeError) as exc:
+        raise UnexpectedResponse(f"the answer of {path} is no list with versions: {exc}") from None
+    return Page(entities, seq), marker
 
 
 def _portions(quoted: Sequence[str]) -> Iterator[list[str]]:

@@ -88,6 +88,10 @@ class FakeRegion:
         self.watching: Watching | None = None
         self.between_pages: list[Any] = []
         """Functions that run after a page was read."""
+        self.fetched: list[list[str]] = []
+        """The ids of each reading."""
+        self.after_reading: list[Any] = []
+        """Functions that run after entities were read."""
 
     def write(self, *ids: str) -> None:
         for one in ids:
@@ -142,7 +146,10 @@ class FakeRegion:
             last = ids[-1]
 
     def fetch(self, path: str, ids: Sequence[str]) -> Iterator[Page]:
+        self.fetched.append(sorted(ids))
         yield self._page([one for one in sorted(ids) if one in self.entities])
+        if self.after_reading:
+            self.after_reading.pop(0)()
 
     def _page(self, ids: Sequence[str]) -> Page:
         found = [(Document(one, self.entities[one]), msgspec.json.encode({"id": one})) for one in ids]
@@ -228,6 +235,44 @@ def test_a_stored_position_is_followed_without_a_listing() -> None:
     with Following(region, 1) as following:
         wait_until(lambda: following.position() == 2, 10)
     assert following.told() == ["changed b"]
+
+
+def test_an_entity_that_changed_often_is_read_once() -> None:
+    region = FakeRegion()
+    for _ in range(50):
+        region.write("a", "b")
+    with Following(region, 1) as following:
+        wait_until(lambda: following.position() == 100, 10)
+    assert region.fetched == [["a", "b"]]
+    assert sorted(following.told()) == ["changed a", "changed b"]
+
+
+def test_changes_that_a_reading_had_already_are_not_read_again() -> None:
+    region = FakeRegion()
+    region.write("a", "b", "c")
+    with Following(region, 3) as following:
+        wait_until(lambda: region.watching is not None, 10)
+        watching, region.watching = region.watching, None
+        region.write("a")  # in the journal and in the tables, and not on the stream yet
+        region.write("b", "a", "c")
+        assert watching is not None
+        assert watching.got is not None
+        watching.got.put(region.journal[3])
+        wait_until(lambda: following.position() == 4, 10)
+        for event in region.journal[4:]:
+            watching.got.put(event)
+        wait_until(lambda: following.position() == 7, 10)
+    assert region.fetched[0] == ["a"]
+    assert sorted({one for ids in region.fetched[1:] for one in ids}) == ["b", "c"]
+
+
+def test_a_change_after_a_reading_is_read() -> None:
+    region = FakeRegion()
+    region.write("a", "b")
+    region.after_reading = [lambda: region.write("a")]
+    with Following(region, 1) as following:
+        wait_until(lambda: following.position() == 3, 10)
+    assert region.fetched == [["b"], ["a"]]
 
 
 def test_an_empty_region_is_listed_until_it_has_a_journal() -> None:
