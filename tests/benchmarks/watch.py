@@ -23,6 +23,8 @@ from typing import Any
 
 import psutil
 
+from tests.benchmarks.catching_up import catch_up
+from tests.benchmarks.federation import federation
 from tests.benchmarks.figures import Budget, Figure
 from tests.benchmarks.places import Bench, Place
 from tests.benchmarks.running import Broken, until
@@ -187,7 +189,7 @@ def _topics() -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def watch(bench: Bench) -> list[Figure]:
-    """Latency, fan-out, memory."""
+    """Latency, fan-out, memory, catch-up, federation."""
     is_full = bench.scale.pairs > 1
     figures: list[Figure] = []
     for service in ("sqlite", "postgresql"):
@@ -195,7 +197,7 @@ def watch(bench: Bench) -> list[Figure]:
             figures += _latency(place, port, service, bench.scale.lone * 5)
     with _place(bench) as (place, port):
         figures += _fan_out(place, port, 10_000 if is_full else 1_000)
-    return figures
+    return figures + catch_up(bench) + federation(bench)
 
 
 def _latency(place: Place, port: int, service: str, changes: int) -> list[Figure]:
