@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -26,6 +27,8 @@ def main() -> int:
     parser.add_argument("--only", action="append", default=[], help="an ingredient; the others are off")
     parser.add_argument("--folder", type=Path, help="for configurations and logs; remains")
     given = parser.parse_args()
+    # Every process ends with the storm, also when a time limit ends it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     settings = Settings(
         seed=given.seed, seconds=given.seconds, database=given.database, only=tuple(given.only),
         also=tuple(OPTIONAL) if "all" in given.also else tuple(given.also),
