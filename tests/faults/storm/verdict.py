@@ -90,7 +90,7 @@ def judge(
     rows = site.rows()
     verdict.changes = len(rows)
     _check_journal(verdict, site, rows, watch, settings)
-    _check_feed(verdict, feed, rows)
+    check_feed(verdict, feed, rows)
     _check_quarantine(verdict, site)
     _check_webhooks(verdict, site, writers, record)
     return verdict
@@ -124,7 +124,7 @@ def _check_journal(
         verdict.failures.append(f"journal: {exc}")
 
 
-def _check_feed(verdict: Verdict, feed: FeedReader, rows: list[JournalRow]) -> None:
+def check_feed(verdict: Verdict, feed: FeedReader, rows: list[JournalRow]) -> None:
     """Each row of the journal that has a change came once, in order. After a 410 only the order is known."""
     deadline = time.monotonic() + _CATCH_UP_SECONDS
     head = rows[-1].seq if rows else 0
