@@ -29,6 +29,9 @@ KUBERNETES_WATCH: Final = "kubernetes-watch"
 NATIVE: Final = "native"
 """No envelope: the driver made the event from its own protocol."""
 
+KNOWN_BEFORE: Final = ""
+"""The envelope of an event that is replayed from quarantine: it was authorised when it arrived."""
+
 EXCERPT_BYTES = 65_536
 """Bytes that are retained of a body that is too large to be decoded or stored."""
 

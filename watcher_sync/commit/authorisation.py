@@ -21,7 +21,7 @@ from typing import Final
 import msgspec
 
 from watcher_sync.dispatch import Dialect, Dispatcher, matches
-from watcher_sync.events import CLOUD_EVENTS, KUBERNETES_WATCH, NATIVE, OSLO, Event
+from watcher_sync.events import CLOUD_EVENTS, KNOWN_BEFORE, KUBERNETES_WATCH, NATIVE, OSLO, Event
 from watcher_sync.exceptions import UNAUTHORISED, ConfigError
 from watcher_sync.wire.envelopes import text_of
 
@@ -29,9 +29,6 @@ API: Final = "api"
 """The source of events that ``POST /v1/events`` brings."""
 REPLAY: Final = "replay"
 """The source of recorded events, if the administrator names no other."""
-
-KNOWN_BEFORE: Final = ""
-"""The envelope of a stored event that was decoded: it was authorised when the event arrived."""
 
 _MAX_CACHED: Final = 4096
 """Decisions in the cache. Event types come from outside, so it is bounded."""

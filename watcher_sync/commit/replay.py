@@ -12,13 +12,13 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from watcher_sync.commit.authorisation import KNOWN_BEFORE, Authority, Grants, recording, with_own_sources
+from watcher_sync.commit.authorisation import Authority, Grants, recording, with_own_sources
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import MAX_CLOCK_SKEW_SECONDS, CommitCycle
 from watcher_sync.commit.last_seen import LastSeenWriter
 from watcher_sync.commit.stats import CommitStats
 from watcher_sync.dispatch import Dispatcher
-from watcher_sync.events import MAX_PORTION_BYTES, Event, portions
+from watcher_sync.events import KNOWN_BEFORE, MAX_PORTION_BYTES, Event, portions
 from watcher_sync.model.changes import Outcome
 from watcher_sync.storage.store import Store
 from watcher_sync.wire.envelopes import read_body

@@ -33,7 +33,7 @@ from watcher_sync.engine.database_health import FIRST_RETRY_SECONDS, DatabaseHea
 from watcher_sync.engine.intake import Intake, max_in_hand
 from watcher_sync.engine.leadership import Heartbeat
 from watcher_sync.engine.retention import RetentionWorker, StoredCounts
-from watcher_sync.engine.services import BackgroundService, Reloadable
+from watcher_sync.engine.services import BackgroundService, HasSourceNotes, Reloadable
 from watcher_sync.engine.source_reporter import SourceReporter
 from watcher_sync.engine.supervision import MakeSource, Supervisor
 from watcher_sync.engine.watchdog import Watchdog
@@ -187,6 +187,14 @@ class Engine:
         retention = self._retention
         return retention.stored_counts if retention is not None else None
 
+    def _source_notes(self) -> dict[str, str]:
+        """Source -> what the background services know about it."""
+        notes: dict[str, str] = {}
+        for service in self.services:
+            if isinstance(service, HasSourceNotes):
+                notes |= service.source_notes()
+        return notes
+
     def source_status(self) -> dict[str, SourceStatus]:
         """name -> the status of each source that is supervised now."""
         return {name: supervisor.status() for name, supervisor in self._supervisors.items()}
@@ -274,7 +282,7 @@ class Engine:
         for supervisor in self._supervisors.values():
             supervisor.start()
         self._reporter = reporter = SourceReporter(
-            self.conf, self.store, self._supervisors, is_unavailable=is_unavailable
+            self.conf, self.store, self._supervisors, is_unavailable=is_unavailable, notes=self._source_notes
         )
         reporter.start()
         self.watchdog.start()

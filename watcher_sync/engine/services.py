@@ -57,3 +57,11 @@ class HasReadiness(Protocol):
 
         Any thread may call it. It reads memory only.
         """
+
+
+@runtime_checkable
+class HasSourceNotes(Protocol):
+    """A background service that knows something about sources, beside their own state."""
+
+    def source_notes(self) -> Mapping[str, str]:
+        """Return source -> a text for operators. Any thread may call it. It reads memory only."""

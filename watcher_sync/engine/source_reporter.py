@@ -11,7 +11,7 @@ import datetime
 import os
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from futurist import periodics
 from oslo_config import cfg
@@ -40,12 +40,15 @@ class SourceReporter:
         supervisors: dict[str, Supervisor],
         *,
         is_unavailable: Callable[[], bool] = lambda: False,
+        notes: Callable[[], Mapping[str, str]] = dict,
         now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
     ) -> None:
         """:param supervisors: source -> its supervisor, for all sources of the engine.
 
         :param is_unavailable: whether the database is known to be unavailable; no row is written then.
+        :param notes: returns source -> a text that is added to the detail of the source.
         """
+        self._notes = notes
         self._is_unavailable = is_unavailable
         self._store = store
         self._group: str = conf.engine.group
@@ -102,7 +105,7 @@ class SourceReporter:
 
     def rows(self, *, stopped: bool = False) -> list[SourceRow]:
         """The state of each source as a row. Any thread may call it; it never blocks."""
-        now = self._now()
+        now, notes = self._now(), self._notes()
         rows: list[SourceRow] = []
         for name, supervisor in self._supervisors.items():
             status = supervisor.status()
@@ -118,7 +121,7 @@ class SourceReporter:
                     host=socket.gethostname(),
                     pid=os.getpid(),
                     state=state,
-                    detail="" if stopped else _one_line(status.detail),
+                    detail="" if stopped else _one_line("; ".join(filter(None, (status.detail, notes.get(name))))),
                     since=since[1],
                     lag=status.lag,
                     last_event_at=status.last_event_at,

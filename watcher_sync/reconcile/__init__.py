@@ -19,4 +19,5 @@
 ``repair``               Writes what a listing found, unless an event wrote the entity meanwhile
 ``scheduling``           Runs the reconcilers while the engine leads
 ``scope``                One scope: when it is due, whether it runs, and the results of its runs
+``sites``                The reconciler of followed installations: deletes what a region does not have
 """

@@ -28,7 +28,7 @@ from prometheus_client.metrics_core import Metric
 from watcher_sync.reconcile import metrics
 from watcher_sync.reconcile.base import Reconciler, Report
 from watcher_sync.reconcile.inventories import Inventories
-from watcher_sync.reconcile.scope import ScheduledScope, ScopeState
+from watcher_sync.reconcile.scope import ScheduledScope, ScopeState, refused_deletes_text
 
 LOG = logging.getLogger(__name__)
 
@@ -154,6 +154,14 @@ class Reconciliation:
     def not_ready(self) -> Mapping[str, str]:
         """Return the check ``inventory`` with what is incomplete; nothing if no reconciler has an inventory."""
         return self._inventories.not_ready()
+
+    def source_notes(self) -> Mapping[str, str]:
+        """Return source -> the deletions that the delete guard refuses, for scopes named after a source."""
+        return {
+            state.scope: refused_deletes_text(f"{state.reconciler}/{state.scope}", state.report)
+            for state in self.states()
+            if state.report is not None and state.report.refused_deletes
+        }
 
     def collect(self) -> Iterable[Metric]:
         """Return the metrics of all scopes."""

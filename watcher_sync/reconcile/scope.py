@@ -221,13 +221,7 @@ class ScheduledScope:
         """Log one line when the deletions that the delete guard refuses change."""
         refused = report.refused_deletes
         if refused and refused != before:
-            LOG.error(
-                "The delete guard refuses deletions in %s: %s, more than [reconcile] max_delete_percent. "
-                "watcher-sync-manage reconcile --allow-deletes %s confirms them",
-                self,
-                ", ".join(f"{report.refused_share(kind)} {kind}" for kind in sorted(refused)),
-                self.name,
-            )
+            LOG.error("%s", refused_deletes_text(str(self), report))
         elif before and not refused:
             LOG.info("The delete guard refuses no deletion in %s any more", self)
 
@@ -293,3 +287,12 @@ def _unwritten(report: Report) -> str:
     shown = [f"{entity} cannot be stored: {why}" for entity, why in report.refused_writes.items()][:_MAX_SHOWN_WRITES]
     more = len(report.refused_writes) - len(shown)
     return "; ".join([*shown, f"{more} more cannot be stored"] if more else shown)
+
+
+def refused_deletes_text(where: str, report: Report) -> str:
+    """Return which deletions the delete guard refused, and the command that confirms them."""
+    shares = ", ".join(f"{report.refused_share(kind)} {kind}" for kind in sorted(report.refused_deletes))
+    return (
+        f"The delete guard refuses deletions in {where}: {shares}, more than [reconcile] max_delete_percent. "
+        f"watcher-sync-manage reconcile --allow-deletes {report.scope} confirms them"
+    )

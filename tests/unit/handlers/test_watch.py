@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from watcher_sync.dispatch import Dispatcher
-from watcher_sync.events import Event
+from watcher_sync.events import KNOWN_BEFORE, Event
 from watcher_sync.exceptions import InvalidEvent
 from watcher_sync.handlers.watch.handler import WatchHandler
 from watcher_sync.handlers.watch.naming import references
@@ -33,6 +33,7 @@ class Player:
     def __init__(self) -> None:
         self.model = Model(KINDS)
         self.outcomes: list[Outcome] = []
+        self.doubtful: list[tuple[str, str]] = []
 
     def play(self, *events: Event, batch: int = 1) -> Snapshot:
         for start in range(0, len(events), batch):
@@ -42,6 +43,7 @@ class Player:
                 assert entry is not None
                 assert entry.call is not None
                 self.outcomes.append(transaction.apply(event, entry.call(event, transaction) or ()))
+            self.doubtful += transaction.doubtful
             self.model.publish(transaction)
         return self.model.snapshot()
 
@@ -84,8 +86,9 @@ class Region:
             return self.state(kind, entity_id)
         return event(kind, "deleted", {"id": entity_id, "versions": {declared.anchor: version}})
 
-    def listed(self, kind: str) -> Event:
-        return event(kind, "listed", {"ids": list(self.model.snapshot().ids(kind))})
+    def listed(self, kind: str, percent: float = 100) -> Event:
+        ids = list(self.model.snapshot().ids(kind))
+        return event(kind, "listed", {"ids": ids, "max_delete_percent": percent})
 
 
 def event(kind: str, what: str, data: Any, site: str = "north") -> Event:
@@ -203,6 +206,45 @@ def test_a_listing_deletes_what_it_lacks_of_its_site_alone() -> None:
     snapshot = player.play(region.listed("aggregate"), region.listed("compute_node"))
     assert snapshot.ids("aggregate") == ["north:a", "south:b"]
     assert snapshot.ids("compute_node") == ["northern:h"]
+
+
+@pytest.mark.parametrize(
+    ("percent", "ids"), [(49, ["north:a", "north:b"]), (50, ["north:a"]), (0, ["north:a", "north:b"])]
+)
+def test_a_listing_that_lacks_more_than_the_guard_allows_deletes_nothing(percent: int, ids: list[str]) -> None:
+    region, player = Region(), Player()
+    player.play(*(region.upsert("aggregate", each, name=each) for each in ("a", "b")))
+    region.delete("aggregate", "b")
+    assert player.play(region.listed("aggregate", percent)).ids("aggregate") == ids
+    assert player.doubtful == ([("aggregate", "north:b")] if len(ids) == 2 else [])
+
+
+def test_a_listing_that_does_not_say_how_much_it_may_delete_deletes_thirty_percent_at_most() -> None:
+    region, player = Region(), Player()
+    player.play(*(region.upsert("aggregate", f"{each}", name="n") for each in range(10)))
+    assert player.play(event("aggregate", "listed", {"ids": list("012345")})).count("aggregate") == 10
+    assert player.play(event("aggregate", "listed", {"ids": list("0123456")})).count("aggregate") == 7
+
+
+def test_a_listing_that_is_replayed_from_quarantine_deletes_nothing() -> None:
+    """It is no evidence of the present: what it lacks may have come since."""
+    region, player = Region(), Player()
+    player.play(region.upsert("aggregate", "a", name="n"))
+    old = msgspec.structs.replace(region.listed("aggregate"), envelope=KNOWN_BEFORE)
+    player.play(region.upsert("aggregate", "b", name="n"))
+    assert player.play(old).ids("aggregate") == ["north:a", "north:b"]
+    assert player.outcomes[-1] is Outcome.IGNORED
+
+
+def test_an_entity_that_is_replayed_from_quarantine_changes_nothing_that_is_newer() -> None:
+    region, player = Region(), Player()
+    old = [region.upsert("aggregate", "a", name="old"), region.upsert("compute_node", "h", status="enabled")]
+    newer = [region.upsert("aggregate", "a", name="new"), region.delete("compute_node", "h")]
+    player.play(*newer)
+    snapshot = player.play(*(msgspec.structs.replace(each, envelope=KNOWN_BEFORE) for each in old))
+    assert snapshot.get("aggregate", "north:a").name == "new"  # type: ignore[union-attr]
+    assert snapshot.get("compute_node", "north:h") is None
+    assert player.outcomes[-2:] == [Outcome.STALE, Outcome.STALE]
 
 
 def test_a_host_that_comes_back_after_a_listing_without_it_exists_again() -> None:

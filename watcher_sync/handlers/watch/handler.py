@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The states, deletions and listings of a region become changes of entities with the site's prefix.
 
-The site is the event's origin, which the configuration of the source gives. No event can name another one.
+The site is the event's origin, which comes from the configuration.
 
-A state is a whole entity, with the version of each facet in the region. These versions are the versions here. So the
-ordering guard decides between two states as the region did.
+A state is a whole entity. Its versions in the region are the versions here. So the ordering guard decides between two
+states as the region did.
 
-A ``listed`` event has the ids of all entities of a kind. Entities of the site that it lacks are deleted. The source
-emits it after a complete listing, before the events that follow the listing.
+A ``listed`` event has the ids of all entities of a kind, of a complete listing. Those entities of the
+site that it lacks are deleted. If it lacks too many, the delete guard refuses all deletions. Then the
+handler marks one entity for the reconciler.
 
 Guaranteed: any permutation and repetition of states and deletions ends in the same model. Pure.
 """
@@ -19,11 +20,11 @@ from typing import Any, ClassVar, Final, cast
 
 import msgspec
 
-from watcher_sync.events import NATIVE, Event
+from watcher_sync.events import KNOWN_BEFORE, NATIVE, Event
 from watcher_sync.exceptions import InvalidEvent
 from watcher_sync.handlers.base import Handler
 from watcher_sync.handlers.watch.naming import prefix_of, prefix_references
-from watcher_sync.model.changes import NEVER, Change, Delete, Upsert, Version
+from watcher_sync.model.changes import NEVER, Change, Delete, Doubtful, Upsert, Version
 from watcher_sync.model.kinds import Entity, Kind
 from watcher_sync.model.reader import WholeView
 from watcher_sync.model.view import View
@@ -39,6 +40,8 @@ class _State(msgspec.Struct):
 
 class _Listed(msgspec.Struct):
     ids: set[str]
+    max_delete_percent: float = 30.0
+    """The default is that of ``[reconcile] max_delete_percent``."""
 
 
 class WatchHandler(Handler):
@@ -107,20 +110,48 @@ class WatchHandler(Handler):
         return (Delete(kind.name, prefix_of(event.origin) + state.id, Version(version)),)
 
     def on_listed(self, event: Event, view: View) -> Iterator[Change]:
-        """Entities of the site that a complete listing lacks do not exist.
+        """Entities of the site that a complete listing lacks do not exist, unless the delete guard refuses.
+
+        A listing that is replayed from quarantine deletes nothing: what it lacks may have come since.
 
         :raises InvalidEvent: naming what is wrong.
         """
         kind = _kind_of(event, view)
-        if kind is None:
+        if kind is None or event.envelope == KNOWN_BEFORE:
             return
         assert isinstance(view, WholeView)
         prefix = prefix_of(event.origin)
-        listed = {prefix + each for each in event.read(_Listed).ids}
-        for entity_id in sorted(view.ids_with_prefix(kind.name, prefix) - listed):
-            entity = view.get(kind.name, entity_id)
-            if entity is not None and _is_declared(kind, entity):
-                yield Delete(kind.name, entity_id, _after(entity.versions[kind.anchor_position]))
+        listed = event.read(_Listed)
+        known = view.ids_with_prefix(kind.name, prefix)
+        lost = [
+            entity
+            for each in sorted(known - {prefix + one for one in listed.ids})
+            if (entity := view.get(kind.name, each)) is not None and is_declared(kind, entity)
+        ]
+        if refuses_deletes(len(lost), len(known), listed.max_delete_percent):
+            yield Doubtful(kind.name, lost[0].id)
+            return
+        for entity in lost:
+            yield deletion_of(kind, entity)
+
+
+def is_declared(kind: Kind, entity: Entity) -> bool:
+    """Whether the region declared it; a placeholder goes with the last entity that refers to it."""
+    return entity.versions[kind.anchor_position] != NEVER and not getattr(entity, "gone", False)
+
+
+def refuses_deletes(lost: int, known: int, max_percent: float) -> bool:
+    """Whether the delete guard refuses these deletions.
+
+    :param lost: entities of one kind of a site that a listing lacks.
+    :param known: all entities of the kind and site in the model.
+    """
+    return lost * 100 > max_percent * known
+
+
+def deletion_of(kind: Kind, entity: Entity) -> Delete:
+    """The deletion of an entity that a listing lacks, with the version just after its state."""
+    return Delete(kind.name, entity.id, Version(entity.versions[kind.anchor_position] + _AFTER))
 
 
 def _kind_of(event: Event, view: View) -> Kind | None:
@@ -130,14 +161,5 @@ def _kind_of(event: Event, view: View) -> Kind | None:
     """
     if not event.origin:
         raise InvalidEvent("origin: missing, so the event is of no site")
-    # A check of the protocol would cost as much as the rest of an event.
-    return cast(WholeView, view).kinds.get(event.type.split(".")[1])
-
-
-def _is_declared(kind: Kind, entity: Entity) -> bool:
-    """Whether the region declared it; a placeholder goes with the last entity that refers to it."""
-    return entity.versions[kind.anchor_position] != NEVER and not getattr(entity, "gone", False)
-
-
-def _after(version: Version) -> Version:
-    return Version(version + _AFTER)
+    assert isinstance(view, WholeView)
+    return view.kinds.get(event.type.split(".")[1])

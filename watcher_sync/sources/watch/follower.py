@@ -62,9 +62,13 @@ class Follower:
         emit: Emit,
         position: int | None,
         *,
+        max_delete_percent: Callable[[], float] = lambda: 30.0,
         jitter: Callable[[float, float], float] = random.uniform,
     ) -> None:
-        """:param position: the sequence to follow after; None: begin with a listing."""
+        """:param position: the sequence to follow after; None: begin with a listing.
+
+        :param max_delete_percent: returns ``[reconcile] max_delete_percent`` as of now, for the delete guard.
+        """
         self.state = SourceState.STARTING
         self.detail = ""
         self.last_event_at: datetime.datetime | None = None
@@ -75,6 +79,7 @@ class Follower:
         self._emit_events = emit
         self._make = EventMaker(settings.source, settings.site)
         self._position = position
+        self._max_delete_percent = max_delete_percent
         self._jitter = jitter
         self._failures = 0
         self._covered: dict[tuple[str, str], int] = {}
@@ -172,7 +177,8 @@ class Follower:
                 found.update(document.id for document, _ in page.entities)
                 self._emit(self._states(kind, page, began))
         head = head or 0
-        listed = [self._make.listed(kind, found, head, began) for kind, found in ids.items()]
+        percent = self._max_delete_percent()
+        listed = [self._make.listed(kind, found, head, began, percent) for kind, found in ids.items()]
         if listed and head > 0:
             listed[-1] = msgspec.structs.replace(listed[-1], position=head)
         self._emit(listed)

@@ -47,7 +47,11 @@ class WatchSource(Source):
         from watcher_sync.sources.watch.region import Region
 
         self._follower = Follower(
-            self.settings, Region(self.settings, self.group), emit, _position_of(self.saved_cursor)
+            self.settings,
+            Region(self.settings, self.group),
+            emit,
+            _position_of(self.saved_cursor),
+            max_delete_percent=lambda: float(self.conf.reconcile.max_delete_percent),
         )
         self._follower.start()
 

@@ -48,9 +48,14 @@ class EventMaker:
         body = msgspec.json.encode({"id": entity_id, "versions": versions})
         return self._event(f"{sequence}", kind, "deleted", entity_id, body, at)
 
-    def listed(self, kind: str, ids: Iterable[str], sequence: int, at: datetime.datetime) -> Event:
-        """All ids of a kind, of a complete listing."""
-        body = msgspec.json.encode({"ids": sorted(ids)})
+    def listed(
+        self, kind: str, ids: Iterable[str], sequence: int, at: datetime.datetime, max_delete_percent: float
+    ) -> Event:
+        """All ids of a kind, of a complete listing.
+
+        :param max_delete_percent: of the entities of the kind that may be missing, for the delete guard.
+        """
+        body = msgspec.json.encode({"ids": sorted(ids), "max_delete_percent": max_delete_percent})
         return self._event(f"{sequence}.{kind}.{at.timestamp():.6f}", kind, "listed", "", body, at)
 
     def _event(

@@ -189,7 +189,7 @@ def test_the_stream_begins_where_the_journal_was_before_the_first_page() -> None
     assert following.told() == [
         "changed a", "changed b", "changed c", "changed d", "listed", "changed aa", "changed d",
     ]  # fmt: skip
-    assert following.events[4].read() == {"ids": ["a", "b", "c", "d"]}
+    assert following.events[4].read() == {"ids": ["a", "b", "c", "d"], "max_delete_percent": 30.0}
     assert following.events[4].position == 3
     assert {each.origin for each in following.events} == {"north"}
 

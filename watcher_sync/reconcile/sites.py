@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reconciler of followed installations: each source of the driver ``watch`` is one scope.
+
+A run lists the ids of the region, and deletes the entities of the site that the region does not have. It holds the
+deletions back that the delete guard refuses, and stores them as drifts. It creates and updates nothing: that is the
+source's work.
+
+The source's own listing deletes, too. If the delete guard refuses that, the handler marks an entity, and the scope runs
+at once. An entity that was written after the run had begun stays.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import ClassVar, Final, TypeVar
+
+import msgspec
+from oslo_config import cfg
+
+from watcher_sync.conf.reconcile import HEAL, policies
+from watcher_sync.events import Event
+from watcher_sync.exceptions import ReconcileError, SourceError
+from watcher_sync.handlers.watch.handler import deletion_of, is_declared, refuses_deletes
+from watcher_sync.handlers.watch.naming import prefix_of
+from watcher_sync.model.changes import Change, Outcome
+from watcher_sync.model.kinds import Entity
+from watcher_sync.model.view import View
+from watcher_sync.reconcile.base import Context, Reconciler, Report
+from watcher_sync.sources.watch.listing import Listing, followed_sites, list_ids
+from watcher_sync.storage.database import translated
+from watcher_sync.storage.drifts import Difference, replace_drifts
+from watcher_sync.storage.reading import TableModel
+from watcher_sync.storage.source_status import record_full_sync
+
+_T = TypeVar("_T")
+
+_LOT_ENTITIES: Final = 200
+"""Entities of one query or transaction; a transaction holds the head of the journal as long."""
+
+
+class _Base(msgspec.Struct, frozen=True):
+    """The model before the listing."""
+
+    generation: int
+    ids: dict[str, set[str]]
+    """Kind -> ids of the site, with the prefix."""
+
+
+class SitesReconciler(Reconciler):
+    """Deletes what regions do not have."""
+
+    name: ClassVar[str] = "watch"
+    options: ClassVar[list[cfg.Opt]] = [
+        cfg.FloatOpt(
+            "interval",
+            default=3600.0,
+            min=1.0,
+            mutable=True,
+            help="""
+Seconds between two comparisons of a site with its region.
+
+A comparison lists all ids of the region. While the delete guard refuses deletions of a site, ``[reconcile] interval``
+holds if it is shorter. A SIGHUP applies a new value.
+""",
+        ),
+    ]
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        context: Context,
+        *,
+        list_region: Callable[[cfg.ConfigOpts, str, Collection[str], float], Listing] = list_ids,
+    ) -> None:
+        """:param list_region: lists the ids of the region of a source.
+
+        :raises ConfigError: naming the option that is wrong.
+        """
+        super().__init__(conf, context)
+        policies(conf, context.store.kinds)
+        self._sites = followed_sites(conf)
+        self._list_region = list_region
+        # Guards _wanted and _refusing.
+        self._lock = threading.Lock()
+        self._wanted: set[str] = set()
+        """Scopes of whose entities one is marked as doubtful."""
+        self._refusing: set[str] = set()
+        """Scopes in which the delete guard refused deletions last."""
+
+    def scopes(self) -> Sequence[str]:
+        """Return the names of the sources."""
+        return list(self._sites)
+
+    def interval(self, scope: str) -> float | None:
+        """Return ``[reconciler_watch] interval``, or a shorter one while deletions are refused."""
+        own = float(self.conf.reconciler_watch.interval)
+        return min(own, float(self.conf.reconcile.interval)) if scope in self._refusing else own
+
+    def wants_run(self, scope: str) -> bool:
+        """Return whether the delete guard refused a listing of the source since the last run."""
+        with self._lock:
+            for kind in self.context.store.kinds:
+                for entity_id in self.context.doubts.take(kind, self.context.doubts.count(kind)):
+                    self._wanted |= {s for s, site in self._sites.items() if entity_id.startswith(prefix_of(site))}
+            is_wanted = scope in self._wanted and scope not in self._refusing
+            self._wanted.discard(scope)
+            return is_wanted
+
+    def run(self, scope: str, *, dry_run: bool = False, allow_deletes: bool = False, deadline: float) -> Report:
+        """Compare one site; see :class:`~watcher_sync.reconcile.base.Reconciler`."""
+        began = time.monotonic()
+        base = self._base(scope)
+        listing = self._listing(scope, base, deadline)
+        lost = {kind: self._lost(scope, kind, base, listing.ids[kind]) for kind in listing.ids}
+        percent = 100.0 if allow_deletes else float(self.conf.reconcile.max_delete_percent)
+        refused = {k: len(e) for k, e in lost.items() if refuses_deletes(len(e), len(base.ids[k]), percent)}
+        policy = policies(self.conf)
+        healed = {k for k in lost if k not in refused and policy.get(k, HEAL) == HEAL}
+        deleted = 0
+        if not dry_run:
+            deleted = self._delete(scope, base, [entity for kind in healed for entity in lost[kind]])
+            self._record(scope, {k: e for k, e in lost.items() if k not in healed}, lost, policy)
+            with self._lock:
+                (self._refusing.add if refused else self._refusing.discard)(scope)
+        return Report(
+            scope=scope,
+            dry_run=dry_run,
+            complete=True,
+            differences=tuple(_differences(lost, policy)),
+            deleted=deleted,
+            refused_deletes=refused,
+            sizes={kind: len(base.ids[kind]) for kind in lost},
+            requests=listing.requests,
+            seconds=time.monotonic() - began,
+        )
+
+    def _base(self, scope: str) -> _Base:
+        """Return what the model has of the site."""
+        store, prefix = self.context.store, prefix_of(self._sites[scope])
+        with translated(), store.database.connect() as connection:
+            model = TableModel(connection, store.tables, store.kinds)
+            found = {kind: model.ids_with_prefix(kind, prefix) for kind in store.kinds}
+        return _Base(model.generation, {kind: ids for kind, ids in found.items() if ids})
+
+    def _listing(self, scope: str, base: _Base, deadline: float) -> Listing:
+        """List those kinds of the region that the model has of the site.
+
+        :raises ReconcileError: the listing is not complete.
+        """
+        if not base.ids:
+            return Listing()
+        try:
+            return self._list_region(self.conf, scope, base.ids, deadline)
+        except SourceError as exc:
+            raise ReconcileError(f"{scope}: the region cannot be listed: {exc}") from None
+
+    def _lost(self, scope: str, kind: str, base: _Base, listed: Collection[str]) -> list[Entity]:
+        """Return the entities that the region does not have, and that were not written since the base."""
+        store, prefix = self.context.store, prefix_of(self._sites[scope])
+        missing = sorted(base.ids[kind] - {prefix + each for each in listed})
+        found: list[Entity] = []
+        with translated(), store.database.connect() as connection:
+            model = TableModel(connection, store.tables, store.kinds)
+            for lot in _lots(missing):
+                model.prefetch(kind, lot)
+                entities = [model.get(kind, each) for each in lot]
+                found += [e for e in entities if e is not None and self._is_old(kind, e, base)]
+        return found
+
+    def _is_old(self, kind: str, entity: Entity, base: _Base) -> bool:
+        return entity.seq <= base.generation and is_declared(self.context.store.kinds[kind], entity)
+
+    def _delete(self, scope: str, base: _Base, entities: Sequence[Entity]) -> int:
+        """Delete entities that were not written since the base; return how many."""
+        kinds = {kind.cls: kind for kind in self.context.store.kinds.values()}
+
+        def write(entity: Entity) -> tuple[Event, Callable[[View], Iterable[Change]]]:
+            kind = kinds[type(entity)]
+
+            def changes(view: View) -> Iterator[Change]:
+                now = view.get(kind.name, entity.id)
+                if now is not None and self._is_old(kind.name, now, base):
+                    yield deletion_of(kind, now)
+
+            event = Event(
+                id=f"{entity.id}/reconciled", type=f"watch.{kind.name}.reconciled", source=scope,
+                origin=self._sites[scope], subject=entity.id, time=self.context.now(),
+            )  # fmt: skip
+            return event, changes
+
+        deleted = 0
+        for lot in _lots(entities):
+            with self.context.writes.begin() as cycle:
+                outcomes = cycle.write_all([write(entity) for entity in lot])
+            deleted += outcomes.count(Outcome.APPLIED)
+        return deleted
+
+    def _record(
+        self, scope: str, left: Mapping[str, Sequence[Entity]], kinds: Collection[str], policy: Mapping[str, str]
+    ) -> None:
+        """Store what stays in the model as drifts, and the time of a full sync."""
+        database, now = self.context.store.database, self.context.now()
+        if kinds:
+            replace_drifts(database, list(_differences(left, policy)), source=scope, kinds=kinds, now=now)
+        record_full_sync(database, scope, now)
+
+
+def _differences(lost: Mapping[str, Sequence[Entity]], policy: Mapping[str, str]) -> Iterator[Difference]:
+    for kind, entities in lost.items():
+        for entity in entities:
+            name = getattr(entity, "name", None) or entity.id
+            yield Difference(
+                kind=kind, entity_id=entity.id, field="", model_value=name, policy=policy.get(kind, HEAL)
+            )  # fmt: skip
+
+
+def _lots(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
+    for start in range(0, len(items), _LOT_ENTITIES):
+        yield items[start : start + _LOT_ENTITIES]

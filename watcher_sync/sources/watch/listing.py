@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lists the ids of a region's entities, for a comparison with the model.
+
+It uses its own connection. So it changes nothing of a source that follows the region meanwhile.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+
+import msgspec
+from oslo_config import cfg
+
+from watcher_sync.conf import opts
+from watcher_sync.exceptions import SourceError
+from watcher_sync.sources.watch.options import OPTIONS, read_settings
+
+
+class Listing(msgspec.Struct):
+    """The ids that a region has."""
+
+    ids: dict[str, set[str]] = {}
+    """Kind -> ids without the prefix. A kind that the region does not have is missing."""
+    requests: int = 0
+    """Calls of the region's API."""
+
+
+def followed_sites(conf: cfg.ConfigOpts) -> dict[str, str]:
+    """Source -> site, for the enabled sources of this driver."""
+    found: dict[str, str] = {}
+    for name in conf.engine.enabled_sources:
+        opts.register_source(conf, name, [])
+        if conf[f"source_{name}"].driver == "watch":
+            opts.register_source(conf, name, OPTIONS)
+            found[name] = conf[f"source_{name}"].site or name
+    return found
+
+
+def list_ids(conf: cfg.ConfigOpts, source: str, kinds: Collection[str], deadline: float) -> Listing:
+    """List these kinds of a region completely.
+
+    :param source: one of :func:`followed_sites`.
+    :param deadline: ``time.monotonic()`` by which the listing has to end.
+    :raises ConfigError: naming the option of the source that is wrong.
+    :raises SourceError: the listing is not complete.
+    """
+    # Imported here: the client loads for long, and most processes only read the options.
+    from watcher_sync.client import ClientError
+    from watcher_sync.sources.watch.region import Region
+
+    group = conf[f"source_{source}"]
+    listing = Listing(requests=1)
+    try:
+        region = Region(read_settings(source, group), group)
+        for kind, path in region.kinds().items():
+            if kind not in kinds:
+                continue
+            found = listing.ids.setdefault(kind, set())
+            for page in region.pages(path):
+                found.update(document.id for document, _ in page.entities)
+                listing.requests += 1
+                if time.monotonic() > deadline:
+                    raise SourceError("the listing has not ended in time")
+    except ClientError as exc:
+        raise SourceError(str(exc) or type(exc).__name__) from None
+    return listing
