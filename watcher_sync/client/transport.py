@@ -9,6 +9,7 @@ the API has executed a write.
 
 from __future__ import annotations
 
+import datetime
 import io
 import re
 import urllib.parse
@@ -19,6 +20,7 @@ import msgspec
 import requests
 from keystoneauth1 import adapter, session
 from keystoneauth1 import exceptions as keystone
+from keystoneauth1.identity import BaseIdentityPlugin
 
 from watcher_sync.client.errors import (
     ClientError,
@@ -164,6 +166,20 @@ class Transport:
         except (keystone.ClientException, requests.RequestException) as exc:
             raise _failure(exc) from exc
         return str((headers or {}).get("X-Auth-Token", ""))
+
+    def token_life(self) -> float | None:
+        """The seconds until the token expires; None if the kind of credentials does not say it. For every thread.
+
+        :raises ClientError: when Keystone refuses the credentials or gives no answer.
+        """
+        auth = self._adapter.auth or self._adapter.session.auth
+        if not isinstance(auth, BaseIdentityPlugin):
+            return None
+        try:
+            expires = auth.get_access(self._adapter.session).expires
+        except (keystone.ClientException, requests.RequestException) as exc:
+            raise _failure(exc) from exc
+        return None if expires is None else (expires - datetime.datetime.now(datetime.UTC)).total_seconds()
 
     def project_id(self) -> str:
         """The id of the project that the token is for; empty without one.

@@ -56,7 +56,7 @@ class WatchManager:
         on_gap: Callable[[Gap], None] | None = None,
         logger: logging.Logger | None = None,
         backoff: tuple[float, float] = (MIN_SECONDS, MAX_SECONDS),
-        token_refresh_interval: float = REFRESH_INTERVAL_SECONDS,
+        token_refresh_interval: float | Callable[[], float] = REFRESH_INTERVAL_SECONDS,
         buffer_limit: int = BUFFER_LIMIT,
     ) -> None:
         """Opens no connection yet; the first watch does.
@@ -75,7 +75,8 @@ class WatchManager:
             application must read the lists again.
         :param on_gap: gets each gap of a stream, before the watch fetches the missing events.
         :param backoff: seconds: the upper bounds of the first pause and of every pause before a reconnection.
-        :param token_refresh_interval: seconds between refreshes of a token that is no JWT.
+        :param token_refresh_interval: seconds between refreshes of a token that is no JWT, or a function that
+            returns them. The thread that refreshes calls it after each new token.
         :param buffer_limit: live events of a watch that wait in memory; the rest is fetched again.
         :raises UnsupportedProxy: when gRPC would bypass the proxy.
         :raises InvalidSettings: when another setting is wrong.

@@ -31,13 +31,13 @@ class TokenRefresher:
     def __init__(
         self,
         token_getter: Callable[[], str],
-        interval: float,
+        interval: float | Callable[[], float],
         *,
         on_failure: Callable[[Exception], None],
         now: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """:param interval: seconds between refreshes of a token that is no JWT.
+        """:param interval: seconds between refreshes of a token that is no JWT, or a function that returns them.
 
         :param on_failure: gets what the token getter raised.
         """
@@ -54,10 +54,11 @@ class TokenRefresher:
 
     def add(self, target: Refreshable, token: str) -> None:
         """Schedules the refreshes of a stream that begins with this token."""
+        due = self._due_after(token)
         with self._changed:
             if self._is_closed:
                 return
-            self._due[target] = self._due_after(token)
+            self._due[target] = due
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="watch-tokens", daemon=True)
                 self._thread.start()
@@ -76,7 +77,13 @@ class TokenRefresher:
             self._changed.notify()
 
     def _due_after(self, token: str) -> float:
-        return self._monotonic() + refresh_in(token, self._now(), self._interval)
+        interval = self._interval
+        try:
+            seconds = interval() if callable(interval) else interval
+        except Exception as exc:  # noqa: BLE001 - the caller reports it
+            self._on_failure(exc)
+            seconds = RETRY_SECONDS
+        return self._monotonic() + refresh_in(token, self._now(), seconds)
 
     def _run(self) -> None:
         while (target := self._next()) is not None:

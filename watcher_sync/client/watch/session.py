@@ -5,17 +5,22 @@ from __future__ import annotations
 
 import urllib.parse
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from watcher_sync.client.errors import NotConfigured
 from watcher_sync.client.transport import Transport
 from watcher_sync.client.watch.connection import Tls, split_address
 from watcher_sync.client.watch.manager import WatchManager
+from watcher_sync.client.watch.tokens import REFRESH_INTERVAL_SECONDS
 
 PORT = 8776
 """The port of the watch stream, unless the address names another."""
 
 _NO_TOKEN = "none"  # the dialect requires a token; a service without authentication ignores it
+
+
+_RENEWED_SECONDS: Final = 100.0
+"""keystoneauth renews a token that has fewer seconds left, with a margin."""
 
 
 def manager_of(
@@ -37,8 +42,25 @@ def manager_of(
         port,
         transport.project_id(),
         lambda: transport.token() or _NO_TOKEN,
-        **{"tls": _tls(transport) if is_tls else None, "harvester": transport.root, **settings},
+        **{
+            "tls": _tls(transport) if is_tls else None,
+            "harvester": transport.root,
+            "token_refresh_interval": lambda: refresh_interval(transport.token_life()),
+            **settings,
+        },
     )
+
+
+def refresh_interval(life: float | None) -> float:
+    """The seconds until a token is replaced: while it is valid, and when keystoneauth gives a new one.
+
+    keystoneauth returns the same token until it has less than 120 seconds left.
+
+    :param life: seconds until the token expires; None: unknown.
+    """
+    if life is None:
+        return REFRESH_INTERVAL_SECONDS
+    return min(REFRESH_INTERVAL_SECONDS, max(life - _RENEWED_SECONDS, life / 2))
 
 
 def _tls(transport: Transport) -> Tls:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from watcher_sync.client.watch.session import refresh_interval
 from watcher_sync.client.watch.tokens import MIN_REFRESH_SECONDS, expiry, refresh_in
 
 NOW = 1_800_000_000.0
@@ -48,3 +49,18 @@ def test_an_expiry_with_a_fraction_is_read():
 @given(text=st.text())
 def test_no_text_breaks_the_schedule(text):
     assert refresh_in(f"a.{text}.c", NOW, 0) >= MIN_REFRESH_SECONDS
+
+
+@pytest.mark.parametrize("life", [10.0, 100.0, 119.0, 121.0, 240.0, 300.0, 1000.0, 3600.0, 86_400.0])
+def test_a_token_of_keystone_is_replaced_while_it_is_valid(life):
+    """keystoneauth returns the same token until it has less than 120 seconds left."""
+    elapsed, refreshes = 0.0, 0
+    while life - elapsed >= 120 or refreshes == 0:
+        elapsed += refresh_interval(life - elapsed)
+        refreshes += 1
+        assert elapsed < life
+    assert refreshes <= life / 600 + 2
+
+
+def test_a_token_of_unknown_life_is_refreshed_every_ten_minutes():
+    assert refresh_interval(None) == 600
