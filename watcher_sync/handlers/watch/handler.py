@@ -6,9 +6,9 @@ The site is the event's origin, which comes from the configuration.
 A state is a whole entity. Its versions in the region are the versions here. So the ordering guard decides between two
 states as the region did.
 
-A ``listed`` event has the ids of all entities of a kind, of a complete listing. Those entities of the
-site that it lacks are deleted. If it lacks too many, the delete guard refuses all deletions. Then the
-handler marks one entity for the reconciler.
+A ``listed`` event has the ids of all entities of a kind, of a complete listing. Entities of the site that it lacks are
+deleted. If it lacks too many, the delete guard refuses all deletions. Then the handler marks one entity for the
+reconciler.
 
 Guaranteed: any permutation and repetition of states and deletions ends in the same model. Pure.
 """
