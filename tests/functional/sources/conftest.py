@@ -10,6 +10,7 @@ from oslo_service import backend
 
 backend.init_backend(backend.BackendType.THREADING)
 
+from tests.functional.engine.conftest import install as install  # noqa: E402
 from tests.functional.sources.listening import Publisher, publishing  # noqa: E402
 
 

@@ -29,7 +29,7 @@ from watcher_sync.sources.base import Emit, IntakeClosed, SourceState
 from watcher_sync.sources.watch.options import Settings
 from watcher_sync.sources.watch.received import Received
 from watcher_sync.sources.watch.region import Page, Region
-from watcher_sync.sources.watch.states import Document, EventMaker, is_loop
+from watcher_sync.sources.watch.states import Document, EventMaker, is_loop, loop_of
 
 LOG = logging.getLogger(__name__)
 
@@ -194,10 +194,11 @@ class Follower:
 
     def _require_no_loop(self, entity_id: str) -> None:
         """:raises LoopError: the region follows this installation."""
-        if is_loop(self._settings.site, entity_id):
+        site = self._settings.site
+        if is_loop(site, entity_id):
             raise LoopError(
-                f"the region follows this installation: it has {entity_id!r}, an entity of the site "
-                f"{self._settings.site}; remove one of the two sources"
+                f"loop {loop_of(site, entity_id)}: the region follows this installation, it has {entity_id!r}; "
+                "remove one of these sources"
             )
 
     # Stream

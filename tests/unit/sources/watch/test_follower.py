@@ -20,7 +20,7 @@ from watcher_sync.sources.base import SourceState
 from watcher_sync.sources.watch.follower import Follower
 from watcher_sync.sources.watch.options import Settings
 from watcher_sync.sources.watch.region import Page
-from watcher_sync.sources.watch.states import Document, is_loop
+from watcher_sync.sources.watch.states import Document, is_loop, loop_of
 from watcher_sync.wire.watch import events_pb2
 
 LINK = "/management/v1alpha1/watchtopics/federation"
@@ -304,8 +304,10 @@ def test_a_region_that_follows_this_installation_is_refused(position: int | None
     region.write("a", "global:north:a")
     with Following(region, position) as following:
         wait_until(lambda: following.follower.state is SourceState.DISCONNECTED, 10)
-    assert "follows this installation" in following.follower.detail
-    assert "global:north:a" in following.follower.detail
+    assert following.follower.detail == (
+        "loop north -> global -> north: the region follows this installation, it has 'global:north:a'; "
+        "remove one of these sources"
+    )
     assert not [each for each in following.told() if each != "changed a"]
 
 
@@ -322,3 +324,10 @@ def test_a_region_that_follows_this_installation_is_refused(position: int | None
 )
 def test_a_loop_is_seen_in_the_names_of_the_sites_on_the_way(entity_id: str, loops: bool) -> None:
     assert is_loop("north", entity_id) is loops
+
+
+@pytest.mark.parametrize(
+    ("entity_id", "sites"), [("north:a", "north -> north"), ("x:y:north:z:a", "north -> x -> y -> north")]
+)
+def test_a_loop_is_named_by_its_sites(entity_id: str, sites: str) -> None:
+    assert loop_of("north", entity_id) == sites
