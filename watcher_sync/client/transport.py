@@ -167,6 +167,10 @@ class Transport:
             raise _failure(exc) from exc
         return str((headers or {}).get("X-Auth-Token", ""))
 
+    def forget_token(self) -> None:
+        """Make the next request use a new token. For every thread."""
+        self._adapter.session.invalidate(self._adapter.auth)
+
     def token_life(self) -> float | None:
         """The seconds until the token expires; None if the kind of credentials does not say it. For every thread.
 

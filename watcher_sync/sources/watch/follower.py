@@ -23,7 +23,15 @@ import msgspec
 from oslo_log import log as logging
 
 from watcher_sync.client import ClientError
-from watcher_sync.client.watch import EventsPurged, EventType, MemorySequence, WatchError, WatchEvent, WatchManager
+from watcher_sync.client.watch import (
+    EventsPurged,
+    EventType,
+    MemorySequence,
+    Unauthenticated,
+    WatchError,
+    WatchEvent,
+    WatchManager,
+)
 from watcher_sync.events import Event, portions
 from watcher_sync.sources.base import Emit, IntakeClosed, SourceState
 from watcher_sync.sources.watch.options import Settings
@@ -122,6 +130,9 @@ class Follower:
         except LoopError as exc:
             self._disconnect(str(exc))
             return _REFUSED_PAUSE_SECONDS
+        except Unauthenticated as exc:
+            self._region.forget_token()  # else keystoneauth uses it until it expires
+            self._disconnect(str(exc))
         except (ClientError, BehindError) as exc:
             self._disconnect(str(exc) or type(exc).__name__)
         except Exception as exc:  # the edge of the thread

@@ -64,6 +64,10 @@ class Region:
         """
         return Client(self._adapter, timeout=self._settings.timeout).kinds()  # this one remembers none
 
+    def forget_token(self) -> None:
+        """Use a new token from now on: the region refused this one."""
+        self._transport.forget_token()
+
     def ensure_topic(self) -> None:
         """Create the topic if there is none.
 

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from watcher_sync.client import Unreachable
-from watcher_sync.client.watch import EventsPurged, EventType, WatchEvent
+from watcher_sync.client.watch import EventsPurged, EventType, Unauthenticated, WatchEvent
 from watcher_sync.events import Event
 from watcher_sync.sources.base import SourceState
 from watcher_sync.sources.watch.follower import Follower
@@ -56,6 +56,9 @@ class Watching:
         assert link == LINK
         assert events is errors
         self.got = events
+        if self.region.refuses_token:
+            events.put(Unauthenticated("the token is not valid"))
+            return "w"
         if self.after + 1 < self.region.oldest or self.after > self.region.seq:
             events.put(EventsPurged(link, self.after))
             return "w"
@@ -84,6 +87,7 @@ class FakeRegion:
         self.shown_seq: int | None = None
         """What the API answers as its head; None: the truth."""
         self.fails_on_page = 0
+        self.refuses_token = False
         self.positions: list[int] = []
         self.watching: Watching | None = None
         self.between_pages: list[Any] = []
@@ -128,6 +132,9 @@ class FakeRegion:
 
     def ensure_topic(self) -> None:
         pass
+
+    def forget_token(self) -> None:
+        self.refuses_token = False
 
     def kinds(self) -> dict[str, str]:
         return {"aggregate": "/v1/aggregates"}
@@ -282,6 +289,15 @@ def test_an_empty_region_is_listed_until_it_has_a_journal() -> None:
         region.write("a")
         wait_until(lambda: following.position() == 1, 10)
     assert following.told() == ["listed", "changed a", "listed"]
+
+
+def test_a_token_that_the_stream_refuses_is_replaced() -> None:
+    region = FakeRegion()
+    region.write("a", "b")
+    region.refuses_token = True
+    with Following(region, 1) as following:
+        wait_until(lambda: following.position() == 2, 10)
+    assert following.told() == ["changed b"]
 
 
 def test_an_api_behind_the_stream_is_asked_again() -> None:
