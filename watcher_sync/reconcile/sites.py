@@ -11,6 +11,7 @@ at once. An entity that was written after the run had begun stays.
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -36,6 +37,7 @@ from watcher_sync.storage.source_status import record_full_sync
 
 _T = TypeVar("_T")
 
+_POSITION: Final = re.compile("[0-9]+")
 _LOT_ENTITIES: Final = 200
 """Entities of one query or transaction; a transaction holds the head of the journal as long."""
 
@@ -46,6 +48,8 @@ class _Base(msgspec.Struct, frozen=True):
     generation: int
     ids: dict[str, set[str]]
     """Kind -> ids of the site, with the prefix."""
+    position: int
+    """The sequence of the region up to which the source is committed; 0 if it is unknown."""
 
 
 class SitesReconciler(Reconciler):
@@ -142,7 +146,10 @@ holds if it is shorter. A SIGHUP applies a new value.
         with translated(), store.database.connect() as connection:
             model = TableModel(connection, store.tables, store.kinds)
             found = {kind: model.ids_with_prefix(kind, prefix) for kind in store.kinds}
-        return _Base(model.generation, {kind: ids for kind, ids in found.items() if ids})
+        number = _POSITION.match(store.cursors().get(scope) or "")
+        return _Base(
+            model.generation, {kind: ids for kind, ids in found.items() if ids}, int(number[0]) if number else 0
+        )
 
     def _listing(self, scope: str, base: _Base, deadline: float) -> Listing:
         """List those kinds of the region that the model has of the site.
@@ -152,9 +159,16 @@ holds if it is shorter. A SIGHUP applies a new value.
         if not base.ids:
             return Listing()
         try:
-            return self._list_region(self.conf, scope, base.ids, deadline)
+            listing = self._list_region(self.conf, scope, base.ids, deadline)
         except SourceError as exc:
             raise ReconcileError(f"{scope}: the region cannot be listed: {exc}") from None
+        if listing.seq and listing.seq < base.position:
+            # Such as a replica of the region's database that lags: it lacks what the stream has brought. An empty
+            # journal (0) is that of a new database: the source stores no position of it, and the delete guard decides.
+            raise ReconcileError(
+                f"{scope}: the region's API is at sequence {listing.seq}, and the source at {base.position}"
+            )
+        return listing
 
     def _lost(self, scope: str, kind: str, base: _Base, listed: Collection[str]) -> list[Entity]:
         """Return the entities that the region does not have, and that were not written since the base."""

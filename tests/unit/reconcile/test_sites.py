@@ -26,6 +26,7 @@ from watcher_sync.reconcile.sites import SitesReconciler
 from watcher_sync.sources.base import Source
 from watcher_sync.sources.watch.listing import Listing
 from watcher_sync.storage.drifts import list_drifts
+from watcher_sync.storage.source_cursors import write_cursor
 
 
 class Region:
@@ -36,13 +37,14 @@ class Region:
         self.failure = ""
         self.meanwhile: Callable[[], None] = lambda: None
         self.asked = 0
+        self.seq = 7
 
     def __call__(self, conf: cfg.ConfigOpts, source: str, kinds: Collection[str], deadline: float) -> Listing:
         self.asked += 1
         self.meanwhile()
         if self.failure:
             raise SourceError(self.failure)
-        return Listing({kind: ids for kind, ids in self.ids.items() if kind in kinds}, 3)
+        return Listing({kind: ids for kind, ids in self.ids.items() if kind in kinds}, 3, self.seq)
 
 
 @pytest.fixture
@@ -169,6 +171,26 @@ def test_a_listing_that_fails_deletes_nothing(site: Site, region: Region, reconc
     with pytest.raises(ReconcileError, match="north: the region cannot be listed: no route"):
         run(reconciler)
     assert site.model.count("aggregate") == 20
+
+
+def test_an_api_behind_the_source_deletes_nothing(site: Site, region: Region, reconciler: SitesReconciler) -> None:
+    filled(site)
+    region.ids["aggregate"] = set("123456789")
+    write_cursor(site.store.database, site.store.tables, "north", "8")
+    with pytest.raises(ReconcileError, match="the region's API is at sequence 7, and the source at 8"):
+        run(reconciler)
+    assert site.model.count("aggregate") == 20
+    region.seq = 8
+    assert run(reconciler).deleted == 1
+
+
+def test_a_new_database_of_the_region_is_a_matter_of_the_delete_guard(
+    site: Site, region: Region, reconciler: SitesReconciler
+) -> None:
+    filled(site)
+    write_cursor(site.store.database, site.store.tables, "north", "8")
+    region.seq = 0
+    assert run(reconciler).refused_deletes == {"aggregate": 10}
 
 
 def test_a_site_without_entities_costs_no_request(region: Region, reconciler: SitesReconciler) -> None:

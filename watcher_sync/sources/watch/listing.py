@@ -24,6 +24,8 @@ class Listing(msgspec.Struct):
     """Kind -> ids without the prefix. A kind that the region does not have is missing."""
     requests: int = 0
     """Calls of the region's API."""
+    seq: int | None = None
+    """The lowest head of the region's journal that a page had; None: there was no page."""
 
 
 def followed_sites(conf: cfg.ConfigOpts) -> dict[str, str]:
@@ -60,6 +62,7 @@ def list_ids(conf: cfg.ConfigOpts, source: str, kinds: Collection[str], deadline
             for page in region.pages(path):
                 found.update(document.id for document, _ in page.entities)
                 listing.requests += 1
+                listing.seq = page.seq if listing.seq is None else min(listing.seq, page.seq)
                 if time.monotonic() > deadline:
                     raise SourceError("the listing has not ended in time")
     except ClientError as exc:
