@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from tests.functional.conftest import broker as broker
 from tests.functional.conftest import figure as figure
 from tests.functional.conftest import own_nats as own_nats
 from tests.functional.conftest import own_postgresql as own_postgresql
@@ -10,3 +11,4 @@ from tests.functional.conftest import postgresql_url as postgresql_url
 from tests.functional.conftest import pytest_terminal_summary as pytest_terminal_summary
 from tests.functional.conftest import sqlite_url as sqlite_url
 from tests.functional.engine.conftest import install as install
+from tests.functional.engine.conftest import line as line

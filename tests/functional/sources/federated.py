@@ -84,18 +84,14 @@ class Member:
 
 
 def dumped(store: Store, kind: str, site: str | None = None) -> list[dict[str, Any]]:
-    """The entities of a kind with their versions, without signs of life.
+    """The entities of a kind, without signs of life.
+
+    Versions are left out: a change of versions alone is in the journal, but not in the stream.
 
     :param site: prefix ids and references, as an installation does that follows this one; None: they stay.
     """
-    snapshot = store.load().snapshot()
-    found = []
-    for document in snapshot.dump(kind):
-        entity = snapshot.get(kind, document["id"])
-        assert entity is not None
-        prefixed = document if site is None else _prefixed(document, site)
-        found.append({**prefixed, "last_heard": None, "versions": entity.versions})
-    return found
+    documents = store.load().snapshot().dump(kind)
+    return [{**(each if site is None else _prefixed(each, site)), "last_heard": None} for each in documents]
 
 
 def is_union(whole: Member, parts: Mapping[str, Member], kinds: Collection[str] = KINDS) -> bool:
@@ -111,12 +107,15 @@ def is_union(whole: Member, parts: Mapping[str, Member], kinds: Collection[str] 
 
 
 def unreal_deletions(whole: Member, parts: Mapping[str, Member]) -> list[tuple[str, str]]:
-    """What a member deleted, and the one that it follows never did."""
+    """What a member deleted, and the one that it follows never did.
+
+    An entity that others refer to is not deleted but ``gone``, in the one or in the other.
+    """
     real = {
         (row.kind, f"{site}:{row.entity_id}")
         for site, part in parts.items()
         for row in part.site.rows()
-        if row.change == "deleted"
+        if row.change == "deleted" or row.delta.get("gone", (None, None))[1]
     }
     found = [(row.kind, row.entity_id) for row in whole.site.rows() if row.change == "deleted"]
     return [key for key in found if key not in real]

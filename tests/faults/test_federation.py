@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Three regions under load and one installation that follows them; each of the four is killed again and again.
+
+The variables ``WATCHER_SYNC_TEST_FEDERATION_SEED`` and ``WATCHER_SYNC_TEST_FEDERATION_ROUNDS`` change the order of the
+kills and their number.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+
+import pytest
+
+from tests.functional.engine.driving import Installation, Line, scaled, wait_until
+from tests.functional.sources.federated import Member, is_union, unreal_deletions
+from watcher_sync.testing.nova.cloud import CloudSimulator
+
+SEED = int(os.environ.get("WATCHER_SYNC_TEST_FEDERATION_SEED", "1"))
+ROUNDS = int(os.environ.get("WATCHER_SYNC_TEST_FEDERATION_ROUNDS", "3"))
+SITES = ("north", "south", "west")
+EVENTS = 4_000
+
+pytestmark = pytest.mark.timeout(1200)
+
+
+class Federation:
+    """The global installation and its regions, each with a line of notifications."""
+
+    def __init__(self, install: Callable[..., Installation], url: str, line: Callable[[str], Line]) -> None:
+        """:param url: of the global database."""
+        self.whole = Member("global", install(url))
+        self.regions: dict[str, Member] = {}
+        self.lines: dict[str, Line] = {}
+        for number, name in enumerate(SITES):
+            folder = self.whole.site.folder / name
+            folder.mkdir()
+            region = self.regions[name] = Member(name, install(f"sqlite:///{folder / 'region.sqlite'}"))
+            self.lines[name] = line(f"nova-{number}")
+            region.add_source("nova", self.lines[name].source("nova"))
+            self.whole.follow(name, region, page_size=100)
+
+    def start(self) -> None:
+        for region in self.regions.values():
+            region.start()
+        self.whole.start("engine")
+
+    def is_equal(self) -> bool:
+        return is_union(self.whole, self.regions)
+
+
+@pytest.mark.parametrize("database", ["sqlite_url", "postgresql_url"])
+def test_the_global_model_is_the_union_after_each_of_the_four_was_killed_again_and_again(
+    install: Callable[..., Installation],
+    line: Callable[[str], Line],
+    request: pytest.FixtureRequest,
+    database: str,
+    figure: Callable[[str], None],
+) -> None:
+    federation = Federation(install, request.getfixturevalue(database), line)
+    rng = random.Random(SEED)
+    clouds = {name: CloudSimulator(seed=SEED + n, hosts=10, instances=60) for n, name in enumerate(SITES)}
+    federation.start()
+    count = scaled(EVENTS)
+    began = time.monotonic()
+    kills = 0
+    with ExitStack() as stack:
+        for name, cloud in clouds.items():
+            history = cloud.history(count)
+            stack.enter_context(federation.lines[name].publishing(history, rate=count / (20 * ROUNDS)))
+        for _ in range(ROUNDS):
+            members = [federation.whole, *federation.regions.values()]
+            rng.shuffle(members)
+            for victim in members:
+                head = federation.whole.site.head()
+                _try_until(lambda: federation.whole.site.head() > head + rng.randint(1, 100), 15)  # noqa: B023
+                parts = rng.sample(sorted(victim.processes), rng.randint(1, len(victim.processes)))
+                victim.kill(*parts)
+                moment = time.monotonic() + rng.uniform(0, 1)
+                wait_until(lambda moment=moment: time.monotonic() >= moment)
+                victim.start(*parts)
+                kills += len(parts)
+    for name, region in federation.regions.items():
+        wait_until(lambda: not federation.lines[name].waiting(), 120, f"the end of the queue of {name}")  # noqa: B023
+        wait_until(lambda: _is_true(region.site, clouds[name]), 60, f"the truth of {name}")  # noqa: B023
+    healed = wait_until(federation.is_equal, 120, "the union")
+    assert unreal_deletions(federation.whole, federation.regions) == []
+    federation.whole.site.check_journal()
+    sizes = {name: region.site.head() for name, region in federation.regions.items()}
+    figure(
+        f"{kills} kills in {time.monotonic() - began:.0f} s, changes in the regions {sizes}, in the global model "
+        f"{federation.whole.site.head()}; equal {healed:.1f} s after the last region was"
+    )
+
+
+def _try_until(condition: Callable[[], bool], seconds: float) -> None:
+    """Wait until it is true, but not for longer: under faults there may be no progress."""
+    deadline = time.monotonic() + seconds
+    wait_until(lambda: condition() or time.monotonic() > deadline, seconds + 30)
+
+
+def _is_true(site: Installation, cloud: CloudSimulator) -> bool:
+    try:
+        site.check_tables(cloud.reported())
+    except AssertionError:
+        return False
+    return True
