@@ -16,9 +16,13 @@ from tests.functional.client.conftest import Site, running_site
 from tests.functional.client.outlet import Outlet
 from tests.functional.engine.driving import EngineProcess, Installation, wait_until
 from tests.functional.storage.conftest import opened
+from tests.simulated import nova
+from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.events import Event
 from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.storage.drifts import list_drifts
 from watcher_sync.storage.retention import Retention, purge
+from watcher_sync.storage.source_status import list_sources
 
 KINDS = ("compute_node", "instance", "aggregate")
 REFERENCES = ("host", "source_host", "hosts")
@@ -171,3 +175,51 @@ def test_a_purged_position_is_healed_by_a_listing_with_deletions(region: Site, o
     wait_until_equal(region, overall)
     assert before - {each["id"] for each in dumped(overall.url, "instance")}, "no instance was deleted"
     assert engine.logged("listing again")
+
+
+@pytest.mark.rare
+@pytest.mark.timeout(300)
+def test_a_region_with_an_empty_database_deletes_nothing_until_the_operator_confirms_it(
+    region: Site, outlet: Outlet, overall: Installation
+) -> None:
+    overall.options |= {"monitoring.status_interval": 0.2, "reconcile.interval": 1}
+    engine = started(overall)
+    wait_until_equal(region, overall)
+    before = dumped(overall.url, "instance")
+    assert len(before) > 3
+    outlet.kill()
+    region.stop()
+    forget_everything(region)
+    region.start()
+    outlet.start()
+    engine.wait_for_log("The delete guard refuses deletions in watch/north", 90)
+    assert engine.logged("listing again")
+    assert dumped(overall.url, "instance") == before
+
+    def detail() -> str:
+        return next(row.detail for row in list_sources(overall.store.database) if row.source == SITE)
+
+    wait_until(lambda: f"{len(before)} of {len(before)} instance" in detail(), 30, "the detail of the source")
+    drifts = {d.entity_id for d in list_drifts(overall.store.database, kind="instance", source=SITE)}
+    assert drifts == {each["id"] for each in before}
+    refused = overall.run("watcher-sync-manage", "reconcile", SITE)
+    assert refused.returncode == 1
+    assert "refused to delete" in refused.stderr
+    assert dumped(overall.url, "instance") == before
+
+    overall.manage("reconcile", "--allow-deletes", SITE)
+    assert dumped(overall.url, "instance") == []
+    wait_until(lambda: "guard" not in detail(), 30, "the end of the refusal")
+    assert not list_drifts(overall.store.database, source=SITE)
+
+
+def forget_everything(region: Site) -> None:
+    """Leave the region a new database: no entities, a short journal, and the topics."""
+    tables = region.store.tables
+    with region.store.database.begin() as connection:
+        for table in (*tables.entities.values(), tables.tombstones, tables.journal):
+            connection.execute(table.delete())
+        connection.execute(tables.journal_head.update().values(seq=0))
+    region.cycle = CommitCycle(region.store, region.store.load(), nova())
+    created = next(event for event in region.events if event.type == "aggregate.create.end")
+    region.commit([created])
