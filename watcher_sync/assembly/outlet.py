@@ -26,6 +26,8 @@ from watcher_sync.storage.subscription_secrets import SecretBox
 
 _MAX_PORT = 65_535
 
+_BUSY_SECONDS = 0.2
+"""The pause of the reader under load. Each round writes, and on SQLite a write keeps the engine waiting."""
 _IDLE_TRANSACTION_SECONDS = 2
 """How long a frozen worker keeps the others from its shards, beyond its lease."""
 
@@ -96,7 +98,9 @@ def assemble(conf: cfg.ConfigOpts) -> Outlet:
     store = open_store(conf)
     end_idle_transactions(store.database, _IDLE_TRANSACTION_SECONDS)
     context = _ssl_context(conf)
-    reader = JournalReader(store.database, store.tables, interval=settings.journal_poll_interval)
+    reader = JournalReader(
+        store.database, store.tables, interval=settings.journal_poll_interval, busy_seconds=_BUSY_SECONDS
+    )
     worker = Worker(
         store,
         ShardLeases(store.database, store.tables, seconds=settings.lease_time),

@@ -19,10 +19,21 @@ from watcher_sync.storage.tables import Tables
 class JournalReader(JournalTail):
     """Reads the journal until it is stopped. Used by all threads."""
 
-    def __init__(self, database: sa.Engine, tables: Tables, *, interval: float) -> None:
-        """:param interval: seconds between two polls where the database announces nothing."""
+    def __init__(self, database: sa.Engine, tables: Tables, *, interval: float, busy_seconds: float = 0.0) -> None:
+        """:param interval: seconds between two polls where the database announces nothing.
+
+        :param busy_seconds: a pause after a read of many rows.
+        """
         self._wakes: tuple[Callable[[], None], ...] = ()
-        super().__init__(database, tables, interval=interval, listen=True, idle_seconds=None, on_change=self._wake_all)
+        super().__init__(
+            database,
+            tables,
+            interval=interval,
+            listen=True,
+            busy_seconds=busy_seconds,
+            idle_seconds=None,
+            on_change=self._wake_all,
+        )
 
     def subscribe(self, wake: Callable[[], None]) -> Callable[[], None]:
         """Have a function called after each change of the head. Return the function that ends this.

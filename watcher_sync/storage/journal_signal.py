@@ -62,6 +62,10 @@ class JournalSignal:
             self.close()
             self._interrupted.wait(self._interval)
 
+    def pause(self, seconds: float) -> None:
+        """Return after so many seconds, or an interruption. What is announced meanwhile ends the next wait."""
+        self._interrupted.wait(seconds)
+
     def moved(self) -> None:
         """The head moved since the last wait. A move that is not announced either ends the listening."""
         if not self._listens or self._connection is None or self._announced:

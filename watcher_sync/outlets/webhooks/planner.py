@@ -288,6 +288,12 @@ class Planner:
         """Whether there is something to write."""
         return not self._outbox.writes.is_empty()
 
+    @property
+    def has_urgent_writes(self) -> bool:
+        """Whether something waits for a write: a delivery to be sent, or a subscription that ended."""
+        writes = self._outbox.writes
+        return bool(writes.planned or writes.states or writes.consents or writes.replayed)
+
     # For the owner's writes
 
     def take_writes(self, *, checkpoint: bool) -> tuple[WorkerWrites, list[Outgoing]]:

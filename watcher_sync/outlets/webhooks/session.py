@@ -31,6 +31,8 @@ LOG = logging.getLogger(__name__)
 _REGISTRY_SECONDS = 0.25
 """Between two queries for written subscriptions."""
 _CHECKPOINT_SECONDS = 1.0
+_RESULT_SECONDS = 0.2
+"""Between two writes of results alone. The outlet repeats a delivery whose result is lost with the process."""
 _FINISH_SECONDS = 5.0
 """How long attempts under way may delay the end."""
 _IDLE_SECONDS = 1.0
@@ -65,6 +67,7 @@ class Session:
         """Shard -> the seq up to which the worker before has planned."""
         self._revision = -1
         self._checkpoint_at = 0.0
+        self._results_at = 0.0
         self._registry_at = 0.0
         self._measured_at = 0.0
         self._oldest: datetime.datetime | None = None
@@ -281,8 +284,10 @@ class Session:
             self._planner.plan()
             now = self._clock.monotonic()
             due = now >= self._checkpoint_at and self._model_moved()
-            if not await self._writer.write(checkpoint=due):
-                return
+            if due or self._planner.has_urgent_writes or now >= self._results_at:
+                self._results_at = now + _RESULT_SECONDS
+                if not await self._writer.write(checkpoint=due):
+                    return
             if due:
                 self._checkpoint_at = now + _CHECKPOINT_SECONDS
             for outgoing in self._planner.take_due():
@@ -306,6 +311,8 @@ class Session:
         ]
         if self._model_moved():
             times.append(self._checkpoint_at)
+        if self._planner.has_writes:
+            times.append(self._results_at)
         return min(max(0.0, min(times) - now), _IDLE_SECONDS) if not self._planner.has_ready else 0.0
 
     async def _finish(self) -> None:
