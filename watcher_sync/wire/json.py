@@ -30,6 +30,12 @@ MAX_DEPTH: Final = 100
 
 _encode: Final = msgspec.json.Encoder().encode
 _DECODER: Final = msgspec.json.Decoder()
+_STRING_DECODER: Final = msgspec.json.Decoder(str)
+_WRAPPERS: Final = (
+    b'{"oslo.version": "2.0", "oslo.message": ',
+    b'{"oslo.version":"2.0","oslo.message":',
+)
+"""How nearly every wrapper of oslo.messaging begins: as ``json.dumps`` writes it, and without spaces."""
 _PLAIN: Final = re.compile(r"[A-Za-z_][\w.\-]*")
 _CONSTANTS: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\Z)|(-?Infinity|NaN)', re.DOTALL)
 """The constants outside of strings. Possessive, and a string without an end takes the rest: a linear time."""
@@ -53,14 +59,15 @@ def decode(body: bytes, *, max_size: int = MAX_SIZE, max_depth: int = MAX_DEPTH)
     """
     if len(body) > max_size:
         raise BadJson(f"{len(body)} bytes are more than the {max_size} allowed")
+    if (wrapper := _read_wrapper(body)) is not None:
+        return wrapper
     try:
         tree = _DECODER.decode(body)
         # The encoding needs no check of its own: msgspec checks strings, and outside of strings JSON is ASCII.
     except (msgspec.MsgspecError, ValueError, RecursionError) as exc:
         _explain(body, max_depth, exc)
-    if _is_as_dumped(tree, body):
-        return tree
-    if b"\\u" in body or body.count(b"{") + body.count(b"[") > max_depth:
+    # The search of one byte is several times as fast as that of two, and most texts have no backslash.
+    if (b"\\" in body and b"\\u" in body) or body.count(b"{") + body.count(b"[") > max_depth:
         # The nesting may be too deep, or an escape may hide a colon: no other escape than \u can.
         if _count_keys(tree, max_depth) != body.translate(None, b" \t\r\n").count(b'":'):
             _refuse_duplicates(body)
@@ -109,17 +116,21 @@ def join(path: str, key: str | int) -> str:
     return f"{path}.{key}" if path else key
 
 
-def _is_as_dumped(tree: Any, body: bytes) -> bool:
-    """Whether the text is an object of two strings exactly as ``json.dumps`` writes it: no key can be repeated then.
+def _read_wrapper(body: bytes) -> dict[str, str] | None:
+    """The wrapper of oslo.messaging, if the text has its two members in the usual form; None: the general way decides.
 
-    Nearly every wrapper of oslo.messaging is. For these, one encoding replaces the searches of the general way.
+    All between a prefix and the closing brace is one string, or the decoder refuses it. So no key can be repeated.
     """
-    if tree.__class__ is not dict or len(tree) != 2:
-        return False
-    (first, one), (second, other) = tree.items()
-    if one.__class__ is not str or other.__class__ is not str:
-        return False
-    return b"{%b: %b, %b: %b}" % (_encode(first), _encode(one), _encode(second), _encode(other)) == body
+    for prefix in _WRAPPERS:
+        if body.startswith(prefix) and body.endswith(b'"}'):
+            try:
+                return {
+                    "oslo.version": "2.0",
+                    "oslo.message": _STRING_DECODER.decode(memoryview(body)[len(prefix) : -1]),
+                }
+            except (msgspec.MsgspecError, ValueError):
+                return None
+    return None
 
 
 def _count_keys(tree: Any, max_depth: int) -> int:

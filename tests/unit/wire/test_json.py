@@ -207,9 +207,29 @@ def test_a_text_with_escapes_is_read_or_refused_exactly_as_the_slow_way_does(tex
 
 def test_a_wrapper_of_oslo_messaging_is_read_without_the_standard_library(monkeypatch: pytest.MonkeyPatch) -> None:
     message = json.dumps({"payload": {"name": 'a:"b\\', "host": "\u00e9"}})
-    body = json.dumps({"oslo.version": "2.0", "oslo.message": message}).encode()
+    wrapper = {"oslo.version": "2.0", "oslo.message": message}
     monkeypatch.setattr(wire_json, "_slow", lambda _text: pytest.fail("read twice"))
-    assert wire_json.decode(body) == {"oslo.version": "2.0", "oslo.message": message}
+    for separators in ((", ", ": "), (",", ":")):
+        assert wire_json.decode(json.dumps(wrapper, separators=separators).encode()) == wrapper
+
+
+WRAPPERS = ('{"oslo.version": "2.0", "oslo.message": ', '{"oslo.version":"2.0","oslo.message":')
+
+
+@given(st.sampled_from(WRAPPERS), st.lists(PIECES | st.sampled_from([",", ":", " ", "{}", "1"]), max_size=6))
+@example(WRAPPERS[0], ['"a"', ",", '"oslo.message"', ":", '"b"'])
+@example(WRAPPERS[1], ['"a"', ",", '"oslo.version"', ":", '"2.0"'])
+@example(WRAPPERS[1], ['"\\ud800"'])
+@example(WRAPPERS[1], ['"a"', " "])
+def test_a_text_that_begins_as_a_wrapper_is_read_or_refused_as_any_other(prefix: str, tokens: list[str]) -> None:
+    body = f"{prefix}{''.join(tokens)}}}".encode()
+    try:
+        expected = wire_json.decode(b" " + body)  # the general way, as no wrapper begins so
+    except BadJson:
+        with pytest.raises(BadJson):
+            wire_json.decode(body)
+    else:
+        assert wire_json.decode(body) == expected
 
 
 @given(st.binary(max_size=40))
