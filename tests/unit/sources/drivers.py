@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import datetime
+import gc
 import logging
 import os
 import sys
@@ -67,7 +68,7 @@ class Talkative(Source):
             raise RuntimeError("no such stream")
         self._emit = emit
         LOG.warning("%s talks to %s", self.name, ",".join(self.group.servers))
-        self.note("secret", self.group["secret"], self.conf.engine.batch_size)
+        self.note("secret", self.group["secret"], self.conf.engine.batch_size, gc.get_threshold())
         self._thread.start()
 
     def _run(self) -> None:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import functools
+import gc
 import logging
 import os
 import signal
@@ -106,7 +108,16 @@ def test_the_driver_has_the_options_as_they_are(host: Host, diary: Path) -> None
     source.start(Taking().emit)
     wait_until(lambda: "secret" in diary.read_text())
     # oslo.config takes $$ for $, once.
-    assert diary.read_text().startswith("secret a$b$$c 500\n")
+    assert diary.read_text().startswith("secret a$b$$c 500 ")
+
+
+def test_the_driver_collects_garbage_as_rarely_as_the_engine(
+    host: Host, diary: Path, request: pytest.FixtureRequest
+) -> None:
+    request.addfinalizer(functools.partial(gc.set_threshold, *gc.get_threshold()))
+    gc.set_threshold(50_001, 21, 51)
+    host().start(Taking().emit)
+    wait_until(lambda: " (50001, 21, 51)\n" in diary.read_text())
 
 
 def test_acks_and_releases_reach_the_driver_whatever_their_order(host: Host, diary: Path) -> None:

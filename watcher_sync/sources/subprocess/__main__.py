@@ -9,6 +9,7 @@ The process ignores signals, which a terminal and systemd send to every process.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import logging
 import os
@@ -217,6 +218,7 @@ def main() -> None:
     setup = receiving.receive()
     if not isinstance(setup, protocol.Setup):
         return
+    gc.set_threshold(*setup.gc_threshold)
     root = logging.getLogger()
     root.setLevel(setup.log_level)
     root.addHandler(_Forwarding(sending))

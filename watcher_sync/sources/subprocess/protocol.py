@@ -39,6 +39,8 @@ class Setup(msgspec.Struct, tag=True):
     most_bytes: int
     """Their bytes."""
     log_level: int
+    gc_threshold: tuple[int, int, int]
+    """The thresholds of the garbage collector, which are the engine's."""
 
 
 class Settled(msgspec.Struct, tag=True):

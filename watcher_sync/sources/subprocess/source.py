@@ -7,6 +7,7 @@ silent. What the engine calls returns at once: a full pipe means that the child 
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -134,6 +135,7 @@ class SubprocessSource(Source):
             most=self._most,
             most_bytes=self._most_bytes,
             log_level=LOG.logger.getEffectiveLevel(),
+            gc_threshold=gc.get_threshold(),
         )
 
     # The reading thread
