@@ -178,11 +178,10 @@ class RabbitMQSource(Source):
             except IntakeClosed:
                 # Held until the stop: returned now, the broker would deliver it again at once.
                 self._stopping.wait()
-                self._give_back(events, 0.0)
+                self.nack(events, 0.0)
             except Exception:
                 LOG.exception("source %s: a batch could not be emitted; it is nacked", self.name)
-                self._give_back(events, 1.0)
-            self._session.wake()
+                self.nack(events, 1.0)
 
     def _emit_events(self, events: Sequence[Event]) -> None:
         assert self._emit is not None
