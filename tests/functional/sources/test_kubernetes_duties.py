@@ -35,7 +35,7 @@ def asked(server: KubernetesServer, verb: str) -> list[dict[str, str]]:
     return [dict(r.query) for r in server.requests.last() if r.verb == verb]
 
 
-@pytest.mark.parametrize("watch_list", ["on", "refused", "ignored"])
+@pytest.mark.parametrize("watch_list", ["on", "refused", "ignored", "unavailable"])
 def test_initial_events_are_streamed_where_the_server_can_and_listed_in_pages_elsewhere(engine, tmp_path, watch_list):
     with KubernetesServer(watch_list=watch_list) as server:
         server.load(bare_pods(30))
@@ -46,8 +46,9 @@ def test_initial_events_are_streamed_where_the_server_can_and_listed_in_pages_el
             wait_for_truth(server, engine)
 
 
-def test_a_server_that_refuses_streamed_lists_is_not_asked_for_one_again(engine, tmp_path):
-    with KubernetesServer(watch_list="refused") as server, following(server, tmp_path, engine) as source:
+@pytest.mark.parametrize("watch_list", ["refused", "unavailable"])
+def test_a_server_that_refuses_streamed_lists_is_not_asked_for_one_again_soon(engine, tmp_path, watch_list):
+    with KubernetesServer(watch_list=watch_list) as server, following(server, tmp_path, engine) as source:
         server.compact()
         server.create(pod("a"))
         server.compact()

@@ -3,13 +3,28 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from tests.functional.sources.reflecting import PODS, Engine, following, only, wait_for_truth, wait_until
+from tests.functional.sources.reflecting import (
+    PODS,
+    Engine,
+    following,
+    make_source,
+    only,
+    wait_for_truth,
+    wait_until,
+)
+from watcher_sync.events import Event
 from watcher_sync.model.vnf.matching import is_settling, read_vdu
+from watcher_sync.sources.kubernetes.options import ReflectorSettings
 from watcher_sync.sources.kubernetes.progress import Phase
+from watcher_sync.sources.kubernetes.reflector import Reflector
+from watcher_sync.sources.kubernetes.resources import KNOWN
+from watcher_sync.sources.kubernetes.target import read_target
 from watcher_sync.testing.kubernetes import (
     Break,
     KubernetesServer,
@@ -69,15 +84,47 @@ def test_a_streamed_list_that_falls_silent_is_left_after_its_time(engine, tmp_pa
             wait_for_truth(server, engine)
 
 
-def test_after_a_failed_streamed_list_the_next_one_is_streamed_again(engine, tmp_path):
-    with KubernetesServer() as server:
+@pytest.mark.parametrize("watch_list", ["refused", "unavailable"])
+def test_ten_minutes_after_a_failed_streamed_list_the_next_one_is_streamed_again(tmp_path, watch_list):
+    clock = [1000.0]
+    with KubernetesServer(watch_list=watch_list) as server:
         server.create(pod("a"))
-        fault = server.fail(error_event(500), verb="watch", path=PODS, when=streams_list, count=1)
-        with following(server, tmp_path, engine) as source:
-            assert (fault.hits, server.requests.count("list")) == (1, 1)
-            server.fail(error_event(410), path=PODS)
-            wait_until(lambda: only(source).progress.relists == 2)
-            assert server.requests.count("list") == 1
+        source = make_source(server.kubeconfig(tmp_path / "kubeconfig"), resources=["pods"])
+        settings = ReflectorSettings(source="edge", cluster="edge", backoff_max=0.3)
+        connection = read_target("edge", source.conf).connect()
+        owner = OwnerOfReflector()
+        reflector = Reflector(KNOWN["pods"], None, connection, settings, owner, monotonic=lambda: clock[0])
+        reflector.start()
+        try:
+            for relists, seconds, streams, lists in ((1, 0, 1, 1), (2, 599, 1, 2), (3, 2, 2, 3)):
+                clock[0] += seconds
+                if relists > 1:
+                    server.fail(error_event(410), path=PODS, count=1)
+                wait_until(lambda n=relists: reflector.progress.relists == n)
+                server.requests.wait_for_watches(1)
+                asked = [r for r in server.requests.last() if streams_list(r)]
+                assert (len(asked), server.requests.count("list")) == (streams, lists)
+        finally:
+            reflector.begin_stop()
+            assert reflector.join(5)
+            connection.close()
+
+
+class OwnerOfReflector:
+    """A source that takes every event."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count(1)
+
+    def emit(self, events: Sequence[Event]) -> None:
+        """Takes them."""
+
+    def sequence(self) -> tuple[int, int]:
+        """In the order of the calls."""
+        return 1, next(self._numbers)
+
+    def changed(self) -> None:
+        """Takes no notice."""
 
 
 def vdu_of(engine: Engine, name: str) -> Any:

@@ -4,18 +4,18 @@
 Guarantee: the emitted events, in order, end in the state of the API server.
 
 * HTTP 410: it lists again, at once if the watch had worked.
-* A streamed list that ends with any error: it lists in pages at once.
+* A streamed list that ends with any error: it lists in pages at once and for ten minutes.
 * Other errors, lost connections and read timeouts: it watches again from the last version.
 * Five refusals in a row: it lists again, because the version may be the cause.
-* Retries wait with a jittered back-off, or for Retry-After.
-* Back-pressure: ``emit`` blocks, so TCP slows the server.
+* Retries wait with jitter, or for Retry-After. ``emit`` blocks, so TCP slows the server.
 
-Its own thread runs the loop; ``progress`` and the stop are for any thread.
+Its own thread runs the loop; ``progress`` and the stop: any thread.
 """
 
 from __future__ import annotations
 
 import datetime
+import math
 import random
 import threading
 import time
@@ -41,6 +41,9 @@ LOG = logging.getLogger(__name__)
 _EMIT_SIZE: Final = 500
 """Events in one call of ``emit``, at most."""
 _FAILURES_BEFORE_RELIST: Final = 5
+_PAGES_SECONDS: Final = 600.0
+"""How long a failed streamed list has all listings be in pages: a server may refuse it, such as one without progress
+reports of its etcd, until it is upgraded."""
 _NOT_THE_VERSION: Final = {401, 403, 429, 503, 504}
 """Status codes that do not depend on the resource version."""
 _CHANGES: Final = {"ADDED": "added", "MODIFIED": "modified", "DELETED": "deleted"}
@@ -71,13 +74,18 @@ class Reflector:
         owner: ReflectorOwner,
         *,
         jitter: Callable[[float, float], float] = random.uniform,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """:param namespace: None: all namespaces."""
+        """:param namespace: None: all namespaces.
+
+        :param monotonic: seconds; decides when a list is streamed again after a failure.
+        """
         self.version: str | None = None
         """Where the next watch begins; None: with a listing."""
         self._settings = settings
         self._owner = owner
         self._jitter = jitter
+        self._monotonic = monotonic
         self.lister_watcher = ListerWatcher(
             connection, resource, namespace, label_selector=settings.label_selector, page_size=settings.page_size
         )
@@ -85,7 +93,8 @@ class Reflector:
             self.lister_watcher, source=settings.source, cluster=settings.cluster, sequence=owner.sequence
         )
         self.progress = Progress(settings.source, lambda: self.lister_watcher.name, owner.changed)
-        self._watch_list = settings.watch_list
+        self._pages_until = 0.0 if settings.watch_list else math.inf
+        """Lists are in pages until then, by the monotonic clock."""
         self._watch_list_proven = False
         """Whether the server has sent initial events to their end at least once."""
         self._initial_events_began = False
@@ -147,7 +156,7 @@ class Reflector:
         if not self.lister_watcher.is_discovered:
             self.lister_watcher.discover()
         if self.version is None:
-            if self._watch_list and self._stream_list():
+            if self._monotonic() >= self._pages_until and self._stream_list():
                 return
             self.list_pages()
         self._watch(initial=False)
@@ -156,7 +165,7 @@ class Reflector:
         """List by a watch that begins with initial events, and watch on; False: a list in pages is due at once.
 
         Any error before the end of the initial events leads to a list in pages, because it may be one of streamed
-        lists alone. The next listing is streamed again, unless the server does not support it.
+        lists alone. Listings are streamed again after :data:`_PAGES_SECONDS`.
 
         :raises KubernetesError, HistoryExpired: the watch ended after the initial events, or the server asked to wait.
         """
@@ -165,7 +174,6 @@ class Reflector:
             self._watch(initial=True)
             return True
         except WatchListUnsupported:
-            self._watch_list = False
             LOG.info("source %s: %s: no WatchList, listing in pages", *self._log_names)
         except (HistoryExpired, KubernetesError) as exc:
             if self.version is not None:
@@ -174,6 +182,7 @@ class Reflector:
                 raise
             reason = str(exc) or type(exc).__name__
             LOG.info("source %s: %s: the streamed list failed, listing in pages: %s", *self._log_names, reason)
+        self._pages_until = self._monotonic() + _PAGES_SECONDS
         return False
 
     def _back_off(self, error: Exception) -> None:

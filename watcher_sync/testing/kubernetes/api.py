@@ -21,7 +21,7 @@ from watcher_sync.testing.kubernetes.resources import NAMESPACES, PODS, Registry
 from watcher_sync.testing.kubernetes.store import Item, Object, Store
 from watcher_sync.testing.kubernetes.writes import Writes
 
-WatchList = Literal["on", "refused", "ignored"]
+WatchList = Literal["on", "refused", "ignored", "unavailable"]
 
 GZIP_FROM_BYTES: Final = 128 * 1024
 """Bytes from which the server compresses a body for clients that accept it, as API servers do."""

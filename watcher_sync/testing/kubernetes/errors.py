@@ -122,3 +122,13 @@ def too_large(version: int, current: int) -> ApiError:
         },
         headers={"Retry-After": "1"},
     )
+
+
+def no_watch_progress() -> ApiError:
+    """A streamed list from an API server whose etcd cannot report the progress of a watch. It comes in the stream."""
+    return ApiError(
+        500,
+        "InternalError",
+        "Internal error occurred: the required storage feature RequestWatchProgress is disabled",
+        details={"causes": [{"message": "the required storage feature RequestWatchProgress is disabled"}]},
+    )

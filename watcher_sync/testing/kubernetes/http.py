@@ -154,7 +154,10 @@ class ApiHandler(Handler):
         self.end_headers()
         self.wfile.flush()
         with api.requests.open_watch(request):
-            self._stream(watch, request)
+            if query.initial_events and api.watch_list == "unavailable":
+                self._chunk(error_line(errors.no_watch_progress()))
+            else:
+                self._stream(watch, request)
         self.wfile.write(b"0\r\n\r\n")
         self.wfile.flush()
 

@@ -50,7 +50,8 @@ class KubernetesServer(KubernetesApi):
         :param history_limit: how many writes back a watch may begin.
         :param watch_list: how the server treats sendInitialEvents. With ``on``, it sends them. With ``refused``, it
             answers 422, as a server does whose feature is disabled. With ``ignored``, it ignores the parameter, as an
-            older server does.
+            older server does. With ``unavailable``, the stream begins and is one error, as from a server whose etcd
+            cannot report progress.
         :param bookmark_interval: seconds between bookmarks.
         :param watch_timeout: seconds after which a watch ends that named no timeoutSeconds.
         :param gzip_from: bytes from which bodies are compressed.
