@@ -89,8 +89,9 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     channel: str = ""
     """The address that its transport carried it under, such as the NATS subject; empty where there is none."""
     sequence: tuple[int, int] | None = None
-    """Where its transport numbers what it carries: (epoch of the numbering in microseconds since 1970, number).
-    The numbers of one epoch are the order; a greater epoch comes after all of a smaller one."""
+    """Where its transport numbers what it carries: (epoch of the numbering, number). The epoch is a time in
+    microseconds since 1970, or a count where the driver makes the event itself. The numbers of one epoch are the order;
+    a greater epoch comes after all of a smaller one."""
     position: Any = None
     """Its position in the transport; opaque to all but its source."""
     deliveries: int = 1

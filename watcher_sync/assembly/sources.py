@@ -16,6 +16,7 @@ from watcher_sync.engine.supervision import MakeSource
 from watcher_sync.exceptions import ConfigError, SourceError
 from watcher_sync.sources.base import Source
 from watcher_sync.sources.subprocess.source import SubprocessSource
+from watcher_sync.storage.source_cursors import next_epoch
 from watcher_sync.storage.store import Store
 
 
@@ -56,9 +57,19 @@ def _maker(conf: cfg.ConfigOpts, store: Store | None, name: str, drivers: dict[s
         if cls.runs_in_subprocess(name, conf):
             most_bytes = int(conf.engine.max_bytes_in_hand)
             return SubprocessSource(cls, name, conf, most=intake.max_in_hand(conf), most_bytes=most_bytes)
-        return cls(name, conf, cursor=store.cursors().get(name) if store is not None else None)
+        return cls(name, conf, cursor=_cursor_of(store, name, cls) if store is not None else None)
 
     return make
+
+
+def _cursor_of(store: Store, name: str, cls: type[Source]) -> str | None:
+    """What a new instance begins with: its stored position, or an epoch that is stored before it starts.
+
+    :raises DatabaseUnavailable: the database is unavailable.
+    """
+    if cls.counts_epochs:
+        return str(next_epoch(store.database, store.tables, name))
+    return store.cursors().get(name)
 
 
 def _driver_of(conf: cfg.ConfigOpts, name: str, drivers: dict[str, type[Source]]) -> type[Source]:

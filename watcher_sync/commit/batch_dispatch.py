@@ -16,7 +16,7 @@ from watcher_sync.commit.batch import Batch, Dispatched
 from watcher_sync.commit.failure_log import FailureLog
 from watcher_sync.commit.in_hand import EventInHand
 from watcher_sync.dispatch import Dispatcher
-from watcher_sync.events import Event
+from watcher_sync.events import NATIVE, Event
 from watcher_sync.exceptions import InvalidEvent, NotYet, UnauthorisedEvent
 from watcher_sync.handlers import sortable
 from watcher_sync.model.changes import Outcome
@@ -92,7 +92,7 @@ class BatchDispatch:
             try:
                 when, sequence = event.time, event.sequence
                 if (when is not None and (when.tzinfo is not utc or when > latest)) or (
-                    sequence is not None and sequence[0] > last
+                    sequence is not None and sequence[0] > last and event.envelope != NATIVE
                 ):
                     sortable.check_times(event, limit)
                 outcome = transaction.apply(event, entry.call(event, transaction) or ())

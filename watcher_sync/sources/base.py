@@ -83,6 +83,8 @@ class Source(abc.ABC):
     :cvar options: ``oslo.config`` options of the driver, registered in the group ``source_<name>``.
     :cvar waits_for_ack: True when the driver emits nothing more until what it emitted is acked or nacked. The
         engine then commits at once instead of lingering for more.
+    :cvar counts_epochs: True when the driver numbers its events itself. Its ``cursor`` is then the epoch of this
+        instance, a decimal number. The database has counted it, so it is greater than those of all instances before.
     :cvar supports_subprocess: True when the driver can run in a process of its own (``sources/subprocess``). Its
         boolean option ``run_in_subprocess`` decides, unless :meth:`runs_in_subprocess` is overridden. Such a source
         has no cursor, and reads only its own group, ``[engine]`` and its :meth:`subprocess_groups` of the
@@ -93,6 +95,7 @@ class Source(abc.ABC):
     event_types: ClassVar[Collection[str]] = ()
     options: ClassVar[list[cfg.Opt]] = []
     waits_for_ack: ClassVar[bool] = False
+    counts_epochs: ClassVar[bool] = False
     supports_subprocess: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

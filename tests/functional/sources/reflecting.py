@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -80,6 +81,10 @@ class Engine:
         return sorted(pod.name for pod in self.snapshot().all("pod"))
 
 
+_EPOCHS = itertools.count(1)
+"""What the database counts in the field."""
+
+
 def make_source(
     kubeconfig: str | None, cursor: str | None = None, *, name: str = "edge", **options: Any
 ) -> KubernetesSource:
@@ -88,7 +93,7 @@ def make_source(
     conf([], default_config_files=[])
     for option, value in {"kubeconfig": kubeconfig, **FAST, **options}.items():
         conf.set_override(option, value, group=f"source_{name}")
-    return KubernetesSource(name, conf, cursor=cursor)
+    return KubernetesSource(name, conf, cursor=cursor or str(next(_EPOCHS)))
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.commit.replay import replay, replay_quarantined
 from watcher_sync.dispatch import Dispatcher
-from watcher_sync.events import Event
+from watcher_sync.events import CLOUD_EVENTS, Event
 from watcher_sync.exceptions import InvalidEvent
 from watcher_sync.handlers import sortable
 from watcher_sync.handlers.dcm.handler import OPTIONS, DcmHandler
@@ -88,6 +88,7 @@ def dcm(event_id: str, status: str = "RUNNING", time: Any = None, sequence: Any 
         time=time,
         data=body,
         sequence=sequence,
+        envelope=CLOUD_EVENTS,
     )
 
 

@@ -3,9 +3,8 @@
 
 Each followed resource of each namespace has a reflector with a thread of its own.
 
-Order: :attr:`Event.sequence` is (epoch, number). The source counts the numbers. The epoch is the start time in
-microseconds, or the epoch of the previous process plus one, if the clock went back. The cursor stores the epoch
-with each complete listing.
+Order: :attr:`Event.sequence` is (epoch, number). The source counts the numbers. The database counts the epoch at each
+start, before the first event. No clock decides it.
 
 Redelivery: the source emits uncommitted events again. After a restart, the first listing finds what was not committed,
 and its ``listed`` events find what was deleted.
@@ -55,6 +54,7 @@ class KubernetesSource(Source):
     """The driver ``kubernetes``."""
 
     envelopes: ClassVar[Collection[str]] = (NATIVE,)
+    counts_epochs: ClassVar[bool] = True
     options: ClassVar[list[cfg.Opt]] = OPTIONS
 
     def __init__(self, name: str, conf: cfg.ConfigOpts, *, cursor: str | None = None) -> None:
@@ -64,8 +64,7 @@ class KubernetesSource(Source):
         self.cluster = self._target.cluster
         self._connection = self._target.connect()
         self.reflectors = self._make_reflectors()
-        now = int(time.time() * 1_000_000)
-        self._epoch = max(now, int(cursor) + 1) if cursor is not None and cursor.isdecimal() else now
+        self._epoch = int(cursor) if cursor is not None else 0  # without one, it never starts
         self._numbers = itertools.count(1)
         self._emit: Emit | None = None
         self._redelivery = Redelivery(f"source-{name}-redelivery", self.emit)
@@ -126,7 +125,7 @@ class KubernetesSource(Source):
             raise SourceError(str(exc)) from None
 
     def cursor(self, events: Sequence[Event]) -> str | None:
-        """Return the epoch if a listing is complete."""
+        """Return the epoch if a listing is complete, in case the database has lost its count since."""
         return str(self._epoch) if any(event.type.endswith(".listed") for event in events) else None
 
     # Called by the reflectors
