@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import datetime
 import random
 import socket
 import ssl
@@ -121,7 +120,7 @@ def assemble(conf: cfg.ConfigOpts) -> Outlet:
             origin=settings.origin or socket.gethostname(),
         ),
         Clock(
-            now=lambda: datetime.datetime.now(datetime.UTC),
+            now=store.time.now,
             monotonic=time.monotonic,
             random=random.random,
             new_id=lambda: f"msg_{uuid.uuid4().hex}",

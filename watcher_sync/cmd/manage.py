@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import datetime
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -140,7 +139,9 @@ def _db_sync(conf: cfg.ConfigOpts) -> None:
 
 def _db_purge(conf: cfg.ConfigOpts) -> None:
     store = open_store(conf)
-    now = datetime.datetime.now(datetime.UTC)
+    now = store.time.read()
+    if now is None:
+        raise ConfigError(f"nothing is deleted by age: {store.time.doubt}")
     purged = retention.purge(store.database, store.tables, retention.Retention.from_conf(conf.retention), now)
     _print_json(purged)
 

@@ -207,6 +207,7 @@ class Engine:
             try:
                 began = time.monotonic()
                 self.model.replace_with(self.store.load())
+                self.store.time.read()
                 self._cycle = CommitCycle(
                     self.store,
                     self.model,
@@ -219,6 +220,7 @@ class Engine:
                     max_clock_skew=lambda: float(self.conf.engine.max_clock_skew),
                     in_hand=self.watchdog.in_hand,
                     doubts=self.doubts,
+                    now=self.store.time.now,
                 )
             except DatabaseUnavailable as exc:
                 self._database_health.mark_unavailable(exc)

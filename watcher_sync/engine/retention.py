@@ -2,14 +2,15 @@
 """The thread that purges old rows and counts stored events and drifts.
 
 Old journal rows, tombstones, quarantined events and ended operations are purged as ``[retention]`` says. So are stored
-events that exceed a quota. Parked events whose entity never came are dropped, with one warning per purge. A purge may
-take long, so it has a thread of its own. Every second the thread deletes events of sources that are close to a quota,
-so that no commit has to.
+events that exceed a quota. Parked events whose entity never came are dropped, with one warning per purge. The clock of
+the database decides (:mod:`watcher_sync.storage.database_time`).
+
+A purge may take long, so it has a thread of its own. Every second the thread deletes events of sources that are close
+to a quota, so that no commit has to.
 """
 
 from __future__ import annotations
 
-import datetime
 import threading
 import time
 from collections.abc import Callable
@@ -93,17 +94,19 @@ class RetentionWorker:
         self._thread.join(5)
 
     def purge_now(self) -> None:
-        """Purge once, in the caller's thread.
+        """Purge once, in the caller's thread. While a clock is doubtful, nothing is deleted by its age.
 
         :raises DatabaseUnavailable: the database is unavailable.
         """
-        now = datetime.datetime.now(datetime.UTC)
+        now = self._store.time.read()
         purged = purge(self._store.database, self._store.tables, Retention.from_conf(self._conf.retention), now)
         if any(purged.values()):
             LOG.info("Purged %s", ", ".join(f"{n} of {table}" for table, n in purged.items() if n))
         enforce_quotas(
             self._store.database, self._store.tables, Quotas.from_conf(self._conf.retention), self._store.dropped
         )
+        if now is None:
+            return
         expired = expire_parked(self._store.database, self._store.tables, now)
         if expired:
             self._stats.expired += len(expired)
@@ -127,6 +130,7 @@ class RetentionWorker:
             quarantined, parked = (sum(found.events for found in usage[table.name].values()) for table in tables)
             drifts = count_drifts(self._store.database)
             self.stored_counts = StoredCounts(quarantined, parked, drifts, usage)
+            self._store.time.read()
             self._on_awaited(self._parked.awaited())
         except StorageError as exc:
             LOG.debug("Stored events and drifts cannot be counted: %s", exc)

@@ -8,6 +8,7 @@
 ``compute_model``     Reads hosts and servers of one generation as the JSON text of one document
 ``counting``          Counts entities by owner and state in the database
 ``database``          Connects to the database, and classifies its errors
+``database_time``     The time of the database, for deletions by age
 ``drifts``            Differences between model and live system, with the time of discovery
 ``encoded_pages``     Encoded entities in immutable pages of text
 ``encoded_rows``      Reads the rows of one kind as JSON text
@@ -32,7 +33,7 @@
 ``retention``         Deletes old rows of the journal and of other tables
 ``row_entities``      The values that fields of entities had at journal rows
 ``schema``            The schema and its revisions (alembic)
-``source_cursors``    Writes the position of a source outside a commit
+``source_cursors``    Writes the position of a source outside a commit, and counts epochs
 ``source_status``     The state of each source, as its engine reports it
 ``statements``        The statements of a commit, in the dialect of the database
 ``store``             Writes one commit in one database transaction

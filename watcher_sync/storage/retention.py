@@ -54,14 +54,17 @@ class Retention(msgspec.Struct, frozen=True):
         )
 
 
-def purge(database: sa.Engine, tables: Tables, retention: Retention, now: datetime.datetime) -> dict[str, int]:
+def purge(database: sa.Engine, tables: Tables, retention: Retention, now: datetime.datetime | None) -> dict[str, int]:
     """Purge everything that is past its time.
 
+    :param now: the database's time; None: it is doubtful, and only the number of journal rows is limited.
     :returns: table -> rows deleted.
     :raises DatabaseUnavailable: the database is unavailable; committed deletions remain.
     """
     with translated():
         purged = {"journal": _purge_journal(database, tables, retention, now)}
+        if now is None:
+            return purged
         purged["tombstones"] = _purge_older(
             database,
             tables.tombstones,
@@ -121,13 +124,13 @@ def _delete(connection: sa.Connection, table: sa.Table, row_ids: Sequence[int]) 
         connection.execute(sa.delete(table).where(table.c.id == sa.bindparam("b_id")), [{"b_id": i} for i in row_ids])
 
 
-def _purge_journal(database: sa.Engine, tables: Tables, retention: Retention, now: datetime.datetime) -> int:
+def _purge_journal(database: sa.Engine, tables: Tables, retention: Retention, now: datetime.datetime | None) -> int:
     table = tables.journal
     with database.connect() as connection:
         keep_after = 0
         if retention.journal_rows is not None:
             keep_after = read_head(connection, tables) - retention.journal_rows
-        if retention.journal_age is not None:
+        if retention.journal_age is not None and now is not None:
             keep_after = max(keep_after, first_since(connection, tables, now - retention.journal_age) - 1)
         first = connection.execute(sa.select(sa.func.min(table.c.seq))).scalar()
     if first is None:

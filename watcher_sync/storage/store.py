@@ -39,6 +39,7 @@ from watcher_sync.storage import journal
 from watcher_sync.storage.background import run_in_background
 from watcher_sync.storage.commits import Commit, CommitWriter, Prepared
 from watcher_sync.storage.database import MAX_PACKET, translated
+from watcher_sync.storage.database_time import DatabaseTime
 from watcher_sync.storage.last_seen import read_last_seen, write_last_seen
 from watcher_sync.storage.loading import Only, load_rows
 from watcher_sync.storage.operation_leases import lock_leases
@@ -69,7 +70,9 @@ class Store:
         self.database = database
         self.kinds = kinds
         self.tables = Tables(kinds)
-        self._now = now or (lambda: datetime.datetime.now(datetime.UTC))
+        self.time = DatabaseTime(database)
+        """The database's time: rows get their times from it, and purges compare with it."""
+        self._now = now or self.time.now
         self._connection: sa.Connection | None = None
         self._writer = CommitWriter(database, self.tables, kinds, quotas)
         self._packet_known = database.dialect.name not in ("mysql", "mariadb")

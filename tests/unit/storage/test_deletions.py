@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every place that deletes rows, and what decides there. A new one has to be added here."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+
+import watcher_sync
+from watcher_sync.cmd import manage
+from watcher_sync.engine.retention import RetentionWorker
+from watcher_sync.outlets.webhooks.purging import Purger
+from watcher_sync.storage.parking import expire_parked
+from watcher_sync.storage.retention import purge
+from watcher_sync.storage.watch_topics import WatchPositions
+from watcher_sync.storage.webhooks import WebhookStore
+
+ROOT = Path(watcher_sync.__file__).parent
+
+BY_AGE = {
+    ("storage/parking.py", "expire_parked"),
+    ("storage/retention.py", "_purge_journal"),
+    ("storage/retention.py", "_purge_older"),
+    ("storage/watch_topics.py", "purge"),
+    ("storage/webhooks.py", "purge"),
+}
+"""They compare the time of a row with a time."""
+
+OTHERS = {
+    ("commit/entity_repair.py", "undelete"): "the entity that an operator names",
+    ("outlets/shards.py", "_bury"): "workers without a heartbeat, by the monotonic clock",
+    ("outlets/shards.py", "leave"): "the worker itself",
+    ("reconcile/nova/writer.py", "restore"): "entities that exist",
+    ("storage/drifts.py", "_replace"): "differences that are gone",
+    ("storage/inventories.py", "forget_inventory"): "the source that is gone",
+    ("storage/operation_leases.py", "forget"): "the holder's own lease",
+    ("storage/operation_leases.py", "forget_absent"): "leases of entities that are gone",
+    ("storage/quarantine.py", "drop"): "the events that an operator names",
+    ("storage/quotas.py", "drop_oldest"): "the number and size of events",
+    ("storage/retention.py", "_delete"): "the number of events",
+    ("storage/source_status.py", "forget_others"): "sources that are not enabled",
+    ("storage/watch_topics.py", "delete"): "the topic that a user names",
+}
+
+
+def deletions() -> Iterator[tuple[str, str]]:
+    for path in ROOT.rglob("*.py"):
+        name = path.relative_to(ROOT).as_posix()
+        if "/migrations/" in name:
+            continue
+        for function in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(function, ast.FunctionDef):
+                continue
+            for call in ast.walk(function):
+                if isinstance(call, ast.Call) and ast.unparse(call.func) == "sa.delete":
+                    yield name, function.name
+
+
+def test_every_deletion_is_listed_with_what_decides():
+    assert set(deletions()) == BY_AGE | OTHERS.keys()
+
+
+def test_each_deletion_by_age_has_the_time_that_the_database_vouches_for():
+    for caller in (RetentionWorker.purge_now, Purger._purge, manage._db_purge):
+        assert "time.read()" in inspect.getsource(caller), caller
+    for callee, caller in (
+        (purge, RetentionWorker.purge_now),
+        (expire_parked, RetentionWorker.purge_now),
+        (WebhookStore.purge, Purger._purge),
+        (WatchPositions.purge, purge),
+        (purge, manage._db_purge),
+    ):
+        assert f"{callee.__name__}(" in inspect.getsource(caller)
