@@ -94,7 +94,7 @@ def whole(model: Model) -> dict[str, Any]:
         found[name] = {
             "dump": list(snapshot.dump(name)),
             "bookkeeping": {i: (e.seq, e.versions) for i, e in entities.items()},
-            "tombstones": {t.id: (t.seq, t.versions) for t in model._tombstones[name].values()},
+            "tombstones": model._tombstones[name].states(),
             "indexes": {
                 (index, value): {e.id for e in snapshot.by(name, index, value)}
                 for index in kind.indexes

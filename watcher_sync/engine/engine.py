@@ -14,6 +14,7 @@ One thread runs :meth:`Engine.run`; it owns the model. The stop sequence:
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -32,8 +33,8 @@ from watcher_sync.engine.consumer import ConsumeLoop, ShutdownState
 from watcher_sync.engine.database_health import FIRST_RETRY_SECONDS, DatabaseHealth, backoff_delays
 from watcher_sync.engine.intake import Intake, max_in_hand
 from watcher_sync.engine.leadership import Heartbeat
-from watcher_sync.engine.retention import RetentionWorker, StoredCounts
-from watcher_sync.engine.services import BackgroundService, HasSourceNotes, Reloadable
+from watcher_sync.engine.retention import RetentionWorker, StoredCounts, TombstoneForgetting
+from watcher_sync.engine.services import BackgroundService, Reloadable
 from watcher_sync.engine.source_reporter import SourceReporter
 from watcher_sync.engine.supervision import MakeSource, Supervisor
 from watcher_sync.engine.watchdog import Watchdog
@@ -91,6 +92,7 @@ class Engine:
         self._cycle: CommitCycle | None = None
         self._evaluation = evaluation
         self._authority = authority
+        self._forgetting = TombstoneForgetting(conf, store, self.model)
         self._database_health = DatabaseHealth()
         self._leading = False
         self._shutdown = ShutdownState()
@@ -254,6 +256,7 @@ class Engine:
                     LOG.info("Standing by: engine %s leads the engine group %s", holder.holder, self.lease.name)
                     announced = True
                 self._cycle.follow()
+                self._forgetting.forget_if_due()
                 self._database_health.mark_available()
                 pause = float(self.conf.engine.journal_poll_interval)
             except DatabaseUnavailable as exc:
@@ -313,6 +316,8 @@ class Engine:
             if not consumer.step(timeout=min(0.5, self.conf.engine.journal_poll_interval)):
                 consumer.poll_journal_if_due()
             last_seen.persist_if_due()
+            with contextlib.suppress(DatabaseUnavailable):  # it is due again after the interval
+                self._forgetting.forget_if_due()
 
     # Shutdown
 

@@ -22,6 +22,7 @@ from oslo_log import log as logging
 
 from watcher_sync.commit.stats import CommitStats
 from watcher_sync.exceptions import DatabaseUnavailable, StorageError
+from watcher_sync.model.model import Model
 from watcher_sync.storage.drifts import count_drifts
 from watcher_sync.storage.parking import Awaited, ParkedEvents, expire_parked
 from watcher_sync.storage.quotas import Quotas, Usage, usage_of
@@ -44,6 +45,31 @@ class StoredCounts(msgspec.Struct, frozen=True):
     """kind -> number of drifts."""
     usage: dict[str, dict[str, Usage]]
     """``quarantine`` and ``parked`` -> source -> its stored events and their bytes."""
+
+
+class TombstoneForgetting:
+    """Forgets tombstones in memory as the table does, for the thread that writes the model; a standby does so, too."""
+
+    def __init__(self, conf: cfg.ConfigOpts, store: Store, model: Model) -> None:
+        self._conf = conf
+        self._store = store
+        self._model = model
+        self._next = time.monotonic() + conf.retention.interval
+
+    def forget_if_due(self) -> None:
+        """Forget the tombstones that are older than ``[retention] tombstone_hours``, once per interval.
+
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        if time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + self._conf.retention.interval
+        now = self._store.time.read()
+        if now is None:
+            return
+        forgotten = self._model.forget_tombstones(now - Retention.from_conf(self._conf.retention).tombstone_age)
+        if forgotten:
+            LOG.debug("Forgot %d tombstones in memory", forgotten)
 
 
 class RetentionWorker:

@@ -16,6 +16,7 @@
 ``reader``          what a transaction reads of the committed state under it
 ``staged``          one entity that a batch touched, and how its values differ from before
 ``table``           copy-on-write dictionaries and indexes for snapshots
+``tombstones``      the memory of deleted entities, in short where a deletion is final
 ``transaction``     the ordering guard: which changes of a batch are admitted
 ``view``            the read-only interface of the model
 ``visibility``      documents and deltas without what is hidden from a reader

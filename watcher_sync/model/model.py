@@ -5,9 +5,9 @@ One thread writes: it publishes a committed :class:`~watcher_sync.model.transact
 journal rows of another writer. Any thread reads, through :meth:`Model.snapshot`: a consistent state
 that never changes under the reader, made without copying the entities.
 
-For a while the model remembers deleted entities (:class:`Tombstone`): an event from before the deletion that arrives
-after it cannot create them again. The model also has the time when each entity was last seen. That changes too often
-for the journal, so it is no part of a generation.
+For a while the model remembers deleted entities (:mod:`~watcher_sync.model.tombstones`): an event from before the
+deletion that arrives after it cannot create them again. The model also has the time when each entity was last seen.
+That changes too often for the journal, so it is no part of a generation.
 """
 
 from __future__ import annotations
@@ -19,18 +19,9 @@ from typing import Any
 
 import msgspec
 
-from watcher_sync.model.changes import Version
 from watcher_sync.model.kinds import Entity, Kind, Kinds
 from watcher_sync.model.table import FrozenTable, Index, Table, index_values
-
-
-class Tombstone(msgspec.Struct, frozen=True, gc=False):
-    """The memory of a deleted entity."""
-
-    id: str
-    versions: tuple[Version, ...]
-    deleted_at: datetime.datetime
-    seq: int = 0
+from watcher_sync.model.tombstones import FinalTombstones, Tombstone, Tombstones, WholeTombstones
 
 
 class Written(msgspec.Struct, frozen=True, gc=False):
@@ -118,7 +109,7 @@ class Model:
         # Guards the step from one generation to the next against the making of a snapshot.
         self._lock = threading.Lock()
         self._tables: dict[str, Table[Entity]] = {name: Table() for name in kinds}
-        self._tombstones: dict[str, dict[str, Tombstone]] = {name: {} for name in kinds}
+        self._tombstones: dict[str, Tombstones] = {name: _tombstones_of(declared) for name, declared in kinds.items()}
         self._indexes: dict[tuple[str, str], Index] = {
             (name, field): Index() for name, declared in kinds.items() for field in declared.indexes
         }
@@ -185,13 +176,8 @@ class Model:
         self._last_seen[kind].pop(entity_id, None)
 
     def forget_tombstones(self, before: datetime.datetime) -> int:
-        """Drop the tombstones of deletions before this time; how many there were."""
-        dropped = 0
-        for tombstones in self._tombstones.values():
-            for entity_id in [i for i, t in tombstones.items() if t.deleted_at < before]:
-                del tombstones[entity_id]
-                dropped += 1
-        return dropped
+        """Drop the tombstones of deletions before this time; how many there were. For the writer's thread."""
+        return sum(tombstones.forget(before) for tombstones in self._tombstones.values())
 
     def replace_with(self, other: Model) -> None:
         """Become what another model of the same kinds is; that one must not be used any more."""
@@ -249,6 +235,11 @@ class Model:
         else:
             table.discard(entity_id)
         if tombstone is not None:
-            tombstones[entity_id] = tombstone
+            tombstones.add(tombstone)
         elif tombstones:
-            tombstones.pop(entity_id, None)
+            tombstones.discard(entity_id)
+
+
+def _tombstones_of(kind: Kind) -> Tombstones:
+    """Placeholders need the versions, too: an entity that others refer to appears again."""
+    return WholeTombstones() if kind.ids_reused or kind.is_placeholder else FinalTombstones(kind.anchor_position)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Protocol, runtime_checkable
 
 from watcher_sync.model.kinds import Entity, Kinds
-from watcher_sync.model.model import Tombstone
+from watcher_sync.model.tombstones import Tombstone
 from watcher_sync.model.view import View
 
 

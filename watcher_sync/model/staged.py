@@ -9,7 +9,7 @@ import msgspec
 
 from watcher_sync.events import Event
 from watcher_sync.model.kinds import Entity, Kind
-from watcher_sync.model.model import Tombstone
+from watcher_sync.model.tombstones import Tombstone
 
 Key = tuple[str, str]
 """(kind, id)."""

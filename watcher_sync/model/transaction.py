@@ -123,7 +123,8 @@ class Transaction(EntityOverlay):
         check_key(change)
         entity, tombstone = self._current((kind.name, change.id))
         if tombstone is not None and not kind.ids_reused:
-            return Outcome.DUPLICATE if tombstone.versions[kind.anchor_position] == change.version else Outcome.STALE
+            is_same = tombstone.is_of(change.version, kind.anchor_position)
+            return Outcome.DUPLICATE if is_same else Outcome.STALE
         if entity is not None:
             versions = entity.versions
         elif tombstone is not None:
@@ -180,6 +181,8 @@ class Transaction(EntityOverlay):
         check_key(change)
         entity, tombstone = self._current((kind.name, change.id))
         anchor = kind.anchor_position
+        if tombstone is not None and not kind.ids_reused:
+            return Outcome.DUPLICATE if tombstone.is_of(change.version, anchor) else Outcome.STALE
         if entity is not None:
             versions = entity.versions
         elif tombstone is not None:
@@ -189,7 +192,7 @@ class Transaction(EntityOverlay):
         if kind.ids_reused or entity is None:
             if change.version == versions[anchor]:
                 return Outcome.DUPLICATE
-            if change.version < versions[anchor] or (tombstone is not None and not kind.ids_reused):
+            if change.version < versions[anchor]:
                 return Outcome.STALE
         # The other facets lose their versions, too: an id that is used again starts without them.
         new_versions = (*kind.no_versions[:anchor], change.version, *kind.no_versions[anchor + 1 :])

@@ -19,8 +19,9 @@ import sqlalchemy as sa
 
 from watcher_sync.exceptions import DatabaseUnavailable, JournalPurged
 from watcher_sync.model.kinds import PROJECT_FIELD, Entity, Kind
-from watcher_sync.model.model import Model, Tombstone, Written
+from watcher_sync.model.model import Model, Written
 from watcher_sync.model.staged import Key
+from watcher_sync.model.tombstones import Tombstone
 from watcher_sync.storage.tables import Tables
 from watcher_sync.storage.types import Document, UtcDateTime, json_text
 

@@ -14,7 +14,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from watcher_sync.model.kinds import Kind, Kinds
-from watcher_sync.model.model import Model, Tombstone, Written
+from watcher_sync.model.model import Model, Written
+from watcher_sync.model.tombstones import Tombstone
 from watcher_sync.storage.journal import read_head, versions_of
 from watcher_sync.storage.tables import Tables
 

@@ -20,8 +20,8 @@ import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.model.kinds import PROJECT_FIELD, Entity, Kind, Kinds
-from watcher_sync.model.model import Tombstone
 from watcher_sync.model.table import index_values
+from watcher_sync.model.tombstones import Tombstone
 from watcher_sync.model.transaction import Transaction
 from watcher_sync.storage.database import translated
 from watcher_sync.storage.journal import JournalRow, fitting, read_head, stored_bytes, versions_of

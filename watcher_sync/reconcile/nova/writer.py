@@ -26,8 +26,8 @@ from watcher_sync.exceptions import InvalidEvent, NotYet, RowRefused
 from watcher_sync.handlers.nova.ordering import listed_version
 from watcher_sync.model.changes import NEVER, Change, Delete, Outcome, Upsert, Version
 from watcher_sync.model.kinds import Entity, Kinds
-from watcher_sync.model.model import Tombstone
 from watcher_sync.model.staged import Staged
+from watcher_sync.model.tombstones import Tombstone
 from watcher_sync.model.view import View
 from watcher_sync.reconcile.drift import plain
 from watcher_sync.reconcile.nova.live import Facets

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tombstones in memory: what the guard needs of them, in little memory, until they are forgotten."""
+
+from __future__ import annotations
+
+import datetime
+import gc
+import tracemalloc
+import uuid
+
+from tests.simulated import NOON
+from watcher_sync.model.changes import Version
+from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.model.model import Model, Written
+from watcher_sync.model.tombstones import FinalTombstones, Tombstone
+
+DAY = datetime.timedelta(days=1)
+COUNT = 100_000
+
+
+def tombstone(entity_id: str, time: datetime.datetime = NOON, seq: int = 7) -> Tombstone:
+    version = Version(f"2026-03-01T12:00:00.000000Z/{seq:020d}/{entity_id}")
+    return Tombstone(entity_id, (version, version, version), time, seq)
+
+
+def test_a_tombstone_of_an_instance_takes_at_most_120_bytes_and_forgetting_gives_them_back():
+    model = Model(builtin_kinds())
+    gc.collect()
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        written = (
+            Written("instance", i, None, tombstone(i, seq=n))
+            for n in range(COUNT)
+            for i in [str(uuid.UUID(int=n * 2**64 + n))]
+        )
+        model.write(written, COUNT)
+        each = (tracemalloc.get_traced_memory()[0] - before) / COUNT
+        assert each <= 120, each
+        assert model.forget_tombstones(NOON + DAY) == COUNT
+        assert (tracemalloc.get_traced_memory()[0] - before) / COUNT < 1
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_short_tombstone_has_the_seq_the_time_and_the_version_that_the_guard_asks_for():
+    tombstones = FinalTombstones(0)
+    whole = tombstone("a", NOON + datetime.timedelta(minutes=3), seq=123_456_789_012)
+    tombstones.add(whole)
+    found = tombstones.get("a")
+    assert found is not None
+    assert (found.id, found.seq, found.is_of(whole.versions[0], 0)) == ("a", 123_456_789_012, True)
+    assert datetime.timedelta(0) <= found.deleted_at - whole.deleted_at < datetime.timedelta(minutes=10)
+    others = sum(found.is_of(Version(f"v{n}"), 0) for n in range(1000))
+    assert others < 100, "another version is rarely taken for it"
+    tombstones.add(found)
+    assert tombstones.get("a") == found
+    assert tombstones.get("b") is None
+
+
+def test_only_older_tombstones_are_forgotten():
+    tombstones = FinalTombstones(0)
+    for hours in range(48):
+        tombstones.add(tombstone(f"t{hours}", NOON + datetime.timedelta(hours=hours)))
+    assert tombstones.forget(NOON - DAY) == 0
+    assert tombstones.forget(NOON + DAY) in (23, 24)
+    assert tombstones.get("t24") is not None
+    tombstones.discard("t24")
+    assert (tombstones.get("t24"), len(tombstones)) in ((None, 23), (None, 24))
