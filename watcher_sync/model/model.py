@@ -125,9 +125,9 @@ class Model:
         """What is remembered of a deleted entity. For the writer's thread; O(1)."""
         return self._tombstones[kind].get(entity_id)
 
-    def deleted(self, kind: str) -> list[Written]:
-        """The deleted entities that are remembered. For the writer's thread; O(number found)."""
-        return [Written(kind, entity_id, None, each) for entity_id, each in self._tombstones[kind].items()]
+    def take_tombstones(self, kind: str, part: Model) -> None:
+        """Remember the deleted entities that another model remembers, which is not used any more. O(1)."""
+        self._tombstones[kind] = part._tombstones[kind]
 
     def indexed_ids(self, kind: str, index: str, value: str) -> set[str]:
         """Ids by indexed value, not to be retained or changed. For the writer's thread; O(1)."""

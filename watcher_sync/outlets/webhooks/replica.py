@@ -65,7 +65,7 @@ class Replica:
         for kind, ids in missing.items():
             if ids is None:
                 written += [Written(kind, entity.id, entity, None) for entity in view.all(kind)]
-                written += part.deleted(kind)
+                self.model.take_tombstones(kind, part)
                 self._whole |= {kind}
                 continue
             for entity_id in ids:
