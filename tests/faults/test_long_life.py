@@ -239,9 +239,9 @@ def test_nothing_grows_in_a_day_of_ids_that_come_and_go_and_of_sources_that_reco
         nova = lambda: day.publish_nova(publisher, EVENTS - of_dcm)  # noqa: E731
         with day.living(nova, lambda: day.publish_dcm(dcm, of_dcm), *reconnecting):
             wait_until(lambda: day.elapsed >= SECONDS and day.published >= EVENTS, SECONDS + 300, "the end of the day")
-            wait_until(lambda: line.waiting() == 0 and dcm.settled(), 120, "everything to be committed")
+            report(day, figure)
+            wait_until(lambda: line.waiting() == 0 and dcm.settled(), SECONDS + 60, "everything to be committed")
         assert cluster.stop(60)
-        report(day, figure)
         assert engine.running
         counted = day.metric("watcher_sync_source_reconnects_total")
         figure(f"reconnections by the metric: {counted}; stream {STREAM}: {dcm.stream().state.messages:,} messages")
