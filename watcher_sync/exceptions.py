@@ -78,6 +78,18 @@ class DatabaseUnavailable(StorageError):
     """The database cannot be reached or does not answer now: keep everything and try again later."""
 
 
+class TransactionConflict(DatabaseUnavailable):
+    """The database ended a transaction because of another one: a deadlock, or a long wait for a lock.
+
+    Nothing was written. The transaction may succeed at once if it runs again.
+    """
+
+    def __init__(self, message: str, *, waited: bool = False) -> None:
+        """:param waited: whether it waited for a lock for the longest time that it may."""
+        super().__init__(message)
+        self.waited = waited
+
+
 class RowRefused(StorageError):
     """The database refused a value of this commit and always will: find the culprit by bisecting."""
 

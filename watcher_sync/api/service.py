@@ -17,6 +17,7 @@ from watcher_sync.storage.database import translated
 from watcher_sync.storage.reading import read_namespace_owner
 from watcher_sync.storage.store import Store
 from watcher_sync.storage.tables import Tables
+from watcher_sync.storage.time_limits import wait_longer
 
 
 class Service:
@@ -42,6 +43,7 @@ class Service:
             with translated(), self.store.database.connect() as connection:
                 if connection.dialect.name == "postgresql":
                     connection = connection.execution_options(isolation_level="REPEATABLE READ")
+                    wait_longer(connection)
                 yield connection
         except RowRefused as exc:
             raise Problem(400, f"The database refuses a value of the request: {exc}") from None

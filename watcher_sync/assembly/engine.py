@@ -21,13 +21,22 @@ from watcher_sync.engine.engine import Engine
 from watcher_sync.engine.supervision import MakeSource
 from watcher_sync.sources.base import Source
 from watcher_sync.storage import schema
+from watcher_sync.storage.database import open_database
 from watcher_sync.storage.leases import EngineLease
 from watcher_sync.storage.store import Store
 
 
 def make_lease(conf: cfg.ConfigOpts, store: Store) -> EngineLease:
-    """The lease of this engine's group."""
-    return EngineLease(store.database, store.tables, f"engine:{conf.engine.group}", seconds=conf.engine.lease_time)
+    """The lease of this engine's group, over connections of its own.
+
+    A renewal waits for an answer for a third of the lease time, so that another one is in time. It waits for no other
+    work of this process.
+    """
+    seconds = float(conf.engine.lease_time)
+    database = store.database
+    if database.dialect.name != "sqlite":
+        database = open_database(conf, answer=lambda: seconds / 3)
+    return EngineLease(database, store.tables, f"engine:{conf.engine.group}", seconds=seconds)
 
 
 def assemble(conf: cfg.ConfigOpts, more_sources: Mapping[str, Source] | None = None) -> Engine:

@@ -19,16 +19,10 @@ from watcher_sync.outlets.shards import ShardLeases
 from watcher_sync.outlets.webhooks.planner import Clock, Settings
 from watcher_sync.outlets.webhooks.sender import Sender
 from watcher_sync.outlets.webhooks.worker import Worker
-from watcher_sync.storage.database import end_idle_transactions
 from watcher_sync.storage.store import Store
 from watcher_sync.storage.subscription_secrets import SecretBox
 
 _MAX_PORT = 65_535
-
-_BUSY_SECONDS = 0.2
-"""The pause of the reader under load. Each round writes, and on SQLite a write keeps the engine waiting."""
-_IDLE_TRANSACTION_SECONDS = 2
-"""How long a frozen worker keeps the others from its shards, beyond its lease."""
 
 
 class Outlet:
@@ -48,7 +42,7 @@ class Outlet:
         """Stop to deliver; returns when all has ended, or after so many seconds."""
         self.worker.stop(timeout)
         self._reader.stop()
-        self.store.database.dispose()
+        self.store.dispose()
 
 
 def check(conf: cfg.ConfigOpts) -> None:
@@ -95,7 +89,6 @@ def assemble(conf: cfg.ConfigOpts) -> Outlet:
     check(conf)
     settings = conf.outlet_webhook
     store = open_store(conf)
-    end_idle_transactions(store.database, _IDLE_TRANSACTION_SECONDS)
     context = _ssl_context(conf)
     reader = JournalReader(
         store.database, store.tables, interval=settings.journal_poll_interval, busy_seconds=_BUSY_SECONDS

@@ -16,6 +16,7 @@ from watcher_sync.storage import schema
 from watcher_sync.storage.database import open_database
 from watcher_sync.storage.quotas import Quotas
 from watcher_sync.storage.store import Store
+from watcher_sync.storage.time_limits import CommitWatch
 
 LOG = logging.getLogger(__name__)
 
@@ -40,18 +41,24 @@ def load_kinds() -> Kinds:
     return kinds
 
 
-def open_store(conf: cfg.ConfigOpts, kinds: Kinds | None = None, *, checked: bool = True) -> Store:
+def open_store(
+    conf: cfg.ConfigOpts, kinds: Kinds | None = None, *, checked: bool = True, limited: bool = True
+) -> Store:
     """The store of ``[database] connection``.
 
     :param kinds: the entity kinds; None loads them.
     :param checked: check that the schema is the one of this release.
+    :param limited: whether statements and transactions have time limits.
     :raises ConfigError: the database URL is wrong.
     :raises SchemaMissing: ``db_sync`` has not been run (only if checked).
     :raises DatabaseUnavailable: the database is unavailable (only if checked).
     """
-    database = open_database(conf)
+    database = commits = open_database(conf, limited=limited)
+    watch = CommitWatch(float(conf.database.commit_timeout), float(conf.database.statement_timeout))
+    if limited and database.dialect.name != "sqlite":
+        commits = open_database(conf, answer=lambda: watch.seconds)
     declared = kinds if kinds is not None else load_kinds()
-    store = Store(database, declared, quotas=lambda: Quotas.from_conf(conf.retention))
+    store = Store(database, declared, quotas=lambda: Quotas.from_conf(conf.retention), commits=commits, watch=watch)
     if checked:
         schema.check(database, store.tables)
     return store

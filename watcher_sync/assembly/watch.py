@@ -39,7 +39,7 @@ class Outlet:
         """End all streams; returns when all has ended, or after so many seconds."""
         self.worker.stop(timeout)
         self._reader.stop()
-        self.store.database.dispose()
+        self.store.dispose()
 
     def reload(self) -> None:
         """Use the certificates that the files have now, for new connections."""

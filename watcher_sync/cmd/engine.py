@@ -93,7 +93,8 @@ def _main(argv: list[str]) -> int:
             f"since {holder.since:%Y-%m-%d %H:%M:%S}Z; to run this engine as a standby, set [engine] standby = true"
         )
     check_port(conf)
-    engine.store.database.dispose()
+    engine.store.dispose()
+    engine.lease.close()
     guru_report.forward_signal()
     manager = cotyledon.ServiceManager(graceful_shutdown_timeout=conf.engine.graceful_shutdown_timeout + 5)
     manager.add(EngineService, workers=1, args=(conf,))

@@ -132,7 +132,7 @@ def _add_format(parser: argparse.ArgumentParser) -> None:
 
 
 def _db_sync(conf: cfg.ConfigOpts) -> None:
-    store = open_store(conf, checked=False)
+    store = open_store(conf, checked=False, limited=False)
     revision = schema.upgrade(store.database, store.tables, conf.command.revision)
     print(f"The schema is at revision {revision}.")
 

@@ -132,7 +132,7 @@ def _main(argv: list[str]) -> int:
     if not conf.outlet_webhook.enabled and not has_watch:
         raise ConfigError("[outlet_webhook] enabled is false, and so is [outlet_watch] enabled: there is nothing to do")
     _check(conf)
-    process.when_the_database_answers(conf, lambda: open_store(conf)).database.dispose()
+    process.when_the_database_answers(conf, lambda: open_store(conf)).dispose()
     if conf.outlet_webhook.enabled:
         check_ports(conf, webhooks.monitoring_ports(conf), "[outlet_webhook] monitoring_port, workers")
     if has_watch and conf.outlet_watch.monitoring_port:

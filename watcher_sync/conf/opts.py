@@ -18,6 +18,7 @@ from stevedore import ExtensionManager
 from watcher_sync.conf import (
     api,
     capacity,
+    database,
     engine,
     liveness,
     monitoring,
@@ -73,6 +74,7 @@ PLUGINS: dict[str, tuple[str, list[cfg.Opt]]] = {
 
 _MODULES = (
     paths,
+    database,
     engine,
     liveness,
     monitoring,

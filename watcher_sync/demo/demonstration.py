@@ -401,7 +401,7 @@ def _typed(name: str) -> str:
 def _make_engine(conf: cfg.ConfigOpts, dcm: Dcm) -> Engine:
     store = open_store(conf, checked=False)
     schema.upgrade(store.database, store.tables)
-    store.database.dispose()
+    store.dispose()
     return assemble(conf, dcm.sources)
 
 

@@ -50,6 +50,8 @@ LOG = logging.getLogger(__name__)
 _DRAIN_SHARE = 0.8
 """Part of the shutdown time that is for the drain; the rest is for the database and the lease."""
 _DRAIN_SECONDS_WITHOUT_LEASE = 5.0
+_UNANSWERED_SECONDS = 7.0
+"""A commit without an answer for this time makes the engine unready, also if its time limit is longer."""
 _SERVICE_STOP_SECONDS = 1.0
 _SOURCE_STOP_SECONDS = 1.0
 
@@ -153,7 +155,7 @@ class Engine:
 
     def is_ready(self) -> tuple[bool, str]:
         """Whether this engine leads and can commit, and if not, why."""
-        if (trouble := self._database_health.trouble) is not None:
+        if (trouble := self.database_trouble) is not None:
             return False, f"the database is unavailable: {trouble}"
         if not self._leading:
             return False, "this engine is a standby"
@@ -172,7 +174,10 @@ class Engine:
     @property
     def database_trouble(self) -> str | None:
         """Why the database is unavailable; None while it is available."""
-        return self._database_health.trouble
+        if (trouble := self._database_health.trouble) is not None:
+            return trouble
+        seconds = self.store.watch.unanswered_seconds
+        return f"a commit has had no answer for {seconds:.0f} s" if seconds >= _UNANSWERED_SECONDS else None
 
     @property
     def source_names(self) -> list[str]:
@@ -275,7 +280,7 @@ class Engine:
         LOG.info("Leading the engine group %s at seq %d", self.lease.name, self.model.generation)
         self._shutdown.lease_lost.clear()
         self.intake.open()
-        heartbeat = Heartbeat(self.lease, self._lose_lease)
+        heartbeat = Heartbeat(self.lease, self._lose_lease, lambda: self.store.watch.unanswered_seconds)
         heartbeat.start()
         is_unavailable = self._database_health.is_unavailable
         self._retention = retention = RetentionWorker(

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The thread that renews the engine's lease, independently of its commits."""
+"""The thread that renews the engine's lease while the engine can commit.
+
+A leader that lives but cannot commit must not prevent another engine from it: its connection may be the only broken
+one. So the thread does not renew the lease while the database leaves a commit unanswered for a lease time.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +21,18 @@ LOG = logging.getLogger(__name__)
 class Heartbeat:
     """Renews a taken lease three times per lease time, until it is stopped or the lease is lost."""
 
-    def __init__(self, lease: EngineLease, lost: Callable[[], None]) -> None:
-        """:param lost: called from the heartbeat's thread, once, when another engine took the lease."""
+    def __init__(
+        self,
+        lease: EngineLease,
+        lost: Callable[[], None],
+        unanswered_seconds: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        """:param lost: called from the heartbeat's thread, once, when another engine took the lease.
+
+        :param unanswered_seconds: returns for how long the database has left a commit unanswered.
+        """
         self._lease = lease
+        self._unanswered_seconds = unanswered_seconds
         self._lost = lost
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="lease", daemon=True)
@@ -34,8 +47,13 @@ class Heartbeat:
         self._thread.join(5)
 
     def _run(self) -> None:
-        failing = False
+        failing = stalled = False
         while not self._stop.wait(self._lease.seconds / 3):
+            was_stalled, stalled = stalled, self._unanswered_seconds() >= self._lease.seconds
+            if stalled and not was_stalled:
+                LOG.error("The lease %s is not renewed: the database does not answer a commit", self._lease.name)
+            if stalled:
+                continue
             try:
                 self._lease.beat()
                 if failing:

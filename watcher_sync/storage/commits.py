@@ -92,7 +92,8 @@ class CommitWriter:
         self._journal = statements.insert(tables.journal)
         self._swap = {
             (moves, fenced): statements.swap(tables.journal_head, tables.leases, moves=moves, fenced=fenced)
-            for moves, fenced in ((True, True), (True, False), (False, True))
+            for moves in (True, False)
+            for fenced in (True, False)
         }
         self._cursor = statements.upsert(tables.source_cursors)
         self._quarantine = statements.store_event(tables.quarantine)
@@ -175,9 +176,10 @@ class CommitWriter:
         values: list[Any] = [len(commit.staged)]
         if moves:
             values.append(commit.generation)
-        if fence is not None:
+        is_fenced = fence is not None and self.statements.swap_reads_lease
+        if fence is not None and is_fenced:
             values += (fence.name, fence.token)
-        return Statement(self._swap[moves, fence is not None], tuple(values))
+        return Statement(self._swap[moves, is_fenced], tuple(values))
 
     def _prepare_staged(self, staged: Collection[Staged], now: datetime.datetime, statements: list[Statement]) -> None:
         changed: dict[str, list[tuple[Staged, str]]] = {}

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Connects to the database, and classifies its errors.
 
-A commit can fail in three ways. The database is unavailable (:class:`DatabaseUnavailable`): the caller retries. It
+A commit can fail in four ways. The database is unavailable (:class:`DatabaseUnavailable`): the caller retries. It ends
+the transaction in favour of another one (:class:`TransactionConflict`): the caller retries at once. It
 refuses a value (:class:`RowRefused`): the caller searches for the event. Another writer was first: the commit itself
 notices. :func:`translated` maps the errors of every driver to these exceptions. Unknown errors count as unavailable,
 so no event is dropped because of an outage.
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import logging as stdlib_logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import sqlalchemy as sa
@@ -22,8 +23,10 @@ from oslo_db.sqlalchemy import engines
 from sqlalchemy import event as sa_event
 from sqlalchemy import exc as sa_exc
 
+from watcher_sync.conf import database as limit_options
 from watcher_sync.conf.opts import DATABASE_DEFAULTS, SQLITE
-from watcher_sync.exceptions import ConfigError, DatabaseUnavailable, RowRefused, StorageError
+from watcher_sync.exceptions import ConfigError, DatabaseUnavailable, RowRefused, StorageError, TransactionConflict
+from watcher_sync.storage import time_limits
 from watcher_sync.storage.file_modes import restrict
 
 _SUPPORTED = ("sqlite", "postgresql", "mysql")
@@ -36,8 +39,15 @@ _DRIVERS = {
 """The drivers that this package installs, for URLs that name none."""
 
 _URL_DEFAULTS = {
-    "postgresql": {"connect_timeout": "5", "keepalives_idle": "30", "tcp_user_timeout": "20000"},
-    "mysql": {"connect_timeout": "5"},
+    "postgresql": {
+        "connect_timeout": "3",
+        "keepalives_idle": "2",
+        "keepalives_interval": "1",
+        "keepalives_count": "3",
+        "tcp_user_timeout": "5000",
+        "application_name": "watcher-sync",
+    },
+    "mysql": {"connect_timeout": "3"},
 }
 """Time limits for a server that stops answering; parameters of the URL take precedence."""
 
@@ -46,6 +56,12 @@ MAX_PACKET = "max_allowed_packet"
 
 _PACKET_TOO_LARGE = 1153
 """MariaDB's error for a statement above ``max_allowed_packet``, where it can still answer."""
+
+_LOCK_TIMEOUTS = {1205, "55P03"}
+"""The errors of MariaDB and PostgreSQL for a statement that waited too long for a lock."""
+
+_CONFLICTS = {1020, 1213, "40001", "40P01", *_LOCK_TIMEOUTS}
+"""Their errors for a transaction that another one prevents: a retry may succeed at once."""
 
 _REFUSED = (
     db_exc.DBDataError,
@@ -60,12 +76,16 @@ _REFUSED = (
 )
 
 
-def open_database(conf: cfg.ConfigOpts) -> sa.Engine:
+def open_database(
+    conf: cfg.ConfigOpts, *, answer: Callable[[], float] | None = None, limited: bool = True
+) -> sa.Engine:
     """The database of ``[database] connection``; does not connect yet.
 
     SQLite is used with write-ahead logging and ``synchronous=FULL``, so that a commit survives a loss
     of power, as it does on the others.
 
+    :param answer: returns the seconds to wait for an answer; None: ``[database] statement_timeout``.
+    :param limited: whether statements and transactions have time limits.
     :raises ConfigError: when the URL is malformed or names a database that is not supported.
     """
     try:
@@ -98,12 +118,17 @@ def open_database(conf: cfg.ConfigOpts) -> sa.Engine:
             sa_event.listen(database, "connect", lambda _connection, _record: _restrict_files(path), once=True)
     elif dialect == "mysql":
         sa_event.listen(database, "connect", _set_up_mysql)
+    if limited:
+        group = conf.database
+        answer = answer or (lambda: float(group.statement_timeout))
+        time_limits.set_up(database, time_limits.TimeLimits(answer, int(group.idle_transaction_timeout)))
     return database  # type: ignore[no-any-return]
 
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
     """Register oslo.db's options in ``[database]``, with SQLite under ``state_path`` as the default."""
     db_options.set_defaults(conf, connection=SQLITE)
+    limit_options.register_opts(conf)
     for name, value in DATABASE_DEFAULTS.items():
         conf.set_default(name, value, group="database")
 
@@ -138,32 +163,12 @@ def _set_up_mysql(connection: Any, record: Any) -> None:
         connection.cursorclass = type(plain.__name__, (plain,), {"max_stmt_length": limit // 2})
 
 
-def end_idle_transactions(database: sa.Engine, seconds: int) -> None:
-    """Make the server end a transaction whose client froze. Connections of the pool are made again.
-
-    Such a transaction holds its locks. SQLite cannot end it.
-    """
-    if database.dialect.name == "postgresql":
-        sql = f"SET idle_in_transaction_session_timeout = {seconds * 1000}"
-    elif getattr(database.dialect, "is_mariadb", False) or database.dialect.name == "mysql":
-        sql = f"SET SESSION idle_write_transaction_timeout = {seconds}"
-    else:
-        return
-
-    def limit(connection: Any, _record: Any) -> None:
-        with contextlib.suppress(Exception), connection.cursor() as cursor:  # MySQL has no such variable
-            cursor.execute(sql)
-        connection.commit()
-
-    sa_event.listen(database, "connect", limit)
-    database.dispose()
-
-
 @contextlib.contextmanager
 def translated() -> Iterator[None]:
     """Turn every database error inside into one of ours.
 
     :raises RowRefused: the database will never take a value of this statement.
+    :raises TransactionConflict: the database ended the transaction in favour of another one.
     :raises DatabaseUnavailable: everything else.
     """
     try:
@@ -176,6 +181,10 @@ def translated() -> Iterator[None]:
         # oslo.db has no class of its own for every refusal: what it does not know it wraps as it is.
         if isinstance(getattr(exc, "inner_exception", None), _REFUSED) or _code_of(exc) == _PACKET_TOO_LARGE:
             raise RowRefused(reason_of(exc)) from exc
+        if isinstance(exc, db_exc.DBDeadlock) or _CONFLICTS & {_code_of(exc), _state_of(exc)}:
+            raise TransactionConflict(
+                reason_of(exc), waited=bool(_LOCK_TIMEOUTS & {_code_of(exc), _state_of(exc)})
+            ) from exc
         raise DatabaseUnavailable(reason_of(exc)) from exc
 
 
@@ -184,6 +193,12 @@ def _code_of(exc: BaseException) -> Any:
     inner = getattr(exc, "inner_exception", None) or exc
     arguments = getattr(getattr(inner, "orig", None), "args", ())
     return arguments[0] if arguments else None
+
+
+def _state_of(exc: BaseException) -> Any:
+    """The SQLSTATE that PostgreSQL gave to an error; None if there is none."""
+    inner = getattr(exc, "inner_exception", None) or exc
+    return getattr(getattr(inner, "orig", None), "sqlstate", None)
 
 
 def reason_of(exc: BaseException) -> str:

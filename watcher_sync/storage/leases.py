@@ -6,6 +6,9 @@ Clocks are not compared. A standby watches the beat by its own monotonic clock. 
 the standby takes the lease with a compare-and-swap on (token, beat). A commit names the token, so a leader that was
 suspended fails at its next commit. Two leaders never write, whatever the clocks do.
 
+Each statement is a transaction of its own, without a message from the client at its end. A machine that stops cannot
+leave the row locked, and no commit locks it.
+
 A holder's name identifies its machine and process. A dead process of this machine is recognised at once, without
 waiting.
 """
@@ -22,10 +25,12 @@ from collections.abc import Callable
 import msgspec
 import sqlalchemy as sa
 
-from watcher_sync.exceptions import LeaseLost, RowRefused
+from watcher_sync.exceptions import DatabaseUnavailable, LeaseLost, RowRefused
 from watcher_sync.storage.commits import Fence
+from watcher_sync.storage.conflicts import retried
 from watcher_sync.storage.database import translated
 from watcher_sync.storage.tables import Tables
+from watcher_sync.storage.time_limits import end_stalled_transactions
 
 
 class LeaseView(msgspec.Struct, frozen=True):
@@ -93,6 +98,7 @@ class EngineLease:
         silent = self._monotonic() - self._seen_at >= self.seconds
         if view.holder and not silent and not is_dead_here(view.holder):
             return False
+        self._end_stalled_transactions()
         table = self._table
         now = _utcnow()
         statement = (
@@ -100,9 +106,8 @@ class EngineLease:
             .where(table.c.name == self.name, table.c.token == view.token, table.c.beat == view.beat)
             .values(holder=self.holder, token=view.token + 1, beat=0, since=now, heartbeat_at=now)
         )
-        with translated(), self._database.begin() as connection:
-            if connection.execute(statement).rowcount != 1:
-                return False
+        if self._execute(statement) != 1:
+            return False
         self._token = view.token + 1
         return True
 
@@ -150,10 +155,17 @@ class EngineLease:
             .where(table.c.name == self.name, table.c.token == self._token)
             .values(beat=table.c.beat + 1, heartbeat_at=_utcnow())
         )
-        with translated(), self._database.begin() as connection:
-            if connection.execute(statement).rowcount != 1:
-                self._token = None
-                raise LeaseLost(f"the lease {self.name!r} was taken over by another engine")
+        for is_last in (False, True):
+            try:
+                renewed = self._execute(statement)
+                break
+            except DatabaseUnavailable:
+                # The connection may be dead while others work. The pool makes a new one.
+                if is_last:
+                    raise
+        if renewed != 1:
+            self._token = None
+            raise LeaseLost(f"the lease {self.name!r} was taken over by another engine")
 
     def give_back(self) -> None:
         """Let a standby lead at once; does nothing if this engine does not lead.
@@ -164,13 +176,33 @@ class EngineLease:
         if token is None:
             return
         table = self._table
-        statement = sa.update(table).where(table.c.name == self.name, table.c.token == token).values(holder="")
-        with translated(), self._database.begin() as connection:
-            connection.execute(statement)
+        self._execute(sa.update(table).where(table.c.name == self.name, table.c.token == token).values(holder=""))
 
     def forget(self) -> None:
         """Stop leading, whatever the row says."""
         self._token = None
+
+    def close(self) -> None:
+        """Close the connections, such as before a fork."""
+        self._database.dispose()
+
+    @retried
+    def _execute(self, statement: sa.Insert | sa.Update) -> int:
+        """Run one statement as a transaction of its own; how many rows it matched.
+
+        :raises DatabaseUnavailable: the database is unavailable, or the row is locked for too long.
+        """
+        if self._database.dialect.name == "sqlite":  # no other machine, and no lock that outlives a process
+            with translated(), self._database.begin() as connection:
+                return int(connection.execute(statement).rowcount)
+        with translated(), self._database.connect() as connection:
+            own = connection.execution_options(isolation_level="AUTOCOMMIT")
+            return int(own.execute(statement).rowcount)
+
+    def _end_stalled_transactions(self) -> None:
+        """End what a machine that stopped has left unfinished: the next leader would wait for it."""
+        with translated(), self._database.begin() as connection:
+            end_stalled_transactions(connection)
 
     def _create(self) -> bool:
         now = _utcnow()
@@ -178,8 +210,7 @@ class EngineLease:
             name=self.name, holder=self.holder, token=1, beat=0, since=now, heartbeat_at=now
         )
         try:
-            with translated(), self._database.begin() as connection:
-                connection.execute(statement)
+            self._execute(statement)
         except RowRefused:  # another engine created it first
             return False
         self._token = 1

@@ -83,8 +83,6 @@ def lock_head(store: Store) -> Iterator[tuple[LockedStore, TableModel]]:
     :raises DatabaseUnavailable: the database is unavailable; nothing is written. If the transaction's own commit
         fails, it is unknown whether the database wrote it.
     """
-    with translated(), store.database.connect() as connection:
-        store.limit_idle_transactions(connection)
-        with connection.begin():
-            journal.lock_head(connection, store.tables)
-            yield LockedStore(store, connection), TableModel(connection, store.tables, store.kinds)
+    with translated(), store.commits.connect() as connection, connection.begin():
+        journal.lock_head(connection, store.tables)
+        yield LockedStore(store, connection), TableModel(connection, store.tables, store.kinds)

@@ -171,6 +171,11 @@ class Statements:
         self.packet = PacketLimit()
 
     @property
+    def swap_reads_lease(self) -> bool:
+        """Whether a swap may be fenced. MariaDB would lock the lease's row, which a takeover needs."""
+        return self.dialect != "mysql"
+
+    @property
     def max_value_bytes(self) -> int:
         """Bytes of one value that fit into a statement in any case."""
         return self.packet.max_value_bytes if self.dialect == "mysql" else _NO_LIMIT
@@ -235,15 +240,16 @@ class Statements:
         """Move the journal's head by a number, which comes first among the parameters.
 
         :param moves: only from the seq that comes next among them.
-        :param fenced: only while the lease, whose name and token come last among them, holds.
+        :param fenced: only while the lease, whose name and token come last among them, holds. Not if
+            :attr:`swap_reads_lease` is false.
         """
         q, mark = self._quote, self._mark
         conditions = [f"{q('seq')} = {mark}"] if moves else []
         if fenced:
             holds = f"{q('name')} = {mark} AND {q('token')} = {mark}"
             conditions.append(f"EXISTS (SELECT 1 FROM {q(leases.name)} WHERE {holds})")
-        where = " AND ".join(conditions)
-        return f"UPDATE {q(head.name)} SET {q('seq')} = {q('seq')} + {mark} WHERE {where}"
+        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        return f"UPDATE {q(head.name)} SET {q('seq')} = {q('seq')} + {mark}{where}"
 
     def change(self, table: sa.Table, columns: Sequence[str], key: str) -> str:
         """Set these columns of the row with a key, which comes last among the parameters."""

@@ -21,6 +21,7 @@ import datetime
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
+from typing import TypeVar
 
 import sqlalchemy as sa
 
@@ -31,13 +32,15 @@ from watcher_sync.exceptions import (
     LeaseLost,
     RowRefused,
     StorageError,
+    TransactionConflict,
 )
 from watcher_sync.model.kinds import Entity, Kinds
 from watcher_sync.model.model import Model, Written
 from watcher_sync.model.staged import Key
-from watcher_sync.storage import journal
+from watcher_sync.storage import journal, time_limits
 from watcher_sync.storage.background import run_in_background
-from watcher_sync.storage.commits import Commit, CommitWriter, Prepared
+from watcher_sync.storage.commits import Commit, CommitWriter, Fence, Prepared
+from watcher_sync.storage.conflicts import run_with_retries
 from watcher_sync.storage.database import MAX_PACKET, translated
 from watcher_sync.storage.database_time import DatabaseTime
 from watcher_sync.storage.last_seen import read_last_seen, write_last_seen
@@ -46,10 +49,9 @@ from watcher_sync.storage.operation_leases import lock_leases
 from watcher_sync.storage.quotas import Connect, DroppedEvents, Quotas
 from watcher_sync.storage.statements import has_row_above
 from watcher_sync.storage.tables import Tables
+from watcher_sync.storage.time_limits import CommitWatch
 
-_IDLE_TRANSACTION_SECONDS = 4
-"""Idle time between two statements of one commit after which the server ends the transaction. Commits compute nothing
-in between, and the time is shorter than the usual lease time."""
+T = TypeVar("T")
 
 
 class Store:
@@ -65,9 +67,19 @@ class Store:
         *,
         now: Callable[[], datetime.datetime] | None = None,
         quotas: Callable[[], Quotas] = Quotas,
+        commits: sa.Engine | None = None,
+        watch: CommitWatch | None = None,
     ) -> None:
-        """:param quotas: returns the limits of stored events; called at every commit that stores one."""
+        """:param quotas: returns the limits of stored events; called at every commit that stores one.
+
+        :param commits: the same database over connections with the time limits of commits; None: ``database``.
+        :param watch: measures the commits; it has the time limit of ``commits``.
+        """
         self.database = database
+        self.commits = commits if commits is not None else database
+        self.watch = watch or CommitWatch()
+        self._is_abandoned = False
+        """Whether a session of this store may still have a transaction, because its end is unknown."""
         self.kinds = kinds
         self.tables = Tables(kinds)
         self.time = DatabaseTime(database)
@@ -108,7 +120,7 @@ class Store:
         :raises DatabaseUnavailable: when the database cannot be read.
         """
         changed: list[Written] = []
-        with translated(), self.database.connect() as connection:
+        with translated(), self.commits.connect() as connection:
             while rows := journal.read_since(connection, self.tables, model.generation, chunk):
                 changed += journal.follow(model, rows, before)
         return changed
@@ -116,7 +128,7 @@ class Store:
     def cursors(self) -> dict[str, str]:
         """source -> its last committed position."""
         table = self.tables.source_cursors
-        with translated(), self.database.connect() as connection:
+        with translated(), self.commits.connect() as connection:
             return {row.source: row.position for row in connection.execute(sa.select(table))}
 
     def commit(self, commit: Commit) -> None:
@@ -129,7 +141,8 @@ class Store:
         :raises DatabaseUnavailable: the database is unavailable. Whether it committed is unknown; the
             caller catches up before it tries again, so that it is seen if it did.
         """
-        self._end(self._run(self.prepare(commit)))
+        prepared = self.prepare(commit)
+        self._retry(lambda: self._end(self._run(prepared)))
 
     def commit_locked(self, make: Callable[[], Commit]) -> None:
         """Lock the journal's head, then have the commit made, then write everything or nothing.
@@ -148,7 +161,7 @@ class Store:
             with self._large_rows_refused(prepared):
                 self.write(connection, prepared)
 
-        self._end(self._transact(write))
+        self._retry(lambda: self._end(self._transact(write)))
 
     def prepare(self, commit: Commit, connect: Connect | None = None) -> Prepared:
         """Make the statements, and write nothing yet.
@@ -159,7 +172,7 @@ class Store:
         """
         with translated():
             if not self._packet_known:
-                with self.database.connect() as connection:
+                with self.commits.connect() as connection:
                     self._learn_packet(connection)
             return self._writer.prepare(commit, self._now(), connect or self.connect)
 
@@ -182,7 +195,7 @@ class Store:
             return time.monotonic() - began
 
         if self.database.dialect.name != "sqlite":
-            return run_in_background(lambda: end(self._run(prepared)), "commit")
+            return run_in_background(lambda: self._retry(lambda: end(self._run(prepared))), "commit")
         # SQLite works in this process, and its driver releases and takes the interpreter lock for every row. Only the
         # end of the transaction, which waits for the disk, is worth another thread.
         try:
@@ -199,11 +212,15 @@ class Store:
 
         :raises DatabaseUnavailable: the database is unavailable, when connecting or in the block.
         """
-        with translated(), self.database.connect() as connection:
+        with translated(), self.commits.connect() as connection:
             yield connection
 
     def close(self) -> None:
         """Give the writer's connection back; the next commit opens another."""
+        self.watch.reset()
+        self._discard_connection()
+
+    def _discard_connection(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
             try:
@@ -211,6 +228,12 @@ class Store:
                 connection.close()
             except Exception:  # noqa: BLE001 - the connection is discarded in any state
                 return
+
+    def dispose(self) -> None:
+        """Close all connections, such as before a fork."""
+        self.close()
+        self.commits.dispose()
+        self.database.dispose()
 
     def ping(self) -> None:
         """:raises DatabaseUnavailable: when the database does not answer."""
@@ -223,8 +246,12 @@ class Store:
         :param seen: kind -> id -> the time when the entity was last seen, aware UTC.
         :raises DatabaseUnavailable: the database is unavailable.
         """
-        with translated(), self.database.begin() as connection:
-            write_last_seen(connection, self.tables, self.kinds, seen)
+
+        def write() -> None:
+            with translated(), self.commits.begin() as connection:
+                write_last_seen(connection, self.tables, self.kinds, seen)
+
+        run_with_retries(write, self.end_stalled_transactions)
 
     def read_last_seen(self) -> dict[str, dict[str, datetime.datetime]]:
         """kind -> id -> when it was last seen, as persisted by any engine.
@@ -234,7 +261,16 @@ class Store:
         with self.connect() as connection:
             return read_last_seen(connection, self.tables, self.kinds)
 
+    def end_stalled_transactions(self) -> None:
+        """End transactions whose process stopped within a pipeline of statements; errors are ignored."""
+        with contextlib.suppress(StorageError), translated(), self.commits.begin() as connection:
+            time_limits.end_stalled_transactions(connection)
+
     # One transaction
+
+    def _retry(self, work: Callable[[], T]) -> T:
+        """Run a whole commit, again after each conflict."""
+        return run_with_retries(lambda: self.watch.run(work), self.end_stalled_transactions)
 
     def _run(self, prepared: Prepared) -> sa.RootTransaction:
         """Run everything but the end of the transaction; roll back if it fails."""
@@ -253,10 +289,10 @@ class Store:
                     transaction.rollback()
                     raise
                 return transaction
-        except (HeadMoved, LeaseLost, EntitiesLeased):
+        except (HeadMoved, LeaseLost, EntitiesLeased, TransactionConflict):
             raise
         except StorageError:
-            self.close()
+            self._abandon()
             raise
 
     @contextlib.contextmanager
@@ -285,34 +321,31 @@ class Store:
             with translated():
                 transaction.commit()
         except StorageError:
-            self.close()
+            self._abandon()
             raise
+
+    def _abandon(self) -> None:
+        """Discard the connection. The server may have the whole commit, a part of it, or nothing."""
+        self._is_abandoned = True
+        self._discard_connection()
 
     def _writer_connection(self) -> sa.Connection:
         if self._connection is None or self._connection.invalidated:
-            self.close()
-            self._connection = self.database.connect()
+            self._discard_connection()
+            self._connection = self.commits.connect()
             self._learn_packet(self._connection)
-            self.limit_idle_transactions(self._connection)
+            if self._is_abandoned:
+                # A session that got a part of a commit holds the journal's head.
+                time_limits.end_stalled_transactions(self._connection)
+                self._connection.commit()
+                self._is_abandoned = False
         return self._connection
-
-    def limit_idle_transactions(self, connection: sa.Connection) -> None:
-        """Make the server end a transaction whose client froze.
-
-        A commit locks the journal's head. A process that is stopped there, or whose machine lost power, would
-        block every other writer, including the standby that takes over.
-        """
-        dialect = connection.dialect
-        if dialect.name == "postgresql":
-            connection.exec_driver_sql(f"SET idle_in_transaction_session_timeout = {_IDLE_TRANSACTION_SECONDS * 1000}")
-        elif getattr(dialect, "is_mariadb", False):
-            connection.exec_driver_sql(f"SET SESSION idle_write_transaction_timeout = {_IDLE_TRANSACTION_SECONDS}")
-        connection.commit()
 
     def _snapshot(self) -> sa.Connection:
         connection = self.database.connect()
         if self.database.dialect.name == "postgresql":
             connection = connection.execution_options(isolation_level="REPEATABLE READ")
+            time_limits.wait_longer(connection)
         return connection
 
     def write(self, connection: sa.Connection, prepared: Prepared) -> None:
@@ -322,6 +355,7 @@ class Store:
         """
         if prepared.swap is not None and prepared.swap.run(connection) != 1:
             self._explain(connection, prepared.commit)
+        self._check_fence(connection, prepared.commit)
         for kind, ids in prepared.commit.unleased.items():
             # The head is locked by now, so this reads every lease that another writer of the journal released.
             if leases := lock_leases(connection, self.tables, kind, ids):
@@ -331,18 +365,28 @@ class Store:
         for table, sources in prepared.dropped.items():
             self.dropped.add(table, sources)
 
+    def _check_fence(self, connection: sa.Connection, commit: Commit) -> None:
+        """Compare the lease after the head is locked, where the swap does not: on MariaDB it would lock the lease.
+
+        :raises LeaseLost: another engine has the lease.
+        """
+        if commit.fence is not None and not self._writer.statements.swap_reads_lease:
+            self._require_lease(connection, commit.fence)
+
+    def _require_lease(self, connection: sa.Connection, fence: Fence) -> None:
+        leases = self.tables.leases
+        token = connection.execute(sa.select(leases.c.token).where(leases.c.name == fence.name)).scalar_one_or_none()
+        if token != fence.token:
+            raise LeaseLost(f"the lease {fence.name!r} was taken over by another engine")
+
     def _explain(self, connection: sa.Connection, commit: Commit) -> None:
         """Raise the reason why the head did not move.
 
         :raises LeaseLost, HeadMoved, DatabaseUnavailable: as :meth:`commit`.
         """
-        head, leases = self.tables.journal_head, self.tables.leases
+        head = self.tables.journal_head
         if commit.fence is not None:
-            token = connection.execute(
-                sa.select(leases.c.token).where(leases.c.name == commit.fence.name)
-            ).scalar_one_or_none()
-            if token != commit.fence.token:
-                raise LeaseLost(f"the lease {commit.fence.name!r} was taken over by another engine")
+            self._require_lease(connection, commit.fence)
         if connection.execute(sa.select(sa.func.count()).select_from(head)).scalar_one() != 1:
             raise DatabaseUnavailable("the journal has no head; run db_sync")
         raise HeadMoved(f"the journal is past seq {commit.generation}")

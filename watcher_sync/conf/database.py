@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options of ``[database]`` that this package adds to those of oslo.db: time limits."""
+
+from __future__ import annotations
+
+from oslo_config import cfg
+
+GROUP = "database"
+
+OPTS: list[cfg.Opt] = [
+    cfg.FloatOpt(
+        "commit_timeout",
+        default=5.0,
+        min=1,
+        max=300,
+        help="""
+Seconds without an answer after which a commit gives its connection up.
+
+The process closes the connection, reads from the journal's head over a new one whether the commit happened, and
+retries. The limit holds for each statement of a commit, and for the other short statements of the engine's thread.
+It doubles after each commit that exceeds it, up to ``statement_timeout``, and returns to this value with the next
+commit. It does not apply to SQLite.
+
+A value above 7 delays the red ``/readyz`` by more than ten seconds.
+
+Related options: ``statement_timeout``, ``idle_transaction_timeout``.
+""",
+    ),
+    cfg.FloatOpt(
+        "statement_timeout",
+        default=60.0,
+        min=1,
+        max=3600,
+        help="""
+Seconds without an answer after which any other statement gives its connection up.
+
+Increase it if reading or purging a large table takes the database longer than this until its first row. It does not
+apply to SQLite, nor to ``watcher-sync-manage db_sync``.
+
+Related options: ``commit_timeout``.
+""",
+    ),
+    cfg.IntOpt(
+        "idle_transaction_timeout",
+        default=4,
+        min=1,
+        max=300,
+        help="""
+Seconds after which the server ends a transaction whose process sends nothing.
+
+Each session of PostgreSQL and MariaDB gets this limit. It also limits the time that a statement waits for a row that
+another transaction locks. A machine that stops inside a transaction blocks others for at most this time. The value
+must be below ``[engine] lease_time``, or a standby cannot lead in time.
+
+Related options: ``[engine] lease_time``.
+""",
+    ),
+]
+
+
+def register_opts(conf: cfg.ConfigOpts) -> None:
+    """Register the group's options."""
+    conf.register_opts(OPTS, group=GROUP)
+
+
+def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
+    """For oslo-config-generator."""
+    return [(GROUP, OPTS)]
