@@ -29,6 +29,7 @@ from watcher_sync.model.model import Written
 from watcher_sync.model.staged import Staged
 from watcher_sync.model.transaction import Transaction
 from watcher_sync.model.view import View
+from watcher_sync.storage.conflicts import retried
 from watcher_sync.storage.locked import LockedStore, lock_head
 from watcher_sync.storage.reading import TableModel
 from watcher_sync.storage.store import Store
@@ -200,6 +201,7 @@ class DirectWriter:
             if model.last_seen:
                 store.persist_last_seen(model.last_seen)
 
+    @retried
     def run(
         self, events: Sequence[Event], *, released: Sequence[int] = (), actor: Actor | None = None
     ) -> tuple[list[Outcome], int]:

@@ -23,6 +23,7 @@ from watcher_sync.events import Event
 from watcher_sync.exceptions import WatcherSyncError
 from watcher_sync.model.changes import WRITTEN_HERE, Version
 from watcher_sync.model.kinds import Kind
+from watcher_sync.storage.conflicts import retried
 from watcher_sync.storage.journal import FORGETS_LAST_SEEN, JournalRow, versions_of
 
 RESET: Final = FORGETS_LAST_SEEN
@@ -51,6 +52,7 @@ class Repaired(msgspec.Struct, frozen=True):
     """Of the journal row."""
 
 
+@retried
 def reset(writer: DirectWriter, kind: Kind, entity_id: str, facet: str | None = None) -> Repaired:
     """Set the versions of an entity back, so that the next event writes it whatever its time.
 
@@ -76,6 +78,7 @@ def reset(writer: DirectWriter, kind: Kind, entity_id: str, facet: str | None = 
         return Repaired(kind.name, entity_id, before, cycle.generation)
 
 
+@retried
 def undelete(writer: DirectWriter, kind: Kind, entity_id: str) -> Repaired:
     """Restore the last state before an entity's deletion from the journal, and remove its tombstone.
 

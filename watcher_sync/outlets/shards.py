@@ -23,6 +23,7 @@ import sqlalchemy as sa
 from oslo_log import log as logging
 
 from watcher_sync.exceptions import RowRefused, StorageError
+from watcher_sync.storage.conflicts import retried
 from watcher_sync.storage.database import translated
 from watcher_sync.storage.leases import is_dead_here, process_name
 from watcher_sync.storage.subscription_rows import SHARDS
@@ -95,6 +96,7 @@ class ShardLeases:
         with self._lock:
             return dict(self._owned)
 
+    @retried
     def beat(self) -> Ownership:
         """Show that this worker runs, and take the shards that it should have.
 

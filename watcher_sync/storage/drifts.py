@@ -18,6 +18,7 @@ import sqlalchemy as sa
 
 from watcher_sync.exceptions import RowRefused
 from watcher_sync.model.kinds import PROJECT_FIELD, Kinds
+from watcher_sync.storage.conflicts import retried
 from watcher_sync.storage.database import translated
 from watcher_sync.storage.tables import Tables
 
@@ -129,6 +130,7 @@ def replace_drifts(
         _replace(database, found, source, kinds, now)
 
 
+@retried
 def _replace(
     database: sa.Engine, found: Sequence[Difference], source: str, kinds: Collection[str], now: datetime.datetime
 ) -> None:

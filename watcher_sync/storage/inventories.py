@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from watcher_sync.exceptions import RowRefused
 from watcher_sync.model.kinds import Kinds
+from watcher_sync.storage.conflicts import retried
 from watcher_sync.storage.database import translated
 from watcher_sync.storage.tables import Tables
 
@@ -59,6 +60,7 @@ def read_inventory(database: sa.Engine, source: str) -> Inventory | None:
         return None if row is None else Inventory(**row._mapping)
 
 
+@retried
 def declare_inventory(database: sa.Engine, source: str, now: datetime.datetime) -> Inventory:
     """Return an inventory, and create an incomplete one where there is none.
 
@@ -76,6 +78,7 @@ def declare_inventory(database: sa.Engine, source: str, now: datetime.datetime) 
     return new
 
 
+@retried
 def write_inventory(database: sa.Engine, inventory: Inventory) -> None:
     """Insert or replace one inventory.
 
@@ -87,6 +90,7 @@ def write_inventory(database: sa.Engine, inventory: Inventory) -> None:
         connection.execute(sa.update(_TABLE).where(_TABLE.c.source == inventory.source).values(**values))
 
 
+@retried
 def forget_inventory(database: sa.Engine, source: str) -> None:
     """Delete an inventory, because nothing compares the system any more.
 

@@ -24,6 +24,7 @@ from oslo_db.exception import DBDeadlock
 
 from watcher_sync.exceptions import DatabaseUnavailable, RowRefused
 from watcher_sync.storage.clock import now
+from watcher_sync.storage.conflicts import retried
 from watcher_sync.storage.database import translated
 from watcher_sync.storage.tables import Tables
 
@@ -108,6 +109,7 @@ class OperationLeases:
         self._operations = tables.operations
         self._entities = tables.entities
 
+    @retried
     def take(self, request: LeaseRequest) -> LeaseRow:
         """Take the lease if it is free or has expired.
 
@@ -142,6 +144,7 @@ class OperationLeases:
                     found[lease.entity_id] = lease
         return found
 
+    @retried
     def heartbeat(self, kind: str, entity_id: str, lease_id: str, token: int | None, seconds: float) -> LeaseRow | None:
         """Extend the lease: the holder is alive.
 
@@ -159,6 +162,7 @@ class OperationLeases:
                 return None
             return self._read(connection, kind, entity_id)
 
+    @retried
     def end(self, kind: str, entity_id: str, lease_id: str, token: int | None, state: str) -> bool:
         """Give the lease back.
 
@@ -189,11 +193,13 @@ class OperationLeases:
             return None
         return self._read(connection, kind, entity_id)
 
+    @retried
     def forget(self, kind: str, entity_id: str, lease_id: str) -> None:
         """Give the lease back for an entity that is gone and whose id is never used again."""
         with translated(), self._begin() as connection:
             connection.execute(sa.delete(self._leases).where(self._is(kind, entity_id, lease_id, None)))
 
+    @retried
     def forget_absent(self, kind: str, entity_id: str, lease_id: str) -> bool:
         """Give the lease back and delete its row if the entity does not exist; else do nothing.
 

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from watcher_sync.events import MAX_PORTION_BYTES, Event
 from watcher_sync.storage.commit_store import CommitStore
+from watcher_sync.storage.conflicts import retried
 from watcher_sync.storage.database import translated
 from watcher_sync.storage.stored_events import event_of
 from watcher_sync.storage.tables import Tables
@@ -111,6 +112,7 @@ class ParkedEvents:
         return portion
 
 
+@retried
 def expire_parked(database: sa.Engine, tables: Tables, now: datetime.datetime) -> list[tuple[str, str, str]]:
     """Delete the events whose time is over.
 

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from watcher_sync.events import Event
 from watcher_sync.exceptions import WatcherSyncError
+from watcher_sync.storage.conflicts import retried
 from watcher_sync.storage.database import translated
 from watcher_sync.storage.store import Store
 from watcher_sync.storage.stored_events import event_of
@@ -76,6 +77,7 @@ class Quarantine:
             for row in self._rows(row_ids[start : start + _CHUNK_ROWS]):
                 yield row.id, event_of(row)
 
+    @retried
     def drop(self, row_ids: Sequence[int]) -> None:
         """Delete these events for good.
 

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
+from watcher_sync.storage.conflicts import retried
 from watcher_sync.storage.database import translated
 from watcher_sync.storage.journal import first_since, read_head
 from watcher_sync.storage.quotas import (
@@ -54,7 +55,8 @@ class Retention(msgspec.Struct, frozen=True):
         )
 
 
-def purge(database: sa.Engine, tables: Tables, retention: Retention, now: datetime.datetime | None) -> dict[str, int]:
+@retried
+def purge(database: sa.Engine, tables: Tables, retention: Retention, now: datetime.datetime) -> dict[str, int]:
     """Purge everything that is past its time.
 
     :param now: the database's time; None: it is doubtful, and only the number of journal rows is limited.
@@ -87,6 +89,7 @@ def purge(database: sa.Engine, tables: Tables, retention: Retention, now: dateti
     return purged
 
 
+@retried
 def enforce_quotas(database: sa.Engine, tables: Tables, quotas: Quotas, dropped: DroppedEvents) -> None:
     """Delete the oldest stored events of each source that exceeds its quota, and count them.
 

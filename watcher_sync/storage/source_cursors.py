@@ -15,6 +15,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
+from watcher_sync.storage.conflicts import retried
 from watcher_sync.storage.database import translated
 from watcher_sync.storage.statements import Statements
 from watcher_sync.storage.tables import Tables
@@ -29,6 +30,7 @@ _DIGITS: Final = 17
 _EVENT_TYPES: Final = "kubernetes.%"
 
 
+@retried
 def write_cursor(database: sa.Engine, tables: Tables, source: str, position: str) -> None:
     """Replace the position of one source. The caller holds the lease of the engine group that has the source.
 

@@ -17,6 +17,7 @@ import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.model.kinds import Kinds
+from watcher_sync.storage.conflicts import retried
 from watcher_sync.storage.database import translated
 from watcher_sync.storage.statements import Statements
 from watcher_sync.storage.tables import Tables
@@ -65,6 +66,7 @@ def list_sources(database: sa.Engine) -> list[SourceRow]:
         return [SourceRow(**row._mapping) for row in connection.execute(query)]
 
 
+@retried
 def write_sources(database: sa.Engine, rows: Sequence[SourceRow]) -> None:
     """Insert or replace these rows, except for ``last_full_sync_at``, in one short transaction.
 
@@ -80,6 +82,7 @@ def write_sources(database: sa.Engine, rows: Sequence[SourceRow]) -> None:
         connection.exec_driver_sql(writer.sql, values)
 
 
+@retried
 def forget_others(database: sa.Engine, engine_group: str, enabled: Collection[str]) -> int:
     """Delete the rows of sources that the group does not have any more; how many there were.
 
@@ -90,6 +93,7 @@ def forget_others(database: sa.Engine, engine_group: str, enabled: Collection[st
         return int(connection.execute(gone).rowcount)
 
 
+@retried
 def record_full_sync(database: sa.Engine, source: str, at: datetime.datetime) -> bool:
     """Remember when a source was last compared with the live system as a whole; whether its row is there.
 

@@ -20,6 +20,7 @@ import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.exceptions import WatcherSyncError
+from watcher_sync.storage.conflicts import retried
 from watcher_sync.storage.database import translated
 from watcher_sync.storage.journal import read_head
 from watcher_sync.storage.subscription_rows import (
@@ -66,6 +67,7 @@ class Subscriptions:
         self._tables = tables
         self._now = now
 
+    @retried
     def create(self, subscription: Subscription, *, quota: int = -1) -> Subscription:
         """Store a new subscription. ``shard``, ``revision``, ``start_after`` and the times are set here.
 
@@ -147,6 +149,7 @@ class Subscriptions:
         with translated(), self._database.connect() as connection:
             return rows_of(connection.execute(query))
 
+    @retried
     def replace(self, subscription: Subscription) -> Subscription | None:
         """Store what a subscriber changed, and make the subscription active again.
 
@@ -205,6 +208,7 @@ class Subscriptions:
         """
         return self._change(subscription_id, state=ACTIVE, reason="", replay_since=since)
 
+    @retried
     def add_test(self, subscription_id: str, webhook_id: str, content_type: str, body: bytes) -> bool:
         """Add a test message, which is sent once. Return whether there is such a subscription.
 
@@ -249,6 +253,7 @@ class Subscriptions:
         with translated(), self._database.connect() as connection:
             return [Delivery(**row._mapping) for row in connection.execute(query)]
 
+    @retried
     def reencrypt(self, renew: Callable[[str], str]) -> int:
         """Encrypt the secrets of all subscriptions again. Return how many had secrets.
 
@@ -264,6 +269,7 @@ class Subscriptions:
                 connection.execute(statement)
             return len(found)
 
+    @retried
     def _change(self, subscription_id: str, **values: Any) -> bool:
         with translated(), self._database.begin() as connection:
             return self._changed(connection, subscription_id, values)

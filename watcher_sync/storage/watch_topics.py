@@ -22,6 +22,7 @@ from oslo_db.exception import DBDeadlock, DBDuplicateEntry
 from watcher_sync.exceptions import WatcherSyncError
 from watcher_sync.model.watch.topics import WatchTopic, parse_spec
 from watcher_sync.storage import clock
+from watcher_sync.storage.conflicts import retried
 from watcher_sync.storage.database import translated
 from watcher_sync.storage.subscription_rows import lock_revision
 from watcher_sync.storage.subscriptions import QuotaReached
@@ -51,6 +52,7 @@ class WatchTopics:
         self._tables = tables
         self._now = now
 
+    @retried
     def create(self, topic: WatchTopic, *, quota: int = -1) -> WatchTopic:
         """Store a new topic. Its time is set here.
 
@@ -109,6 +111,7 @@ class WatchTopics:
         with translated(), self._database.connect() as connection:
             return [_topic(row) for row in connection.execute(query)]
 
+    @retried
     def delete(self, topic_id: str) -> bool:
         """Delete a topic and its positions. Return whether there was one.
 
@@ -130,6 +133,7 @@ class WatchPositions:
         self._database = database
         self._table = tables.watch_positions
 
+    @retried
     def remember(self, topic_id: str, tenant: str, subject: str, sequence: int, page: str = "") -> None:
         """Store the sequence up to which a caller read a topic, for 10 minutes.
 
@@ -172,6 +176,7 @@ class WatchPositions:
             found = connection.execute(query).scalar_one_or_none()
         return None if found is None else int(found)
 
+    @retried
     def purge(self) -> int:
         """Delete the expired positions. Return how many there were.
 

@@ -17,6 +17,7 @@ import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.exceptions import LeaseLost
+from watcher_sync.storage.conflicts import retried
 from watcher_sync.storage.database import MAX_PACKET, translated
 from watcher_sync.storage.journal import JournalRow
 from watcher_sync.storage.statements import Statements, hex_text
@@ -192,6 +193,7 @@ class WebhookStore:
         with translated(), self._database.connect() as connection:
             return read_revision(connection, self._tables)
 
+    @retried
     def write(self, writes: WorkerWrites, owned: Mapping[int, int], owner: str) -> list[StateChange]:
         """Write everything or nothing.
 
@@ -229,6 +231,7 @@ class WebhookStore:
             rows = connection.execute(query.order_by(t.c.seq.desc()).limit(_MAX_DELETED))
             return [JournalRow(*row) for row in rows][::-1]
 
+    @retried
     def purge(self, before: datetime.datetime) -> int:
         """Delete a portion of the ended deliveries and deleted subscriptions that are older.
 

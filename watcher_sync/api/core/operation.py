@@ -17,7 +17,8 @@ Where a declaration depends on the entity kind, the resource's constructor decla
     self.on_get = operation(summary=f"List {kind.plural}", ...)(self.list)
 
 The declaration names the policy rule with its default, the JSON Schemas (draft 2020-12) of query and body, and the
-answers. The responder validates a request before it calls the method. The schema's type converts a query
+answers. The responder validates a request before it calls the method. It calls the method again if the database ended
+the method's transaction because of a deadlock. The schema's type converts a query
 parameter: ``integer``, ``number``, ``boolean``, or ``array`` (separated by commas).
 """
 
@@ -37,6 +38,7 @@ from watcher_sync.api.core.problems import Problem, bad_request
 from watcher_sync.api.core.request_context import ContextFactory, RequestContext
 from watcher_sync.api.core.schemas import Schema
 from watcher_sync.api.core.validation import pointer, require_valid, validator
+from watcher_sync.storage.conflicts import run_with_retries
 from watcher_sync.wire import json as wire_json
 
 JSON = "application/json"
@@ -213,10 +215,12 @@ def operation(
 
     def decorate(method: Callable[..., None]) -> Responder:
         def of_instance(request: falcon.Request, response: falcon.Response, **params: str) -> None:
-            method(validated(request, response, params), **params)
+            call = validated(request, response, params)
+            run_with_retries(lambda: method(call, **params))
 
         def of_class(self: Any, request: falcon.Request, response: falcon.Response, **params: str) -> None:
-            method(self, validated(request, response, params), **params)
+            call = validated(request, response, params)
+            run_with_retries(lambda: method(self, call, **params))
 
         responder: Responder = functools.wraps(method)(of_instance if inspect.ismethod(method) else of_class)
         responder.operation = declared  # type: ignore[attr-defined]

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from watcher_sync.storage import journal
+from watcher_sync.storage.conflicts import retried
 from watcher_sync.storage.locked import lock_head
 from watcher_sync.storage.store import Store
 from watcher_sync.storage.webhooks import StateChange
@@ -25,6 +26,7 @@ class AuditTrail:
     def __init__(self, store: Store) -> None:
         self._store = store
 
+    @retried
     def record(self, ended: Sequence[StateChange], now: datetime.datetime) -> None:
         """Write a row for each subscription whose instance still exists.
 

@@ -22,6 +22,7 @@ from watcher_sync.handlers import sortable
 from watcher_sync.model.changes import Change, Outcome, Upsert, Version
 from watcher_sync.model.entities import ComputeNode
 from watcher_sync.model.view import View
+from watcher_sync.storage.conflicts import retried
 
 _KIND: Final = "compute_node"
 _MAX_HOSTS: Final = 200
@@ -104,6 +105,7 @@ class CapacityWriter:
             pass
         return ""
 
+    @retried
     def _commit(self, hosts: Sequence[str], *, only: Collection[str] | None = None, is_trial: bool = False) -> None:
         """Write hosts in one transaction.
 

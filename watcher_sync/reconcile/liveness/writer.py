@@ -21,6 +21,7 @@ from watcher_sync.model.entities import ComputeNode
 from watcher_sync.model.view import View
 from watcher_sync.reconcile.drift import plain
 from watcher_sync.reconcile.liveness.rules import by_service
+from watcher_sync.storage.conflicts import retried
 from watcher_sync.storage.drifts import Difference
 
 LOG = logging.getLogger(__name__)
@@ -115,13 +116,20 @@ class LivenessWriter:
         for begin in range(0, len(hosts), _MAX_HOSTS):
             lot = hosts[begin : begin + _MAX_HOSTS]
             changed: dict[str, Upsert] = {}
-            with self._writes.begin() as cycle:
-                outcomes = cycle.write_all([self._write(host, rule, at, source, changed) for host in lot])
+            outcomes = self._write_lot(lot, rule, at, source, changed)
             for host, outcome in zip(lot, outcomes, strict=True):
                 if outcome is Outcome.APPLIED:
                     written += 1
                     _log(host, changed[host])
         return written
+
+    @retried
+    def _write_lot(
+        self, lot: Sequence[str], rule: Rule, at: datetime.datetime, source: str, changed: dict[str, Upsert]
+    ) -> list[Outcome]:
+        changed.clear()
+        with self._writes.begin() as cycle:
+            return cycle.write_all([self._write(host, rule, at, source, changed) for host in lot])
 
     def _write(
         self, host: str, rule: Rule, at: datetime.datetime, source: str, changed: dict[str, Upsert]

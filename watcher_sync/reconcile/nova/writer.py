@@ -31,6 +31,7 @@ from watcher_sync.model.tombstones import Tombstone
 from watcher_sync.model.view import View
 from watcher_sync.reconcile.drift import plain
 from watcher_sync.reconcile.nova.live import Facets
+from watcher_sync.storage.conflicts import retried
 from watcher_sync.storage.drifts import Difference
 
 _MAX_ENTITIES: Final = 100
@@ -150,6 +151,7 @@ class InventoryWriter:
                     result.left.append(what)
         return result
 
+    @retried
     def _write_lot(self, lot: Sequence[Divergence], refused: dict[str, str], own: OwnWrites) -> list[Outcome]:
         """Write a lot; if the model or the database refuses a value, bisect it until the entity is found."""
         try:
@@ -172,6 +174,7 @@ class InventoryWriter:
             middle = len(lot) // 2
             return [*self._write_lot(lot[:middle], refused, own), *self._write_lot(lot[middle:], refused, own)]
 
+    @retried
     def restore(self, what: Divergence) -> bool:
         """Write an entity that the model has as deleted for good, although Nova has it.
 
