@@ -20,7 +20,7 @@ from typing import Final
 
 PRELOADED: Final = {
     "watcher-sync": "watcher_sync.cmd.client",
-    "watcher-sync-engine": "watcher_sync.cmd.engine",
+    "watcher-sync-engine": "watcher_sync.cmd.engine_service",
     "watcher-sync-manage": "watcher_sync.cmd.manage",
     "watcher-sync-status": "watcher_sync.cmd.status",
 }

@@ -9,6 +9,7 @@ import glob
 import importlib.metadata
 import io
 import logging as stdlib_logging
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -92,6 +93,35 @@ def check_again(conf: cfg.ConfigOpts) -> cfg.ConfigOpts:
     checked = _unread(())
     _read(checked, arguments, conf.prog)
     return checked
+
+
+def reload(conf: cfg.ConfigOpts, check: Callable[[cfg.ConfigOpts], None] = lambda _conf: None) -> list[str] | None:
+    """Apply all changed mutable options, or none if a file is wrong. The outcome is logged.
+
+    :param check: raises a :class:`ConfigError` if an option of the files cannot work.
+    :returns: ``group.option`` of each changed option; None: a file is wrong.
+    """
+    try:
+        check(check_again(conf))
+    except ConfigError as exc:
+        LOG.error("The configuration was not reloaded: %s", exc)
+        return None
+    changed = conf.mutate_config_files()
+    safe_logging.install()
+    names = [f"{group or 'DEFAULT'}.{option}" for group, option in changed]
+    LOG.info("Reloaded the configuration: %s", ", ".join(names) or "nothing changed")
+    return names
+
+
+def reload_if_written(conf: cfg.ConfigOpts, since: float) -> None:
+    """Reload the configuration if one of its files was written during the start, when SIGHUP was ignored.
+
+    :param since: time of the start, in seconds since the epoch.
+    """
+    paths = [*(conf.config_file or ()), *(conf.config_dir or ())]
+    paths += [path for folder in conf.config_dir or () for path in glob.glob(f"{glob.escape(folder)}/*.conf")]
+    if any(os.path.exists(path) and os.stat(path).st_mtime >= since - 1 for path in paths):
+        reload(conf)
 
 
 def run(main: Callable[[list[str]], int | None], argv: Sequence[str] | None = None) -> int:

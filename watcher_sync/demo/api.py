@@ -13,7 +13,7 @@ from typing import Final, Self
 from oslo_config import cfg
 
 from watcher_sync.assembly.api import assemble
-from watcher_sync.cmd.api import listen
+from watcher_sync.cmd.api_server import listen
 from watcher_sync.exceptions import ConfigError
 
 _HOST: Final = "127.0.0.1"

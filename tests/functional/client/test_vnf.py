@@ -24,7 +24,7 @@ from tests.unit.api.test_vnf_instances import DEMO, demo
 from tests.unit.api.test_vnf_sync import REPORT, Syncing
 from watcher_sync.api.app import make_application
 from watcher_sync.client import Client, connect
-from watcher_sync.cmd.api import listen
+from watcher_sync.cmd.api_server import listen
 from watcher_sync.conf import opts
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.storage import database

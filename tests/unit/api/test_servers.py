@@ -15,7 +15,7 @@ import pytest
 from oslo_config import cfg
 
 from tests.unit.api.conftest import Client
-from watcher_sync.cmd import api as command
+from watcher_sync.cmd import api_server as command
 from watcher_sync.conf import api as options
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.wsgi.api import init_application

@@ -213,6 +213,7 @@ def main() -> None:
     """Serve one driver; the arguments are the file descriptors to read from and to write to."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGHUP])
     receiving = protocol.Receiving[protocol.Command](int(sys.argv[1]), protocol.Command)
     sending = protocol.Sending(int(sys.argv[2]), waits=True)
     setup = receiving.receive()

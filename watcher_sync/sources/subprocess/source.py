@@ -7,8 +7,9 @@ silent. What the engine calls returns at once: a full pipe means that the child 
 
 from __future__ import annotations
 
-import gc
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -71,12 +72,13 @@ class SubprocessSource(Source):
         arguments = [sys.executable, "-P", "-m", f"{__package__}", str(commands[0]), str(reports[1]), self.name]
         path = os.pathsep.join(entry for entry in sys.path if entry)
         try:
-            self._process = subprocess.Popen(
-                arguments,
-                stdin=subprocess.DEVNULL,
-                pass_fds=(commands[0], reports[1]),
-                env=os.environ | {"PYTHONPATH": path},
-            )
+            with _blocked(signal.SIGHUP):  # until the process ignores it
+                self._process = subprocess.Popen(
+                    arguments,
+                    stdin=subprocess.DEVNULL,
+                    pass_fds=(commands[0], reports[1]),
+                    env=os.environ | {"PYTHONPATH": path},
+                )
         except OSError as exc:
             os.close(commands[1])
             os.close(reports[0])
@@ -222,6 +224,16 @@ class SubprocessSource(Source):
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+@contextlib.contextmanager
+def _blocked(number: signal.Signals) -> Iterator[None]:
+    """Block a signal in this thread. A process that starts meanwhile inherits that."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [number])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _runs(events: Sequence[Event]) -> list[tuple[int, int]]:

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The work of ``watcher-sync-outlet``: it hands the changes of the journal on to subscribers.
+
+Before the fork the master waits for the database, and checks the configuration and the schema. Then
+``[outlet_webhook] workers`` processes deliver webhooks. They share the subscriptions with the workers of other
+machines. One further process serves the watch stream, if it is enabled. gRPC is imported there only: its threads do not
+outlast a fork.
+
+* SIGTERM: the workers finish the attempts under way, and give their subscriptions to the others. The streams end, and
+  their clients resume elsewhere.
+* SIGHUP: the processes read the mutable options and the certificates again.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import cotyledon
+from cotyledon.types import WorkerId
+from oslo_config import cfg
+
+from watcher_sync.assembly import outlet as webhooks
+from watcher_sync.assembly import process, watch_options
+from watcher_sync.assembly.store import open_store
+from watcher_sync.conf import outlet_watch
+from watcher_sync.engine.monitoring_http import MonitoringServer, check_ports
+from watcher_sync.exceptions import ConfigError
+from watcher_sync.outlets.monitoring import make_application
+from watcher_sync.outlets.webhooks.metrics import WebhookCollector
+
+_STOP_SECONDS = 10
+
+
+class WebhookService(cotyledon.Service):
+    """A worker process that delivers webhooks."""
+
+    name = "watcher-sync-outlet"
+
+    def __init__(self, worker_id: WorkerId, conf: cfg.ConfigOpts, started_at: float) -> None:
+        super().__init__(worker_id)
+        process.reload_if_written(conf, started_at)
+        self._conf = conf
+        self._outlet = webhooks.assemble(conf)
+        port = conf.outlet_webhook.monitoring_port
+        worker = self._outlet.worker
+        application = make_application(WebhookCollector(worker.stats), worker.is_alive)
+        self._monitoring = MonitoringServer(conf, application, port and port + worker_id)
+
+    def run(self) -> None:
+        """Begin to deliver."""
+        self._outlet.start()
+        self._monitoring.start()
+
+    def terminate(self) -> None:
+        """Finish the attempts under way, and stop."""
+        self._outlet.stop(_STOP_SECONDS)
+        self._monitoring.stop()
+
+    def reload(self) -> None:
+        """Apply all changed mutable options, or none if a file is wrong."""
+        _reload(self._conf)
+
+
+class WatchService(cotyledon.Service):
+    """The process that serves the watch stream."""
+
+    name = "watcher-sync-outlet-watch"
+
+    def __init__(self, worker_id: WorkerId, conf: cfg.ConfigOpts, started_at: float) -> None:
+        super().__init__(worker_id)
+        process.reload_if_written(conf, started_at)
+        # Imported here: gRPC must not be imported before the fork.
+        from watcher_sync.assembly import watch
+        from watcher_sync.outlets.watch.metrics import WatchCollector
+
+        self._conf = conf
+        self._outlet = watch.assemble(conf)
+        worker = self._outlet.worker
+        application = make_application(WatchCollector(worker.stats), worker.is_serving)
+        self._monitoring = MonitoringServer(conf, application, conf.outlet_watch.monitoring_port)
+
+    def run(self) -> None:
+        """Begin to serve."""
+        self._outlet.start()
+        self._monitoring.start()
+
+    def terminate(self) -> None:
+        """End the streams, and stop."""
+        self._outlet.stop(_STOP_SECONDS)
+        self._monitoring.stop()
+
+    def reload(self) -> None:
+        """Apply all changed mutable options and certificates, or none if a file is wrong."""
+        if _reload(self._conf):
+            self._outlet.reload()
+
+
+def _reload(conf: cfg.ConfigOpts) -> bool:
+    """:returns: whether the files are in order."""
+    return process.reload(conf, _check) is not None
+
+
+def _check(conf: cfg.ConfigOpts) -> None:
+    """:raises ConfigError: an option cannot work."""
+    if conf.outlet_webhook.enabled:
+        webhooks.check(conf)
+    if outlet_watch.is_enabled(conf):
+        watch_options.check(conf)
+
+
+def main() -> None:
+    """Entry point."""
+    process.prepare()
+    sys.exit(process.run(_main))
+
+
+def _main(argv: list[str]) -> int:
+    started_at = time.time()
+    conf = process.make_conf(argv, prog="watcher-sync-outlet")
+    has_watch = outlet_watch.is_enabled(conf)
+    if not conf.outlet_webhook.enabled and not has_watch:
+        raise ConfigError("[outlet_webhook] enabled is false, and so is [outlet_watch] enabled: there is nothing to do")
+    _check(conf)
+    process.when_the_database_answers(conf, lambda: open_store(conf)).dispose()
+    if conf.outlet_webhook.enabled:
+        check_ports(conf, webhooks.monitoring_ports(conf), "[outlet_webhook] monitoring_port, workers")
+    if has_watch and conf.outlet_watch.monitoring_port:
+        check_ports(conf, [conf.outlet_watch.monitoring_port], "[outlet_watch] monitoring_port")
+    manager = cotyledon.ServiceManager(graceful_shutdown_timeout=_STOP_SECONDS + 5)
+    if conf.outlet_webhook.enabled:
+        manager.add(WebhookService, workers=conf.outlet_webhook.workers, args=(conf, started_at))
+    if has_watch:
+        manager.add(WatchService, workers=1, args=(conf, started_at))
+    manager.run()
+    return 0
