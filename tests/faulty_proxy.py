@@ -133,6 +133,12 @@ class _Link:
     def silence(self) -> None:
         self._discarded |= {UP, DOWN}
 
+    def discard(self, direction: str) -> None:
+        self._discarded.add(direction)
+
+    def silence_after(self, count: int) -> None:
+        self._fault = Fault(Kind.SILENCE, UP, self._passed[UP] + count, 0.0)
+
     def _copy(self, direction: str) -> None:
         source, _ = self._ends[direction]
         was_reset = False
@@ -273,6 +279,16 @@ class FaultyProxy:
         """Drop all that the connections that are there send from now on; neither side learns of it."""
         for link in self._open_links():
             link.silence()
+
+    def discard_answers(self) -> None:
+        """Drop what the server sends over the connections that are there; what clients send passes."""
+        for link in self._open_links():
+            link.discard(DOWN)
+
+    def silence_after(self, count: int) -> None:
+        """Silence each connection that is there after ``count`` further bytes from the client."""
+        for link in self._open_links():
+            link.silence_after(count)
 
     @property
     def connections(self) -> int:

@@ -3,6 +3,7 @@
 
 ``api``             ``[api]``: the REST API
 ``capacity``        ``[reconcile_capacity]``: which capacity providers are enabled
+``database``        ``[database]``: time limits of statements and transactions
 ``engine``          ``[engine]``: sources, batches, leadership and shutdown
 ``keystone``        ``[keystone_authtoken]``: keystonemiddleware and its auth plugin
 ``liveness``        ``[liveness]``: when a host counts as down

@@ -7,7 +7,7 @@
 ``guru_report``      The guru meditation report on SIGUSR2
 ``health``           Readiness of an engine, with a reason for each failed check
 ``intake``           The bounded queue between the sources' threads and the engine's thread
-``leadership``       The thread that renews the engine's lease
+``leadership``       The thread that renews the engine's lease while the engine can commit
 ``metrics``          The Prometheus metrics, computed on each scrape
 ``monitoring_http``  The monitoring HTTP server: ``/healthz``, ``/readyz``, ``/metrics``
 ``pace``             Limits a batch to the events that the engine commits in 0.1 seconds

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The thread that renews the engine's lease while the engine can commit.
 
-A leader that lives but cannot commit must not prevent another engine from it: its connection may be the only broken
+A leader that runs but cannot commit must not prevent another engine from it: its connection may be the only broken
 one. So the thread does not renew the lease while the database leaves a commit unanswered for a lease time.
 """
 

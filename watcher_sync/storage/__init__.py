@@ -6,6 +6,7 @@
 ``commit_store``      The protocol that a commit cycle writes through
 ``commits``           Makes the statements of one commit
 ``compute_model``     Reads hosts and servers of one generation as the JSON text of one document
+``conflicts``         Runs a transaction again at once after a deadlock
 ``counting``          Counts entities by owner and state in the database
 ``database``          Connects to the database, and classifies its errors
 ``database_time``     The time of the database, for deletions by age
@@ -27,6 +28,7 @@
 ``operation_leases``  The rows of operation leases and of operations
 ``outlet_tables``     The tables of subscriptions, their workers and watch topics
 ``parking``           Parked events, which wait for an entity
+``postgresql``        Connections to PostgreSQL that close when the server does not answer in time
 ``quarantine``        Lists, shows, drops and returns quarantined events
 ``quotas``            Limits the stored events of each source
 ``reading``           Reads entities and their history from the tables
@@ -42,6 +44,7 @@
 ``subscription_secrets``  Encrypts the signing secrets of subscriptions
 ``subscriptions``     The rows of subscriptions and of their progress, as the API writes and reads them
 ``tables``            The tables: one per entity kind, derived from its declaration
+``time_limits``       Limits how long a process waits for the database, and the database for a process
 ``types``             Column types with one meaning on SQLite, PostgreSQL and MariaDB
 ``watch_rows``        Reads the journal rows that may be events of a watch topic
 ``watch_topics``      The rows of watch topics, and the positions up to which REST served them

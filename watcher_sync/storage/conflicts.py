@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs a transaction again at once if the database ended it in favour of another one.
 
-Deadlocks are part of normal work: two transactions lock the same rows in different orders, or two nodes of a Galera
-cluster commit changes of the same row. They are no outage.
+Deadlocks are part of normal work, and no outage. Two transactions lock the same rows in different orders, or two nodes
+of a Galera cluster commit changes of the same row.
 """
 
 from __future__ import annotations

@@ -2,15 +2,13 @@
 """The lease of an engine group: one engine leads, the others are standbys.
 
 A lease is a row with a holder, a token that grows with every change of holder, and a beat that the holder increments.
-Clocks are not compared. A standby watches the beat by its own monotonic clock. If the beat rests for the lease's time,
-the standby takes the lease with a compare-and-swap on (token, beat). A commit names the token, so a leader that was
-suspended fails at its next commit. Two leaders never write, whatever the clocks do.
+A standby watches the beat by its own monotonic clock. If the beat rests for the lease's time, the standby takes the
+lease with a compare-and-swap on (token, beat). A commit names the token, so a leader that was suspended fails at its
+next commit. Two leaders never write.
 
-Each statement is a transaction of its own, without a message from the client at its end. A machine that stops cannot
-leave the row locked, and no commit locks it.
+Each statement is a transaction of its own, so a machine that stops leaves no lock. No commit locks the row.
 
-A holder's name identifies its machine and process. A dead process of this machine is recognised at once, without
-waiting.
+A dead holder of this machine is recognised at once.
 """
 
 from __future__ import annotations

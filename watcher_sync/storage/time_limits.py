@@ -47,7 +47,7 @@ class TimeLimits(msgspec.Struct, frozen=True):
 class CommitWatch:
     """Measures how long the database takes to answer the commits of one process.
 
-    The time limit of commits doubles with each one that had no answer, up to a limit, and returns to its first value
+    The time limit of commits doubles with each one that had no answer, up to a limit. It returns to its first value
     with the next answer. Otherwise no commit would ever succeed on a database that is slower than the limit.
     """
 

@@ -16,7 +16,6 @@ from tests.functional.storage.conftest import opened
 from watcher_sync.exceptions import DatabaseUnavailable, LeaseLost
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.outlets.shards import ShardLeases
-from watcher_sync.storage.database import end_idle_transactions
 from watcher_sync.storage.store import Store
 from watcher_sync.storage.subscription_rows import SHARDS
 from watcher_sync.storage.webhooks import WebhookStore, WorkerWrites
@@ -227,8 +226,8 @@ def test_the_lease_of_a_worker_without_a_database_ends(
 def test_a_worker_frozen_in_a_write_does_not_keep_its_shards(
     request: pytest.FixtureRequest, database: str, clock: SetClock
 ) -> None:
-    frozen, store = (opened(request.getfixturevalue(f"migrated_{database}_url"), builtin_kinds()) for _ in range(2))
-    end_idle_transactions(frozen.database, 1)
+    url = request.getfixturevalue(f"migrated_{database}_url")
+    frozen, store = (opened(url, builtin_kinds(), idle_transaction_timeout=limit) for limit in (1, 4))
     a, b = worker(frozen, "a", clock), worker(store, "b", clock)
     a.beat()
     b.beat()

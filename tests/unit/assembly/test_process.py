@@ -190,3 +190,22 @@ def test_what_is_wrong_in_a_changed_file_is_said_and_the_configuration_in_use_is
 def test_a_wrong_value_of_a_library_s_option_is_said_at_once(run):
     status, err, _ = run("[DEFAULT]\ndebug = perhaps\n")
     assert (status, err) == (2, "error: argument --debug: Invalid Boolean value: perhaps\n")
+
+
+def test_a_file_that_was_written_during_the_start_is_read_again(run, tmp_path):
+    """A SIGHUP may have come then, which the process ignored."""
+    _, _, conf = run("[engine]\nbatch_size = 7\n")
+    path = tmp_path / "0.conf"
+    path.write_text("[engine]\nbatch_size = 8\n")
+    written = path.stat().st_mtime
+    process.reload_if_written(conf, written + 60)
+    assert conf.engine.batch_size == 7, "it was not written since the start"
+    process.reload_if_written(conf, written - 60)
+    assert conf.engine.batch_size == 8
+
+
+def test_a_wrong_file_changes_nothing_when_it_is_read_again(run, tmp_path):
+    _, _, conf = run("[engine]\nbatch_size = 7\n")
+    (tmp_path / "0.conf").write_text("[engine]\nbatch_size = none\n")
+    assert process.reload(conf) is None
+    assert conf.engine.batch_size == 7

@@ -1,0 +1,322 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every kind of write transaction of this package, and a process that stops within one.
+
+The name of a kind is the place that begins its transactions, such as ``storage/drifts.py:_replace``.
+
+:func:`transactions` finds the places in the source. :data:`CASES` has a function for each that reaches the place.
+"""
+
+from __future__ import annotations
+
+import ast
+import datetime
+import sys
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import sqlalchemy as sa
+from oslo_config import cfg
+
+import watcher_sync
+from tests.faulty_proxy import FaultyProxy
+from tests.functional.storage.writing import commit, cycle_on
+from watcher_sync.assembly.store import open_store
+from watcher_sync.conf import opts
+from watcher_sync.dispatch import Dispatcher
+from watcher_sync.events import Event
+from watcher_sync.model.changes import Change, Upsert
+from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.model.view import View
+from watcher_sync.model.watch.topics import WatchTopic
+from watcher_sync.outlets.shards import ShardLeases
+from watcher_sync.storage import database, drifts, inventories, source_cursors, source_status
+from watcher_sync.storage.leases import EngineLease
+from watcher_sync.storage.locked import lock_head
+from watcher_sync.storage.operation_leases import LeaseRequest, OperationLeases
+from watcher_sync.storage.parking import expire_parked
+from watcher_sync.storage.quarantine import Quarantine
+from watcher_sync.storage.quotas import DroppedEvents, Quotas, Usage
+from watcher_sync.storage.retention import Retention, enforce_quotas, purge
+from watcher_sync.storage.subscription_rows import Subscription
+from watcher_sync.storage.subscriptions import Subscriptions
+from watcher_sync.storage.tables import Tables
+from watcher_sync.storage.watch_topics import WatchPositions, WatchTopics
+from watcher_sync.storage.webhooks import WebhookStore, WorkerWrites
+
+_SOURCE: Final = Path(watcher_sync.__file__).parent
+_HOSTS: Final = 50
+NOW: Final = datetime.datetime.now(datetime.UTC)
+
+EXEMPT: Final = {
+    "storage/schema.py:upgrade": "an operator runs it, with limits that the operator sets",
+    "storage/leases.py:_end_stalled_transactions": "it only reads",
+    "storage/store.py:end_stalled_transactions": "it only reads",
+}
+
+
+class Writer:
+    """A store as a process opens it, with the services that write through it."""
+
+    def __init__(self, url: str, *, limited: bool = True) -> None:
+        conf = cfg.ConfigOpts()
+        opts.register_opts(conf)
+        database.register_opts(conf)
+        conf([], default_config_files=[], default_config_dirs=[])
+        conf.set_override("connection", url, group="database")
+        self.store = open_store(conf, builtin_kinds(), checked=False, limited=limited)
+        self.database = self.store.database
+        self.lease_database = database.open_database(conf, answer=lambda: 2.0, limited=limited)
+        self.tables: Tables = self.store.tables
+        self.engines = (self.database, self.store.commits, self.lease_database)
+        self.lease = EngineLease(
+            self.lease_database, self.tables, "engine:default", seconds=6.0, holder=f"machine-{uuid.uuid4()}/1"
+        )
+        self.shards = ShardLeases(self.database, self.tables, seconds=5.0, name=f"worker-{uuid.uuid4()}", shards=2)
+
+    def write_host(self, number: int) -> None:
+        """One commit of an engine that leads: it touches all hosts."""
+        cycle = cycle_on(self.store, _dispatcher(number), fence=lambda: self.lease.fence)
+        commit(cycle, Event(id=f"e{number}", type="host.seen", source="nova", time=NOW))
+        assert cycle.stats.changes == _HOSTS, cycle.stats.outcomes
+
+    def close(self) -> None:
+        self.store.dispose()
+        self.lease_database.dispose()
+
+
+class _Hosts:
+    """A handler that writes all hosts."""
+
+    events = {"host.seen": "seen"}  # noqa: RUF012 - the interface of handlers
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def seen(self, _event: Event, _view: View) -> Iterator[Change]:
+        for i in range(_HOSTS):
+            yield Upsert(
+                "compute_node", f"host-{i}", f"{self._number:05d}", {"service": {"disabled_reason": str(self._number)}}
+            )
+
+
+def _dispatcher(number: int) -> Dispatcher:
+    return Dispatcher([("hosts", _Hosts(number))])
+
+
+def populate(writer: Writer) -> None:
+    """Rows that the transactions write, of every table that they need."""
+    writer.lease.try_take()
+    writer.write_host(1)
+    t = writer.tables
+    with writer.database.begin() as connection:
+        for table, keys in ((t.quarantine, range(101, 106)), (t.parked, range(101, 106))):
+            for key in keys:
+                _fill(connection, table, id=key, source="nova", digest=str(key), kind="instance", entity_id="i")
+        _fill(connection, t.tombstones, kind="instance", id="gone")
+        _fill(connection, t.source_status, source="nova", engine_group="default")
+    writer.shards.beat()
+    Subscriptions(writer.database, t).create(_subscription("s"))
+
+
+def _fill(connection: sa.Connection, table: sa.Table, **given: Any) -> None:
+    """Insert a row: what is not given has a value of its type, long ago."""
+    values: dict[str, Any] = {}
+    for column in table.columns:
+        if column.name in given:
+            values[column.name] = given[column.name]
+        elif not column.nullable and column.autoincrement is not True and column.default is None:
+            values[column.name] = _value(column.type)
+    connection.execute(sa.insert(table).values(values))
+
+
+def _value(kind: Any) -> Any:
+    name = type(kind).__name__.lower()
+    for part, value in (
+        ("date", NOW - datetime.timedelta(days=400)),
+        ("int", 1),
+        ("float", 1.0),
+        ("document", {}),
+        ("bool", False),
+        ("binary", b"{}"),
+        ("blob", b"{}"),
+    ):
+        if part in name:
+            return value
+    return "x"
+
+
+def _subscription(name: str) -> Subscription:
+    return Subscription(
+        id=str(uuid.uuid4()), instance_kind="instance", instance_id="i", name=name, project_id=None, user_id=None,
+        sees_admin_only=False, callback_url="https://127.0.0.1/", min_notify_interval=0.0, secrets="secret",
+        created_at=NOW, updated_at=NOW,
+    )  # fmt: skip
+
+
+def _subscriptions(w: Writer) -> Subscriptions:
+    return Subscriptions(w.database, w.tables)
+
+
+def _first(w: Writer) -> Subscription:
+    row = _subscriptions(w).find("i", "s")
+    assert row is not None
+    return row[0]
+
+
+def _lock_head(w: Writer) -> None:
+    with lock_head(w.store) as (store, _model):
+        store.persist_last_seen({"compute_node": _all_seen()})
+
+
+def _all_seen() -> dict[str, datetime.datetime]:
+    now = datetime.datetime.now(datetime.UTC)
+    return {f"host-{i}": now for i in range(_HOSTS)}
+
+
+def _row(w: Writer) -> source_status.SourceRow:
+    return source_status.SourceRow(
+        source="nova", engine_group="default", host="h", pid=1, state="connected", since=NOW, updated_at=NOW
+    )
+
+
+def _replace_drifts(w: Writer) -> None:
+    found = drifts.Difference(
+        kind="instance", entity_id="i", field="state", live_value=str(uuid.uuid4()), policy="heal"
+    )
+    drifts.replace_drifts(w.database, [found], source="nova", kinds=["instance"], now=NOW)
+
+
+def _purge(w: Writer) -> None:
+    day = datetime.timedelta(days=1)
+    purge(w.database, w.tables, Retention(day, 1, day, day, day), datetime.datetime.now(datetime.UTC))
+
+
+def _quotas(w: Writer) -> None:
+    quotas = Quotas(quarantine=Usage(1, 0), parked=Usage(3, 0), parked_of_entity=1)
+    enforce_quotas(w.database, w.tables, quotas, DroppedEvents())
+
+
+def _take_operation(w: Writer) -> None:
+    request = LeaseRequest(
+        kind="vnf_instance", entity_id="v", id=str(uuid.uuid4()), holder="h", operation="scale", seconds=0.1,
+        user_id="u", project_id=None, secret_digest="x",
+    )  # fmt: skip
+    OperationLeases(w.database, w.tables).take(request)
+
+
+def _remember(w: Writer) -> None:
+    WatchPositions(w.database, w.tables).remember("t", "p", "s", 1)
+
+
+def _topics(w: Writer) -> None:
+    topics = WatchTopics(w.database, w.tables)
+    topic = topics.create(WatchTopic(id=str(uuid.uuid4()), name=str(uuid.uuid4()), filters=()), quota=5)
+    topics.delete(topic.id)
+
+
+def _bury(w: Writer) -> None:
+    ShardLeases(w.database, w.tables, seconds=5.0, name=str(uuid.uuid4()), shards=2).beat()
+    ShardLeases(w.database, w.tables, seconds=0.0, name=str(uuid.uuid4()), shards=2).beat()
+
+
+def _webhooks(w: Writer) -> None:
+    w.shards.beat()
+    WebhookStore(w.database, w.tables).write(WorkerWrites(sequence=1), w.shards.owned(), w.shards.name)
+
+
+CASES: Final[dict[str, Callable[[Writer], object]]] = {
+    "storage/store.py:_transact": lambda w: w.write_host(2),
+    "storage/store.py:write": lambda w: w.store.persist_last_seen({"compute_node": _all_seen()}),
+    "storage/leases.py:_execute": lambda w: w.lease.beat(),
+    "storage/locked.py:lock_head": _lock_head,
+    "storage/source_status.py:write_sources": lambda w: source_status.write_sources(w.database, [_row(w)]),
+    "storage/source_status.py:forget_others": lambda w: source_status.forget_others(w.database, "default", []),
+    "storage/source_status.py:record_full_sync": lambda w: source_status.record_full_sync(w.database, "nova", NOW),
+    "storage/source_cursors.py:write_cursor": lambda w: source_cursors.write_cursor(w.database, w.tables, "nova", "1"),
+    "storage/inventories.py:declare_inventory": lambda w: inventories.declare_inventory(
+        w.database, str(uuid.uuid4()), NOW
+    ),
+    "storage/inventories.py:write_inventory": lambda w: inventories.write_inventory(
+        w.database, inventories.Inventory(source="nova", updated_at=NOW)
+    ),
+    "storage/inventories.py:forget_inventory": lambda w: inventories.forget_inventory(w.database, "nova"),
+    "storage/drifts.py:_replace": _replace_drifts,
+    "storage/quarantine.py:drop": lambda w: Quarantine(w.store).drop([101]),
+    "storage/parking.py:expire_parked": lambda w: expire_parked(w.database, w.tables, NOW),
+    "storage/quotas.py:drop_oldest": _quotas,
+    "storage/retention.py:_trim_entities": _quotas,
+    "storage/retention.py:_purge_journal": _purge,
+    "storage/retention.py:_purge_older": _purge,
+    "storage/operation_leases.py:_begin": _take_operation,
+    "storage/subscriptions.py:create": lambda w: _subscriptions(w).create(_subscription(str(uuid.uuid4()))),
+    "storage/subscriptions.py:replace": lambda w: _subscriptions(w).replace(_first(w)),
+    "storage/subscriptions.py:add_test": lambda w: _subscriptions(w).add_test(
+        _first(w).id, str(uuid.uuid4()), "application/json", b"{}"
+    ),
+    "storage/subscriptions.py:reencrypt": lambda w: _subscriptions(w).reencrypt(lambda secret: secret + "x"),
+    "storage/subscriptions.py:_change": lambda w: _subscriptions(w).replay(_first(w).id, 0),
+    "storage/watch_topics.py:create": _topics,
+    "storage/watch_topics.py:delete": _topics,
+    "storage/watch_topics.py:remember": _remember,
+    "storage/watch_topics.py:purge": lambda w: WatchPositions(w.database, w.tables).purge(),
+    "storage/webhooks.py:write": _webhooks,
+    "storage/webhooks.py:purge": lambda w: WebhookStore(w.database, w.tables).purge(NOW),
+    "outlets/shards.py:give_back": lambda w: w.shards.give_back([0]),
+    "outlets/shards.py:leave": lambda w: w.shards.leave(),
+    "outlets/shards.py:_show_life": lambda w: w.shards.beat(),
+    "outlets/shards.py:_bury": _bury,
+    "outlets/shards.py:_take": _bury,
+}
+
+
+def transactions() -> set[str]:
+    """The places that begin a write transaction, as ``file:function``."""
+    found: set[str] = set()
+    for path in _SOURCE.rglob("*.py"):
+        file = path.relative_to(_SOURCE).as_posix()
+        if not file.startswith(("storage/migrations/", "testing/", "demo/")):
+            found |= {f"{file}:{function}" for function in _beginning(ast.parse(path.read_text()), "")}
+    return found
+
+
+def _beginning(node: ast.AST, function: str) -> Iterator[str]:
+    for child in ast.iter_child_nodes(node):
+        inner = child.name if isinstance(child, ast.FunctionDef) else function
+        if isinstance(child, ast.Call) and isinstance(child.func, ast.Attribute):
+            owner = ast.unparse(child.func.value)
+            if child.func.attr == "begin" and owner.endswith(("database", "connection", "commits", "engine")):
+                yield function
+            if any(k.arg == "isolation_level" and ast.unparse(k.value) == "'AUTOCOMMIT'" for k in child.keywords):
+                yield function
+        yield from _beginning(child, inner)
+
+
+class Stop:
+    """Stops all traffic of a writer at the end of a transaction of one kind, before its commit."""
+
+    def __init__(self, writer: Writer, proxy: FaultyProxy, kind: str) -> None:
+        self._proxy = proxy
+        file, _, self._function = kind.partition(":")
+        self._file = str(_SOURCE / file)
+        self.stopped = threading.Event()
+        # The statement of a lease is a transaction of its own: there is no later moment.
+        name = "after_cursor_execute" if kind == "storage/leases.py:_execute" else "commit"
+        for engine in dict.fromkeys(writer.engines):
+            sa.event.listen(engine, name, self._on_end)
+
+    def _on_end(self, *_arguments: Any) -> None:
+        if not self.stopped.is_set() and self._is_within():
+            self._proxy.refuse()
+            self._proxy.silence()
+            self.stopped.set()
+
+    def _is_within(self) -> bool:
+        frame = sys._getframe()
+        while frame is not None:
+            if frame.f_code.co_name == self._function and frame.f_code.co_filename == self._file:
+                return True
+            frame = frame.f_back  # type: ignore[assignment]
+        return False
