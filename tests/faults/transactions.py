@@ -224,7 +224,7 @@ def _bury(w: Writer) -> None:
 
 def _webhooks(w: Writer) -> None:
     w.shards.beat()
-    WebhookStore(w.database, w.tables).write(WorkerWrites(sequence=1), w.shards.owned(), w.shards.name)
+    WebhookStore(w.database, w.tables).write(WorkerWrites(sequence=1), w.shards.owned, w.shards.name)
 
 
 CASES: Final[dict[str, Callable[[Writer], object]]] = {
@@ -299,7 +299,9 @@ class Stop:
 
     def __init__(self, writer: Writer, proxy: FaultyProxy, kind: str) -> None:
         self._proxy = proxy
-        file, _, self._function = kind.partition(":")
+        file, _, function = kind.partition(":")
+        # A commit of an engine is ended by another function than the one that begins it.
+        self._functions = {function, "_end"} if function == "_transact" else {function}
         self._file = str(_SOURCE / file)
         self.stopped = threading.Event()
         # The statement of a lease is a transaction of its own: there is no later moment.
@@ -316,7 +318,7 @@ class Stop:
     def _is_within(self) -> bool:
         frame = sys._getframe()
         while frame is not None:
-            if frame.f_code.co_name == self._function and frame.f_code.co_filename == self._file:
+            if frame.f_code.co_name in self._functions and frame.f_code.co_filename == self._file:
                 return True
             frame = frame.f_back  # type: ignore[assignment]
         return False
