@@ -25,7 +25,7 @@ _MIGRATING = threading.Lock()
 """The migrations run in one thread of a process at a time."""
 
 _SECONDS = 10.0
-_AT_ONCE = 8
+_AT_ONCE = 6
 _LIMITED = os.environ.get("WATCHER_SYNC_TEST_LIMITS", "1") != "0"
 """False shows what happens without the time limits."""
 
@@ -67,7 +67,7 @@ def _take_over(service: str, server: Server, kind: str) -> tuple[float, float, f
             wait_until(stop.stopped.is_set, 30, f"the transaction {kind}")
             began = time.monotonic()
             times = []
-            for step in (standby.lease.try_take, lambda: standby.write_host(3), lambda: CASES[kind](standby)):
+            for step in (standby.lease.try_take, standby.write_hosts, lambda: CASES[kind](standby)):
                 times.append(_seconds_until(step, began) if 99.0 not in times else 99.0)
         finally:
             proxy.cut()

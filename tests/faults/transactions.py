@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import datetime
+import itertools
 import sys
 import threading
 import uuid
@@ -48,6 +49,7 @@ from watcher_sync.storage.webhooks import WebhookStore, WorkerWrites
 
 _SOURCE: Final = Path(watcher_sync.__file__).parent
 _HOSTS: Final = 50
+_numbers = itertools.count(1)
 NOW: Final = datetime.datetime.now(datetime.UTC)
 
 EXEMPT: Final = {
@@ -76,8 +78,9 @@ class Writer:
         )
         self.shards = ShardLeases(self.database, self.tables, seconds=5.0, name=f"worker-{uuid.uuid4()}", shards=2)
 
-    def write_host(self, number: int) -> None:
-        """One commit of an engine that leads: it touches all hosts."""
+    def write_hosts(self) -> None:
+        """One commit of an engine that leads: it changes all hosts."""
+        number = next(_numbers)
         cycle = cycle_on(self.store, _dispatcher(number), fence=lambda: self.lease.fence)
         commit(cycle, Event(id=f"e{number}", type="host.seen", source="nova", time=NOW))
         assert cycle.stats.changes == _HOSTS, cycle.stats.outcomes
@@ -109,7 +112,7 @@ def _dispatcher(number: int) -> Dispatcher:
 def populate(writer: Writer) -> None:
     """Rows that the transactions write, of every table that they need."""
     writer.lease.try_take()
-    writer.write_host(1)
+    writer.write_hosts()
     t = writer.tables
     with writer.database.begin() as connection:
         for table, keys in ((t.quarantine, range(101, 106)), (t.parked, range(101, 106))):
@@ -228,7 +231,7 @@ def _webhooks(w: Writer) -> None:
 
 
 CASES: Final[dict[str, Callable[[Writer], object]]] = {
-    "storage/store.py:_transact": lambda w: w.write_host(2),
+    "storage/store.py:_transact": lambda w: w.write_hosts(),
     "storage/store.py:write": lambda w: w.store.persist_last_seen({"compute_node": _all_seen()}),
     "storage/leases.py:_execute": lambda w: w.lease.beat(),
     "storage/locked.py:lock_head": _lock_head,
