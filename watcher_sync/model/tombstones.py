@@ -2,8 +2,8 @@
 """The memory of deleted entities, for the ordering guard.
 
 Where ids are used again, the guard needs the versions (:class:`Tombstone`). Where a deletion is final, it needs only
-that the id is dead. Such a tombstone is two small integers, with their place in a dictionary about 110 bytes. One is a
-hash of the id. The other one has the seq, the time within ten minutes and six bits of the version.
+that the id is dead. Such a tombstone is two integers, with their place in a dictionary about 115 bytes. One is a hash
+of the id. The other one has the seq, the time within ten minutes and 22 bits of the version.
 
 A hash of 60 bits takes a new id for a dead one once in 10**12 times, among a million tombstones. The bits of the
 version only tell a duplicate from a stale change in the statistics.
@@ -25,7 +25,7 @@ _EPOCH: Final = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
 _UNIT: Final = datetime.timedelta(minutes=10)
 _TIME_BITS: Final = 20
 _TIME_MASK: Final = (1 << _TIME_BITS) - 1
-_CHECK_BITS: Final = 6
+_CHECK_BITS: Final = 22
 _CHECK_MASK: Final = (1 << _CHECK_BITS) - 1
 
 
@@ -38,7 +38,7 @@ class Tombstone(msgspec.Struct, frozen=True, gc=False):
     deleted_at: datetime.datetime
     seq: int = 0
     check: int = -1
-    """Some bits of the version of the deletion, where ``versions`` is empty."""
+    """A hash of the version of the deletion, where ``versions`` is empty."""
 
     def is_of(self, version: Version, position: int) -> bool:
         """Whether this version deleted the entity, as far as it is remembered.
