@@ -253,7 +253,7 @@ def _cost(bench: Bench, receiver: _Receiving, key: str) -> Figure:
     history = bench.history()
     chosen = _instances(history)[::_SUBSCRIBED_SHARE]
     pairs, delivered = [], []
-    for turn in range(max(5, bench.scale.pairs) if bench.scale.pairs > 1 else 1):
+    for turn in range(max(11, bench.scale.pairs) if bench.scale.pairs > 1 else 1):
         rates = {}
         for beside in (True, False) if turn % 2 else (False, True):
             gc.collect()
