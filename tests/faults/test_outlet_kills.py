@@ -97,7 +97,7 @@ def test_a_bad_receiver_moves_the_99th_percentile_of_the_others_by_less_than_a_t
     sqlite_url: str, kind: str, figure: Callable[[str], None]
 ) -> None:
     store = migrate(opened(sqlite_url, builtin_kinds()))
-    pairs, _ = asyncio.run(measured(store, kind, 30))
+    pairs, _ = asyncio.run(measured(store, kind, 60))
     alone, beside = (statistics.median(side) for side in zip(*pairs, strict=True))
     figure(f"{kind}: p99 {alone * 1000:.1f} ms without, {beside * 1000:.1f} ms with it")
     assert beside < alone * 1.1

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import multiprocessing
+import os
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 
@@ -83,6 +84,8 @@ def receiving_apart(kind: str) -> Iterator[BadReceiver]:
 
 
 def _run(kind: str, pipe: Connection) -> None:
+    # As on a machine of its own, it takes no time of a processor that the outlet could use.
+    os.nice(19)
     asyncio.run(_serve(kind, pipe))
 
 
