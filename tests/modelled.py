@@ -42,4 +42,4 @@ def _observed(snapshot: Snapshot, entity_id: str) -> Written:
     }
     numbers = itertools.count()
     values = evaluate_inputs(vnf, inputs, new_id=lambda: f"vnfc-{next(numbers)}").values
-    return Written("vnf_instance", entity_id, msgspec.structs.replace(vnf, **values), vnf)
+    return Written("vnf_instance", entity_id, msgspec.structs.replace(vnf, **values), None)

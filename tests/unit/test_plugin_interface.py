@@ -14,7 +14,7 @@ import pytest
 PAGE = Path(__file__).parents[2] / "doc" / "source" / "contributor" / "plugin-interface.rst"
 
 INTERNAL = {
-    "watcher_sync.events": {"Actor", "PartialPayload"},
+    "watcher_sync.events": {"Actor", "KNOWN_BEFORE", "PartialPayload"},
     "watcher_sync.exceptions": {
         "DatabaseUnavailable",
         "EntitiesLeased",
@@ -29,6 +29,7 @@ INTERNAL = {
         "SchemaMissing",
         "StaleToken",
         "StorageError",
+        "TransactionConflict",
         "UNAUTHORISED",
     },
     "watcher_sync.handlers.dcm.service_types": {"BUILTIN", "NAMESPACE", "OURS", "ServiceTypes", "load_service_types"},

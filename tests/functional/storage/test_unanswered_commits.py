@@ -31,6 +31,8 @@ from watcher_sync.storage.store import Store
 from watcher_sync.storage.time_limits import CommitWatch
 
 _TIMEOUT = 1.0
+_HEALTHY_TIMEOUT = 5.0
+"""Longer than a wait for a lock, which is as long as a transaction may be idle."""
 _SERVERS = ["postgresql", "mariadb"]
 
 
@@ -45,7 +47,7 @@ class Site:
     def __init__(self, url: str, proxy: FaultyProxy) -> None:
         far = sa.make_url(url).set(port=proxy.port).render_as_string(hide_password=False)
         self.proxy = proxy
-        self.store, self.direct = _opened(far), _opened(url)
+        self.store, self.direct = _opened(far, _TIMEOUT), _opened(url, _HEALTHY_TIMEOUT)
 
 
 @pytest.fixture(params=_SERVERS)
@@ -61,12 +63,12 @@ def site(request: pytest.FixtureRequest) -> Iterator[Site]:
             store.dispose()
 
 
-def _opened(url: str) -> Store:
+def _opened(url: str, commit_timeout: float) -> Store:
     conf = cfg.ConfigOpts()
     opts.register_opts(conf)
     database.register_opts(conf)
     conf([], default_config_files=[], default_config_dirs=[])
-    for name, value in {"connection": url, "commit_timeout": _TIMEOUT, "idle_transaction_timeout": 2}.items():
+    for name, value in {"connection": url, "commit_timeout": commit_timeout, "idle_transaction_timeout": 2}.items():
         conf.set_override(name, value, group="database")
     return open_store(conf, builtin_kinds(), checked=False)
 

@@ -175,8 +175,12 @@ def test_entities_with_versions_have_the_values_of_the_list(client, store, truth
             }
 
 
-def test_a_list_with_versions_has_one_order(client, truth, problem):
-    problem(client.simulate_get("/v1/instances", params={"versions": "true", "sort": "-id"}), 400)
+def test_a_list_with_versions_has_one_order(client, truth):
+    sorted_by_id, other = (
+        client.simulate_get("/v1/instances", params={"versions": "true", "sort": sort}).json["instances"]
+        for sort in ("id", "-host")
+    )
+    assert sorted_by_id == other
 
 
 def test_states_are_those_of_the_list_with_versions(client, store, truth, monkeypatch):

@@ -35,7 +35,7 @@ def make(seed: int = 0, accidents: int = 0) -> LiveCluster:
 def changed(model: Model, entity_id: str, change: Callable[[VnfInstance], dict[str, Any]]) -> Snapshot:
     vnf = model.snapshot().get("vnf_instance", entity_id)
     assert isinstance(vnf, VnfInstance)
-    model.write([Written("vnf_instance", entity_id, msgspec.structs.replace(vnf, **change(vnf)), vnf)], 3)
+    model.write([Written("vnf_instance", entity_id, msgspec.structs.replace(vnf, **change(vnf)), None)], 3)
     return model.snapshot()
 
 

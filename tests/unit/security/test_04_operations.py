@@ -60,6 +60,20 @@ TABLE = {
         for path, what in (("", "list"), ("/{entity_id}", "show"), ("/{entity_id}/history", "history"))
     },
     **{
+        f"POST /v1/states/{plural}": (f"{plural}:list", BOTH, HOSTS)
+        for plural in (
+            "aggregates",
+            "compute_nodes",
+            "providers",
+            "clusters",
+            "instances",
+            "pods",
+            "workloads",
+            "service_type_instances",
+            "vnf_instances",
+        )
+    },
+    **{
         f"GET /v1/{plural}{path}": (f"{plural}:{what}", BOTH, answers)
         for plural in ("instances", "pods", "workloads", "service_type_instances", "vnf_instances")
         for path, what, answers in (
@@ -155,6 +169,8 @@ def requested(api, operation, caller):
     path = path.replace("/static/{name}", "/static/app.js").replace("{name}", "nova")
     if template == "/v1/events" and method == "POST":
         more = {"body": json.dumps(CLOUD_EVENT), "headers": {"Content-Type": "application/cloudevents+json"}}
+    elif plural == "states":
+        more = {"json": {"ids": [SERVER]}}
     elif method == "POST" and template.endswith("/operations"):
         more = {"json": {"operation": "SCALE", "holder": "lcm"}}
     elif method in ("POST", "PUT") and plural == "vnf_instances" and template.count("/") <= 3:

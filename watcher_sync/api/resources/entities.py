@@ -18,7 +18,7 @@ import msgspec
 
 from watcher_sync.api.core import etags, schemas
 from watcher_sync.api.core.operation import JSON, Answer, Body, Call, operation
-from watcher_sync.api.core.problems import bad_request, not_found
+from watcher_sync.api.core.problems import not_found
 from watcher_sync.api.core.request_context import NO_PROJECT
 from watcher_sync.api.core.rules import ADMIN_ONLY_FIELDS, ALL_PROJECTS
 from watcher_sync.api.core.visibility import visibility
@@ -50,7 +50,8 @@ _REPLICATION: dict[str, schemas.Schema] = {
     "versions": {
         "type": "boolean",
         "description": "true: each entity has its own fields and versions (facet -> version text), or 403. For "
-        "callers who see all projects and the fields that tell of hosts. Parameters that choose fields have no effect.",
+        "callers who see all projects and the fields that tell of hosts. The list is sorted by id. Parameters that "
+        "sort it or choose fields have no effect.",
     },
     "ids": {
         "type": "array",
@@ -108,8 +109,6 @@ class EntityList:
         """Answers with the own fields and the versions, whatever the form of the list is."""
         require_all(call)
         query = call.query
-        if query["sort"] != "id":
-            raise bad_request("query", "/sort", "with versions=true the list is sorted by id")
         filters = {name: query[name] for name in collection.filters if name in query}
         if collection.kind.is_scoped:
             _scope(call, filters)
@@ -220,14 +219,20 @@ class EntityStates:
     """``/v1/states/{plural}``: many entities of one kind with their versions, by their ids."""
 
     def __init__(self, collection: Collection) -> None:
-        kind, ids = collection.kind, _REPLICATION["ids"]
+        kind = collection.kind
         self._collection = collection
         request: schemas.Schema = {
             "type": "object",
             "required": ["ids"],
             "additionalProperties": False,
             "properties": {
-                "ids": {**ids, "maxItems": MAX_STATES, "description": "The ids, as they are."},
+                "ids": {
+                    "type": "array",
+                    "items": {"type": "string", "minLength": 1, "maxLength": 1500},
+                    "minItems": 1,
+                    "maxItems": MAX_STATES,
+                    "description": "The ids, as they are.",
+                },
                 "marker": {"type": "string", "maxLength": 1500, "description": "The page begins after this id."},
             },
         }
@@ -245,10 +250,12 @@ class EntityStates:
         """Answers with those of the entities that exist."""
         collection = self._collection
         require_all(call)
-        ids: list[str] = call.body["ids"]
+        ids = [each.replace("\0", "") for each in call.body["ids"]]
+        marker = call.body.get("marker")
+        after = None if marker is None else marker.replace("\0", "")
         with collection.service.reading() as connection:
             seq = read_head(connection, collection.service.tables)
-            found = collection.states.read(connection, limit=len(ids), after=call.body.get("marker"), ids=ids)
+            found = collection.states.read(connection, limit=len(ids), after=after, ids=ids)
         states = [msgspec.Raw(text) for text in found.texts]
         call.answer({collection.kind.plural: states, "next_marker": found.marker, "next": None, "seq": seq})
 
