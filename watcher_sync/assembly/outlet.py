@@ -24,6 +24,9 @@ from watcher_sync.storage.subscription_secrets import SecretBox
 
 _MAX_PORT = 65_535
 
+_BUSY_SECONDS = 0.2
+"""The pause of the reader under load. Each round writes, and on SQLite a write keeps the engine waiting."""
+
 
 class Outlet:
     """The parts of one worker process."""

@@ -6,10 +6,10 @@
 ``client``           The executable ``watcher-sync``: the client
 ``engine``           The executable ``watcher-sync-engine``: reads the sources and maintains the model
 ``engine_service``   The work of ``watcher-sync-engine``
-``hangup``           SIGHUP during the start of a service
 ``manage``           The executable ``watcher-sync-manage``: the database, the quarantine and recorded events
 ``outlet``           The executable ``watcher-sync-outlet``: delivers webhooks to subscribers
 ``outlet_services``  The work of ``watcher-sync-outlet``
+``start_signals``    Signals from the first moment of an executable
 ``status``           The executable ``watcher-sync-status``: checks that this release can start
 """
 

@@ -6,12 +6,13 @@ A SIGHUP must not end the process while it imports its libraries, so they are im
 
 from __future__ import annotations
 
-from watcher_sync.cmd import hangup
+from watcher_sync.cmd import start_signals
 
 
 def main() -> None:
     """Entry point."""
-    hangup.ignore()
+    start_signals.ignore_hangup()
+    start_signals.accept_interrupt()
     from watcher_sync.cmd import api_server
 
     api_server.main()

@@ -10,12 +10,12 @@ from __future__ import annotations
 import sys
 
 from watcher_sync.client import shell
-from watcher_sync.cmd import interrupts
+from watcher_sync.cmd import start_signals
 
 
 def main() -> None:
     """Entry point."""
-    interrupts.accept()
+    start_signals.accept_interrupt()
     argv = sys.argv[1:]
     if not argv:
         print("error: no command given; see watcher-sync --help", file=sys.stderr)

@@ -18,7 +18,7 @@ from rich.table import Table
 from watcher_sync.assembly import process
 from watcher_sync.assembly.grants import ConfiguredGrants
 from watcher_sync.assembly.store import load_kinds, open_store
-from watcher_sync.cmd import interrupts
+from watcher_sync.cmd import start_signals
 from watcher_sync.commit import entity_repair
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.commit.replay import replay, replay_quarantined
@@ -42,7 +42,7 @@ _PAGE = 1000
 
 def main() -> None:
     """Entry point."""
-    interrupts.accept()
+    start_signals.accept_interrupt()
     process.prepare()
     sys.exit(process.run(_main))
 

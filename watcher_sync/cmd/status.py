@@ -33,7 +33,7 @@ from watcher_sync.assembly.insecure_settings import (
 from watcher_sync.assembly.loose_files import find_loose_files
 from watcher_sync.assembly.sources import source_makers
 from watcher_sync.assembly.store import open_store
-from watcher_sync.cmd import interrupts
+from watcher_sync.cmd import start_signals
 from watcher_sync.conf import opts, reconcile_nova
 from watcher_sync.dispatch import load_handlers
 from watcher_sync.escaping import escaped
@@ -184,7 +184,7 @@ class Checks(upgradecheck.UpgradeCommands):
 
 def main() -> None:
     """Entry point."""
-    interrupts.accept()
+    start_signals.accept_interrupt()
     process.prepare()
     sys.exit(process.run(_main))
 

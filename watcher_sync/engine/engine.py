@@ -34,7 +34,7 @@ from watcher_sync.engine.database_health import FIRST_RETRY_SECONDS, DatabaseHea
 from watcher_sync.engine.intake import Intake, max_in_hand
 from watcher_sync.engine.leadership import Heartbeat
 from watcher_sync.engine.retention import RetentionWorker, StoredCounts, TombstoneForgetting
-from watcher_sync.engine.services import BackgroundService, Reloadable
+from watcher_sync.engine.services import BackgroundService, HasSourceNotes, Reloadable
 from watcher_sync.engine.source_reporter import SourceReporter
 from watcher_sync.engine.supervision import MakeSource, Supervisor
 from watcher_sync.engine.watchdog import Watchdog

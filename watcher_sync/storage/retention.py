@@ -56,7 +56,7 @@ class Retention(msgspec.Struct, frozen=True):
 
 
 @retried
-def purge(database: sa.Engine, tables: Tables, retention: Retention, now: datetime.datetime) -> dict[str, int]:
+def purge(database: sa.Engine, tables: Tables, retention: Retention, now: datetime.datetime | None) -> dict[str, int]:
     """Purge everything that is past its time.
 
     :param now: the database's time; None: it is doubtful, and only the number of journal rows is limited.

@@ -16,7 +16,7 @@ from tests.functional.storage.writing import commit, cycle_on
 from tests.migrated import migrate
 from tests.simulated import told
 from watcher_sync.api.app import make_application
-from watcher_sync.cmd.api import listen
+from watcher_sync.cmd.api_server import listen
 from watcher_sync.conf import opts
 from watcher_sync.model.changes import Upsert, Version
 from watcher_sync.model.entities import builtin_kinds

@@ -48,9 +48,14 @@ def test_a_good_configuration_is_read_with_the_options_of_the_libraries(run):
     assert (status, conf.engine.batch_size) == (0, 7)
 
 
-@pytest.mark.parametrize("executable", ["api", "engine", "manage", "outlet", "status"])
+MAINS = {
+    "api": "api_server", "engine": "engine_service", "manage": "manage", "outlet": "outlet_services", "status": "status"
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("executable", MAINS)
 def test_each_executable_prints_its_release(executable, capsys):
-    main = importlib.import_module(f"watcher_sync.cmd.{executable}")._main
+    main = importlib.import_module(f"watcher_sync.cmd.{MAINS[executable]}")._main
     with pytest.raises(SystemExit) as ended:
         main(["--version"])
     assert ended.value.code == 0

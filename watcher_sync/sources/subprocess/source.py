@@ -8,6 +8,7 @@ silent. What the engine calls returns at once: a full pipe means that the child 
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import signal
 import subprocess
