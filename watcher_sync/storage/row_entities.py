@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from watcher_sync.storage.journal import JournalRow
+from watcher_sync.storage.journal import JournalRow, is_of_kind
 from watcher_sync.storage.tables import Tables
 
 Key = tuple[str, str]
@@ -123,7 +123,7 @@ def _touching(t: sa.Table, kind: str, ids: list[str], names: tuple[str, ...], si
     text = sa.type_coerce(t.c.delta, sa.Text())
     return (
         sa.select(t.c.seq, t.c.entity_id, t.c.change, t.c.delta)
-        .where(t.c.entity_id.in_(ids), t.c.seq > since, t.c.kind == kind)
+        .where(t.c.entity_id.in_(ids), t.c.seq > since, is_of_kind(t, kind))
         .where(sa.or_(t.c.change != "updated", *(text.like(f'%"{name}":[%') for name in names)))
         .order_by(t.c.seq)
         .limit(_MAX_LATER_ROWS)

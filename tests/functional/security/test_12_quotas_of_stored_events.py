@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+
 import msgspec
 import pytest
 import sqlalchemy as sa
@@ -20,12 +23,15 @@ def bad(number: int, source: str = "hostile", size: int = 10) -> Event:
     return Event(id=f"e-{number}", type="t", source=source, data=b"x" * size, undecodable="no JSON")
 
 
-def limit(a_store, usage: Usage) -> None:
+def limit(a_store, usage: Usage, clock: Callable[[], float] = time.monotonic) -> None:
+    """:param clock: monotonic seconds: after some of them, the quota is counted again."""
     a_store._writer._quarantine_quota._limit = lambda: usage
+    a_store._writer._quarantine_quota._monotonic = clock
 
 
 def test_a_flood_of_one_source_is_bounded_at_the_commit_and_the_others_keep_their_events(store, caplog):
     limit(store, Usage(200, 0))
+    store.dropped._monotonic = lambda: 0.0  # it logs once a minute
     cycle = cycle_on(store)
     commit(cycle, *(bad(n, "honest") for n in range(50)))
     for start in range(0, 2_000, 100):
@@ -44,7 +50,7 @@ def test_a_flood_of_one_source_is_bounded_at_the_commit_and_the_others_keep_thei
 
 
 def test_a_flood_at_its_quota_is_counted_again_in_one_of_ten_commits(store):
-    limit(store, Usage(1_000, 0))
+    limit(store, Usage(1_000, 0), lambda: 0.0)
     cycle = cycle_on(store)
     commit(cycle, *(bad(n) for n in range(1_000)))
     counted = []
@@ -60,7 +66,8 @@ def test_a_flood_at_its_quota_is_counted_again_in_one_of_ten_commits(store):
 
 
 def test_a_flood_that_is_relieved_in_the_background_costs_no_commit_a_count_or_a_deletion(store):
-    limit(store, Usage(1_000, 0))
+    now = 0.0
+    limit(store, Usage(1_000, 0), lambda: now)
     cycle = cycle_on(store)
     commit(cycle, *(bad(n, "honest") for n in range(100)), *(bad(n) for n in range(100)))
     costly = []
@@ -73,6 +80,7 @@ def test_a_flood_that_is_relieved_in_the_background_costs_no_commit_a_count_or_a
         sa.event.listen(store.database, "before_cursor_execute", note)
         commit(cycle, *(bad(n) for n in range(start, start + 50)))
         sa.event.remove(store.database, "before_cursor_execute", note)
+        now += 1  # it is called once a second
         store.relieve_quotas()
         assert len([row for row in rows(store, "quarantine") if row.source == "hostile"]) <= 900
     assert costly == []

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Takes journal rows back: what the entities of a kind were before the changes after a seq.
+
+A journal row has the old values of the fields that it changed. The value of a field at a seq is the old one of the
+first later row that changed it. If no later row did, it is the present one. An entity existed at the seq if its first
+later row is no creation; without a later row, if it exists now. The caller makes sure that the journal has all later
+rows.
+
+The journal has no times when entities were last seen. They are unknown at a seq of the past.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+import sqlalchemy as sa
+
+from watcher_sync.model.kinds import Kind
+from watcher_sync.storage.journal import is_of_kind
+from watcher_sync.storage.tables import Tables
+
+CHUNK_ROWS: Final = 5_000
+"""Rows that are read at once."""
+_MAX_IDS: Final = 500
+"""Ids in one statement."""
+_EMPTY: Final = "{}"
+
+_decode_delta = msgspec.json.Decoder(dict[str, tuple[Any, Any]]).decode
+
+
+class Before(msgspec.Struct):
+    """What the later rows say about an entity at a seq."""
+
+    values: dict[str, Any]
+    """Field -> its value in JSON, of the fields that were changed later."""
+    is_whole: bool = False
+    """Whether the entity had no other values: it was deleted later."""
+
+
+def read_before(
+    connection: sa.Connection, tables: Tables, kind: Kind, seq: int, *, entity_id: str | None = None
+) -> dict[str, Before | None]:
+    """Id -> what later rows say about the entity at a seq; None: it did not exist.
+
+    An entity that is not named is as it is now.
+
+    :param connection: with one consistent state of the database.
+    :param entity_id: the only entity of interest; None: all of the kind.
+    """
+    t = tables.journal
+    query = (
+        sa.select(t.c.seq, t.c.entity_id, t.c.change, sa.type_coerce(t.c.delta, sa.Text()))
+        .where(t.c.seq > seq)
+        .where(sa.or_(t.c.change != "updated", sa.type_coerce(t.c.delta, sa.Text()) != _EMPTY))
+    )
+    if entity_id is None:
+        query = query.where(t.c.kind == kind.name)
+    else:
+        query = query.where(t.c.entity_id == entity_id, is_of_kind(t, kind.name))
+    found: dict[str, Before | None] = {}
+    for rows in in_parts(connection, query, t.c.seq, 0):
+        for _seq, key, change, delta in rows:
+            if key not in found:
+                if change == "created":
+                    found[key] = None
+                    continue
+                found[key] = Before({})
+            before = found[key]
+            if before is None or before.is_whole:
+                continue
+            for name, (old, _) in _decode_delta(delta).items():
+                before.values.setdefault(name, old)
+            before.is_whole = change == "deleted"
+    return found
+
+
+def in_parts(
+    connection: sa.Connection, query: sa.Select[Any], key: sa.Column[Any], position: int
+) -> Iterator[Sequence[Any]]:
+    """The rows of a query in the order of a unique column, some thousand at a time.
+
+    MariaDB's driver reads a whole result into memory. If it does not, the server ends the connection of a client that
+    takes the rows slowly. So each part is a query of its own there.
+
+    :param connection: with one consistent state of the database.
+    :param position: that of the column among those of the query.
+    """
+    ordered = query.order_by(key)
+    if connection.dialect.name != "mysql":
+        with connection.execute(ordered, execution_options={"yield_per": CHUNK_ROWS}) as result:
+            yield from result.partitions(CHUNK_ROWS)
+        return
+    rows = connection.execute(ordered.limit(CHUNK_ROWS)).all()
+    while rows:
+        yield rows
+        if len(rows) < CHUNK_ROWS:
+            return
+        rows = connection.execute(ordered.where(key > rows[-1][position]).limit(CHUNK_ROWS)).all()
+
+
+def read_item_at(
+    connection: sa.Connection, tables: Tables, kind: Kind, entity_id: str, seq: int
+) -> dict[str, Any] | None:
+    """One entity's fields at a seq, with the seq that wrote it; None: it did not exist.
+
+    :param connection: with one consistent state of the database.
+    """
+    table = tables.entities[kind.name]
+    row = connection.execute(sa.select(table).where(table.c.id == entity_id)).one_or_none()
+    later = read_before(connection, tables, kind, seq, entity_id=entity_id)
+    before = later.get(entity_id, Before({}))
+    if before is None or (row is None and not before.is_whole):
+        return None
+    present = {} if row is None else dict(row._mapping)
+    values = {} if before.is_whole else {name: present[name] for name in kind.fields}
+    values = filled(kind, {**values, **kind.from_json(before.values)})
+    written: int | None = present.get("seq")
+    if written is None or written > seq:
+        written = last_writes(connection, tables, kind.name, [entity_id], seq).get(entity_id)
+    return {"id": entity_id, **values, "seq": written}
+
+
+def filled(kind: Kind, values: Mapping[str, Any]) -> dict[str, Any]:
+    """All fields: unknown ones are None, or have the default if the field cannot be None."""
+    found: dict[str, Any] = {}
+    for name, field in kind.fields.items():
+        value = values.get(name)
+        found[name] = kind.defaults[name] if value is None and not field.nullable else value
+    if kind.last_seen_field is not None:
+        found[kind.last_seen_field] = None
+    return found
+
+
+def last_writes(connection: sa.Connection, tables: Tables, kind: str, ids: Collection[str], seq: int) -> dict[str, int]:
+    """Id -> the seq of the last change of the entity up to a seq, if the journal still has it."""
+    t = tables.journal
+    texts = [sa.type_coerce(column, sa.Text()) for column in (t.c.delta, t.c.versions)]
+    wrote = sa.or_(t.c.change != "updated", *(text != _EMPTY for text in texts))
+    found: dict[str, int] = {}
+    for part in _parts(ids):
+        query = (
+            sa.select(t.c.entity_id, sa.func.max(t.c.seq))
+            .where(t.c.entity_id.in_(part), t.c.seq <= seq, is_of_kind(t, kind), wrote)
+            .group_by(t.c.entity_id)
+        )
+        found.update((row[0], int(row[1])) for row in connection.execute(query))
+    return found
+
+
+def _parts(keys: Collection[Any]) -> Iterable[list[Any]]:
+    every = list(keys)
+    return (every[start : start + _MAX_IDS] for start in range(0, len(every), _MAX_IDS))
