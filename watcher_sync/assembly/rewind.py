@@ -20,7 +20,7 @@ def rewind(conf: cfg.ConfigOpts, store: Store, name: str, to: str) -> None:
     :raises LeaseHeld: an engine leads.
     :raises DatabaseUnavailable: the database is unavailable.
     """
-    source = make_unstarted(conf, name)
+    source = make_unstarted(conf, name, store.cursors().get(name))
     try:
         position = source.cursor_at(to)
     except NotImplementedError:

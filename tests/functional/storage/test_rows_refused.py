@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+import sqlalchemy as sa
 
 from tests.functional.storage.writing import cycle_on, head, meter, rows, seqs
-from tests.simulated import told, whole
+from tests.simulated import telling, told, whole
 from watcher_sync.commit.batch import Batch
+from watcher_sync.commit.direct import DirectWriter
+from watcher_sync.exceptions import DatabaseUnavailable
 from watcher_sync.model.changes import Outcome, Upsert
 from watcher_sync.storage.quarantine import Quarantine
 
@@ -80,3 +83,26 @@ def test_whatever_an_events_data_is_it_can_be_quarantined_and_read_again(store, 
     assert row["event_id"] == "a?"
     assert quarantine.show(row["id"])["reason"] == "no\nJSON"
     assert [i for i, _ in quarantine.events()] == [row["id"]]
+
+
+def test_a_row_beyond_the_heads_is_no_reason_to_quarantine_an_event(store):
+    """A dump that is loaded has the journal before its head."""
+    cycle = cycle_on(store)
+    cycle.run(Batch(events=[told(1, meter("a", reading=1))]))
+    t = store.tables.journal
+    with store.database.begin() as connection:
+        row = dict(connection.execute(sa.select(t)).one()._mapping)
+        connection.execute(sa.insert(t).values(row | {"seq": 2}))
+    batch = Batch(events=[told(2, meter("b", reading=2))])
+    with pytest.raises(DatabaseUnavailable, match="rows beyond its head"):
+        cycle.run(batch)
+    with (
+        pytest.raises(DatabaseUnavailable, match="rows beyond its head"),
+        DirectWriter(store, telling(), lambda: 60.0).begin() as direct,
+    ):
+        direct.run(batch)
+    assert rows(store, "quarantine") == []
+    with store.database.begin() as connection:
+        connection.execute(sa.delete(t).where(t.c.seq == 2))
+    cycle.run(batch)
+    assert {row.id for row in rows(store, "meters")} == {"a", "b"}

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recognises a database that went back in time, or that is another one.
+
+The journal's head has the *epoch* of the installation, and a random *mark* that each commit of changes replaces. The
+last journal row of a commit has its mark, too. A process remembers the position of the last commit that it knows. The
+database continues its history if the epoch is the same and the row at its seq has its mark.
+
+The first process that notices another history renews the epoch. Every reader that knows the old epoch then learns that
+its position is not valid. A database that went back before any process of its history started is not noticed.
+"""
+
+from __future__ import annotations
+
+import secrets
+import uuid
+
+import msgspec
+import sqlalchemy as sa
+from oslo_log import log as logging
+
+from watcher_sync.exceptions import DatabaseUnavailable
+from watcher_sync.model.model import Model
+from watcher_sync.storage.tables import Tables
+
+LOG = logging.getLogger(__name__)
+
+_MARK_BITS = 62
+
+
+class Position(msgspec.Struct, frozen=True):
+    """A point in the history of an installation."""
+
+    epoch: str
+    """Of the installation; empty: none was set."""
+    seq: int
+    mark: int | None
+    """Of the commit that ended at this seq; None: unknown."""
+
+    def __str__(self) -> str:
+        return f"seq {self.seq} of epoch {self.epoch or 'none'}"
+
+
+def new_epoch() -> str:
+    """A random epoch."""
+    return uuid.uuid4().hex
+
+
+def new_mark() -> int:
+    """A random mark. The system makes it, so that forked processes make different ones."""
+    return secrets.randbits(_MARK_BITS)
+
+
+def position_of(model: Model) -> Position | None:
+    """The position that a replica is at; None: it was not loaded from a database."""
+    return Position(model.epoch, model.generation, model.mark) if model.epoch is not None else None
+
+
+def read_position(connection: sa.Connection, tables: Tables) -> Position:
+    """The position of the last commit.
+
+    :raises DatabaseUnavailable: the journal has no head.
+    """
+    head = tables.journal_head.c
+    row = connection.execute(sa.select(head.epoch, head.seq, head.mark)).one_or_none()
+    if row is None:
+        raise DatabaseUnavailable("the journal has no head; run db_sync")
+    return Position(row.epoch, int(row.seq), row.mark)
+
+
+def begin_epoch(connection: sa.Connection, tables: Tables) -> None:
+    """Give a database its first epoch, unless it has one; the caller commits.
+
+    The journal loses rows beyond its head.
+    """
+    head = tables.journal_head
+    connection.execute(sa.update(head).values(seq=head.c.seq))
+    _remove_beyond_head(connection, tables)
+    connection.execute(sa.update(head).where(head.c.epoch == "").values(epoch=new_epoch(), mark=new_mark()))
+
+
+def continues(connection: sa.Connection, tables: Tables, head: Position, known: Position) -> bool:
+    """Whether the database has the history that led to a known position.
+
+    A position whose row was purged counts as known, if the epoch is the same.
+
+    :param head: what :func:`read_position` returned for the connection before.
+    """
+    if head.epoch != known.epoch or head.seq < known.seq:
+        return False
+    if known.mark is None:
+        return True
+    if head.seq == known.seq:
+        return head.mark == known.mark
+    journal = tables.journal.c
+    mark = connection.execute(sa.select(journal.mark).where(journal.seq == known.seq)).scalar()
+    return mark is None or mark == known.mark
+
+
+def renew_epoch(connection: sa.Connection, tables: Tables, known: Position) -> bool:
+    """Replace the epoch of another history, unless another process did so; the caller commits.
+
+    It compares again with the head locked: a node of a cluster may be behind another one for a moment.
+
+    :param known: the position that the database does not have.
+    :returns: whether the database has another history. If not, it was behind.
+    """
+    head = tables.journal_head
+    connection.execute(sa.update(head).values(seq=head.c.seq))
+    position = read_position(connection, tables)
+    if continues(connection, tables, position, known):
+        return False
+    connection.execute(sa.update(head).where(head.c.epoch == known.epoch).values(epoch=new_epoch()))
+    _remove_beyond_head(connection, tables)
+    return True
+
+
+def _remove_beyond_head(connection: sa.Connection, tables: Tables) -> None:
+    """Delete journal rows beyond the head, which is locked.
+
+    A commit writes both. If a dump is loaded under running processes, one can commit between the two tables. Its row
+    would refuse a later commit of the same seq.
+    """
+    journal, head = tables.journal, tables.journal_head
+    last = connection.execute(sa.select(head.c.seq)).scalar_one_or_none()
+    if last is None:
+        return
+    removed = connection.execute(sa.delete(journal).where(journal.c.seq > last)).rowcount
+    if removed:
+        LOG.warning(
+            "The journal had %d rows beyond its head %d, as after a restoration in parts: removed", removed, last
+        )
