@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.functional.engine.driving import Installation, wait_until
+from tests.functional.engine.driving import Installation
 from tests.unit.security.test_07_control_characters import FORGED, HOSTILE, unsafe_in
+from tests.waiting import wait_until
 from watcher_sync.events import Event
 from watcher_sync.storage.commits import Commit
 from watcher_sync.storage.stored_events import Quarantined
@@ -67,7 +68,7 @@ def test_the_log_of_an_engine_has_no_line_that_a_cluster_forged(
     site.upgrade()
     site.engine(site.config())
     log = site.folder / "engine-1.log"
-    wait_until(lambda: "owned" in log.read_text(), 40, "the cluster's text in the log")
+    wait_until(lambda: "owned" in log.read_text(), what="the cluster's text in the log")
     text = log.read_text()
     assert unsafe_in(text) == []
     assert not [line for line in text.splitlines() if line.startswith(FORGED)]

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Filters in the query of a list; what they find is compared on each database in tests/functional/storage."""
+
+from __future__ import annotations
+
+import hypothesis
+import pytest
+from hypothesis import strategies as st
+
+from tests.simulated import by_facet, telling, told
+from watcher_sync.api.resources import entity_filters
+from watcher_sync.commit.batch import Batch
+from watcher_sync.commit.cycle import CommitCycle
+from watcher_sync.model.changes import Upsert
+from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.storage.filters import Condition
+
+SERVERS = {
+    "a": {"name": "web-1", "vcpus": 2, "state": "active", "metadata": {"app": "web", "tier": "in:1"}},
+    "b": {"name": "web-2", "vcpus": 4, "state": "error", "metadata": {"app": "db"}},
+    "c": {"name": "Web,3", "vcpus": 8, "state": "active", "locked": True, "metadata": {}},
+    "d": {"name": "in:x", "vcpus": None, "created_at": "2026-03-01T12:00:00Z"},
+}
+
+
+@pytest.fixture
+def servers(store):
+    changes = []
+    for entity_id, values in SERVERS.items():
+        made = builtin_kinds()["instance"].from_json(values)
+        changes.append(Upsert("instance", entity_id, "1", by_facet("instance", **made)))
+    pod = {
+        "cluster": "edge",
+        "name": "p",
+        "namespace": "n",
+        "labels": {"app.kubernetes.io/name": "upf"},
+        "ready": False,
+    }
+    changes.append(Upsert("pod", "p", "1", by_facet("pod", **pod)))
+    CommitCycle(store, store.load(), telling()).run(Batch(events=[told(1, *changes)]))
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("state=active", "ac"),
+        ("state=neq:active", "bd"),
+        ("state=in:active,error", "abc"),
+        ("state=nin:active,error", "d"),
+        ("name=prefix:web", "ab"),
+        ("name=prefix:Web", "c"),
+        ('name=in:"Web,3",web-1', "ac"),
+        ("name=eq:in:x", "d"),
+        ("name=Web,3", "c"),
+        ("vcpus=4", "b"),
+        ("vcpus=gt:2", "bc"),
+        ("vcpus=gte:2&vcpus=lt:8", "ab"),
+        ("vcpus=in:2,8", "ac"),
+        ("locked=true", "c"),
+        ("locked=neq:true", "abd"),
+        ("created_at=gte:2026-03-01T12:00:00Z", "d"),
+        ("created_at=lt:2026-03-01T12:00:00", ""),
+        ("created_at=2026-03-01T13:00:00%2B01:00", "d"),
+        ("metadata[app]=web", "a"),
+        ("metadata[app]=neq:web", "bcd"),
+        ("metadata[app]=in:web,db&state=error", "b"),
+        ("metadata[tier]=eq:in:1", "a"),
+        ("metadata[app]=prefix:w&metadata[tier]=prefix:in", "a"),
+        ("id=gt:b", "cd"),
+        ("state=active&vcpus=gt:2&name=prefix:W", "c"),
+    ],
+)
+def test_a_filter_finds_what_it_says(client, servers, query, found):
+    result = client.simulate_get("/v1/instances", query_string=query)
+    assert result.status_code == 200, result.text
+    assert "".join(entity["id"] for entity in result.json["instances"]) == found
+
+
+def test_labels_with_dots_and_slashes_and_states_of_pods_are_filtered(client, servers):
+    for query in ("labels[app.kubernetes.io/name]=upf", "ready=false", "ready=neq:true&cluster=edge"):
+        assert len(client.simulate_get("/v1/pods", query_string=query).json["pods"]) == 1
+    assert not client.simulate_get("/v1/pods", query_string="labels[name]=upf").json["pods"]
+
+
+def test_the_next_page_has_the_same_filters(client, servers):
+    query = "vcpus=gte:2&vcpus=lt:9&metadata[app]=neq:x&limit=1"
+    found = []
+    while query is not None:
+        page = client.simulate_get("/v1/instances", query_string=query).json
+        found += [entity["id"] for entity in page["instances"]]
+        query = page["next"] and page["next"].partition("?")[2]
+    assert found == ["a", "b", "c"]
+
+
+def test_a_list_with_versions_has_the_same_filters(client, servers):
+    page = client.simulate_get("/v1/instances", query_string="versions=true&name=prefix:web&vcpus=gt:2").json
+    assert [entity["id"] for entity in page["instances"]] == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("query", "detail"),
+    [
+        (
+            "vcpus=many",
+            "vcpus: is not a whole number, alone or after one of eq:, neq:, gt:, gte:, lt:, lte:; or several",
+        ),
+        ("metadata[app]=gt:4", "metadata/app: is not a text, alone or after one of eq:, neq:, prefix:"),
+        ("locked=1", "locked: is not true or false, alone or after one of eq:, neq:"),
+        ("created_at=yesterday", "created_at: is not a time such as 2026-01-31T12:00:00Z"),
+    ],
+)
+def test_a_wrong_filter_says_what_is_right(client, problem, query, detail):
+    assert problem(client.simulate_get("/v1/instances", query_string=query), 400)["detail"].startswith(detail)
+
+
+def test_a_value_that_a_field_never_has_is_refused_with_those_that_it_has(client, problem):
+    detail = problem(client.simulate_get("/v1/compute_nodes", query_string="status=enabeld"), 400)["detail"]
+    assert detail.startswith("status: is not one of enabled, disabled")
+
+
+def test_every_scalar_field_of_every_kind_is_a_filter(store):
+    for kind in store.kinds.values():
+        filters = entity_filters.parameters(kind)
+        assert {"id"} | {f.name for f in kind.fields.values() if f.python is not list} <= set(filters)
+
+
+@hypothesis.given(st.lists(st.text(max_size=10).map(lambda text: text.replace("\0", "")), min_size=1, max_size=5))
+def test_texts_with_commas_and_quotation_marks_survive_a_list(texts):
+    quoted = ",".join('"' + text.replace('"', '""') + '"' for text in texts)
+    (condition,) = entity_filters.conditions(builtin_kinds()["instance"], {"name": ["in:" + quoted]})
+    assert condition == Condition("name", "in", tuple(texts))
+
+
+@hypothesis.given(st.text(max_size=40))
+def test_any_text_is_a_filter(text):
+    kind = builtin_kinds()["instance"]
+    (condition,) = entity_filters.conditions(kind, {"name": [text]})
+    if ":" not in text:
+        assert condition == Condition("name", "eq", (text.replace("\0", ""),))
+
+
+def test_an_item_is_found_by_its_name_only_if_it_is_asked_for(client, servers, problem):
+    found = client.simulate_get("/v1/instances/web-1", params={"by": "name"})
+    assert (found.json["id"], found.status_code) == ("a", 200)
+    assert found.headers["etag"]
+    problem(client.simulate_get("/v1/instances/web-1"), 404)
+    problem(client.simulate_get("/v1/instances/WEB-1", params={"by": "name"}), 404)
+    problem(client.simulate_get("/v1/clusters/edge", params={"by": "name"}), 400)
+
+
+def test_a_name_of_several_is_409_and_the_problem_names_the_ids(client, cycle, store, servers, problem):
+    extra = Upsert("instance", "e", "1", by_facet("instance", name="web-1"))
+    CommitCycle(store, store.load(), telling()).run(Batch(events=[told(2, extra)]))
+    document = problem(client.simulate_get("/v1/instances/web-1", params={"by": "name"}), 409)
+    assert document["ids"] == ["a", "e"]
+    assert "a, e" in document["detail"]
