@@ -11,7 +11,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import sqlalchemy as sa
@@ -24,6 +24,9 @@ from watcher_sync.storage.tables import Tables
 
 _TABLE = Tables(Kinds()).drifts
 """It does not depend on the entity kinds."""
+
+Side = Literal["live", "model"]
+"""A side of the comparison: the live system, or the model."""
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,12 +78,14 @@ def list_drifts(
     limit: int = 1000,
     kind: str | None = None,
     source: str | None = None,
+    missing: Side | None = None,
     owned: Owned | None = None,
     hidden: Mapping[str, Collection[str]] = MappingProxyType({}),
 ) -> list[Drift]:
     """One page of the drifts, by id.
 
     :param after: the last id of the page before.
+    :param missing: only those of whole entities that this side does not have; None: all.
     :param owned: only those of entities of one project; None: all.
     :param hidden: kind -> fields whose drifts are left out.
     :raises DatabaseUnavailable: the database is unavailable.
@@ -90,6 +95,9 @@ def list_drifts(
         query = query.where(_TABLE.c.kind == kind)
     if source is not None:
         query = query.where(_TABLE.c.source == source)
+    if missing is not None:
+        value = _TABLE.c.live_value if missing == "live" else _TABLE.c.model_value
+        query = query.where(_TABLE.c.field == "", value.is_(None))
     if owned is not None:
         query = query.where(owned.has())
     for name, fields in hidden.items():

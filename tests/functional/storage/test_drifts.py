@@ -7,9 +7,12 @@ import datetime
 
 import pytest
 
-from tests.simulated import NOON
+from tests.functional.storage.writing import commit, cycle_on
+from tests.simulated import NOON, told
 from watcher_sync.exceptions import RowRefused
+from watcher_sync.model.changes import Delete, Upsert
 from watcher_sync.storage.drifts import Difference, count_drifts, list_drifts, replace_drifts
+from watcher_sync.storage.healed_drifts import forget_healed
 
 LATER = NOON + datetime.timedelta(hours=1)
 
@@ -52,8 +55,55 @@ def test_pages_follow_each_other_and_can_be_of_one_kind_or_source(store):
     assert len(list_drifts(store.database, source="nova")) == 7
 
 
+def test_drifts_of_whole_entities_are_chosen_by_the_side_that_does_not_have_them(store):
+    found = [
+        differs("a", live=None),
+        differs("b", model=None),
+        differs("c", field="", live=None),
+        differs("d", field="", model=None),
+    ]
+    replace_drifts(store.database, found, source="nova", kinds=["instance"], now=NOON)
+    assert [d.entity_id for d in list_drifts(store.database, missing="live")] == ["c"]
+    assert [d.entity_id for d in list_drifts(store.database, missing="model")] == ["d"]
+
+
 def test_a_value_that_the_database_refuses_changes_nothing(store):
     replace_drifts(store.database, [differs("a")], source="nova", kinds=["instance"], now=NOON)
     with pytest.raises(RowRefused):
         replace_drifts(store.database, [differs("b", policy=None)], source="nova", kinds=["instance"], now=LATER)
     assert [d.entity_id for d in list_drifts(store.database)] == ["a"]
+
+
+def test_a_drift_leaves_the_list_when_the_model_has_the_live_value(store):
+    cycle = cycle_on(store)
+
+    def write(version, **state):
+        facets = {"state": state, "details": {"created_at": NOON}}
+        commit(cycle, told(int(version), Upsert("instance", "a", version, facets)))
+
+    write("1", state="active")
+    found = [
+        differs("a", model="active", live="stopped"),
+        differs("a", field="created_at", model=None, live=NOON.isoformat().replace("+00:00", "Z")),
+        differs("b", field="", model=None, live="b"),
+        differs("c", field="", model="c", live=None),
+    ]
+    replace_drifts(store.database, found, source="nova", kinds=["instance"], now=NOON)
+
+    def forget():
+        forget_healed(store.database, store.tables, store.kinds)
+        return [(d.entity_id, d.field) for d in list_drifts(store.database)]
+
+    assert forget() == [("a", "state"), ("b", "")]
+    write("2", state="error")
+    assert forget() == [("a", "state"), ("b", "")]
+    write("3", state="stopped")
+    assert forget() == [("b", "")]
+    commit(cycle, told(4, Upsert("instance", "b", "4", {"state": {}, "details": {}})))
+    assert forget() == []
+    replace_drifts(
+        store.database, [differs("b", field="", model="b", live=None)], source="nova", kinds=["instance"], now=NOON
+    )
+    assert forget() == [("b", "")]
+    commit(cycle, told(5, Delete("instance", "b", "5")))
+    assert forget() == []
