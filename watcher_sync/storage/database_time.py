@@ -31,6 +31,8 @@ LOG = logging.getLogger(__name__)
 _TOLERANCE_SECONDS: Final = 60.0
 """A smaller leap or disagreement is none: servers step their clocks, and readings wait for the network."""
 _ADOPT_SECONDS: Final = 3600.0
+_REFRESH_SECONDS: Final = 3600.0
+"""In this time two clocks that run on differ by less than a second."""
 _DISAGREEMENT_SECONDS: Final = 86_400.0
 
 
@@ -81,6 +83,7 @@ class DatabaseTime:
         self._lock = threading.Lock()
         self._line: _Line | None = None
         self._leapt: _Line | None = None
+        self._observed: _Line | None = None
         self._disagrees_since: float | None = None
         self.doubt = ""
         """Why nothing may be deleted by age; empty: all is well."""
@@ -102,6 +105,31 @@ class DatabaseTime:
         with self._lock:
             self._doubt_about(self._follow(read) or self._compare_with_wall(read))
             return None if self.doubt else self.now()
+
+    def refresh(self) -> None:
+        """Read the database's clock if that was not done for an hour, for a process that deletes nothing by age.
+
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        line = self._line
+        if line is not None and self._monotonic() - line.monotonic < _REFRESH_SECONDS:
+            return
+        read = _Line(self._clock(), self._monotonic())
+        with self._lock:
+            self._follow(read)
+
+    def observe(self) -> datetime.datetime:
+        """Read the database's clock as it is, leaps included, for what other processes compare with it.
+
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        self._observed = read = _Line(self._clock(), self._monotonic())
+        return read.time
+
+    def observed(self) -> datetime.datetime:
+        """The time by the last observation; before the first one, the wall clock's. It never blocks."""
+        line = self._observed
+        return line.at(self._monotonic()) if line is not None else self._wall()
 
     def _follow(self, read: _Line) -> str:
         """Continue the line; the leap, if the reading is not on it."""

@@ -24,6 +24,7 @@ import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.exceptions import DatabaseUnavailable, LeaseLost, RowRefused
+from watcher_sync.storage import clock, schema
 from watcher_sync.storage.commits import Fence
 from watcher_sync.storage.conflicts import retried
 from watcher_sync.storage.database import translated
@@ -61,16 +62,28 @@ class EngineLease:
         self.holder = holder or process_name()
         self.seconds = seconds
         self._database = database
+        self._tables = tables
         self._table = tables.leases
         self._monotonic = monotonic
         self._seen: LeaseView | None = None
         self._seen_at = 0.0
         self._token: int | None = None
+        self._attempted: int | None = None
+        """The token of the last attempt to take the lease, whose outcome may be unknown."""
 
     @property
     def fence(self) -> Fence | None:
-        """What a commit must name while this engine leads; None while it does not."""
+        """What a commit names while this engine leads, or has not noticed that it no longer does; None: it does not."""
         return Fence(self.name, self._token) if self._token is not None else None
+
+    def require_fence(self) -> Fence:
+        """What a commit must name. The database refuses it if another engine leads.
+
+        :raises LeaseLost: this engine does not lead.
+        """
+        if self._token is None:
+            raise LeaseLost(f"this engine does not have the lease {self.name!r}")
+        return Fence(self.name, self._token)
 
     def read(self) -> LeaseView | None:
         """The lease now; None if it never had a holder.
@@ -86,6 +99,8 @@ class EngineLease:
     def try_take(self) -> bool:
         """Take the lease if it is free or its holder is dead; whether this engine leads now.
 
+        An attempt whose answer was lost is found in the row, as is a lease that this engine has.
+
         :raises DatabaseUnavailable: the database is unavailable.
         """
         view = self.read()
@@ -93,12 +108,16 @@ class EngineLease:
             return self._create()
         if self._seen is None or (self._seen.token, self._seen.beat) != (view.token, view.beat):
             self._seen, self._seen_at = view, self._monotonic()
+        if (view.holder, view.token, view.beat) == (self.holder, self._attempted, 0):
+            self._token = view.token
+            return True
         silent = self._monotonic() - self._seen_at >= self.seconds
         if view.holder and not silent and not is_dead_here(view.holder):
             return False
         self._end_stalled_transactions()
         table = self._table
-        now = _utcnow()
+        now = clock.now(self._database.dialect)
+        self._attempted = view.token + 1
         statement = (
             sa.update(table)
             .where(table.c.name == self.name, table.c.token == view.token, table.c.beat == view.beat)
@@ -150,8 +169,8 @@ class EngineLease:
         table = self._table
         statement = (
             sa.update(table)
-            .where(table.c.name == self.name, table.c.token == self._token)
-            .values(beat=table.c.beat + 1, heartbeat_at=_utcnow())
+            .where(self._is_own(self._token))
+            .values(beat=table.c.beat + 1, heartbeat_at=clock.now(self._database.dialect))
         )
         for is_last in (False, True):
             try:
@@ -161,9 +180,17 @@ class EngineLease:
                 # The connection may be dead while others work. The pool makes a new one.
                 if is_last:
                     raise
-        if renewed != 1:
-            self._token = None
+        if renewed != 1:  # the token stays, and so the database refuses what this engine still commits
             raise LeaseLost(f"the lease {self.name!r} was taken over by another engine")
+
+    def require_schema(self) -> None:
+        """Check, on the connections of the lease, that this release can work on the schema.
+
+        :raises SchemaMissing: it cannot.
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        with translated(), self._database.connect() as connection:
+            schema.check_revision(connection, self._tables)
 
     def give_back(self) -> None:
         """Let a standby lead at once; does nothing if this engine does not lead.
@@ -174,11 +201,16 @@ class EngineLease:
         if token is None:
             return
         table = self._table
-        self._execute(sa.update(table).where(table.c.name == self.name, table.c.token == token).values(holder=""))
+        self._execute(sa.update(table).where(self._is_own(token)).values(holder=""))
+
+    def _is_own(self, token: int | None) -> sa.ColumnElement[bool]:
+        """Whether the row is this engine's. A database that went back in time may give a token a second time."""
+        table = self._table
+        return sa.and_(table.c.name == self.name, table.c.token == token, table.c.holder == self.holder)
 
     def forget(self) -> None:
         """Stop leading, whatever the row says."""
-        self._token = None
+        self._token = self._attempted = None
 
     def close(self) -> None:
         """Close the connections, such as before a fork."""
@@ -194,7 +226,11 @@ class EngineLease:
             with translated(), self._database.begin() as connection:
                 return int(connection.execute(statement).rowcount)
         with translated(), self._database.connect() as connection:
-            own = connection.execution_options(isolation_level="AUTOCOMMIT")
+            try:
+                own = connection.execution_options(isolation_level="AUTOCOMMIT")
+            except connection.dialect.loaded_dbapi.Error as exc:  # SQLAlchemy passes it on as it is
+                connection.invalidate(exc)
+                raise DatabaseUnavailable(str(exc)) from exc
             return int(own.execute(statement).rowcount)
 
     def _end_stalled_transactions(self) -> None:
@@ -203,7 +239,8 @@ class EngineLease:
             end_stalled_transactions(connection)
 
     def _create(self) -> bool:
-        now = _utcnow()
+        now = clock.now(self._database.dialect)
+        self._attempted = 1
         statement = sa.insert(self._table).values(
             name=self.name, holder=self.holder, token=1, beat=0, since=now, heartbeat_at=now
         )
@@ -244,7 +281,3 @@ def _started(pid: int) -> str | None:
     except OSError:
         return None
     return None if fields[0] in "ZX" else fields[19]
-
-
-def _utcnow() -> datetime.datetime:
-    return datetime.datetime.now(datetime.UTC)

@@ -144,6 +144,20 @@ class OperationLeases:
                     found[lease.entity_id] = lease
         return found
 
+    def page_of_running(self, kind: str, *, project_id: str | None, after: str, limit: int) -> list[LeaseRow]:
+        """Running leases of existing entities, by their ids.
+
+        :param project_id: only those of entities of this project; None: of all.
+        :param after: the id of the last lease of the page before; empty: from the first one.
+        """
+        t, entity = self._leases, self._entities[kind]
+        own = sa.exists().where(entity.c.id == t.c.entity_id)
+        if project_id is not None:
+            own = own.where(entity.c.project_id == project_id)
+        query = self._select().where(t.c.kind == kind, t.c.id > after, t.c.id != "", t.c.expires_at > self._now(), own)
+        with translated(), self._begin() as connection:
+            return [_lease(row) for row in connection.execute(query.order_by(t.c.id).limit(limit))]
+
     @retried
     def heartbeat(self, kind: str, entity_id: str, lease_id: str, token: int | None, seconds: float) -> LeaseRow | None:
         """Extend the lease: the holder is alive.
@@ -320,11 +334,11 @@ class OperationLeases:
     @contextlib.contextmanager
     def _begin(self) -> Iterator[sa.Connection]:
         """One transaction. MariaDB would lock the gaps between rows, too, and others' inserts with them."""
-        with self._database.connect() as connection:
+        with self._database.connect() as connection, connection.begin():
             if connection.dialect.name in ("mysql", "mariadb"):
-                connection = connection.execution_options(isolation_level="READ COMMITTED")
-            with connection.begin():
-                yield connection
+                # The session's level stays what it is.
+                connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
+            yield connection
 
 
 def lock_leases(

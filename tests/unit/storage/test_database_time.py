@@ -87,6 +87,30 @@ def test_a_wall_clock_that_disagrees_is_doubtful_for_a_day(clocks, ahead):
     assert clocks.time.read() == clocks.at()
 
 
+def test_a_wall_clock_that_agrees_again_begins_the_day_again(clocks):
+    clocks.wall_ahead = HOUR
+    assert clocks.time.read() is None
+    clocks.passed, clocks.wall_ahead = DAY - 1, 0
+    assert clocks.time.read() == clocks.at()
+    clocks.wall_ahead = HOUR
+    assert clocks.time.read() is None
+    clocks.passed += 60
+    assert clocks.time.read() is None
+
+
+def test_the_time_of_a_process_that_deletes_nothing_is_read_once_an_hour(clocks):
+    clocks.wall_ahead = DAY
+    clocks.time.refresh()
+    assert clocks.time.now() == clocks.at()
+    clocks.passed, clocks.database_ahead = HOUR - 1, 5
+    clocks.time.refresh()
+    assert clocks.time.now() == clocks.at()
+    clocks.passed += 1
+    clocks.time.refresh()
+    assert clocks.time.now() == clocks.at(5)
+    assert clocks.time.doubt == ""
+
+
 def test_a_drift_below_a_minute_is_no_leap(clocks):
     for _ in range(100):
         clocks.passed += 600
