@@ -24,6 +24,7 @@ from watcher_sync.commit.stats import CommitStats
 from watcher_sync.exceptions import DatabaseUnavailable, StorageError
 from watcher_sync.model.model import Model
 from watcher_sync.storage.drifts import count_drifts
+from watcher_sync.storage.healed_drifts import forget_healed
 from watcher_sync.storage.parking import Awaited, ParkedEvents, expire_parked
 from watcher_sync.storage.quotas import Quotas, Usage, usage_of
 from watcher_sync.storage.retention import Retention, enforce_quotas, purge
@@ -154,6 +155,8 @@ class RetentionWorker:
             with self._store.connect() as connection:
                 usage = {table.name: usage_of(connection, table) for table in tables}
             quarantined, parked = (sum(found.events for found in usage[table.name].values()) for table in tables)
+            if forget_healed(self._store.database, self._store.tables, self._store.kinds):
+                LOG.debug("Healed drifts have left the list")
             drifts = count_drifts(self._store.database)
             self.stored_counts = StoredCounts(quarantined, parked, drifts, usage)
             self._store.time.read()

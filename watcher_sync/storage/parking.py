@@ -7,7 +7,7 @@ import collections
 import datetime
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import sqlalchemy as sa
@@ -23,6 +23,7 @@ Awaited = collections.Counter[tuple[str, str]]
 """(kind, id) -> how many events wait for it."""
 
 _CHUNK_KEYS: Final = 200
+_NOT_LISTED: Final = frozenset({"digest", "decoded", "body", "whole_size", "whole_digest"})
 
 PORTION_EVENTS: Final = 500
 """Parked events that are applied in one commit."""
@@ -58,6 +59,18 @@ class ParkedEvents:
         query = sa.select(t.c.kind, t.c.entity_id, sa.func.count()).group_by(t.c.kind, t.c.entity_id)
         with self._store.connect() as connection:
             return collections.Counter({(sys.intern(kind), i): n for kind, i, n in connection.execute(query)})
+
+    def page(self, *, after: int = 0, limit: int = 1000) -> list[dict[str, Any]]:
+        """The events by id, without their bodies.
+
+        :param after: the last id of the page before.
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        t = self._table
+        columns = [c for c in t.columns if c.name not in _NOT_LISTED]
+        query = sa.select(*columns).where(t.c.id > after).order_by(t.c.id).limit(limit)
+        with self._store.connect() as connection:
+            return [dict(row._mapping) for row in connection.execute(query)]
 
     def existing(self, keys: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
         """Those of these entities that events wait for.

@@ -2,7 +2,8 @@
 """Deletes old rows: of the journal, tombstones, quarantined events and ended operations, and what exceeds a quota.
 
 Each table is purged in small transactions, oldest rows first. A purge of millions of rows neither blocks the engine
-nor fills the write-ahead log. The journal remains gapless: it is cut at its start.
+nor fills the write-ahead log. The journal remains gapless: it is cut at its start. One row that is older than its age
+remains, so that the model of each time within the age is known.
 """
 
 from __future__ import annotations
@@ -134,7 +135,8 @@ def _purge_journal(database: sa.Engine, tables: Tables, retention: Retention, no
         if retention.journal_rows is not None:
             keep_after = read_head(connection, tables) - retention.journal_rows
         if retention.journal_age is not None and now is not None:
-            keep_after = max(keep_after, first_since(connection, tables, now - retention.journal_age) - 1)
+            # One older row remains: it shows which change was the last before each time within the age.
+            keep_after = max(keep_after, first_since(connection, tables, now - retention.journal_age) - 2)
         first = connection.execute(sa.select(sa.func.min(table.c.seq))).scalar()
     if first is None:
         return 0

@@ -31,6 +31,8 @@ class Quarantined(msgspec.Struct, frozen=True):
     reason: str
     detail: str = ""
     """A traceback, where a handler failed."""
+    row: int | None = None
+    """Its row, if it was in quarantine before; the row keeps everything but the reason."""
 
 
 class Parked(msgspec.Struct, frozen=True):
@@ -49,10 +51,15 @@ def quarantined_columns(quarantined: Quarantined, max_body: int = MAX_BODY_BYTES
 
     :param max_body: bytes of a body that are stored; of a larger one, an excerpt is.
     """
-    reason, detail = quarantined.reason[:_MAX_REASON_LENGTH], quarantined.detail[:_MAX_DETAIL_LENGTH]
+    reason, detail = reason_columns(quarantined)
     columns = columns_of(quarantined.event, max_body)
     columns["size"] += len(reason) + len(detail)
     return columns | {"reason": reason, "detail": detail}
+
+
+def reason_columns(quarantined: Quarantined) -> tuple[str, str]:
+    """Why the event was refused, as the columns ``reason`` and ``detail``."""
+    return quarantined.reason[:_MAX_REASON_LENGTH], quarantined.detail[:_MAX_DETAIL_LENGTH]
 
 
 def parked_columns(parked: Parked, max_body: int = MAX_BODY_BYTES) -> dict[str, Any]:

@@ -9,10 +9,11 @@ from watcher_sync.api.core import schemas
 from watcher_sync.api.core.operation import Answer, Call, Rule, operation
 from watcher_sync.api.core.problems import not_found
 from watcher_sync.api.core.rules import ADMIN
-from watcher_sync.api.resources.entities import next_page
+from watcher_sync.api.resources.entity_pages import next_page
 from watcher_sync.api.service import Service
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.commit.replay import decoded_again
+from watcher_sync.model.changes import Outcome
 from watcher_sync.storage.quarantine import NoSuchEvent, Quarantine
 
 _HEAD: schemas.Schema = {
@@ -56,6 +57,7 @@ _REPLAYED: schemas.Schema = {
     "properties": {
         "outcome": {"enum": ["applied", "stale", "duplicate", "ignored", "parked", "quarantined"]},
         "seq": schemas.SEQ | {"description": "The journal's seq after the commit."},
+        "reason": schemas.nullable(schemas.STRING) | {"description": "Why it was refused again, if it was."},
     },
 }
 
@@ -71,15 +73,31 @@ class QuarantineList:
             summary="List quarantined events, without their bodies",
             rule=Rule("quarantine:list", ADMIN),
             query=schemas.paging(service.max_limit)
-            | {"marker": schemas.SEQ | {"default": 0, "description": "The page begins after this id."}},
+            | {
+                "marker": schemas.SEQ | {"description": "The page begins after this id."},
+                "sort": {"enum": ["id", "-id"], "default": "id", "description": "-id: the latest first."},
+                "reason": {
+                    "type": "string",
+                    "maxLength": 4000,
+                    "description": "Events with this reason only; # is any text.",
+                },
+                "source": schemas.SHORT_TEXT | {"description": "Events of this source only."},
+            },
             responses={200: Answer(schemas.collection("quarantine", _ENTRY))},
             tag="quarantine",
         )(self.list_page)
 
     def list_page(self, call: Call) -> None:
-        """Answers with one page, oldest first."""
-        limit = call.query["limit"]
-        rows = self._quarantine.page(after=call.query["marker"], limit=limit + 1)
+        """Answers with one page, sorted by id."""
+        query = call.query
+        limit = query["limit"]
+        rows = self._quarantine.page(
+            after=query.get("marker"),
+            limit=limit + 1,
+            newest_first=query["sort"] == "-id",
+            reason=query.get("reason"),
+            source=query.get("source"),
+        )
         marker = rows[limit - 1]["id"] if len(rows) > limit else None
         call.answer({"quarantine": rows[:limit], **next_page(call, marker)})
 
@@ -131,14 +149,14 @@ class QuarantineReplay:
 
     @operation(
         summary="Apply a quarantined event again",
-        description="An event that is refused again stays in quarantine, under a new id.",
+        description="An event that is refused again stays in quarantine as it was, with the new reason.",
         rule=Rule("quarantine:replay", ADMIN),
         responses={200: Answer(_REPLAYED, "The outcome")},
         errors=(404,),
         tag="quarantine",
     )
     def on_post(self, call: Call, event_id: str) -> None:
-        """Commits the event again, and deletes its old row in the same transaction."""
+        """Commits the event again. In the same transaction its row is deleted, or gets the new reason."""
         row_id = _number(event_id)
         try:
             events = list(self._quarantine.events([row_id]))
@@ -146,7 +164,9 @@ class QuarantineReplay:
             raise not_found(f"quarantined event {event_id}") from None
         again = [decoded_again(*event) for event in events]
         outcomes, seq = self._writer.run(again, released=[row_id], actor=call.context.actor)
-        answer: dict[str, Any] = {"outcome": outcomes[0].value, "seq": seq}
+        answer: dict[str, Any] = {"outcome": outcomes[0].value, "seq": seq, "reason": None}
+        if outcomes[0] is Outcome.QUARANTINED:
+            answer["reason"] = self._quarantine.reasons_of([row_id]).get(row_id)
         call.answer(answer)
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``quarantine list``, ``show``, ``replay``, ``drop``: events that could not be decoded or applied.
+"""``quarantine list``, ``show``, ``replay``, ``delete``: events that could not be decoded or applied.
 
-``replay`` and ``drop`` process all given events, one after the other, even if one of them fails. ``replay`` prints the
-outcome of each. The exit status is 1 if one of them failed.
+``replay`` and ``delete`` process all given events, one after the other, even if one of them fails. ``replay`` prints
+the outcome of each. The exit status is 1 if one of them failed.
 """
 
 from __future__ import annotations
@@ -11,26 +11,24 @@ import argparse
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from watcher_sync.client.commands.base import Command, ListCommand, PartialFailure, ShowCommand, add_paging, row, seq
+from watcher_sync.client.commands.base import Command, ListCommand, RowsCommand, ShowCommand, deprecated_name, seq
+from watcher_sync.client.commands.cells import PlainText, row
+from watcher_sync.client.commands.choosing import Choice
+from watcher_sync.client.commands.errors import PartialFailure
 from watcher_sync.client.errors import NotFound
+from watcher_sync.client.models import Quarantined
 
 
 class QuarantineList(ListCommand):
     """List quarantined events, without their bodies."""
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Makes the parser of the options."""
-        parser = super().get_parser(prog_name)
-        add_paging(parser)
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[tuple[Any, ...]]]:
         """Returns the columns and the rows."""
         names: tuple[str, ...] = ("id", "received_at", "source", "event_type", "event_id", "subject", "reason")
         if parsed_args.formatter != "table":
             names = (*names, "origin", "time", "deliveries")
-        events = self.client.quarantine(limit=parsed_args.limit, marker=parsed_args.marker)
-        return names, [row(event, names) for event in events]
+        choice = Choice(parsed_args, Quarantined.__struct_fields__, "id")
+        return names, [row(event, names) for event in choice.of_pages(self.client.quarantine)]
 
 
 class QuarantineShow(ShowCommand):
@@ -51,8 +49,8 @@ class QuarantineShow(ShowCommand):
         return names, row(event, names)
 
 
-class QuarantineReplay(ListCommand):
-    """Apply quarantined events again. An event that is refused again stays in quarantine, under a new id."""
+class QuarantineReplay(RowsCommand):
+    """Apply quarantined events again. An event that is refused again stays in quarantine, with the new reason."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Makes the parser of the options."""
@@ -72,14 +70,14 @@ class QuarantineReplay(ListCommand):
         for number in _chosen(self, parsed_args):
             try:
                 replayed = self.client.replay(number)
-                rows.append((number, replayed.outcome, replayed.seq))
+                rows.append((number, replayed.outcome, replayed.seq, PlainText(replayed.reason or "")))
             except NotFound:
-                rows.append((number, "not found", None))
+                rows.append((number, "not found", None, ""))
             self._failures += rows[-1][1] in ("quarantined", "not found")
-        return ("id", "outcome", "seq"), rows
+        return ("id", "outcome", "seq", "reason"), rows
 
 
-class QuarantineDrop(Command):
+class QuarantineDelete(Command):
     """Delete quarantined events."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -100,6 +98,9 @@ class QuarantineDrop(Command):
             raise PartialFailure(f"no quarantined event has the id {', '.join(map(str, missing))}")
 
 
+QuarantineDrop = deprecated_name("quarantine drop", QuarantineDelete, "quarantine delete")
+
+
 def _add_ids(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("ids", nargs="*", type=seq, default=[], metavar="ID", help="ids in the list")
@@ -107,7 +108,7 @@ def _add_ids(parser: argparse.ArgumentParser) -> None:
 
 
 def _chosen(command: Command, parsed_args: argparse.Namespace) -> list[int]:
-    """The ids to process. With ``--all`` they are listed first, because a replay may add events under new ids."""
+    """The ids to process. With ``--all`` they are listed first, because refused events stay in the list."""
     if parsed_args.all:
         return [event.id for event in command.client.quarantine()]
     return list(dict.fromkeys(parsed_args.ids))
