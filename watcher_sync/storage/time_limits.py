@@ -34,6 +34,10 @@ _KEEPALIVE_COUNT: Final = 2
 
 _READER_IDLE_SECONDS: Final = 600
 
+_IDLE: Final = "watcher_sync_idle_seconds"
+_WAITS_LONGER: Final = "watcher_sync_waits_longer"
+"""Keys of a connection's own notes."""
+
 
 class TimeLimits(msgspec.Struct, frozen=True):
     """The limits of the connections of one pool."""
@@ -108,16 +112,22 @@ def set_up(database: sa.Engine, limits: TimeLimits) -> None:
             sa_event.listen(
                 database, "do_connect", lambda _dialect, _record, _args, kwargs: _limit_pymysql(kwargs, limits)
             )
-        sa_event.listen(database, "connect", lambda connection, _record: _limit_mysql(connection, limits))
+        sa_event.listen(database, "connect", lambda connection, record: _limit_mysql(connection, record, limits))
+        sa_event.listen(database, "checkin", _wait_as_before)
 
 
 def wait_longer(connection: sa.Connection) -> None:
     """Let the transaction under way rest for minutes while this process computes. It must not write.
 
-    PostgreSQL would end a resting transaction even if no other one waits for it; MariaDB ends only those that wrote.
+    The server would end a resting transaction even if no other one waits for it. MariaDB would also end a connection
+    whose reader takes the rows of a long result slowly.
     """
     if connection.dialect.name == "postgresql":
         connection.exec_driver_sql(f"SET LOCAL idle_in_transaction_session_timeout = {_READER_IDLE_SECONDS * 1000}")
+    elif connection.info.get(_IDLE) is not None:
+        # It is of the session; the pool sets it back.
+        connection.info[_WAITS_LONGER] = True
+        connection.exec_driver_sql(_reader_limits(_READER_IDLE_SECONDS))
 
 
 def end_stalled_transactions(connection: sa.Connection) -> int:
@@ -165,11 +175,27 @@ def _limit_pymysql(kwargs: dict[str, Any], limits: TimeLimits) -> None:
         kwargs.setdefault(name, limits.answer())
 
 
-def _limit_mysql(connection: Any, limits: TimeLimits) -> None:
+def _limit_mysql(connection: Any, record: Any, limits: TimeLimits) -> None:
+    """A transaction that locked rows and changed none counts as one that only reads, so both kinds have the limit."""
     seconds = limits.idle_transaction
     settings = [f"{name} = {seconds}" for name in ("innodb_lock_wait_timeout", "net_read_timeout", "net_write_timeout")]
     with connection.cursor() as cursor:
         cursor.execute("SET SESSION " + ", ".join(settings))
         with contextlib.suppress(Exception):  # MySQL has no such variable
-            cursor.execute(f"SET SESSION idle_write_transaction_timeout = {seconds}")
+            cursor.execute(
+                f"SET SESSION idle_write_transaction_timeout = {seconds}, idle_readonly_transaction_timeout = {seconds}"
+            )
+            record.info[_IDLE] = seconds
     connection.commit()
+
+
+def _wait_as_before(connection: Any, record: Any) -> None:
+    """Set a connection of MariaDB back that returns to the pool after :func:`wait_longer`."""
+    if record.info.pop(_WAITS_LONGER, False) and connection is not None:
+        with connection.cursor() as cursor:
+            cursor.execute(_reader_limits(record.info[_IDLE]))
+
+
+def _reader_limits(seconds: int) -> str:
+    """The statement that limits how long MariaDB waits for a reader."""
+    return f"SET SESSION idle_readonly_transaction_timeout = {seconds}, net_write_timeout = {seconds}"
