@@ -3,7 +3,8 @@
 
 PostgreSQL announces every commit (LISTEN and NOTIFY; the migration 0013 has the trigger). A query every five seconds is
 a safeguard. If such a query finds a change whose announcement does not arrive, a proxy drops the announcements. Then
-this class polls, as it does on other databases.
+this class polls, as it does on other databases. The commit becomes visible before its announcement, so a late one is
+waited for.
 
 For one thread; :meth:`JournalSignal.interrupt` for any.
 """
@@ -20,6 +21,8 @@ LOG = logging.getLogger(__name__)
 
 _CHANNEL = "watcher_sync_journal_head"
 _SAFEGUARD_SECONDS = 5.0
+_LATE_SECONDS = 2.0
+"""An announcement may follow its commit so late, on a loaded server."""
 _SLICE_SECONDS = 0.25
 """An interruption waits at most so long for a thread that listens."""
 
@@ -56,7 +59,7 @@ class JournalSignal:
             if self._connection is None:
                 self._connect()
                 return
-            self._announced = self._listen()
+            self._announced = self._listen(_SAFEGUARD_SECONDS)
         except Exception as exc:  # noqa: BLE001 - any error of the driver: the connection is made again
             LOG.debug("journal: listening failed: %s", exc)
             self.close()
@@ -72,7 +75,7 @@ class JournalSignal:
             return
         try:
             # The commit may have been between the end of the wait and the query.
-            self._announced = self._hear()
+            self._announced = self._listen(_LATE_SECONDS)
         except Exception as exc:  # noqa: BLE001 - any error of the driver: the connection is made again
             LOG.debug("journal: listening failed: %s", exc)
             self.close()
@@ -104,10 +107,9 @@ class JournalSignal:
         self._connection = connection
         self._announced = True
 
-    def _listen(self) -> bool:
+    def _listen(self, seconds: float) -> bool:
         """Wait for an announcement. Return whether one came, or the wait was interrupted."""
-        slices = int(_SAFEGUARD_SECONDS / _SLICE_SECONDS)
-        for _ in range(slices):
+        for _ in range(int(seconds / _SLICE_SECONDS)):
             if self._interrupted.is_set():
                 return True
             if self._hear():

@@ -22,8 +22,10 @@ from oslo_log import log as logging
 
 from watcher_sync.exceptions import JournalPurged, StorageError
 from watcher_sync.storage.database import translated
-from watcher_sync.storage.journal import JournalRow, StoredRow, fitting, read_head, read_stored
+from watcher_sync.storage.history import Position, continues, read_position, renew_epoch
+from watcher_sync.storage.journal import JournalRow, StoredRow, fitting, read_stored
 from watcher_sync.storage.journal_signal import JournalSignal
+from watcher_sync.storage.sqlite_file import is_replaced
 from watcher_sync.storage.tables import Tables
 
 LOG = logging.getLogger(__name__)
@@ -81,6 +83,8 @@ class JournalTail:
         self._changed = threading.Condition()
         self._head = -1
         """The seq up to which the thread has read; -1: the thread has not read yet."""
+        self._known: Position | None = None
+        """The position of the last commit that the thread has read."""
         self._rows: collections.deque[StoredRow] = collections.deque()
         self._bytes = 0
         """The sum of their sizes."""
@@ -115,8 +119,24 @@ class JournalTail:
 
         :raises DatabaseUnavailable: when the database does not answer.
         """
+        return self.position().seq
+
+    def position(self) -> Position:
+        """Reads the position of the last commit from the database.
+
+        :raises DatabaseUnavailable: when the database does not answer.
+        """
         with translated(), self._engine.connect() as connection:
-            return read_head(connection, self._tables)
+            head = read_position(connection, self._tables)
+        with self._changed:
+            if not self.is_of(head.epoch):
+                self._clear()  # before the thread notices: a reader of the new epoch must not get these rows
+        return head
+
+    def is_of(self, epoch: str | None) -> bool:
+        """Whether the last commit that the thread has read is of an epoch; True while it is not known."""
+        known = self._known
+        return known is None or epoch is None or known.epoch == epoch
 
     def read(self, since: int, limit: int = _CHUNK_ROWS) -> list[JournalRow]:
         """Returns the rows after ``since`` without a gap, from the cache or the table. It does not wait.
@@ -158,9 +178,10 @@ class JournalTail:
         rows = list(itertools.islice(self._rows, begin, end))
         return rows[: fitting((row.size for row in rows), _CHUNK_BYTES)]
 
-    def wait(self, since: int, seconds: float) -> bool:
-        """Waits until the head is past ``since``, or the time is over.
+    def wait(self, since: int, seconds: float, epoch: str | None = None) -> bool:
+        """Waits until the head is past ``since``, the epoch is another one, or the time is over.
 
+        :param epoch: the epoch of ``since``; None: any.
         :returns: whether the head is past ``since``.
         """
         deadline = self._monotonic() + seconds
@@ -168,18 +189,18 @@ class JournalTail:
             self._waiting += 1
             try:
                 self._run_thread()
-                while self._head <= since:
+                while self._head <= since and self.is_of(epoch):
                     left = deadline - self._monotonic()
                     if left <= 0 or not self._changed.wait(left):
-                        return self._head > since
-                return True
+                        break
+                return self._head > since
             finally:
                 self._waiting -= 1
                 self._last_wait = self._monotonic()
 
     def _run_thread(self) -> None:
         if self._thread is None or not self._thread.is_alive():
-            self._head = -1
+            self._head, self._known = -1, None
             self._clear()
             self._thread = threading.Thread(target=self._poll_until_idle, name="journal", daemon=True)
             self._thread.start()
@@ -190,10 +211,10 @@ class JournalTail:
 
     def _poll_until_idle(self) -> None:
         """Runs in the thread until it is stopped, or no reader has waited for a time."""
-        failing, count = False, 0
+        failing, count, is_behind = False, 0, False
         while not self._stopped:
             try:
-                count = self._read_new()
+                count, is_behind = self._read_new()
                 if failing:
                     LOG.info("journal: database recovered")
                 failing = False
@@ -212,26 +233,37 @@ class JournalTail:
             if failing:
                 time.sleep(_RETRY_SECONDS)
                 continue
+            if is_behind:
+                continue
             if _MANY_ROWS <= count < MAX_CACHED_ROWS:
                 self._signal.pause(self._busy_seconds)
             self._signal.wait()
         self._signal.close()
         self._release()
 
-    def _read_new(self) -> int:
-        """Reads the new rows into the cache, and wakes the waiting readers. Returns the number of rows."""
-        with self._changed:
-            known = self._head
+    def _read_new(self) -> tuple[int, bool]:
+        """Reads the new rows into the cache, and wakes the waiting readers.
+
+        :returns: the number of rows, and whether the journal has more, because one read is limited.
+        """
+        known = self._known
+        rows: list[StoredRow] = []
         with translated(), self._reading() as connection:
-            head = read_head(connection, self._tables)
+            head = read_position(connection, self._tables)
             if head == known:
-                return 0
-            rows: list[StoredRow] = []
-            if 0 <= known < head:
-                try:
-                    rows = read_stored(connection, self._tables, known, MAX_CACHED_ROWS, MAX_CACHED_BYTES)
-                except JournalPurged:
-                    rows = []
+                return 0, False
+            is_same = known is None or continues(connection, self._tables, head, known)
+            if known is not None and is_same and known.seq < head.seq:
+                with contextlib.suppress(JournalPurged):
+                    rows = read_stored(connection, self._tables, known.seq, MAX_CACHED_ROWS, MAX_CACHED_BYTES)
+        if known is not None and not is_same:
+            new = self._begin_again(known)
+            if new is None:
+                return 0, False
+            head = new
+        is_behind = bool(rows) and rows[-1].seq < head.seq
+        if rows:
+            head = Position(head.epoch, rows[-1].seq, rows[-1].decoded().mark)
         with self._changed:
             if not rows or (self._rows and self._rows[-1].seq + 1 != rows[0].seq):
                 self._clear()
@@ -239,24 +271,36 @@ class JournalTail:
             self._bytes += sum(row.size for row in rows)
             while len(self._rows) > MAX_CACHED_ROWS or (self._bytes > MAX_CACHED_BYTES and len(self._rows) > 1):
                 self._bytes -= self._rows.popleft().size
-            self._head = rows[-1].seq if rows else head
+            self._head, self._known = head.seq, head
             self._changed.notify_all()
         self._on_change()
-        if known >= 0:
+        if known is not None:
             self._signal.moved()
-        return len(rows)
+        return len(rows), is_behind
+
+    def _begin_again(self, known: Position) -> Position | None:
+        """The database has another history than the thread has read: it gets a new epoch, if it has none yet.
+
+        :returns: its position; None: it was behind for a moment.
+        """
+        with translated(), self._engine.begin() as connection:
+            if not renew_epoch(connection, self._tables, known):
+                return None
+        head = self.position()
+        LOG.warning("journal: the database went back in time, or was replaced: it continues at %s, not %s", head, known)
+        return head
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[sa.Connection]:
         """A connection of the thread. SQLite has no pool there, and to open a file costs more than to poll it.
 
-        After some seconds the file is opened again: another one may have its name.
+        After some seconds the file is opened again. A file that replaced it is opened at once.
         """
         if self._engine.dialect.name != "sqlite":
             with self._engine.connect() as connection:
                 yield connection
             return
-        if self._monotonic() >= self._held_until:
+        if self._monotonic() >= self._held_until or (self._held is not None and is_replaced(self._held)):
             self._release()
         if self._held is None:
             self._held = self._engine.connect()

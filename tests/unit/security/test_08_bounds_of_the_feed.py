@@ -13,6 +13,7 @@ from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.model.changes import Upsert
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.storage import database, schema
+from watcher_sync.storage.history import Position, read_position
 from watcher_sync.storage.journal import read_since
 from watcher_sync.storage.reading import read_last
 from watcher_sync.storage.store import Store
@@ -51,7 +52,9 @@ def test_a_read_of_the_journal_ends_at_its_bytes_and_goes_on_without_a_gap(store
 
 def test_the_cache_of_the_feed_and_a_chunk_of_a_stream_are_bounded_in_bytes(store):
     feed = Feed(store.database, store.tables, slots=1, interval=0.1)
-    feed._head = 0
+    with store.database.connect() as connection:
+        head = read_position(connection, store.tables)
+    feed._head, feed._known = 0, Position(head.epoch, 0, "")
     while feed._head < COUNT:
         feed._read_new()
     assert feed._bytes <= MAX_CACHED_BYTES
