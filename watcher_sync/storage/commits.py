@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import datetime
+import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from watcher_sync.model.kinds import Kinds
 from watcher_sync.model.staged import Staged
 from watcher_sync.storage import journal
 from watcher_sync.storage.entity_rows import EntityRows
+from watcher_sync.storage.history import new_mark
 from watcher_sync.storage.quotas import Connect, EntityQuota, QuotaKeeper, Quotas, Superseded, Usage
 from watcher_sync.storage.statements import Row, Statement, Statements
 from watcher_sync.storage.stored_events import (
@@ -27,6 +29,7 @@ from watcher_sync.storage.stored_events import (
     Quarantined,
     parked_columns,
     quarantined_columns,
+    reason_columns,
 )
 from watcher_sync.storage.tables import Tables
 
@@ -43,6 +46,12 @@ class Commit(msgspec.Struct, kw_only=True):
 
     generation: int
     """The journal seq that the changes are based on."""
+    epoch: str | None = None
+    """The epoch that they are based on; None: neither epoch nor mark are compared, as the head is locked."""
+    mark: int | None = None
+    """The mark of the head that they are based on."""
+    new_mark: int = msgspec.field(default_factory=new_mark)
+    """The mark of this commit, if it changes anything."""
     staged: Collection[Staged] = ()
     cursors: Mapping[str, str] = {}
     quarantined: Sequence[Quarantined] = ()
@@ -54,6 +63,11 @@ class Commit(msgspec.Struct, kw_only=True):
     fence: Fence | None = None
     unleased: Mapping[str, Collection[str]] = {}
     """Kind -> ids of entities that no operation may hold at the commit."""
+
+    @property
+    def mark_after(self) -> int | None:
+        """The mark of the head after this commit."""
+        return self.new_mark if self.staged else self.mark
 
     def is_empty(self) -> bool:
         """Whether there is nothing to write."""
@@ -91,13 +105,20 @@ class CommitWriter:
         self._remove_tombstone = statements.delete(tables.tombstones, "kind", "id")
         self._journal = statements.insert(tables.journal)
         self._swap = {
-            (moves, fenced): statements.swap(tables.journal_head, tables.leases, moves=moves, fenced=fenced)
-            for moves in (True, False)
-            for fenced in (True, False)
+            variant: statements.swap(
+                tables.journal_head,
+                tables.leases,
+                marks=variant[0],
+                moves=variant[1],
+                compared=variant[2],
+                fenced=variant[3],
+            )
+            for variant in itertools.product((True, False), repeat=4)
         }
         self._cursor = statements.upsert(tables.source_cursors)
         self._quarantine = statements.store_event(tables.quarantine)
         self._release = statements.delete(tables.quarantine, "id")
+        self._refuse_again = statements.change(tables.quarantine, ("reason", "detail"), "id")
         self._park = statements.store_event(tables.parked)
         self._unpark = statements.delete(tables.parked, "id")
         self._drop_of_source = {
@@ -116,7 +137,7 @@ class CommitWriter:
         for sql, ids in ((self._unpark, commit.unparked), (self._release, commit.released)):
             _add(statements, sql, [(i,) for i in ids])
         if commit.staged:
-            self._prepare_staged(commit.staged, now, statements)
+            self._prepare_staged(commit, now, statements)
         for source, position in commit.cursors.items():
             statements += self._cursor.statements([self._cursor.values((source, position, now))])
         dropped: dict[str, Mapping[str, int]] = {}
@@ -132,7 +153,10 @@ class CommitWriter:
         :returns: table -> source -> events that are deleted for these.
         """
         max_body = min(MAX_BODY_BYTES, self.statements.max_value_bytes)
-        quarantined = [quarantined_columns(q, max_body) | {"received_at": now} for q in commit.quarantined]
+        refused = [q for q in commit.quarantined if q.row is None]
+        quarantined = [quarantined_columns(q, max_body) | {"received_at": now} for q in refused]
+        again = [(*reason_columns(q), q.row) for q in commit.quarantined if q.row is not None]
+        _add(statements, self._refuse_again, again)
         new = [p for p in commit.parked if p.row is None]
         parked = [parked_columns(p, max_body) | {"parked_at": now, "expires_at": p.expires_at} for p in new]
         _add(statements, self._park_again, [(p.kind, p.entity_id, p.row) for p in commit.parked if p.row is not None])
@@ -170,24 +194,30 @@ class CommitWriter:
             dropped[table] = counts
 
     def _head(self, commit: Commit) -> Statement | None:
-        moves, fence = bool(commit.staged or commit.parked), commit.fence
+        marks, fence, compared = bool(commit.staged), commit.fence, commit.epoch is not None
+        moves = bool(commit.staged or commit.parked or compared)
         if not moves and fence is None:
             return None
         values: list[Any] = [len(commit.staged)]
+        if marks:
+            values.append(commit.new_mark)
         if moves:
             values.append(commit.generation)
+        if compared:
+            values += (commit.mark, commit.epoch)
         is_fenced = fence is not None and self.statements.swap_reads_lease
         if fence is not None and is_fenced:
             values += (fence.name, fence.token)
-        return Statement(self._swap[moves, is_fenced], tuple(values))
+        return Statement(self._swap[marks, moves, compared, is_fenced], tuple(values))
 
-    def _prepare_staged(self, staged: Collection[Staged], now: datetime.datetime, statements: list[Statement]) -> None:
+    def _prepare_staged(self, commit: Commit, now: datetime.datetime, statements: list[Statement]) -> None:
         changed: dict[str, list[tuple[Staged, str]]] = {}
         removals: dict[str, list[Row]] = {}
         tombstones: list[Row] = []
         revived: list[Row] = []
         entries: list[Row] = []
-        for s in staged:
+        last = commit.generation + len(commit.staged)
+        for s in commit.staged:
             name, owned = s.kind.name, s.entity
             if s.entity is not None:
                 versions = journal.versions_text(s.kind, s.entity.versions)
@@ -215,6 +245,7 @@ class CommitWriter:
                 s.merged,
                 event.actor,
                 owned.project_id if s.kind.is_scoped and owned is not None else None,  # type: ignore[attr-defined]
+                commit.new_mark if s.seq == last else None,
             )
             entries.append(self._journal.values(entry))
         for name, entities in changed.items():

@@ -28,6 +28,7 @@ from watcher_sync.conf.opts import DATABASE_DEFAULTS, SQLITE
 from watcher_sync.exceptions import ConfigError, DatabaseUnavailable, RowRefused, StorageError, TransactionConflict
 from watcher_sync.storage import time_limits
 from watcher_sync.storage.file_modes import restrict
+from watcher_sync.storage.sqlite_file import DatabaseFile
 
 _SUPPORTED = ("sqlite", "postgresql", "mysql")
 
@@ -115,6 +116,9 @@ def open_database(
         sa_event.listen(database, "connect", _set_up_sqlite)
         path = sqlite_path(url)
         if path is not None:
+            file = DatabaseFile(path)
+            sa_event.listen(database, "do_connect", file.connect)
+            sa_event.listen(database, "connect", file.note_logs)
             sa_event.listen(database, "connect", lambda _connection, _record: _restrict_files(path), once=True)
     elif dialect == "mysql":
         sa_event.listen(database, "connect", _set_up_mysql)
@@ -153,8 +157,12 @@ def _restrict_files(path: str) -> None:
 
 
 def _set_up_mysql(connection: Any, record: Any) -> None:
-    """Read the largest statement that the server accepts, and have the driver make smaller ones of many rows."""
+    """Read the largest statement that the server accepts, and have the driver make smaller ones of many rows.
+
+    A transaction reads one state of the database, whatever the server's default is.
+    """
     with connection.cursor() as cursor:
+        cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         cursor.execute("SELECT @@max_allowed_packet")
         limit = int(cursor.fetchone()[0])
     record.info[MAX_PACKET] = limit
@@ -181,11 +189,30 @@ def translated() -> Iterator[None]:
         # oslo.db has no class of its own for every refusal: what it does not know it wraps as it is.
         if isinstance(getattr(exc, "inner_exception", None), _REFUSED) or _code_of(exc) == _PACKET_TOO_LARGE:
             raise RowRefused(reason_of(exc)) from exc
-        if isinstance(exc, db_exc.DBDeadlock) or _CONFLICTS & {_code_of(exc), _state_of(exc)}:
-            raise TransactionConflict(
-                reason_of(exc), waited=bool(_LOCK_TIMEOUTS & {_code_of(exc), _state_of(exc)})
-            ) from exc
+        # MariaDB rolls back the whole transaction, so the return to the savepoint fails. Its cause is the conflict.
+        for each in (exc, getattr(exc, "cause", None) or exc):
+            codes = {_code_of(each), _state_of(each)}
+            if isinstance(each, db_exc.DBDeadlock) or _CONFLICTS & codes:
+                raise TransactionConflict(reason_of(each), waited=bool(_LOCK_TIMEOUTS & codes)) from exc
         raise DatabaseUnavailable(reason_of(exc)) from exc
+
+
+@contextlib.contextmanager
+def no_duplicates() -> Iterator[None]:
+    """Takes a duplicate journal row for a database that is not consistent.
+
+    Every other statement of a commit replaces rows. A commit adds journal rows after the head, so a duplicate is a row
+    beyond the head, as while a dump is loaded. No value of an event is the reason.
+
+    :raises DatabaseUnavailable: a row is a duplicate.
+    """
+    try:
+        yield
+    except db_exc.DBDuplicateEntry as exc:
+        raise DatabaseUnavailable(
+            "the journal has rows beyond its head, as while a backup is restored; "
+            f"watcher-sync-manage db_sync removes them: {reason_of(exc)}"
+        ) from exc
 
 
 def _code_of(exc: BaseException) -> Any:

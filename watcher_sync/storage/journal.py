@@ -2,8 +2,9 @@
 """The journal: an append-only log of applied changes with a gapless, commit-ordered ``seq``.
 
 A row holds what changed (``delta``) and the versions after the change. A replica that reads the rows in order becomes
-equal to the writer, including its ordering guard. A row with an empty delta moved only versions: replicas need it,
-outlets skip it.
+equal to the writer, including its ordering guard. An update with an empty delta moved only versions: replicas need it,
+outlets skip it. Such an update of an entity that does not exist moves those of its tombstone. So a deletion is always
+that of an entity that existed.
 """
 
 from __future__ import annotations
@@ -22,11 +23,14 @@ from watcher_sync.model.kinds import PROJECT_FIELD, Entity, Kind
 from watcher_sync.model.model import Model, Written
 from watcher_sync.model.staged import Key
 from watcher_sync.model.tombstones import Tombstone
+from watcher_sync.storage.history import new_mark
 from watcher_sync.storage.tables import Tables
 from watcher_sync.storage.types import Document, UtcDateTime, json_text
 
 FORGETS_LAST_SEEN: Final = "manage.entity.reset"
 """The event type of a row that also resets the time when the entity was last seen, which the journal does not have."""
+FORGETS_TOMBSTONE: Final = "manage.source.forget"
+"""The event type of a deletion that leaves no tombstone: the entity appears again if its source comes back."""
 MAX_READ_BYTES: Final = 16_777_216
 """Bytes of deltas that are read at once."""
 _PART_ROWS: Final = 50
@@ -56,6 +60,8 @@ class JournalRow(msgspec.Struct, frozen=True):
     project_id: str | None = None
     """The project of the entity after the change, or before its deletion. None: it has none, or the row is older
     than the column."""
+    mark: int | None = None
+    """The mark of the commit, if this is its last row."""
 
     @property
     def is_remark(self) -> bool:
@@ -148,7 +154,8 @@ def add_remark(
     The caller has locked the head in the connection's transaction (:func:`lock_head`).
     """
     head: Any = tables.journal_head
-    connection.execute(sa.update(head).values(seq=head.c.seq + 1))
+    mark = new_mark()
+    connection.execute(sa.update(head).values(seq=head.c.seq + 1, mark=mark))
     connection.execute(
         sa.insert(tables.journal).values(
             seq=read_head(connection, tables),
@@ -163,6 +170,7 @@ def add_remark(
             source=source,
             merged=1,
             project_id=getattr(entity, PROJECT_FIELD, None),
+            mark=mark,
         )
     )
 
@@ -174,7 +182,7 @@ def read_since(
 
     :param limit: the maximum number of rows.
     :param max_bytes: bytes of deltas after which no further row is read.
-    :raises JournalPurged: when rows after ``seq`` were purged.
+    :raises JournalPurged: when rows after ``seq`` were purged, or the journal ends before it.
     """
     return [row.decoded() for row in read_stored(connection, tables, seq, limit, max_bytes)]
 
@@ -184,7 +192,10 @@ def read_stored(
 ) -> list[StoredRow]:
     """The rows of :func:`read_since`, not decoded."""
     rows = _read_fitting(connection, tables.journal, seq, limit, max_bytes)
-    if not rows and read_head(connection, tables) > seq:
+    head = seq if rows else read_head(connection, tables)
+    if head < seq:
+        raise JournalPurged(f"the journal ends at seq {head}, so seq {seq} is of another one")
+    if head > seq:
         # Purged, or committed since the first query: every row up to the head is visible now.
         rows = _read_fitting(connection, tables.journal, seq, limit, max_bytes)
         if not rows:
@@ -261,6 +272,14 @@ def first_since(connection: sa.Connection, tables: Tables, time: datetime.dateti
     return low
 
 
+def is_of_kind(table: sa.Table, kind: str) -> sa.ColumnElement[bool]:
+    """Whether a journal row is of a kind, for statements that choose rows by the ids of entities.
+
+    The index by kind does not serve it. SQLite without statistics would take that one, and read all rows of the kind.
+    """
+    return sa.func.coalesce(table.c.kind, "") == kind
+
+
 def versions_text(kind: Kind, versions: Sequence[str]) -> str:
     """facet -> version, as stored in rows; facets without a version are left out."""
     return json_text({facet: version for facet, version in zip(kind.facets, versions, strict=True) if version})
@@ -284,13 +303,20 @@ def follow(model: Model, rows: Sequence[JournalRow], before: dict[Key, Entity | 
         return []
     if rows[0].seq != model.generation + 1:
         raise JournalPurged(f"the journal begins after seq {model.generation + 1}")
-    return apply(model, rows, rows[-1].seq, before)
+    return apply(model, rows, rows[-1].seq, before, rows[-1].mark)
 
 
 def apply(
-    model: Model, rows: Sequence[JournalRow], upto: int, before: dict[Key, Entity | None] | None = None
+    model: Model,
+    rows: Sequence[JournalRow],
+    upto: int,
+    before: dict[Key, Entity | None] | None = None,
+    mark: int | None = None,
 ) -> list[Written]:
-    """Move a replica to a seq by those rows after its generation that concern it; see :func:`follow`."""
+    """Move a replica to a seq by those rows after its generation that concern it; see :func:`follow`.
+
+    :param mark: of the commit that ended at that seq; None: unknown.
+    """
     latest: dict[tuple[str, str], Written] = {}
     for row in rows:
         kind = model.kinds.get(row.kind)
@@ -301,11 +327,14 @@ def apply(
         key = (row.kind, row.entity_id)
         known = latest.get(key)
         old = known.entity if known is not None else model.get(*key)
-        if row.is_remark:
+        is_absent = old is None and row.change == "updated" and not row.delta
+        if row.is_remark and not is_absent:
             continue
         versions = versions_of(kind, row.versions)
-        if row.change == "deleted":
-            latest[key] = Written(row.kind, row.entity_id, None, Tombstone(row.entity_id, versions, row.time, row.seq))
+        if is_absent or row.change == "deleted":
+            is_forgotten = row.event_type == FORGETS_TOMBSTONE
+            tombstone = None if is_forgotten else Tombstone(row.entity_id, versions, row.time, row.seq)
+            latest[key] = Written(row.kind, row.entity_id, None, tombstone)
             continue
         values = kind.from_json({field: new for field, (_, new) in row.delta.items()})
         if old is None:
@@ -318,5 +347,5 @@ def apply(
     if before is not None:
         for key in latest:
             before.setdefault(key, model.get(*key))
-    model.write(written, upto)
+    model.write(written, upto, mark)
     return written

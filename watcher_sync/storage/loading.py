@@ -16,7 +16,8 @@ import sqlalchemy as sa
 from watcher_sync.model.kinds import Kind, Kinds
 from watcher_sync.model.model import Model, Written
 from watcher_sync.model.tombstones import Tombstone
-from watcher_sync.storage.journal import read_head, versions_of
+from watcher_sync.storage.history import read_position
+from watcher_sync.storage.journal import versions_of
 from watcher_sync.storage.tables import Tables
 
 _CHUNK_ROWS = 5000
@@ -34,7 +35,8 @@ def load_rows(connection: sa.Connection, tables: Tables, kinds: Kinds, only: Onl
     :param only: what is to be loaded; None: all entities of all kinds.
     """
     model = Model(kinds)
-    head = read_head(connection, tables)
+    position = read_position(connection, tables)
+    head = position.seq
     wanted: Only = dict.fromkeys(kinds) if only is None else only
     for name, ids in wanted.items():
         table = tables.entities[name]
@@ -54,7 +56,8 @@ def load_rows(connection: sa.Connection, tables: Tables, kinds: Kinds, only: Onl
         for row in connection.execute(tombstones)
         if row.kind in kinds
     ]
-    model.write(written, head)
+    model.write(written, head, position.mark)
+    model.epoch = position.epoch
     return model
 
 

@@ -124,6 +124,7 @@ def outlet_shards(metadata: sa.MetaData) -> sa.Table:
         sa.Column("owner", sa.String(255), nullable=False),
         sa.Column("token", sa.BigInteger, nullable=False),
         sa.Column("sequence", sa.BigInteger, nullable=False),
+        sa.Column("epoch", sa.String(32)),
         **TABLE_OPTIONS,
     )
 

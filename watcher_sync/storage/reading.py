@@ -4,10 +4,7 @@
 :class:`TableModel` is a :class:`~watcher_sync.model.reader.ModelReader` over one connection: within one database
 transaction it is one consistent state. It caches what it reads, so it must not outlast that transaction.
 
-Lists are read in pages by key: a page begins after the (sort value, id) of the last row of the page before. Every page
-costs the same, and concurrent inserts and deletes shift no row to another page. A list sorted by id shows each entity
-that exists throughout exactly once. If the sort field of an entity changes meanwhile, the list may miss or repeat it.
-A page ends after about 8 MiB of documents, too.
+A history is read in pages. A page ends after about 8 MiB of documents, too.
 """
 
 from __future__ import annotations
@@ -24,29 +21,14 @@ from watcher_sync.model.table import index_values
 from watcher_sync.model.tombstones import Tombstone
 from watcher_sync.model.transaction import Transaction
 from watcher_sync.storage.database import translated
-from watcher_sync.storage.journal import JournalRow, fitting, read_head, stored_bytes, versions_of
+from watcher_sync.storage.journal import JournalRow, fitting, is_of_kind, read_head, stored_bytes, versions_of
 from watcher_sync.storage.tables import Tables
-from watcher_sync.storage.types import Document
 
 OUTLET_EVENTS: Final = "outlet.subscription."
 """How the types of rows begin that record the end of a subscription, and change nothing of the entity."""
 
 _MAX_PAGE_BYTES = 8_388_608
 """Bytes of documents after which a page ends."""
-
-
-class Sort(msgspec.Struct, frozen=True):
-    """The order of a list: by this field, then by id."""
-
-    field: str = "id"
-    descending: bool = False
-
-
-class After(msgspec.Struct, frozen=True):
-    """The last row of the page before: its sort value and its id."""
-
-    value: str | None
-    id: str
 
 
 class Owner(msgspec.Struct, frozen=True):
@@ -95,7 +77,7 @@ class TableModel:
         for row in self._connection.execute(sa.select(t).where(t.c.kind == kind, t.c.id.in_(ids))):
             self._buried[kind, row.id] = _tombstone(declared, row)
 
-    def publish(self, transaction: Transaction) -> None:
+    def publish(self, transaction: Transaction, mark: int | None = None) -> None:
         """The transaction is written to the tables, over the same connection."""
         self.generation = transaction.head
         for cache in (self._known, self._found, self._ids, self._buried):
@@ -224,42 +206,6 @@ def equals(kind: Kind, table: sa.Table, field: str, value: str) -> sa.ColumnElem
     return same
 
 
-def read_page(
-    connection: sa.Connection,
-    tables: Tables,
-    kind: Kind,
-    *,
-    names: Sequence[str],
-    filters: Mapping[str, str],
-    sort: Sort,
-    after: After | None,
-    limit: int,
-    ids: Collection[str] | None = None,
-) -> Page[dict[str, Any]]:
-    """One page of a kind's entities as name -> value: at most ``limit`` of about 8 MiB, but at least one.
-
-    :param names: the columns to read.
-    :param filters: indexed field -> value; a list field must contain it.
-    :param sort: by id or an indexed text field.
-    :param after: where the page before ended.
-    :param ids: only entities with one of these ids; None: all.
-    :raises ValueError: when a filter's value cannot be one of its field.
-    """
-    table = tables.entities[kind.name]
-    key = table.c[sort.field]
-    columns = [table.c[name] for name in dict.fromkeys([*names, "id", sort.field])]
-    query = sa.select(*columns)
-    query = query.where(*(equals(kind, table, field, value) for field, value in filters.items()))
-    if ids is not None:
-        query = query.where(table.c.id.in_(ids))
-    if after is not None:
-        query = query.where(_beyond(table, sort, after))
-    order = [table.c.id] if sort.field == "id" else [key.is_(None), key, table.c.id]
-    query = query.order_by(*(c.desc() if sort.descending else c for c in order))
-    page = _bounded(connection, query, [c for c in columns if isinstance(c.type, Document)], limit)
-    return Page([dict(row._mapping) for row in page.rows], page.more)
-
-
 def _bounded(
     connection: sa.Connection, query: sa.Select[*tuple[Any, ...]], documents: Sequence[sa.Column[Any]], limit: int
 ) -> Page[sa.Row[*tuple[Any, ...]]]:
@@ -271,29 +217,11 @@ def _bounded(
     return Page(list(rows[:limit]), len(rows) > limit)
 
 
-def _beyond(table: sa.Table, sort: Sort, after: After) -> sa.ColumnElement[bool]:
-    """The rows after a place in the order; where a field has no value, it is greater than every value."""
-
-    def past(column: sa.ColumnElement[Any], value: Any) -> sa.ColumnElement[bool]:
-        beyond: sa.ColumnElement[bool] = column < value if sort.descending else column > value
-        return beyond
-
-    if sort.field == "id":
-        return past(table.c.id, after.id)
-    key = table.c[sort.field]
-    if after.value is None:
-        same = sa.and_(key.is_(None), past(table.c.id, after.id))
-        return sa.or_(key.is_not(None), same) if sort.descending else same
-    same = sa.and_(key == after.value, past(table.c.id, after.id))
-    if sort.descending:
-        return sa.or_(past(key, after.value), same)
-    return sa.or_(past(key, after.value), same, key.is_(None))
-
-
 def read_item(connection: sa.Connection, tables: Tables, kind: Kind, entity_id: str) -> dict[str, Any] | None:
-    """One entity's whole row, its seq included."""
+    """One entity's fields, and the seq that wrote it."""
     table = tables.entities[kind.name]
-    row = connection.execute(sa.select(table).where(table.c.id == entity_id)).one_or_none()
+    columns = [table.c[name] for name in ("id", *kind.fields, "seq")]
+    row = connection.execute(sa.select(*columns).where(table.c.id == entity_id)).one_or_none()
     return None if row is None else dict(row._mapping)
 
 
@@ -337,7 +265,7 @@ def read_history(
     t = tables.journal
     query = (
         sa.select(t)
-        .where(t.c.entity_id == entity_id, t.c.kind == kind, t.c.seq > after)
+        .where(t.c.entity_id == entity_id, is_of_kind(t, kind), t.c.seq > after)
         .where(
             sa.or_(
                 sa.type_coerce(t.c.delta, sa.Text()) != "{}",
@@ -354,7 +282,7 @@ def read_history(
 def last_change(connection: sa.Connection, tables: Tables, kind: str, entity_id: str) -> JournalRow | None:
     """The last journal row of an entity that the journal still has."""
     t = tables.journal
-    query = sa.select(t).where(t.c.entity_id == entity_id, t.c.kind == kind).order_by(t.c.seq.desc()).limit(1)
+    query = sa.select(t).where(t.c.entity_id == entity_id, is_of_kind(t, kind)).order_by(t.c.seq.desc()).limit(1)
     row = connection.execute(query).one_or_none()
     return None if row is None else JournalRow(*row)
 
@@ -364,18 +292,28 @@ def read_last(
     tables: Tables,
     limit: int,
     *,
+    kind: str | None = None,
+    entity_id: str | None = None,
     project_id: str | None = None,
     before: int | None = None,
 ) -> list[JournalRow]:
     """The last rows of the journal, in order: at most ``limit`` of about 8 MiB, but at least one.
 
+    :param kind: only those of entities of this kind; None: of all.
+    :param entity_id: only those of the entity with this id; None: of all.
     :param project_id: only those of entities of this project; None: of all.
     :param before: only those before this seq; None: those up to the end.
     """
     t = tables.journal
+    wanted = {t.c.entity_id: entity_id, t.c.project_id: project_id}
+    if kind is None:
+        of_kind: sa.ColumnElement[bool] = sa.true()
+    else:
+        of_kind = t.c.kind == kind if entity_id is None else is_of_kind(t, kind)
     chosen = sa.and_(
-        t.c.project_id == project_id if project_id is not None else sa.true(),
         t.c.seq < before if before is not None else sa.true(),
+        of_kind,
+        *(column == value for column, value in wanted.items() if value is not None),
     )
     sizes = sa.select(stored_bytes(connection, t.c.delta)).where(chosen).order_by(t.c.seq.desc()).limit(limit)
     count = fitting(connection.execute(sizes).scalars(), _MAX_PAGE_BYTES)

@@ -236,20 +236,24 @@ class Statements:
             sql += f" ON CONFLICT ({q('digest')}) DO UPDATE SET {count} = {q(table.name)}.{count} + 1"
         return RowWriter(sql, columns, self.dialect, packet=self.packet)
 
-    def swap(self, head: sa.Table, leases: sa.Table, *, moves: bool, fenced: bool) -> str:
+    def swap(self, head: sa.Table, leases: sa.Table, *, marks: bool, moves: bool, compared: bool, fenced: bool) -> str:
         """Move the journal's head by a number, which comes first among the parameters.
 
+        :param marks: to the mark that comes next among them.
         :param moves: only from the seq that comes next among them.
+        :param compared: only from the mark and the epoch that come next among them.
         :param fenced: only while the lease, whose name and token come last among them, holds. Not if
             :attr:`swap_reads_lease` is false.
         """
         q, mark = self._quote, self._mark
-        conditions = [f"{q('seq')} = {mark}"] if moves else []
+        names = [*(["seq"] if moves else []), *(["mark", "epoch"] if compared else [])]
+        conditions = [f"{q(name)} = {mark}" for name in names]
         if fenced:
             holds = f"{q('name')} = {mark} AND {q('token')} = {mark}"
             conditions.append(f"EXISTS (SELECT 1 FROM {q(leases.name)} WHERE {holds})")
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        return f"UPDATE {q(head.name)} SET {q('seq')} = {q('seq')} + {mark}{where}"
+        sets = f"{q('seq')} = {q('seq')} + {mark}" + (f", {q('mark')} = {mark}" if marks else "")
+        return f"UPDATE {q(head.name)} SET {sets}{where}"
 
     def change(self, table: sa.Table, columns: Sequence[str], key: str) -> str:
         """Set these columns of the row with a key, which comes last among the parameters."""
@@ -273,10 +277,19 @@ class Statements:
             self._parameter, self.packet,
         )  # fmt: skip
 
-    def insert_hex(self, table: sa.Table, *, skip: Sequence[str] = ()) -> RowWriter:
-        """As :meth:`insert`; on PostgreSQL bytes are given as a text, :func:`hex_text`."""
+    def insert_hex(self, table: sa.Table, *, key: str, skip: Sequence[str] = ()) -> RowWriter:
+        """As :meth:`insert`; on PostgreSQL bytes are given as a text, :func:`hex_text`.
+
+        :param key: a unique column; a row that is stored already stays as it is.
+        """
         columns = [c for c in table.columns if c.name not in skip]
-        return self._writer(table, columns, "", hex_bytes=True)
+        name = self._quote(key)
+        ignored = (
+            f" ON DUPLICATE KEY UPDATE {name} = {name}"
+            if self.dialect == "mysql"
+            else f" ON CONFLICT ({name}) DO NOTHING"
+        )
+        return self._writer(table, columns, ignored, hex_bytes=True)
 
     def delete(self, table: sa.Table, *keys: str) -> str:
         """Delete by these columns."""

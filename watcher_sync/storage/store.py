@@ -3,7 +3,7 @@
 
 The head of the journal is one row, and a commit begins with a compare-and-swap on it::
 
-    UPDATE journal_head SET seq = seq + n WHERE seq = :generation
+    UPDATE journal_head SET seq = seq + n, mark = :new WHERE seq = :generation AND mark = :mark AND epoch = :epoch
 
 If it matches, this writer's replica was at the head, and seq order is commit order without a gap. The row lock excludes
 every other writer until the commit. If it does not match, another writer was first. The caller reads its journal rows
@@ -29,6 +29,7 @@ from watcher_sync.exceptions import (
     DatabaseUnavailable,
     EntitiesLeased,
     HeadMoved,
+    HistoryChanged,
     LeaseLost,
     RowRefused,
     StorageError,
@@ -37,12 +38,14 @@ from watcher_sync.exceptions import (
 from watcher_sync.model.kinds import Entity, Kinds
 from watcher_sync.model.model import Model, Written
 from watcher_sync.model.staged import Key
-from watcher_sync.storage import journal, time_limits
+from watcher_sync.storage import history, journal, sqlite_file, time_limits
 from watcher_sync.storage.background import run_in_background
-from watcher_sync.storage.commits import Commit, CommitWriter, Fence, Prepared
+from watcher_sync.storage.commits import Commit, CommitWriter, Prepared
 from watcher_sync.storage.conflicts import run_with_retries
-from watcher_sync.storage.database import MAX_PACKET, translated
+from watcher_sync.storage.database import MAX_PACKET, no_duplicates, translated
 from watcher_sync.storage.database_time import DatabaseTime
+from watcher_sync.storage.fencing import explain, require_lease
+from watcher_sync.storage.history import Position, position_of
 from watcher_sync.storage.last_seen import read_last_seen, write_last_seen
 from watcher_sync.storage.loading import Only, load_rows
 from watcher_sync.storage.operation_leases import lock_leases
@@ -82,7 +85,7 @@ class Store:
         """Whether a session of this store may still have a transaction, because its end is unknown."""
         self.kinds = kinds
         self.tables = Tables(kinds)
-        self.time = DatabaseTime(database)
+        self.time = DatabaseTime(self.commits)
         """The database's time: rows get their times from it, and purges compare with it."""
         self._now = now or self.time.now
         self._connection: sa.Connection | None = None
@@ -116,14 +119,39 @@ class Store:
 
         :param before: gets key -> the entity before, of all that is written.
         :returns: what changed in the replica, empty when it was at the head.
-        :raises JournalPurged: when the journal does not reach back that far.
-        :raises DatabaseUnavailable: when the database cannot be read.
+        :raises HistoryChanged: the database does not have the replica's last commit.
+        :raises JournalPurged, DatabaseUnavailable: the journal does not reach back that far, or cannot be read.
         """
         changed: list[Written] = []
         with translated(), self.commits.connect() as connection:
-            while rows := journal.read_since(connection, self.tables, model.generation, chunk):
+            while True:
+                head = history.read_position(connection, self.tables)
+                known = position_of(model) or head
+                if not history.continues(connection, self.tables, head, known):
+                    raise HistoryChanged(known, head)
+                if head.seq == model.generation:
+                    model.mark = head.mark
+                    return changed
+                rows = journal.read_since(connection, self.tables, model.generation, chunk)
                 changed += journal.follow(model, rows, before)
-        return changed
+
+    def reload(self, known: Position) -> tuple[Model, Position]:
+        """The model of a database that does not have a known commit, which gets a new epoch if it has none yet.
+
+        :returns: the model, and the position of the database.
+        :raises DatabaseUnavailable: the database is unavailable, or behind for a moment.
+        """
+
+        def renew() -> bool:
+            with translated(), self.commits.begin() as connection:
+                return history.renew_epoch(connection, self.tables, known)
+
+        if not run_with_retries(renew, self.end_stalled_transactions):
+            raise DatabaseUnavailable(f"the database was behind the commit at {known}")
+        model = self.load()
+        position = position_of(model)
+        assert position is not None
+        return model, position
 
     def cursors(self) -> dict[str, str]:
         """source -> its last committed position."""
@@ -282,6 +310,7 @@ class Store:
         try:
             with translated():
                 connection = self._writer_connection()
+                sqlite_file.check(connection)
                 transaction = connection.begin()
                 try:
                     write(connection)
@@ -320,6 +349,7 @@ class Store:
         try:
             with translated():
                 transaction.commit()
+                sqlite_file.check(transaction.connection)
         except StorageError:
             self._abandon()
             raise
@@ -345,7 +375,7 @@ class Store:
         connection = self.database.connect()
         if self.database.dialect.name == "postgresql":
             connection = connection.execution_options(isolation_level="REPEATABLE READ")
-            time_limits.wait_longer(connection)
+        time_limits.wait_longer(connection)
         return connection
 
     def write(self, connection: sa.Connection, prepared: Prepared) -> None:
@@ -354,39 +384,16 @@ class Store:
         :raises LeaseLost, HeadMoved, DatabaseUnavailable: as :meth:`commit`.
         """
         if prepared.swap is not None and prepared.swap.run(connection) != 1:
-            self._explain(connection, prepared.commit)
-        self._check_fence(connection, prepared.commit)
+            explain(connection, self.tables, prepared.commit)
+        if prepared.commit.fence is not None and not self._writer.statements.swap_reads_lease:
+            # After the head is locked. In the swap, MariaDB would lock the lease.
+            require_lease(connection, self.tables, prepared.commit.fence)
         for kind, ids in prepared.commit.unleased.items():
             # The head is locked by now, so this reads every lease that another writer of the journal released.
             if leases := lock_leases(connection, self.tables, kind, ids):
                 raise EntitiesLeased(leases)
-        for statement in prepared.statements:
-            statement.run(connection)
+        with no_duplicates():
+            for statement in prepared.statements:
+                statement.run(connection)
         for table, sources in prepared.dropped.items():
             self.dropped.add(table, sources)
-
-    def _check_fence(self, connection: sa.Connection, commit: Commit) -> None:
-        """Compare the lease after the head is locked, where the swap does not: on MariaDB it would lock the lease.
-
-        :raises LeaseLost: another engine has the lease.
-        """
-        if commit.fence is not None and not self._writer.statements.swap_reads_lease:
-            self._require_lease(connection, commit.fence)
-
-    def _require_lease(self, connection: sa.Connection, fence: Fence) -> None:
-        leases = self.tables.leases
-        token = connection.execute(sa.select(leases.c.token).where(leases.c.name == fence.name)).scalar_one_or_none()
-        if token != fence.token:
-            raise LeaseLost(f"the lease {fence.name!r} was taken over by another engine")
-
-    def _explain(self, connection: sa.Connection, commit: Commit) -> None:
-        """Raise the reason why the head did not move.
-
-        :raises LeaseLost, HeadMoved, DatabaseUnavailable: as :meth:`commit`.
-        """
-        head = self.tables.journal_head
-        if commit.fence is not None:
-            self._require_lease(connection, commit.fence)
-        if connection.execute(sa.select(sa.func.count()).select_from(head)).scalar_one() != 1:
-            raise DatabaseUnavailable("the journal has no head; run db_sync")
-        raise HeadMoved(f"the journal is past seq {commit.generation}")

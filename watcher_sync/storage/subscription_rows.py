@@ -71,6 +71,10 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: datetime.datetime
 
 
+ALL_RESOURCES: Final = 0
+"""In place of the first seq of undelivered changes: the journal does not lead from what the receiver has."""
+
+
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """How far the deliveries of a subscription are."""
 
@@ -78,7 +82,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     sequence: int = 0
     """The seq up to which the last planned delivery tells."""
     held_since: int | None = None
-    """The first seq whose change no delivery contains yet, because the interval or a failing delivery holds it."""
+    """The first seq whose change no delivery contains yet, because the interval or a failing delivery holds it.
+    :data:`ALL_RESOURCES`: the next delivery has all resources."""
     behind_since: datetime.datetime | None = None
     """When the oldest change was committed that is not delivered; None: all are."""
     last_notify_time: datetime.datetime | None = None

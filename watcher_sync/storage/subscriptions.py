@@ -172,9 +172,9 @@ class Subscriptions:
             )
             values = {name: v for name, v in msgspec.structs.asdict(made).items() if name not in fixed}
             where = (t.c.id == made.id, t.c.state != DELETED, t.c.revision == subscription.revision)
-            saw_admin_only = connection.execute(sa.select(t.c.sees_admin_only).where(*where)).scalar_one_or_none()
-            if saw_admin_only and not made.sees_admin_only:
-                values |= self._end_pending(connection, made.id)
+            was = connection.execute(sa.select(t.c.sees_admin_only, t.c.replay_since).where(*where)).one_or_none()
+            if was is not None and was.sees_admin_only and not made.sees_admin_only:
+                values |= self._end_pending(connection, made.id, was.replay_since)
             if connection.execute(sa.update(t).where(*where).values(**values)).rowcount != 1:
                 return None
             p = self._tables.subscription_progress
@@ -183,15 +183,20 @@ class Subscriptions:
             )
         return made
 
-    def _end_pending(self, connection: sa.Connection, subscription_id: str) -> dict[str, Any]:
-        """End the deliveries of changes that have not ended. Return what has their changes delivered again."""
+    def _end_pending(self, connection: sa.Connection, subscription_id: str, replay_since: int | None) -> dict[str, Any]:
+        """End the deliveries of changes that have not ended. Return what has their changes delivered again.
+
+        :param replay_since: the seq of a replay that has not begun.
+        """
         d = self._tables.webhook_deliveries
         where = (d.c.subscription_id == subscription_id, d.c.state == PENDING, d.c.purpose != "test")
         since = connection.execute(sa.select(sa.func.min(d.c.previous_sequence)).where(*where)).scalar()
         connection.execute(
             sa.update(d).where(*where).values(state=DEAD, body=None, next_attempt_at=None, ended_at=self._now())
         )
-        return {} if since is None else {"replay_since": since}
+        if since is None:
+            return {}
+        return {"replay_since": since if replay_since is None else min(since, replay_since)}
 
     def delete(self, subscription_id: str) -> bool:
         """Delete a subscription. Return whether there was one.

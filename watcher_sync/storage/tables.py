@@ -7,6 +7,7 @@ other. Tables of plugins' kinds are created by ``db_sync`` from the declaration.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import sqlalchemy as sa
@@ -55,6 +56,7 @@ class Tables:
         self.metadata = metadata = sa.MetaData()
         self.entities = {name: self._entity(declared) for name, declared in kinds.items()}
         self.tombstones = _tombstones(metadata)
+        self.schema_compatibility = _schema_compatibility(metadata)
         self.journal_head = _journal_head(metadata)
         self.journal = _journal(metadata)
         self.source_cursors = _source_cursors(metadata)
@@ -63,6 +65,7 @@ class Tables:
         self.leases = _leases(metadata)
         self.operation_leases = _operation_leases(metadata)
         self.operations = _operations(metadata)
+        self.engines = _engines(metadata)
         self.source_status = _source_status(metadata)
         self.drifts = _drifts(metadata)
         self.inventories = _inventories(metadata)
@@ -84,13 +87,24 @@ class Tables:
             *(sa.Column(f.name, column_type(f), nullable=f.nullable) for f in fields),
             sa.Column("seq", sa.BigInteger, nullable=False),
             sa.Column("versions", Document(), nullable=False),
-            *(
-                sa.Index(f"ix_{declared.plural}_{name}", name)
-                for name in declared.indexes
-                if declared.fields[name].python is str and name not in declared.low_cardinality
-            ),
+            *_indexes(declared),
             **TABLE_OPTIONS,
         )
+
+
+def _indexes(declared: Kind) -> Iterator[sa.Index]:
+    """The indexes of a kind's table.
+
+    A filter index has the id, too: it has the rows of one value in the order of a list. On PostgreSQL its operator
+    class compares texts by their characters, as prefixes need it.
+    """
+    for name in declared.indexes:
+        is_left_out = name in declared.low_cardinality or name in declared.filter_indexes
+        if declared.fields[name].python is str and not is_left_out:
+            yield sa.Index(f"ix_{declared.plural}_{name}", name)
+    for name in declared.filter_indexes:
+        operators = {name: "varchar_pattern_ops"} if declared.fields[name].python is str else {}
+        yield sa.Index(f"ix_{declared.plural}_{name}", name, "id", postgresql_ops=operators)
 
 
 def _tombstones(metadata: sa.MetaData) -> sa.Table:
@@ -106,12 +120,25 @@ def _tombstones(metadata: sa.MetaData) -> sa.Table:
     )
 
 
+def _schema_compatibility(metadata: sa.MetaData) -> sa.Table:
+    """One row: the oldest revision whose release can work on this schema."""
+    return sa.Table(
+        "schema_compatibility",
+        metadata,
+        sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
+        sa.Column("oldest_revision", sa.String(32), nullable=False),
+        **TABLE_OPTIONS,
+    )
+
+
 def _journal_head(metadata: sa.MetaData) -> sa.Table:
     return sa.Table(
         "journal_head",
         metadata,
         sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
         sa.Column("seq", sa.BigInteger, nullable=False),
+        sa.Column("epoch", sa.String(32), nullable=False, server_default=""),
+        sa.Column("mark", sa.BigInteger, nullable=False, server_default="0"),
         **TABLE_OPTIONS,
     )
 
@@ -133,7 +160,9 @@ def _journal(metadata: sa.MetaData) -> sa.Table:
         sa.Column("merged", sa.Integer, nullable=False),
         sa.Column("actor", Document()),
         sa.Column("project_id", sa.String(255)),
+        sa.Column("mark", sa.BigInteger),
         sa.Index("ix_journal_entity", "entity_id", "seq"),
+        sa.Index("ix_journal_kind", "kind", "seq"),
         sa.Index("ix_journal_project", "project_id", "seq"),
         **TABLE_OPTIONS,
     )
@@ -238,6 +267,24 @@ def _operations(metadata: sa.MetaData) -> sa.Table:
     )
 
 
+def _engines(metadata: sa.MetaData) -> sa.Table:
+    return sa.Table(
+        "engines",
+        metadata,
+        sa.Column("id", sa.String(255), primary_key=True),
+        sa.Column("engine_group", sa.String(255), nullable=False),
+        sa.Column("host", sa.String(255), nullable=False),
+        sa.Column("pid", sa.BigInteger, nullable=False),
+        sa.Column("release", sa.String(64), nullable=False),
+        sa.Column("since", UtcDateTime(), nullable=False),
+        sa.Column("heartbeat_at", UtcDateTime(), nullable=False),
+        sa.Column("seq", sa.BigInteger, nullable=False),
+        sa.Column("lag_seconds", sa.Double, nullable=False),
+        sa.Column("sources", Document(), nullable=False),
+        **TABLE_OPTIONS,
+    )
+
+
 def _source_status(metadata: sa.MetaData) -> sa.Table:
     return sa.Table(
         "source_status",
@@ -255,6 +302,9 @@ def _source_status(metadata: sa.MetaData) -> sa.Table:
         sa.Column("reconnects", sa.BigInteger, nullable=False),
         sa.Column("restarts", sa.BigInteger, nullable=False),
         sa.Column("updated_at", UtcDateTime(), nullable=False),
+        sa.Column("current_until", UtcDateTime()),
+        sa.Column("notes", text_type(None)),
+        sa.Column("scopes", text_type(None)),
         **TABLE_OPTIONS,
     )
 

@@ -47,7 +47,7 @@ class UtcDateTime(sa.types.TypeDecorator[datetime.datetime]):
             return None
         if dialect.name == "sqlite":
             return sqlite_time(value)
-        return value.replace(tzinfo=None) if dialect.name == "mysql" else value
+        return naive_utc(value) if dialect.name == "mysql" else value
 
     def process_result_value(self, value: Any, dialect: sa.Dialect) -> datetime.datetime | None:
         """Always aware UTC."""
@@ -99,8 +99,10 @@ def converter(column: sa.types.TypeEngine[Any], dialect: str) -> Callable[[Any],
     """How a value of this column is turned into what the driver takes; None: as it is."""
     if isinstance(column, Document):
         return json_text
-    if isinstance(column, UtcDateTime) and dialect == "sqlite":
-        return sqlite_time
+    if isinstance(column, UtcDateTime):
+        if dialect == "sqlite":
+            return sqlite_time
+        return naive_utc if dialect == "mysql" else None
     return None
 
 
@@ -118,9 +120,17 @@ def sqlite_time(value: datetime.datetime) -> str:
     """``YYYY-mm-dd HH:MM:SS.ffffff``, UTC.
 
     Results are cached: one commit has the same time in all its journal rows, and most times of a row do not change.
-    Formatting a time costs ten times as much as a cached result.
+    Formatting a time costs ten times as much as a cached result. Two times are one to the cache if they are the same
+    instant, whatever their offsets.
     """
-    return value.isoformat(" ", "microseconds")[:26]
+    return naive_utc(value).isoformat(" ", "microseconds")
+
+
+def naive_utc(value: datetime.datetime) -> datetime.datetime:
+    """The same instant without an offset, in UTC."""
+    if value.tzinfo is not None and value.tzinfo is not datetime.UTC:
+        value = value.astimezone(datetime.UTC)
+    return value.replace(tzinfo=None)
 
 
 def time_as_text(column: sa.ColumnElement[Any], dialect: str) -> sa.ColumnElement[str]:

@@ -140,7 +140,7 @@ class WebhookStore:
         t, p = tables.webhook_deliveries, tables.subscription_progress
         self._statements = statements
         self._takes_hex = statements.dialect == "postgresql"
-        self._insert_delivery = statements.insert_hex(t, skip=("id",))
+        self._insert_delivery = statements.insert_hex(t, key="webhook_id", skip=("id",))
         self._update_delivery = statements.change_rows(t, ("state", "attempts", "next_attempt_at"), "webhook_id")
         ended = ("state", "attempts", "body", "next_attempt_at", "ended_at")
         self._end_delivery = statements.change_rows(t, ended, "webhook_id")
@@ -185,6 +185,35 @@ class WebhookStore:
         with translated(), self._database.connect() as connection:
             return {row.shard: row.sequence for row in connection.execute(query)}
 
+    def shard_epochs(self, shards: Collection[int]) -> dict[int, str | None]:
+        """Shard -> the epoch whose changes its workers have planned; None: none yet.
+
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        s = self._tables.outlet_shards
+        query = sa.select(s.c.shard, s.c.epoch).where(s.c.outlet == OUTLET, s.c.shard.in_(list(shards)))
+        with translated(), self._database.connect() as connection:
+            return {row.shard: row.epoch for row in connection.execute(query)}
+
+    @retried
+    def write_epoch(
+        self, epoch: str, sequence: int, shards: Collection[int], owned: Mapping[int, int], owner: str
+    ) -> None:
+        """Store that the subscriptions of these shards know an epoch.
+
+        :param sequence: the seq up to which all is planned. A stored one of the lost history may be higher.
+        :param owned: shard -> its token, of all shards of the worker.
+        :param owner: the worker.
+        :raises LeaseLost: another worker took over a shard; nothing was written.
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        s = self._tables.outlet_shards
+        with translated(), self._database.begin() as connection:
+            self._fence(connection, owned, owner)
+            mine = sa.and_(s.c.outlet == OUTLET, s.c.shard.in_(list(shards)))
+            connection.execute(sa.update(s).where(mine, s.c.sequence > sequence).values(sequence=sequence))
+            connection.execute(sa.update(s).where(mine).values(epoch=epoch))
+
     def revision(self) -> int:
         """The revision of the last write to subscriptions.
 
@@ -195,7 +224,7 @@ class WebhookStore:
 
     @retried
     def write(self, writes: WorkerWrites, owned: Mapping[int, int], owner: str) -> list[StateChange]:
-        """Write everything or nothing.
+        """Write everything or nothing. What a write with an unknown outcome has stored may be written again.
 
         :param owned: shard -> its token.
         :param owner: the worker.

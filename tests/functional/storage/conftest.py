@@ -7,26 +7,43 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from oslo_config import cfg
 
 from tests.functional.storage.writing import kinds
+from tests.waiting import PATIENCE_SECONDS
 from watcher_sync.model.kinds import Kinds
 from watcher_sync.storage import database
 from watcher_sync.storage.store import Store
 
+_PATIENT = {"idle_transaction_timeout": int(PATIENCE_SECONDS), "pool_timeout": int(2 * PATIENCE_SECONDS)}
+"""Options of ``[database]``, so that no pause of a loaded machine ends a transaction or a wait."""
+
 
 def opened(url: str, declared: Kinds | None = None, **options: Any) -> Store:
-    """A store on this database, as a process of its own would open it.
+    """A store on this database, as a process of its own would open it. Its time limits are longer, unless given.
 
     :param options: of ``[database]``.
     """
     conf = cfg.ConfigOpts()
     database.register_opts(conf)
     conf([], default_config_files=[], default_config_dirs=[])
-    conf.set_override("connection", url, group="database")
-    for name, value in options.items():
+    for name, value in {"connection": url, **_PATIENT, **options}.items():
         conf.set_override(name, value, group="database")
-    return Store(database.open_database(conf), declared or kinds())
+    return Store(connecting_patiently(database.open_database(conf)), declared or kinds())
+
+
+def connecting_patiently(engine: sa.Engine) -> sa.Engine:
+    """Give the server more time to accept a connection. The URL stays, because other processes are given it, too."""
+
+    def wait_longer(_dialect: Any, _record: Any, _args: Any, kwargs: dict[str, Any]) -> None:
+        kwargs["connect_timeout"] = int(PATIENCE_SECONDS)
+        if engine.dialect.name == "postgresql":
+            kwargs["tcp_user_timeout"] = int(1000 * PATIENCE_SECONDS)
+
+    if engine.dialect.name != "sqlite":
+        sa.event.listen(engine, "do_connect", wait_longer, insert=True)
+    return engine
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ from __future__ import annotations
 from tests.functional.storage.conftest import opened
 from tests.migrated import migrate
 from tests.simulated import telling, told
-from watcher_sync.commit.cycle import Batch, CommitCycle
+from watcher_sync.commit.batch import Batch
+from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.model.allocations import Usage, used_by_host
 from watcher_sync.model.changes import Upsert
 from watcher_sync.model.entities import builtin_kinds

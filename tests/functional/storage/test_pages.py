@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from tests.functional.storage.writing import cycle_on
+from tests.functional.storage.writing import cycle_on, meter
 from tests.simulated import told
 from watcher_sync.commit.batch import Batch
 from watcher_sync.model.changes import Upsert
 from watcher_sync.storage import reading
+from watcher_sync.storage.entity_pages import After, Sort, read_page
 from watcher_sync.storage.journal import read_since
 
 KIND = "service_type_instance"
@@ -25,10 +26,9 @@ def test_pages_end_at_their_bytes_and_reach_every_row(store):
     with store.database.connect() as connection:
         more = True
         while more:
-            after = reading.After(None, ids[-1]) if ids else None
-            page = reading.read_page(
-                connection, tables, kind, names=["spec", "output_spec"], filters={}, sort=reading.Sort(), after=after,
-                limit=100,
+            after = After(None, ids[-1]) if ids else None
+            page = read_page(
+                connection, tables, kind, names=["spec", "output_spec"], sort=Sort(), after=after, limit=100
             )  # fmt: skip
             ids += [row["id"] for row in page.rows]
             sizes.append(len(page.rows))
@@ -37,3 +37,15 @@ def test_pages_end_at_their_bytes_and_reach_every_row(store):
         history = reading.read_history(connection, tables, KIND, "i00", after=0, limit=1)
         assert ([row.seq for row in history.rows], history.more) == ([1], True)
         assert len(read_since(connection, tables, 0, 100, 8_388_608)) == 17
+
+
+def test_the_last_rows_of_a_kind_and_of_an_entity_are_chosen_by_the_database(store):
+    cycle = cycle_on(store)
+    cycle.run(Batch(events=[told(0, Upsert("cluster", "edge", "1", {"state": {"state": "connected"}}))]))
+    for n in range(30):
+        cycle.run(Batch(events=[told(1 + n, meter(f"m{n % 3}", version=f"{n:03}", owner=str(n)))]))
+    with store.database.connect() as connection:
+        last = reading.read_last(connection, store.tables, 5, kind="cluster")
+        assert [(row.kind, row.seq) for row in last] == [("cluster", 1)]
+        last = reading.read_last(connection, store.tables, 4, kind="meter", entity_id="m1", before=30)
+        assert [(row.entity_id, row.seq) for row in last] == [("m1", seq) for seq in (18, 21, 24, 27)]

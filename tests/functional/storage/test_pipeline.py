@@ -106,6 +106,21 @@ def test_what_the_database_refuses_costs_its_own_event_wherever_it_is(store):
     assert cycle.stats.total(Outcome.QUARANTINED) == len(bad)
 
 
+def test_a_batch_before_one_that_cannot_be_dispatched_is_settled_once_and_first(store, monkeypatch):
+    cycle = cycle_on(store)
+    prepare, failures = cycle.store.prepare, iter([False, True, False, False, True])
+
+    def fail(commit):
+        if next(failures, False):
+            raise DatabaseUnavailable("cut off")
+        return prepare(commit)
+
+    monkeypatch.setattr(cycle.store, "prepare", fail)
+    found = [Batch(events=[told(number, meter(f"m{number}"))]) for number in range(5)]
+    assert piped(cycle, found) == [(number, True) for number in range(5)]
+    assert sorted(row.id for row in rows(store, "meters")) == [f"m{number}" for number in range(5)]
+
+
 class Looking(Naming):
     """It notes what the events see of the meter."""
 
@@ -141,7 +156,7 @@ def test_a_commit_that_was_begun_lands_whole_and_the_next_one_after_it(store):
     for version in ("1", "2"):
         model, changes = staged(store, meter("a", version, reading=int(version)))
         prepared = store.prepare(Commit(generation=model.generation, staged=changes, cursors={"test": version}))
-        assert store.begin(prepared).result(20) > 0
+        assert store.begin(prepared).result(60) > 0
     assert [(row.id, row.reading, row.seq) for row in rows(store, "meters")] == [("a", 2, 2)]
     assert store.cursors() == {"test": "2"}
     assert seqs(store) == [1, 2]
@@ -156,7 +171,7 @@ def test_a_commit_that_was_begun_and_cannot_be_made_says_why_and_writes_nothing(
     if why == "head":
         commit(other, told(2, meter("b")))
     expected = {"head": HeadMoved, "fence": LeaseLost, "row": RowRefused}[why]
-    assert isinstance(store.begin(prepared).exception(20), expected)
+    assert isinstance(store.begin(prepared).exception(60), expected)
     assert [row.id for row in rows(store, "meters")] == (["b"] if why == "head" else [])
     assert store.cursors() == {}
     commit(other, told(3, meter("c")))  # nothing is locked
@@ -165,7 +180,7 @@ def test_a_commit_that_was_begun_and_cannot_be_made_says_why_and_writes_nothing(
 def test_what_can_never_be_written_is_found_when_the_statements_are_made_or_when_they_run(store):
     model, changes = staged(store, meter("a", owner="\ud800"))
     with pytest.raises(RowRefused):
-        store.begin(store.prepare(Commit(generation=model.generation, staged=changes))).result(20)
+        store.begin(store.prepare(Commit(generation=model.generation, staged=changes))).result(60)
     assert rows(store, "meters") == []
 
 
@@ -173,8 +188,8 @@ def test_a_commit_of_which_the_connection_is_gone_fails_and_the_next_one_opens_a
     model, changes = staged(store, meter("a"))
     store._writer_connection().connection.driver_connection.close()
     failed = store.begin(store.prepare(Commit(generation=model.generation, staged=changes)))
-    assert isinstance(failed.exception(20), DatabaseUnavailable)
-    assert store.begin(store.prepare(Commit(generation=model.generation, staged=changes))).exception(20) is None
+    assert isinstance(failed.exception(60), DatabaseUnavailable)
+    assert store.begin(store.prepare(Commit(generation=model.generation, staged=changes))).exception(60) is None
     assert [row.id for row in rows(store, "meters")] == ["a"]
 
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
@@ -49,25 +51,65 @@ def test_the_comparison_sees_a_missing_column_and_another_type(any_database_url)
     store.database.dispose()
 
 
-def test_a_database_without_schema_or_without_a_plugins_table_is_refused_with_what_to_do(any_database_url):
+def test_a_database_without_schema_is_refused_and_a_plugins_kind_without_table_is_named(any_database_url):
     ours, plugins = opened(any_database_url, builtin_kinds()), opened(any_database_url, kinds())
     with pytest.raises(SchemaMissing, match="has no schema: run watcher-sync-manage db_sync"):
         schema.check(ours.database, ours.tables)
     schema.upgrade(ours.database, ours.tables)
-    schema.check(ours.database, ours.tables)
-    with pytest.raises(SchemaMissing, match="lacks the table meters: run watcher-sync-manage db_sync"):
-        schema.check(plugins.database, plugins.tables)
+    assert schema.check(ours.database, ours.tables) == {}
+    (trouble,) = schema.check(plugins.database, plugins.tables).values()
+    assert "lacks the table meters: run watcher-sync-manage db_sync" in trouble
     schema.upgrade(plugins.database, plugins.tables)
-    schema.check(plugins.database, plugins.tables)
+    assert schema.check(plugins.database, plugins.tables) == {}
     for store in (ours, plugins):
         store.database.dispose()
 
 
-def test_a_database_of_another_release_is_refused(store):
+def set_revision(store, revision, oldest):
     with store.database.begin() as connection:
-        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
-    with pytest.raises(SchemaMissing, match=r"at revision 9999, this release needs \d+"):
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = :revision"), {"revision": revision})
+        connection.execute(sa.update(store.tables.schema_compatibility).values(oldest_revision=oldest))
+
+
+def test_the_schema_of_a_newer_release_is_worked_on_until_it_is_contracted(store):
+    set_revision(store, "9999", schema.HEAD)
+    assert schema.check(store.database, store.tables) == {}
+    set_revision(store, "9999", "9998")
+    with pytest.raises(SchemaMissing, match=r"at revision 9999 and takes releases from revision 9998 on, this release"):
         schema.check(store.database, store.tables)
+
+
+def test_the_schema_of_an_older_release_is_refused(store):
+    set_revision(store, "0001", "0001")
+    with pytest.raises(SchemaMissing, match=r"at revision 0001, this release needs \d+: run watcher-sync-manage"):
+        schema.check(store.database, store.tables)
+    with pytest.raises(SchemaMissing, match=r"at revision 0001, this release needs \d+: .* first"):
+        schema.contract(store.database, store.tables)
+
+
+@pytest.mark.parametrize("work", [schema.upgrade, schema.plan, schema.contract])
+def test_an_older_release_changes_nothing_of_a_newer_schema_and_says_so(store, work):
+    set_revision(store, "9999", schema.HEAD)
+    with pytest.raises(SchemaMissing, match=r"at revision 9999, this release knows .* nothing was changed"):
+        work(store.database, store.tables)
+
+
+def test_a_contraction_refuses_the_releases_before(store):
+    set_revision(store, schema.HEAD, "0001")
+    assert schema.contract(store.database, store.tables) == schema.HEAD
+    with store.database.connect() as connection:
+        assert connection.execute(sa.select(store.tables.schema_compatibility)).all() == [(1, schema.HEAD)]
+
+
+def test_a_plan_tells_each_step_and_does_none(any_database_url):
+    store = opened(any_database_url, kinds())
+    lines = schema.plan(store.database, store.tables)
+    assert lines[0].startswith("migrate to 0001: ")
+    assert lines[-1] == "add the table meters"
+    assert sa.inspect(store.database).get_table_names() == []
+    schema.upgrade(store.database, store.tables)
+    assert schema.plan(store.database, store.tables) == []
+    store.database.dispose()
 
 
 def test_an_upgrade_that_is_run_again_keeps_what_is_there(store):
@@ -75,10 +117,31 @@ def test_an_upgrade_that_is_run_again_keeps_what_is_there(store):
         connection.execute(sa.update(store.tables.journal_head).values(seq=17))
     assert schema.upgrade(store.database, store.tables) == schema.HEAD
     with store.database.connect() as connection:
-        assert connection.execute(sa.select(store.tables.journal_head)).all() == [(1, 17)]
+        assert connection.execute(sa.select(store.tables.journal_head.c["id", "seq"])).all() == [(1, 17)]
 
 
-@pytest.mark.parametrize("revision", ["0001", "0002", "0003", "0004", "0005", "0006", "0007", "0011", "0013"])
+def test_from_revision_17_on_migrations_only_add():
+    """An older release works on the schema until it is contracted."""
+    allowed = {"create_table", "create_index", "add_column", "bulk_insert", "execute"}
+    for path in sorted((schema._SCRIPTS / "versions").glob("*.py")):
+        if path.name >= "0017":
+            tree = ast.parse(path.read_text())
+            called = {
+                node.attr
+                for node in ast.walk(tree)
+                if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "op"
+            }
+            assert called <= allowed, path.name
+
+
+@pytest.mark.parametrize(
+    "revision",
+    [
+        *("0001", "0011", "0014"),
+        *(pytest.param(revision, marks=pytest.mark.rare) for revision in ("0002", "0003", "0004", "0005", "0006")),
+        *(pytest.param(revision, marks=pytest.mark.rare) for revision in ("0007", "0013")),
+    ],
+)
 def test_a_database_of_any_release_before_becomes_what_is_declared(any_database_url, revision):
     store = opened(any_database_url, builtin_kinds())
     plain = Tables(Kinds())
@@ -88,7 +151,8 @@ def test_a_database_of_any_release_before_becomes_what_is_declared(any_database_
     schema.upgrade(store.database, store.tables)
     assert differences(store.database, store.tables) == []
     with store.database.connect() as connection:
-        assert connection.execute(sa.select(plain.journal_head)).all() == [(1, 17)]
+        (head,) = connection.execute(sa.select(plain.journal_head))
+    assert (head.id, head.seq, len(head.epoch), head.mark > 0) == (1, 17, 32, True)
     store.database.dispose()
 
 

@@ -10,8 +10,8 @@ import pytest
 from tests.simulated import NOON
 from watcher_sync.storage.source_status import (
     SourceRow,
-    forget_others,
     list_sources,
+    mark_removed,
     record_full_sync,
     trouble_of,
     write_sources,
@@ -43,10 +43,16 @@ def test_the_engines_writes_leave_the_last_full_sync_alone(store):
     assert list_sources(store.database) == [row(lag=9, last_full_sync_at=NOON + SECOND)]
 
 
-def test_sources_that_a_group_has_no_more_are_forgotten_and_other_groups_are_not(store):
-    write_sources(store.database, [row("a"), row("b"), row("c", engine_group="other")])
-    assert forget_others(store.database, "g", ["a"]) == 1
+def test_sources_that_a_group_has_no_more_are_removed_until_they_come_back(store):
+    write_sources(store.database, [row("a"), row("b", lag=3, notes="x", scopes="[]"), row("c", engine_group="other")])
+    assert mark_removed(store.database, "g", ["a"], NOON + SECOND) == 1
+    assert mark_removed(store.database, "g", ["a"], NOON + 2 * SECOND) == 0
     assert [r.source for r in list_sources(store.database)] == ["a", "c"]
+    removed = row("b", state="removed", since=NOON + SECOND, updated_at=NOON + SECOND, scopes="[]")
+    assert list_sources(store.database, removed=True)[1] == removed
+    assert trouble_of(removed, NOON + 10**6 * SECOND, stale_after=60, idle_after=60) == ""
+    write_sources(store.database, [row("b")])
+    assert list_sources(store.database)[1] == row("b")
 
 
 @pytest.mark.parametrize(

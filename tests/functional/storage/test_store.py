@@ -101,7 +101,7 @@ def test_four_writers_at_once_lose_nothing_and_leave_no_gap(new_store):
 
     def write(number, cycle):
         try:
-            barrier.wait(20)
+            barrier.wait(60)
             for i in range(count):
                 version = f"{i:04}-{number}"
                 own = [told(i, meter(f"m{number}-{i}-{j}", version, owner=f"w{number}")) for j in range(size)]
@@ -144,7 +144,7 @@ def test_a_replica_that_follows_while_others_write_is_never_told_that_the_journa
     for i in range(150):
         writer.run(Batch(events=[told(i, meter(f"m{i % 5}", f"{i:05}", owner="x"))]))
     done.set()
-    thread.join(20)
+    thread.join(60)
     assert not failures
     reader.catch_up(model)
     assert whole(model) == whole(writer.model)

@@ -34,7 +34,7 @@ def at_once(*works):
     barrier, results = threading.Barrier(len(works)), [None] * len(works)
 
     def run(number, work):
-        barrier.wait(10)
+        barrier.wait(60)
         try:
             results[number] = work()
         except Exception as exc:  # noqa: BLE001 - the test compares it
@@ -44,7 +44,7 @@ def at_once(*works):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(60)
     return results
 
 

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The state of an entity as one text, computed by the database, and the health that the state means.
+
+A pod in the phase Running may crash again and again, so its state follows from its phase, readiness and containers. A
+workload has no state, so it follows from its ready and wanted replicas.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+import sqlalchemy as sa
+
+from watcher_sync.model.kinds import Kind
+
+Health = Literal["error", "warning", "changing", "off", "unknown", "ok"]
+
+HEALTHS: Final[tuple[Health, ...]] = ("error", "warning", "changing", "off", "unknown", "ok")
+"""Worst first; what is no problem is in the last four."""
+
+CRASH_LOOP: Final = "CrashLoopBackOff"
+NOT_READY: Final = "NotReady"
+TERMINATING: Final = "Terminating"
+UNAVAILABLE: Final = "Unavailable"
+DEGRADED: Final = "Degraded"
+PROGRESSING: Final = "Progressing"
+SCALED_TO_ZERO: Final = "ScaledToZero"
+READY: Final = "Ready"
+
+_STATE_FIELDS = ("state", "status", "phase")
+
+_HEALTH_OF_STATE: Final[dict[str, Health]] = {
+    **dict.fromkeys(
+        ("error", "failed", "down", "unreachable", "crashloopbackoff", "unavailable", "out_of_range"), "error"
+    ),
+    **dict.fromkeys(("notready", "degraded", "drifted", "unresolved"), "warning"),
+    **dict.fromkeys(
+        ("building", "resized", "rescued", "pending", "provisioning", "progressing", "terminating", "settling"),
+        "changing",
+    ),
+    **dict.fromkeys(("", "unknown"), "unknown"),
+    **dict.fromkeys(("active", "running", "ready", "succeeded", "available", "up", "connected", "synced"), "ok"),
+}  # fmt: skip
+
+
+def health_of(state: str) -> Health:
+    """The health that a state means; what is no problem and not at work is off.
+
+    :param state: as :func:`state_of` computes it, in upper or lower case; empty: unknown.
+    """
+    return _HEALTH_OF_STATE.get(state.lower(), "off")
+
+
+def state_of(kind: Kind, table: sa.Table) -> sa.ColumnElement[Any] | None:
+    """The expression for the state of a kind's entities; None for a kind without a state."""
+    columns = table.c
+    if {"phase", "ready", "crash_looping", "deleted_at"} <= kind.fields.keys():
+        return sa.case(
+            (columns.deleted_at.is_not(None), TERMINATING),
+            (columns.crash_looping.is_(sa.true()), CRASH_LOOP),
+            (sa.and_(columns.phase == "Running", columns.ready.is_(sa.false())), NOT_READY),
+            else_=columns.phase,
+        )
+    if {"replicas", "ready_replicas", "updated_replicas"} <= kind.fields.keys():
+        replicas, ready = columns.replicas, columns.ready_replicas
+        return sa.case(
+            (sa.or_(replicas.is_(None), ready.is_(None)), ""),
+            (columns.observed_generation < columns.generation, PROGRESSING),
+            (sa.and_(replicas == 0, ready == 0), SCALED_TO_ZERO),
+            (columns.updated_replicas < replicas, PROGRESSING),
+            (ready >= replicas, READY),
+            (ready == 0, UNAVAILABLE),
+            else_=DEGRADED,
+        )
+    name = next((name for name in _STATE_FIELDS if name in kind.fields), None)
+    return table.c[name] if name is not None else None
