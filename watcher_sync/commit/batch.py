@@ -12,7 +12,7 @@ from watcher_sync.events import Event
 from watcher_sync.model.changes import Outcome
 from watcher_sync.model.staged import Key
 from watcher_sync.model.transaction import Transaction
-from watcher_sync.storage.commits import Commit
+from watcher_sync.storage.commits import Commit, Fence
 from watcher_sync.storage.stored_events import Parked, Quarantined
 
 
@@ -27,7 +27,7 @@ class Batch(msgspec.Struct, kw_only=True):
     waited: Sequence[Key] = ()
     """The entity that each of them waited for, if they were parked."""
     released: Sequence[int] = ()
-    """Rows of the quarantined events among them."""
+    """The row of each of these events, if they were quarantined; else empty."""
     authorised: bool = False
     """Whether their sources were found to be allowed to bring them before, as with parked events."""
 
@@ -61,20 +61,61 @@ class Pending(msgspec.Struct, eq=False):
     """When its dispatch began, by the cycle's monotonic clock."""
 
 
+def commit_of(batch: Batch, work: Dispatched, *, epoch: str | None, mark: int | None, fence: Fence | None) -> Commit:
+    """The commit of a dispatched batch.
+
+    :param epoch: what it is based on, with ``mark``; None: the journal's head is locked.
+    """
+    quarantined, released = work.quarantined, batch.released
+    if released:
+        quarantined, released = _keep_rows(batch, work)
+    unparked = [row for row in batch.unparked if row not in work.kept] if work.kept else batch.unparked
+    return Commit(
+        generation=work.transaction.base_generation,
+        epoch=epoch,
+        mark=mark,
+        staged=work.transaction.staged(),
+        cursors=batch.cursors,
+        quarantined=quarantined,
+        parked=work.parked,
+        unparked=unparked,
+        released=released,
+        fence=fence,
+    )
+
+
+def _keep_rows(batch: Batch, work: Dispatched) -> tuple[list[Quarantined], list[int]]:
+    """The events that are refused again, with their rows, and the rows of the others."""
+    refused = iter(work.quarantined)
+    again: list[Quarantined] = []
+    done: list[int] = []
+    for row, outcome in zip(batch.released, work.outcomes, strict=True):
+        if outcome is Outcome.QUARANTINED:
+            again.append(msgspec.structs.replace(next(refused), row=row))
+        else:
+            done.append(row)
+    return again, done
+
+
 def halves(batch: Batch) -> list[Batch]:
     """A batch in two parts, the last one first.
 
-    Cursors and rows of quarantined events go with the last part: before it, the batch is not done.
+    Cursors go with the last part: before it, the batch is not done.
     """
     middle = len(batch.events) // 2
     first = Batch(
         events=batch.events[:middle],
         unparked=batch.unparked[:middle],
         waited=batch.waited[:middle],
+        released=batch.released[:middle],
         authorised=batch.authorised,
     )
     last = msgspec.structs.replace(
-        batch, events=batch.events[middle:], unparked=batch.unparked[middle:], waited=batch.waited[middle:]
+        batch,
+        events=batch.events[middle:],
+        unparked=batch.unparked[middle:],
+        waited=batch.waited[middle:],
+        released=batch.released[middle:],
     )
     return [last, first]
 

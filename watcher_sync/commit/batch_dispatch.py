@@ -44,7 +44,7 @@ class BatchDispatch:
         now: Callable[[], datetime.datetime],
         monotonic: Callable[[], float],
     ) -> None:
-        """For the arguments see :class:`~watcher_sync.commit.cycle.BatchCommitter`."""
+        """For the arguments see :class:`~watcher_sync.commit.batch_committer.BatchCommitter`."""
         self._dispatcher = dispatcher
         self._authority = authority
         self._parked_ttl = parked_ttl

@@ -13,6 +13,7 @@ events whose entity the change created: it finds the entity in the journal.
 from __future__ import annotations
 
 import contextlib
+import datetime
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ import msgspec
 
 from watcher_sync.commit.authorisation import Authority
 from watcher_sync.commit.batch import Batch, Dispatched, Pending
-from watcher_sync.commit.cycle import MAX_CLOCK_SKEW_SECONDS, BatchCommitter
+from watcher_sync.commit.batch_committer import MAX_CLOCK_SKEW_SECONDS, BatchCommitter
 from watcher_sync.commit.stats import CommitStats
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Actor, Event
@@ -61,6 +62,7 @@ class DirectCommitCycle(BatchCommitter):
         dispatcher: Dispatcher,
         parked_ttl: Callable[[], float],
         *,
+        now: Callable[[], datetime.datetime],
         max_clock_skew: Callable[[], float] = lambda: MAX_CLOCK_SKEW_SECONDS,
         authority: Authority | None = None,
         actor: Actor | None = None,
@@ -79,6 +81,7 @@ class DirectCommitCycle(BatchCommitter):
             authority=authority,
             parked_ttl=parked_ttl,
             max_clock_skew=max_clock_skew,
+            now=now,
         )
 
     @property
@@ -171,7 +174,7 @@ class DirectWriter:
     ) -> None:
         """:param parked_ttl: seconds that an event waits for its entity.
 
-        :param max_clock_skew: seconds that the times of versions may be ahead of this system's clock.
+        :param max_clock_skew: seconds that the times of versions may be ahead of the database's clock.
         :param authority: decides which events may come; None: all events are the caller's own.
         """
         self._store = store
@@ -187,12 +190,14 @@ class DirectWriter:
         :param actor: recorded as the writer of what :meth:`DirectCommitCycle.write` writes.
         :raises DatabaseUnavailable: the database is unavailable.
         """
+        self._store.time.refresh()  # before the lock
         with lock_head(self._store) as (store, model):
             cycle = DirectCommitCycle(
                 store,
                 model,
                 self._dispatcher,
                 self._parked_ttl,
+                now=self._store.time.now,
                 max_clock_skew=self._max_clock_skew,
                 authority=self._authority,
                 actor=actor,
@@ -207,7 +212,7 @@ class DirectWriter:
     ) -> tuple[list[Outcome], int]:
         """Commit events in order.
 
-        :param released: rows of the quarantined events among them.
+        :param released: the row of each, if they were quarantined.
         :param actor: recorded as the writer of their changes.
         :returns: the outcome of each, and the journal's seq afterwards.
         :raises DatabaseUnavailable: the database is unavailable; nothing is committed.

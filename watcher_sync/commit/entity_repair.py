@@ -24,7 +24,7 @@ from watcher_sync.exceptions import WatcherSyncError
 from watcher_sync.model.changes import WRITTEN_HERE, Version
 from watcher_sync.model.kinds import Kind
 from watcher_sync.storage.conflicts import retried
-from watcher_sync.storage.journal import FORGETS_LAST_SEEN, JournalRow, versions_of
+from watcher_sync.storage.journal import FORGETS_LAST_SEEN, JournalRow, is_of_kind, versions_of
 
 RESET: Final = FORGETS_LAST_SEEN
 UNDELETE: Final = "manage.entity.undelete"
@@ -143,7 +143,7 @@ def _find_deletion(cycle: DirectCommitCycle, kind: Kind, entity_id: str) -> tupl
         sa.type_coerce(t.c.versions, sa.Text()) != "{}",
         sa.type_coerce(t.c.delta, sa.Text()) != "{}",
     )
-    query = sa.select(t).where(t.c.entity_id == entity_id, t.c.kind == kind.name, is_change).order_by(t.c.seq.desc())
+    query = sa.select(t).where(t.c.entity_id == entity_id, is_of_kind(t, kind.name), is_change).order_by(t.c.seq.desc())
     with cycle.store.connect() as connection:
         rows = [JournalRow(*row) for row in connection.execute(query.limit(_MAX_ROWS))]
     for index, row in enumerate(rows):

@@ -10,13 +10,8 @@ import datetime
 import time
 from collections.abc import Callable
 
-from oslo_log import log as logging
-
-from watcher_sync.exceptions import DatabaseUnavailable
 from watcher_sync.model.model import Model
 from watcher_sync.storage.store import Store
-
-LOG = logging.getLogger(__name__)
 
 
 class LastSeenWriter:
@@ -31,16 +26,16 @@ class LastSeenWriter:
         self._next = time.monotonic() + interval()
 
     def persist_if_due(self) -> None:
-        """Write new times if the interval is over; after an error, the next interval writes them."""
+        """Write new times if the interval is over; after an error, the next interval writes them.
+
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + self._interval()
-        try:
-            self.persist()
-            for kind, heard in self._store.read_last_seen().items():
-                self._model.set_last_seen(kind, heard)
-        except DatabaseUnavailable as exc:
-            LOG.info("database unavailable, last-seen times not written: %s", exc)
+        self.persist()
+        for kind, heard in self._store.read_last_seen().items():
+            self._model.set_last_seen(kind, heard)
 
     def persist(self) -> None:
         """Write new times now.

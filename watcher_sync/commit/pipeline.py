@@ -70,8 +70,11 @@ class Pipeline(Generic[T]):
         except StorageError:
             step = None
         self._under_way = None
-        if before is not None and not self._finish(before):
-            step = None
+        if before is not None:
+            if not self._finish(before):
+                step = None
+            elif step is None:
+                self._settle(before.owner, True)
         if step is None:
             self._settle(owner, self._again(batch))
             return

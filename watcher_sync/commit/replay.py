@@ -14,7 +14,8 @@ import msgspec
 
 from watcher_sync.commit.authorisation import Authority, Grants, recording, with_own_sources
 from watcher_sync.commit.batch import Batch
-from watcher_sync.commit.cycle import MAX_CLOCK_SKEW_SECONDS, CommitCycle
+from watcher_sync.commit.batch_committer import MAX_CLOCK_SKEW_SECONDS
+from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.commit.last_seen import LastSeenWriter
 from watcher_sync.commit.stats import CommitStats
 from watcher_sync.dispatch import Dispatcher
@@ -67,12 +68,13 @@ def replay(
 
     :param authority: decides which events may come; None: that of recordings.
     :param parked_ttl: seconds that an event waits for its entity.
-    :param max_clock_skew: seconds that the times of versions may be ahead of this system's clock.
+    :param max_clock_skew: seconds that the times of versions may be ahead of the database's clock.
     :returns: ``read``, each outcome, and ``seconds``; without the parked events of others.
     :raises DatabaseUnavailable: the database is unavailable. Run it again: committed events are recognised.
     """
     began = time.monotonic()
     stats = ReplayStats()
+    store.time.refresh()
     cycle = CommitCycle(
         store,
         store.load(),
@@ -81,6 +83,7 @@ def replay(
         authority=authority or Authority(dispatcher, recording),
         parked_ttl=lambda: parked_ttl,
         max_clock_skew=lambda: max_clock_skew,
+        now=store.time.now,
     )
     for chunk in portions(events, batch_size):
         cycle.run(Batch(events=chunk))
@@ -97,7 +100,7 @@ def replay_quarantined(
     parked_ttl: float = 3600.0,
     max_clock_skew: float = MAX_CLOCK_SKEW_SECONDS,
 ) -> dict[str, float]:
-    """Dispatch quarantined events again; those that are refused again are stored under a new id.
+    """Dispatch quarantined events again; those that are refused again stay, with the new reason.
 
     A body that could not be decoded is decoded again, unless only an excerpt of it is stored. An event that its source
     may not bring is refused again.
@@ -105,12 +108,13 @@ def replay_quarantined(
     :param grants: name of a source -> what it may bring; None: no source is known.
     :param events: (row id, event), as :meth:`Quarantine.events` gives them.
     :param parked_ttl: seconds that an event waits for its entity.
-    :param max_clock_skew: seconds that the times of versions may be ahead of this system's clock.
+    :param max_clock_skew: seconds that the times of versions may be ahead of the database's clock.
     :returns: ``read``, each outcome, and ``seconds``; without the parked events of others.
     :raises DatabaseUnavailable: the database is unavailable. Run it again: committed events are recognised.
     """
     began = time.monotonic()
     stats = ReplayStats()
+    store.time.refresh()
     cycle = CommitCycle(
         store,
         store.load(),
@@ -119,6 +123,7 @@ def replay_quarantined(
         authority=Authority(dispatcher, with_own_sources(grants)),
         parked_ttl=lambda: parked_ttl,
         max_clock_skew=lambda: max_clock_skew,
+        now=store.time.now,
     )
     for chunk in _chunks(events, batch_size):
         released = [row_id for row_id, _ in chunk]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import bisect
 import collections
+import datetime
 from collections.abc import Sequence
 
 from watcher_sync.events import Event
@@ -18,6 +19,8 @@ EVENTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 """Upper bounds of batch sizes, in events."""
 SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 """Upper bounds of durations, in seconds."""
+DELAYS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
+"""Upper bounds of the time from the publication of an event to its commit, in seconds."""
 
 
 class Distribution:
@@ -52,6 +55,8 @@ class CommitStats:
         self.commits = 0
         self.conflicts = 0
         """Commits that failed because another writer was first."""
+        self.restorations = 0
+        """How often the database went back in time, or was replaced."""
         self.refused = 0
         """Batches that were bisected because the database refused a row."""
         self.changes = 0
@@ -62,6 +67,10 @@ class CommitStats:
         """From a batch's first dispatch to its commit, including conflicts and parked events that it made ready."""
         self.commit_seconds = Distribution(SECONDS)
         """The database transactions alone."""
+        self.delays: dict[str, Distribution] = {}
+        """Source -> seconds from the publication of its events to their commit, where the publication has a time."""
+        self.published: dict[str, datetime.datetime] = {}
+        """Source -> when the latest of its committed events was published."""
 
     MAX_TYPES = 500
 
@@ -72,6 +81,26 @@ class CommitStats:
             for event, outcome in zip(events, outcomes, strict=True):
                 if outcome is Outcome.IGNORED:
                     self._count_ignored(event.type)
+
+    def observe_delays(self, events: Sequence[Event], now: datetime.datetime) -> None:
+        """Measure how long after their publication these events are committed.
+
+        :param now: the time of the commit, aware UTC. A time of an event that is later counts as no delay,
+            and one without a zone is UTC.
+        """
+        for event in events:
+            published, source = event.time, event.source
+            if published is None:
+                continue
+            if published.tzinfo is None:
+                published = published.replace(tzinfo=datetime.UTC)
+            delays = self.delays.get(source)
+            if delays is None:
+                delays = self.delays[source] = Distribution(DELAYS)
+                self.published[source] = published
+            elif published > self.published[source]:
+                self.published[source] = published
+            delays.observe(max((now - published).total_seconds(), 0.0))
 
     def count_unparked(self, events: Sequence[Event], outcomes: Sequence[Outcome]) -> None:
         """Count the outcomes of parked events that were dispatched again; both are in the same order."""

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from tests.simulated import telling, told
-from watcher_sync.commit.cycle import Batch, CommitCycle
+from watcher_sync.commit.batch import Batch
+from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.commit.doubts import Doubts
 from watcher_sync.model.changes import Doubtful, Upsert
 

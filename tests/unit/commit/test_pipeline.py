@@ -81,12 +81,12 @@ def test_the_next_batch_is_dispatched_before_the_last_one_has_landed_and_handed_
 
     thread = threading.Thread(target=lambda: pipeline.add("two", Batch(events=[told(2, look)])), daemon=True)
     thread.start()
-    assert dispatched.wait(10)
+    assert dispatched.wait(60)
     assert seen == [("a", 0, None)]
     assert cycle.model.snapshot().ids("instance") == []
     assert log == [("begun", 0)]
     slow.land()
-    thread.join(10)
+    thread.join(60)
     assert log == [("begun", 0), ("begun", 1), ("one", True)]
     assert cycle.model.snapshot().ids("instance") == ["a"]
     slow.land()
