@@ -14,6 +14,7 @@
 ``onap``            the status of instances in the dialect of ONAP's k8splugin
 ``overlay``         the changes of a batch to the indexes
 ``reader``          what a transaction reads of the committed state under it
+``scopes``          which entities exist through one source
 ``staged``          one entity that a batch touched, and how its values differ from before
 ``table``           copy-on-write dictionaries and indexes for snapshots
 ``tombstones``      the memory of deleted entities, in short where a deletion is final

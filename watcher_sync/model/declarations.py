@@ -111,6 +111,12 @@ class Field(msgspec.Struct, frozen=True):
     max_bytes: int = 0
     """Of a list or a dict, the bytes that it may have as JSON; 0: no limit."""
 
+    def is_within(self, characters: int) -> bool:
+        """Whether it is a number, a time, a truth value, or a text that is never longer than this."""
+        if self.python is str:
+            return self.max_length is not None and self.max_length <= characters
+        return self.python not in (list, dict)
+
 
 def may_be_converted(field: Field) -> bool:
     """Whether msgspec may make another object of a value that it accepts: a copy, a time of a text, 1.0 of 1."""

@@ -42,7 +42,13 @@ def state_of_node(_view: View, node: ComputeNode) -> str:
     return "down" if node.forced_down else node.liveness or "unknown"
 
 
-@kind("aggregate", plural="aggregates", indexes=("hosts",), references=(Reference("hosts", "compute_node"),))
+@kind(
+    "aggregate",
+    plural="aggregates",
+    indexes=("hosts",),
+    filter_indexes=("name", "availability_zone"),
+    references=(Reference("hosts", "compute_node"),),
+)
 class Aggregate(Entity, frozen=True, kw_only=True, gc=False):
     """A group of hosts of Nova. Id: the aggregate's uuid."""
 
@@ -60,6 +66,8 @@ class Aggregate(Entity, frozen=True, kw_only=True, gc=False):
     ids_reused=True,
     indexes=("availability_zone", "state"),
     low_cardinality=("state",),
+    filter_indexes=("availability_zone", "hypervisor_hostname", "state", "status"),
+    name_field="hypervisor_hostname",
     derived=(
         Derived("availability_zone", zone_of_host),
         Derived("state", state_of_node, alone=True, reads=("forced_down", "liveness")),
@@ -112,6 +120,7 @@ class ComputeNode(Placeholder, frozen=True, kw_only=True, gc=False):
     "instance",
     plural="instances",
     indexes=("host", "source_host", "project_id"),
+    filter_indexes=("host", "name", "project_id"),
     references=(
         Reference("host", "compute_node", implies=True),
         Reference("source_host", "compute_node", implies=True),
@@ -162,7 +171,13 @@ class Instance(Entity, frozen=True, kw_only=True, gc=False):
     ] = None
 
 
-@kind("provider", plural="providers", indexes=("name", "state"), low_cardinality=("state",))
+@kind(
+    "provider",
+    plural="providers",
+    indexes=("name", "state"),
+    low_cardinality=("state",),
+    filter_indexes=("name", "state"),
+)
 class Provider(Entity, frozen=True, kw_only=True, gc=False):
     """What is known of a DCM provider, for one service type of its. Id: ``<provider>/<service type>``.
 
@@ -206,6 +221,8 @@ def last_update(_view: View, instance: ServiceTypeInstance) -> datetime.datetime
     anchor="spec",
     indexes=("service_type", "status", "provider_name", "project_id"),
     low_cardinality=("status",),
+    filter_indexes=("instance_name", "project_id", "provider_name", "service_type", "status"),
+    name_field="instance_name",
     derived=(
         Derived("updated_at", last_update, alone=True, reads=("spec_updated_at", "status_updated_at")),
         Derived(

@@ -91,6 +91,15 @@ class EntityOverlay:
             return ids
         return self.indexes.over(ids, where, value)
 
+    def indexed_count(self, kind: str, index: str, value: str) -> int:
+        """The number of :meth:`indexed_ids`. O(1)."""
+        under = self._under
+        if isinstance(under, EntityOverlay):
+            below = under.indexed_count(kind, index, value)
+        else:
+            below = len(under.indexed_ids(kind, index, value))
+        return below + self.indexes.growth((kind, index), value)
+
     def ids_with_prefix(self, kind: str, prefix: str) -> set[str]:
         """The ids of a kind that begin with a prefix, as the batch has them so far. O(entities of the kind)."""
         ids = self._under.ids_with_prefix(kind, prefix)
@@ -298,7 +307,7 @@ class EntityOverlay:
             self._write(event, kind, entity_id, entity, values, entity.versions)
 
     def _is_referred_to(self, kind_name: str, entity_id: str) -> bool:
-        return any(self.indexed_ids(other, field, entity_id) for other, field in self.kinds.implying(kind_name))
+        return any(self.indexed_count(other, field, entity_id) for other, field in self.kinds.implying(kind_name))
 
 
 _replaced = msgspec.structs.replace

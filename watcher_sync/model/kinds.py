@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import datetime
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import msgspec
@@ -61,6 +61,9 @@ class Placeholder(Entity, frozen=True, kw_only=True, gc=False):
 PROJECT_FIELD: Final = "project_id"
 """A kind with a field of this name is scoped: an entity belongs to the project (tenant) that the field names."""
 
+MAX_INDEXED_CHARS: Final = 255
+"""Characters of a text in an index of two columns; MariaDB's indexes have 3072 bytes."""
+
 _RENAMED_ATTRIBUTES = {
     "coarse": "low_cardinality",
     "implied": "is_placeholder",
@@ -84,6 +87,8 @@ class Kind:
         ids_reused: bool,
         indexes: tuple[str, ...],
         low_cardinality: tuple[str, ...],
+        filter_indexes: tuple[str, ...],
+        name_field: str | None,
         references: tuple[Reference, ...],
         derived: tuple[Derived, ...],
         last_seen_field: str | None,
@@ -95,12 +100,16 @@ class Kind:
         self.ids_reused = ids_reused
         self.indexes = indexes
         self.low_cardinality = low_cardinality
+        self.filter_indexes = filter_indexes
         self.references = references
         self.derived = derived
         self.last_seen_field = last_seen_field
         self.is_placeholder = issubclass(cls, Placeholder)
         self.fields: dict[str, Field] = {field.name: field for field in fields_of(cls)}
         self.public = ("id", *self.fields)
+        own_name = self.fields.get("name")
+        self.name_field = name_field or ("name" if own_name is not None and own_name.python is str else None)
+        """The field that people call an entity by; None: the id alone."""
         self.is_scoped = PROJECT_FIELD in self.fields
         """Whether its entities belong to projects."""
         self.admin_only = {f.name: f.admin_only.members for f in self.fields.values() if f.admin_only is not None}
@@ -161,9 +170,16 @@ class Kind:
         """:raises TypeError: the declaration contradicts itself."""
         follows = [follow for d in self.derived for follow in d.follows]
         read = (field for d in self.derived for field in d.reads)
-        for field in (*self.indexes, *(r.field for r in self.references), *(d.field for d in self.derived), *read):
+        named = (self.name_field,) if self.name_field else ()
+        mine = (*self.indexes, *self.filter_indexes, *named, *(r.field for r in self.references))
+        for field in (*mine, *(d.field for d in self.derived), *read):
             if field not in self.fields:
                 raise TypeError(f"kind {self.name}: {field} is not a field")
+        for field in self.filter_indexes:
+            if not self.fields[field].is_within(MAX_INDEXED_CHARS):
+                raise TypeError(f"kind {self.name}: {field} is too long for an index")
+        if named and self.fields[named[0]].python is not str:
+            raise TypeError(f"kind {self.name}: {named[0]} is not a text")
         if self.is_scoped and self.fields[PROJECT_FIELD].python is not str:
             raise TypeError(f"kind {self.name}: {PROJECT_FIELD} is not a text")
         for field in self.low_cardinality:
@@ -275,6 +291,10 @@ class Kinds(Mapping[str, Kind]):
         for follow in (follow for derived in new.derived for follow in derived.follows):
             self.followers[follow.kind] = (*self.followers.get(follow.kind, ()), (new.name, follow))
 
+    def without(self, names: Collection[str]) -> Kinds:
+        """The same kinds but these."""
+        return Kinds(*(kept.cls for name, kept in self.by_name.items() if name not in names))
+
     def implying(self, kind_name: str) -> tuple[tuple[str, str], ...]:
         """(kind, indexed field) of the references that make entities of this kind exist."""
         return self._implying.get(kind_name, ())
@@ -305,6 +325,8 @@ def kind(
     ids_reused: bool = False,
     indexes: tuple[str, ...] = (),
     low_cardinality: tuple[str, ...] = (),
+    filter_indexes: tuple[str, ...] = (),
+    name_field: str | None = None,
     references: tuple[Reference, ...] = (),
     derived: tuple[Derived, ...] = (),
     last_seen_field: str | None = None,
@@ -317,8 +339,11 @@ def kind(
     :param anchor: the facet that carries the entity's existence.
     :param ids_reused: whether an id may be used again after a deletion (a host name is, a uuid is not).
     :param indexes: fields to look entities up by, in O(1); a list field is indexed by its elements.
-    :param low_cardinality: indexed fields with few values that change often. The table has no index over them: each
-        change would write it, and a query for one value reads much of the table anyway.
+    :param low_cardinality: indexed fields with few values that change often. The table has no index over them, unless
+        ``filter_indexes`` has the field.
+    :param filter_indexes: fields by which lists are often filtered. The table has an index over each of them and the
+        id, so a filtered page costs its rows only, however common the value is. Each change of the field writes it.
+    :param name_field: the text that people call an entity by; by default ``name``, if the kind has it.
     :param references: which indexed fields refer to other kinds.
     :param derived: fields that follow from other entities.
     :param last_seen_field: the field that shows when it was last seen; it is in memory, never in the journal.
@@ -341,6 +366,8 @@ def kind(
             ids_reused=ids_reused,
             indexes=indexes,
             low_cardinality=low_cardinality,
+            filter_indexes=filter_indexes,
+            name_field=name_field,
             references=references,
             derived=derived,
             last_seen_field=last_seen_field,

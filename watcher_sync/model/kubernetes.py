@@ -56,14 +56,19 @@ class Cluster(Entity, frozen=True, kw_only=True, gc=False):
     detail: Annotated[LongText | None, In("state"), Doc("Why it is not connected.")] = None
     version: Annotated[Text | None, In("state"), Doc("Version of its API server.")] = None
     has_synced: Annotated[bool | None, In("sync"), Doc("Whether every listing was complete at least once.")] = None
-    last_sync_at: Annotated[datetime.datetime | None, In("sync"), Doc("When all was last listed in full.")] = None
-    counts: Annotated[dict[str, Any] | None, In("sync"), Doc("Kind -> objects at the last full listing.")] = None
+    last_sync_at: Annotated[
+        datetime.datetime | None, In("sync"), Doc("When the model last had all that the cluster has.")
+    ] = None
+    counts: Annotated[
+        dict[str, Any] | None, In("sync"), Doc("Kind -> objects that the cluster has; some seconds old.")
+    ] = None
 
 
 @kind(
     "workload",
     plural="workloads",
     indexes=("cluster", "namespace", "owner_uid", "full_name", "project_id"),
+    filter_indexes=("cluster", "name", "namespace", "project_id"),
     derived=(Derived("full_name", _name_of_workload, alone=True, reads=("cluster", "namespace", "kind", "name")),),
 )
 class Workload(Entity, frozen=True, kw_only=True, gc=False):
@@ -95,6 +100,7 @@ class Workload(Entity, frozen=True, kw_only=True, gc=False):
     "pod",
     plural="pods",
     indexes=("cluster", "namespace", "node", "owner_uid", "workload_uid", "full_name", "project_id"),
+    filter_indexes=("cluster", "name", "namespace", "node", "phase", "project_id", "ready"),
     derived=(Derived("full_name", _name_of_pod, alone=True, reads=("cluster", "namespace", "name")),),
 )
 class Pod(Entity, frozen=True, kw_only=True, gc=False):
@@ -135,6 +141,7 @@ def last_written(_view: View, vnf: VnfInstance) -> datetime.datetime | None:
     anchor="registration",
     indexes=("cluster", "namespace", "vnfd_id", "state", "project_id"),
     low_cardinality=("state",),
+    filter_indexes=("cluster", "name", "namespace", "project_id", "state", "vnfd_id"),
     derived=(Derived("updated_at", last_written, alone=True, reads=("registered_at", "observed_at")),),
 )
 class VnfInstance(Entity, frozen=True, kw_only=True, gc=False):

@@ -106,6 +106,10 @@ class Model:
     def __init__(self, kinds: Kinds) -> None:
         self.kinds = kinds
         self.generation = 0
+        self.epoch: str | None = None
+        """The epoch of the database that this is a replica of; None: of no database."""
+        self.mark: int | None = None
+        """The mark of the commit at the generation; None: unknown."""
         # Guards the step from one generation to the next against the making of a snapshot.
         self._lock = threading.Lock()
         self._tables: dict[str, Table[Entity]] = {name: Table() for name in kinds}
@@ -155,12 +159,15 @@ class Model:
         """The ids of a kind that begin with a prefix. O(entities of the kind)."""
         return {entity_id for entity_id in self.snapshot().ids(kind) if entity_id.startswith(prefix)}
 
-    def write(self, written: Iterable[Written], generation: int) -> None:
-        """Move to a new generation: everything that one commit wrote, at once."""
+    def write(self, written: Iterable[Written], generation: int, mark: int | None = None) -> None:
+        """Move to a new generation: everything that one commit wrote, at once.
+
+        :param mark: of the commit at that generation; None: unknown.
+        """
         with self._lock:
             for item in written:
                 self._put(self.kinds[item.kind], item)
-            self.generation = generation
+            self.generation, self.mark = generation, mark
             self._snapshot = None
 
     def set_last_seen(self, kind: str, last_seen: Mapping[str, datetime.datetime]) -> None:
@@ -182,16 +189,17 @@ class Model:
     def replace_with(self, other: Model) -> None:
         """Become what another model of the same kinds is; that one must not be used any more."""
         with self._lock:
-            self.generation = other.generation
+            self.generation, self.epoch, self.mark = other.generation, other.epoch, other.mark
             self._tables, self._tombstones, self._indexes = other._tables, other._tombstones, other._indexes
             self._snapshot = None
         for kind, times in other._last_seen.items():
             self.set_last_seen(kind, times)
 
-    def publish(self, transaction: Any) -> None:
+    def publish(self, transaction: Any, mark: int | None = None) -> None:
         """What the transaction staged becomes the new generation.
 
         :param transaction: a :class:`~watcher_sync.model.transaction.Transaction` on this model; used up by this.
+        :param mark: of its commit; None: unknown.
         """
         with self._lock:
             for where, left in transaction.indexes.left.items():
@@ -206,7 +214,7 @@ class Model:
                         index.take(value, ids)
             for staged in transaction.staged():
                 self._replace(staged.kind, staged.id, staged.entity, staged.tombstone)
-            self.generation = transaction.head
+            self.generation, self.mark = transaction.head, mark
             self._snapshot = None
         for kind, times in transaction.seen.items():
             self.set_last_seen(kind, times)
@@ -225,7 +233,7 @@ class Model:
                 for value in before:
                     index.discard_all(value, (item.id,))
                 for value in after:
-                    index.add_all(value, (item.id,))
+                    index.add_all(value, (new.id if new is not None else item.id,))
         self._replace(declared, item.id, new, item.tombstone)
 
     def _replace(self, declared: Kind, entity_id: str, entity: Entity | None, tombstone: Tombstone | None) -> None:

@@ -39,6 +39,12 @@ class IndexOverlay:
             ids = ids - left
         return ids | joined if joined else ids
 
+    def growth(self, where: Where, value: str) -> int:
+        """How many more entities have the value than without the overlay."""
+        joined = self.joined[where].get(value, ()) if where in self.joined else ()
+        left = self.left[where].get(value, ()) if where in self.left else ()
+        return len(joined) - len(left)
+
     def enter(self, kind: Kind, entity_id: str, entity: Entity) -> None:
         """Add a new entity while no entity has left any value. That is the case of a first listing.
 

@@ -44,9 +44,12 @@ class Staged(msgspec.Struct, gc=False):
         return {n: (old, new) for n in names if differ(old := getattr(base, n), new := getattr(entity, n))}
 
     def change(self) -> str:
-        """created, updated or deleted."""
+        """created, updated or deleted.
+
+        An entity that did not exist before and does not exist now has an empty update: only versions moved.
+        """
         if self.entity is None:
-            return "deleted"
+            return "updated" if self.base is None else "deleted"
         return "created" if self.base is None else "updated"
 
 

@@ -65,9 +65,10 @@ class Table(Generic[V]):
     __slots__ = ("_epoch", "_epochs", "_shards")
 
     def __init__(self) -> None:
-        self._shards: list[dict[str, V]] = [{} for _ in range(_SHARDS)]
-        # _epochs[i] == _epoch: shard i is the writer's own. Older: a snapshot may share it.
-        self._epochs = [0] * _SHARDS
+        # One empty dictionary for all: most tables of an installation are empty.
+        self._shards: list[dict[str, V]] = [{}] * _SHARDS
+        # _epochs[i] == _epoch: shard i is the writer's own. Older: a snapshot or another shard may share it.
+        self._epochs = [-1] * _SHARDS
         self._epoch = 0
 
     def get(self, key: str) -> V | None:

@@ -173,7 +173,9 @@ class Transaction(EntityOverlay):
             kind.check_values(values)
         if declares and kind.is_placeholder and (entity is None or flag(entity, "discovered") or flag(entity, "gone")):
             values["discovered"] = values["gone"] = False
-        self._write(event, kind, change.id, entity, values, tuple(fresh))
+        # The string that the tables and indexes have already: a change of an index must not retain another one.
+        entity_id = entity.id if entity is not None else change.id
+        self._write(event, kind, entity_id, entity, values, tuple(fresh))
         return Outcome.APPLIED
 
     def _delete(self, event: Event, change: Delete) -> Outcome:

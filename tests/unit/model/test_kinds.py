@@ -12,7 +12,7 @@ import pytest
 from tests.simulated import NOON
 from watcher_sync.exceptions import InvalidEvent, PluginConflict
 from watcher_sync.model.entities import Instance, builtin_kinds
-from watcher_sync.model.kinds import Count, Derived, Entity, In, Kinds, Reference, Text, kind, kind_of
+from watcher_sync.model.kinds import Count, Derived, Entity, In, Kinds, LongText, Reference, Text, kind, kind_of
 
 
 class Mode(enum.StrEnum):
@@ -90,6 +90,16 @@ def test_the_same_class_may_be_added_twice():
     [
         ({"indexes": ("colour",)}, "kind thing: colour is not a field"),
         ({"low_cardinality": ("owner",)}, "kind thing: owner has a low cardinality, but no index"),
+        ({"filter_indexes": ("colour",)}, "kind thing: colour is not a field"),
+        (
+            {"fields": {"owner": Annotated[LongText | None, In("state")]}, "filter_indexes": ("owner",)},
+            "kind thing: owner is too long for an index",
+        ),
+        ({"name_field": "colour"}, "kind thing: colour is not a field"),
+        (
+            {"fields": {"owner": Annotated[Count | None, In("state")]}, "name_field": "owner"},
+            "kind thing: owner is not a text",
+        ),
         ({"references": (Reference("colour", "instance"),)}, "kind thing: colour is not a field"),
         ({"references": (Reference("owner", "instance"),)}, "kind thing: the reference owner needs an index"),
         ({"derived": (Derived("colour", lambda view, entity: None),)}, "kind thing: colour is not a field"),
