@@ -25,6 +25,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 from prometheus_client.metrics_core import Metric
 
+from watcher_sync.exceptions import DatabaseUnavailable
 from watcher_sync.reconcile import metrics
 from watcher_sync.reconcile.base import Reconciler, Report
 from watcher_sync.reconcile.inventories import Inventories
@@ -213,10 +214,11 @@ class Reconciliation:
                 scopes = reconciler.scopes()
                 named |= {(reconciler.name, scope): reconciler for scope in scopes}
                 wanted |= {(reconciler.name, scope) for scope in scopes if reconciler.wants_run(scope)}
-            except Exception as exc:  # the supervised edge: its earlier scopes stay
+            except Exception as exc:
                 failing.add(reconciler.name)
                 if reconciler.name not in self._failing:
-                    LOG.exception("The reconciler %s cannot name its scopes: %s", reconciler.name, exc)
+                    bug = None if isinstance(exc, DatabaseUnavailable) else exc
+                    LOG.error("The reconciler %s cannot name its scopes: %s", reconciler.name, exc, exc_info=bug)
         self._failing = failing
         with self._lock:
             for key, reconciler in named.items():

@@ -17,7 +17,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from watcher_sync.commit.stats import SECONDS, Distribution
-from watcher_sync.exceptions import ReconcileError
+from watcher_sync.exceptions import DatabaseUnavailable, ReconcileError
 from watcher_sync.reconcile.base import Reconciler, Report
 from watcher_sync.reconcile.breaker import Breaker
 
@@ -184,6 +184,8 @@ class ScheduledScope:
             self._succeed(result)
         elif isinstance(result, ReconcileError):
             self._fail(str(result), key="error")
+        elif isinstance(result, DatabaseUnavailable):
+            self._fail(f"the database is unavailable: {result}", key="database")
         else:
             self._fail(f"{type(result).__name__}: {result}", key=type(result).__name__, bug=result)
 

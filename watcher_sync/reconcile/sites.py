@@ -6,12 +6,12 @@ deletions back that the delete guard refuses, and stores them as drifts. It crea
 source's work.
 
 The source's own listing deletes, too. If the delete guard refuses that, the handler marks an entity, and the scope runs
-at once. An entity that was written after the run had begun stays.
+at once. An entity that was written after the run had begun stays. So does one that a region with a restored database
+does not list, for an hour: the region may find it again.
 """
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -23,12 +23,13 @@ from oslo_config import cfg
 from watcher_sync.conf.reconcile import HEAL, policies
 from watcher_sync.events import Event
 from watcher_sync.exceptions import ReconcileError, SourceError
-from watcher_sync.handlers.watch.handler import deletion_of, is_declared, refuses_deletes
+from watcher_sync.handlers.watch.handler import deletion_of, is_declared, is_of_earlier_epoch, refuses_deletes
 from watcher_sync.handlers.watch.naming import prefix_of
 from watcher_sync.model.changes import Change, Outcome
 from watcher_sync.model.kinds import Entity
 from watcher_sync.model.view import View
 from watcher_sync.reconcile.base import Context, Reconciler, Report
+from watcher_sync.sources.watch.cursor import read_cursor
 from watcher_sync.sources.watch.listing import Listing, followed_sites, list_ids
 from watcher_sync.storage.database import translated
 from watcher_sync.storage.drifts import Difference, replace_drifts
@@ -37,7 +38,8 @@ from watcher_sync.storage.source_status import record_full_sync
 
 _T = TypeVar("_T")
 
-_POSITION: Final = re.compile("[0-9]+")
+_RESTORED_SECONDS: Final = 3600.0
+"""After the region's database went back in time, the region may find entities again that it does not list."""
 _LOT_ENTITIES: Final = 200
 """Entities of one query or transaction; a transaction holds the head of the journal as long."""
 
@@ -50,6 +52,8 @@ class _Base(msgspec.Struct, frozen=True):
     """Kind -> ids of the site, with the prefix."""
     position: int
     """The sequence of the region up to which the source is committed; 0 if it is unknown."""
+    epoch_number: int
+    """Entities of earlier epochs of the region stay; 0: all may be deleted."""
 
 
 class SitesReconciler(Reconciler):
@@ -122,10 +126,13 @@ holds if it is shorter. A SIGHUP applies a new value.
         refused = {k: len(e) for k, e in lost.items() if refuses_deletes(len(e), len(base.ids[k]), percent)}
         policy = policies(self.conf)
         healed = {k for k in lost if k not in refused and policy.get(k, HEAL) == HEAL}
+        number = 0 if allow_deletes else base.epoch_number
+        kept = {k: [e for e in lost[k] if k not in healed or self._is_held(k, e, number)] for k in lost}
         deleted = 0
         if not dry_run:
-            deleted = self._delete(scope, base, [entity for kind in healed for entity in lost[kind]])
-            self._record(scope, {k: e for k, e in lost.items() if k not in healed}, lost, policy)
+            doomed = [e for k in healed for e in lost[k] if not self._is_held(k, e, number)]
+            deleted = self._delete(scope, base, doomed)
+            self._record(scope, kept, lost, policy)
             with self._lock:
                 (self._refusing.add if refused else self._refusing.discard)(scope)
         return Report(
@@ -146,10 +153,10 @@ holds if it is shorter. A SIGHUP applies a new value.
         with translated(), store.database.connect() as connection:
             model = TableModel(connection, store.tables, store.kinds)
             found = {kind: model.ids_with_prefix(kind, prefix) for kind in store.kinds}
-        number = _POSITION.match(store.cursors().get(scope) or "")
-        return _Base(
-            model.generation, {kind: ids for kind, ids in found.items() if ids}, int(number[0]) if number else 0
-        )
+        cursor = read_cursor(store.cursors().get(scope))
+        is_fresh = self.context.now().timestamp() - cursor.since < _RESTORED_SECONDS
+        ids = {kind: ids for kind, ids in found.items() if ids}
+        return _Base(model.generation, ids, cursor.sequence or 0, cursor.number if is_fresh else 0)
 
     def _listing(self, scope: str, base: _Base, deadline: float) -> Listing:
         """List those kinds of the region that the model has of the site.
@@ -185,6 +192,10 @@ holds if it is shorter. A SIGHUP applies a new value.
 
     def _is_old(self, kind: str, entity: Entity, base: _Base) -> bool:
         return entity.seq <= base.generation and is_declared(self.context.store.kinds[kind], entity)
+
+    def _is_held(self, kind: str, entity: Entity, number: int) -> bool:
+        """Whether the region may find an entity again: it has not had it since its database went back in time."""
+        return is_of_earlier_epoch(self.context.store.kinds[kind], entity, number)
 
     def _delete(self, scope: str, base: _Base, entities: Sequence[Entity]) -> int:
         """Delete entities that were not written since the base; return how many."""

@@ -68,7 +68,7 @@ class AskingSite(Site):
         self.reconciler = CapacityReconciler(self.conf, self.context)
 
     def run(self, scope="placement", **how):
-        return self.reconciler.run(scope, deadline=time.monotonic() + 30, **how)
+        return self.reconciler.run(scope, deadline=time.monotonic() + 120, **how)
 
     def node(self, host="host-0"):
         return self.model.get("compute_node", host)

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.functional.engine.driving import Installation, wait_until
+from tests.functional.engine.driving import Installation
+from tests.waiting import wait_until
 
 SERVICE = {
     "publisher_id": "nova-compute:host-1",
@@ -56,6 +57,13 @@ def site(install: Callable[..., Installation], sqlite_url: str, tmp_path: Path, 
     return site
 
 
+def rewrite(file: Path, text: str) -> None:
+    """Replace the file at once, so that the engine never reads a part of it."""
+    new = file.with_suffix(".new")
+    new.write_text(text)
+    new.replace(file)
+
+
 def host(site: Installation) -> dict[str, Any]:
     (line,) = site.manage("model", "dump", "--kind", "compute_node").splitlines()
     found: dict[str, Any] = json.loads(line)
@@ -65,14 +73,14 @@ def host(site: Installation) -> dict[str, Any]:
 def test_the_file_is_read_again_when_it_changes_and_after_a_sighup(site: Installation, file: Path) -> None:
     engine = site.engine(site.config())
     wait_until(lambda: host(site)["vcpus"] == 8, what="the first run")
-    file.write_text("hosts:\n  host-1: {vcpus: 16, vcpu_ratio: 4}\n")
+    rewrite(file, "hosts:\n  host-1: {vcpus: 16, vcpu_ratio: 4}\n")
     wait_until(lambda: host(site)["vcpus"] == 16, what="the changed file")
-    file.write_text("hosts:\n  host-1: {vcpus: many}\n")
+    rewrite(file, "hosts:\n  host-1: {vcpus: many}\n")
     wrong = f"The reconciliation of capacity/static fails: {file}: host host-1: vcpus: Expected `int | null`, got `str`"
     engine.wait_for_log(wrong)
     assert host(site)["vcpus"] == 16
     engine.signal(signal.SIGHUP)
-    file.write_text("hosts:\n  host-1: {vcpus: 32}\n")
+    rewrite(file, "hosts:\n  host-1: {vcpus: 32}\n")
     wait_until(lambda: host(site)["vcpus"] == 32, what="the repaired file")
     assert engine.logged(wrong) == 1
     status, _ = engine.terminate()

@@ -117,7 +117,7 @@ class Stepped:
         for scope in list(self.reconciliation._scopes.values()):
             thread = scope.thread
             if thread is not None:
-                thread.join(20)
+                thread.join(60)
                 assert not thread.is_alive()
 
     def after(self, seconds, **how):

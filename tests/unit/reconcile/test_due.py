@@ -62,7 +62,7 @@ def test_a_run_that_goes_on_when_the_next_is_due_is_not_begun_twice(stepped, con
     steps.begin_due(wait=False)
     steps.after(301, wait=False)
     steps.after(1, wait=False)
-    assert hang.asked.wait(20)
+    assert hang.asked.wait(60)
     assert standin.times("edge") == 1
     assert steps.runs() == {"skipped": 1}
     assert steps.state().running
@@ -81,7 +81,7 @@ def test_what_is_asked_for_begins_at_once_and_after_a_run_that_goes_on_once_more
     steps = stepped(standin)
     steps.begin_due(wait=False)
     assert steps.reconciliation.run_now("edge") == ["standin/edge"]
-    assert hang.asked.wait(20)
+    assert hang.asked.wait(60)
     assert standin.times("edge") == 1
     hang.let_go()
     steps.join_runs()

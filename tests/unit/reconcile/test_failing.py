@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.reconcile.conftest import Hang, StandIn, report
-from watcher_sync.exceptions import ReconcileError
+from watcher_sync.exceptions import DatabaseUnavailable, ReconcileError
 from watcher_sync.reconcile.breaker import Breaker
 
 FAILS = "The reconciliation of standin/edge fails: "
@@ -48,11 +48,18 @@ def test_a_bug_is_logged_once_with_its_traceback_and_its_end_is_logged(stepped, 
     assert said()[1:] == ["The reconciliation of standin/edge works again"]
 
 
-def test_an_expected_failure_is_logged_without_a_traceback(stepped, said, caplog):
+@pytest.mark.parametrize(
+    ("raised", "why"),
+    [
+        (ReconcileError("the cluster does not answer"), "the cluster does not answer"),
+        (DatabaseUnavailable("connection refused"), "the database is unavailable: connection refused"),
+    ],
+)
+def test_an_expected_failure_is_logged_without_a_traceback(stepped, said, caplog, raised, why):
     standin = StandIn("edge")
-    standin.ends["edge"] = ReconcileError("the cluster does not answer")
+    standin.ends["edge"] = raised
     stepped(standin).begin_due()
-    assert said() == [f"{FAILS}the cluster does not answer"]
+    assert said() == [f"{FAILS}{why}"]
     assert "Traceback" not in caplog.text
 
 
@@ -170,7 +177,7 @@ def test_the_delete_guard_logs_each_change_of_what_it_refuses(stepped, said):
     ] + ["The delete guard refuses no deletion in standin/edge any more"]
 
 
-def test_a_reconciler_that_cannot_name_its_scopes_keeps_those_that_it_had(stepped, said):
+def test_a_reconciler_that_cannot_name_its_scopes_keeps_those_that_it_had(stepped, said, caplog):
     standin = StandIn("edge")
     steps = stepped(standin)
     steps.begin_due()
@@ -179,6 +186,17 @@ def test_a_reconciler_that_cannot_name_its_scopes_keeps_those_that_it_had(steppe
     steps.after(300)
     assert standin.times("edge") == 3
     assert said() == ["The reconciler standin cannot name its scopes: a bug"]
+    assert "Traceback" in caplog.text
+
+
+def test_scopes_that_the_database_does_not_name_are_logged_without_a_traceback(stepped, said, caplog):
+    standin = StandIn("edge")
+    standin.named = DatabaseUnavailable("connection refused")
+    steps = stepped(standin)
+    steps.begin_due()
+    steps.after(300)
+    assert said() == ["The reconciler standin cannot name its scopes: connection refused"]
+    assert "Traceback" not in caplog.text
 
 
 def test_the_report_says_of_each_scope_what_is_wrong_with_it(stepped, conf):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,12 +17,13 @@ from watcher_sync.assembly.reconcile import make_evaluation
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.events import Event
-from watcher_sync.exceptions import RowRefused, StaleToken
+from watcher_sync.exceptions import DatabaseUnavailable, RowRefused, StaleToken
+from watcher_sync.reconcile.kubernetes.compare import ClusterComparer
 from watcher_sync.reconcile.kubernetes.reconciler import KubernetesReconciler
 from watcher_sync.reconcile.kubernetes.vnf_sync import VnfSync
 from watcher_sync.sources.kubernetes.target import ClusterTarget
 from watcher_sync.storage.reading import TableView
-from watcher_sync.testing.kubernetes import KubernetesServer
+from watcher_sync.testing.kubernetes import KubernetesServer, forbidden
 from watcher_sync.testing.kubernetes.builders import deployment
 
 pytestmark = pytest.mark.slow
@@ -39,7 +41,7 @@ def server() -> Iterator[KubernetesServer]:
 
 @pytest.fixture
 def site(server: KubernetesServer, tmp_path: Path) -> Iterator[Installation]:
-    site = Installation(tmp_path, {"edge": server}, connect_timeout=1.0, read_timeout=2.0)
+    site = Installation(tmp_path, {"edge": server}, connect_timeout=30.0, read_timeout=30.0)
     yield site
     site.close()
 
@@ -105,7 +107,7 @@ def test_a_pod_that_is_told_after_the_listing_is_not_deleted_by_a_process_that_r
         Watch(site, server).tell()
 
     after_listing(scaled_and_told)
-    report = over_the_tables(site).run("edge", allow_deletes=True, deadline=time.monotonic() + 20)
+    report = over_the_tables(site).run("edge", allow_deletes=True, deadline=time.monotonic() + 120)
     assert report.deleted == 0
     assert site.objects() == truth(server)
 
@@ -126,6 +128,123 @@ def test_a_sync_that_is_asked_for_deletes_no_pod_that_is_told_after_the_listing(
     assert report.state == "SYNCED"
     assert site.objects() == truth(server)
     assert site.vnf("v1").scale_level == {"vdu1_aspect": 1}
+
+
+@pytest.mark.parametrize("is_asked_for", [False, True])
+def test_a_pod_that_came_and_went_before_the_engine_listed_again_is_not_created(
+    site: Installation, server: KubernetesServer, is_asked_for: bool
+):
+    """The engine's watch had ended, so no event reports the pod or its deletion."""
+    site.register("v1", one_vdu())
+    site.reconcile()
+    server.cluster.scale("Deployment", "vdu1", 3)
+    server.cluster.settle()
+
+    def gone_and_listed(_seconds: float) -> None:
+        server.cluster.scale("Deployment", "vdu1", 1)
+        server.cluster.settle()
+        Watch(site, server).tell()
+
+    reconciler = site.reconciler(gone_and_listed)
+    if is_asked_for:
+        reconciler.sync_now("v1", dry_run=False)
+    else:
+        reconciler.run("edge", deadline=time.monotonic() + 120)
+    assert site.objects() == truth(server)
+
+
+@pytest.mark.parametrize("is_asked_for", [False, True])
+@pytest.mark.parametrize("replica", [False, True])
+def test_a_pod_that_went_before_the_engine_listed_again_and_is_created_then_is_deleted(
+    site: Installation,
+    server: KubernetesServer,
+    after_listing: Callable[[Callable[[], None]], None],
+    is_asked_for: bool,
+    replica: bool,
+):
+    """The engine's list is newer than the comparison's, and is committed first: its watch begins without the pod."""
+    site.register("v1", one_vdu())
+    site.reconcile()
+    server.cluster.scale("Deployment", "vdu1", 3)
+    server.cluster.settle()
+    listings = itertools.count(1)
+
+    def gone_and_listed() -> None:
+        if next(listings) == 2:
+            server.cluster.scale("Deployment", "vdu1", 1)
+            server.cluster.settle()
+            Watch(site, server).tell()
+
+    after_listing(gone_and_listed)
+    reconciler = site.reconciler() if replica else over_the_tables(site)
+    if is_asked_for:
+        reconciler.sync_now("v1", dry_run=False)
+    else:
+        report = reconciler.run("edge", deadline=time.monotonic() + 120)
+        assert (report.complete, report.deleted) == (True, 2)
+    assert next(listings) == 4
+    assert site.objects() == truth(server)
+    assert site.vnf("v1").scale_level == {"vdu1_aspect": 0}
+
+
+def test_a_run_that_cannot_confirm_a_pod_is_incomplete_and_is_repeated_soon(
+    site: Installation, server: KubernetesServer, after_listing: Callable[[Callable[[], None]], None]
+):
+    server.cluster.scale("Deployment", "vdu1", 3)
+    server.cluster.settle()
+    listings = itertools.count(1)
+
+    def refuse() -> None:
+        if next(listings) == 2:
+            server.fail(forbidden(), path="/api/v1/pods", count=10)
+
+    after_listing(refuse)
+    reconciler = site.reconciler()
+    assert reconciler.interval("edge") is None
+    report = reconciler.run("edge", deadline=time.monotonic() + 20)
+    assert site.objects() == truth(server)
+    assert report.complete is False
+    assert set(report.failures) == {"pods"}
+    assert reconciler.interval("edge") == 10
+    server.heal()
+    server.cluster.scale("Deployment", "vdu1", 1)
+    server.cluster.settle()
+    assert reconciler.run("edge", dry_run=True, deadline=time.monotonic() + 20).complete
+    assert reconciler.interval("edge") == 10
+    assert reconciler.run("edge", deadline=time.monotonic() + 20).deleted == 2
+    assert reconciler.interval("edge") is None
+    assert site.objects() == truth(server)
+
+
+def test_a_run_that_fails_after_it_created_pods_is_repeated_soon(
+    site: Installation, server: KubernetesServer, monkeypatch: pytest.MonkeyPatch
+):
+    server.cluster.scale("Deployment", "vdu1", 3)
+    server.cluster.settle()
+
+    def fail(*_args: Any, **_more: Any) -> None:
+        raise DatabaseUnavailable("gone")
+
+    monkeypatch.setattr(ClusterComparer, "created_but_gone", fail)
+    reconciler = site.reconciler()
+    with pytest.raises(DatabaseUnavailable):
+        reconciler.run("edge", deadline=time.monotonic() + 20)
+    assert reconciler.interval("edge") == 10
+
+
+def test_a_pod_of_a_kind_that_cannot_be_listed_again_is_not_created(site: Installation, server: KubernetesServer):
+    site.reconcile()
+    server.cluster.scale("Deployment", "vdu1", 3)
+    server.cluster.settle()
+    before = {pod.id for pod in site.model.all("pod")}
+
+    def refuse(_seconds: float) -> None:
+        server.fail(forbidden(), path="/api/v1/pods", count=10)
+
+    report = site.reconcile(wait=refuse)
+    assert {pod.id for pod in site.model.all("pod")} == before
+    assert report.complete is False
+    assert set(report.failures) == {"pods"}
 
 
 def evaluate_all(site: Installation) -> None:
@@ -175,7 +294,7 @@ def test_an_instance_that_events_bring_in_step_meanwhile_is_no_drift(
         evaluate_all(site)
 
     reconciler = site.reconciler(looked) if replica else over_the_tables(site, looked)
-    report = reconciler.run("edge", deadline=time.monotonic() + 20)
+    report = reconciler.run("edge", deadline=time.monotonic() + 120)
     assert [d for d in report.differences if d.kind == "vnf_instance"] == []
     assert site.vnf("v1").scale_level == {"vdu1_aspect": 1}
 
@@ -186,7 +305,7 @@ def test_an_instance_that_events_bring_in_step_meanwhile_is_no_drift(
 
     after_listing(meanwhile)
     reconciler = site.reconciler() if replica else over_the_tables(site)
-    report = reconciler.run("edge", deadline=time.monotonic() + 20)
+    report = reconciler.run("edge", deadline=time.monotonic() + 120)
     assert [d for d in report.differences if d.kind == "vnf_instance"] == []
     assert site.vnf("v1").scale_level == {"vdu1_aspect": 2}
 

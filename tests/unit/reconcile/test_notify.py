@@ -42,7 +42,7 @@ def test_each_event_has_its_type_priority_and_a_small_payload(conf, bus):
     told.sync_end(VNF, {"VDU1": "SYNCED"}, {"VDU1": 2})
     told.sync_error(VNF, "the cluster does not answer")
     told.drift(VNF, [difference("scale_level", {"a": 1}, {"a": 2}), difference("observed", None, {"VDU1": 2})])
-    assert told.flush(20)
+    assert told.flush(60)
     assert [(priority, m["event_type"]) for _, m, priority, _ in bus.NOTIFICATIONS] == [
         ("INFO", "vnf_instance.sync.start"),
         ("INFO", "vnf_instance.sync.end"),
@@ -68,7 +68,7 @@ def test_each_event_has_its_type_priority_and_a_small_payload(conf, bus):
 def test_a_drift_stays_small_however_much_differs(conf, bus):
     told = Notifications(conf)
     told.drift(VNF, [difference("vnfc_info", "x" * 500, 1), *(difference(f"f{n}", 1, 2) for n in range(100))])
-    assert told.flush(20)
+    assert told.flush(60)
     ((_, message, _, _),) = bus.NOTIFICATIONS
     payload = message["payload"]
     assert (payload["count"], len(payload["differences"])) == (101, 20)
@@ -106,14 +106,14 @@ def test_an_outage_holds_nobody_up_and_what_does_not_fit_is_dropped_and_said_onc
     monkeypatch.setattr("oslo_messaging.Notifier", lambda transport, **_: sending)
     told = Notifications(conf, room=3)
     told.sync_start(VNF)
-    assert hang.asked.wait(20)
+    assert hang.asked.wait(60)
     for _ in range(10):
         told.sync_start(VNF)  # returns, although nothing can be sent
     assert told.dropped == 7
     assert said() == ["Notifications are dropped: 3 wait for the broker already"]
     assert not told.flush(0)
     hang.let_go()
-    assert told.flush(20)
+    assert told.flush(60)
     assert len(sending.sent) == 4
 
 

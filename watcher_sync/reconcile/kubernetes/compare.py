@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares one Kubernetes cluster with the model. Nothing is written here.
 
-The comparison takes the model's entities before it lists the cluster. Events of what differs may arrive while it lists.
+The comparison takes the model's entities before it lists the cluster. Events may arrive while it lists.
 So it waits a moment, and drops each difference whose entity was written since.
+
+An object that the model lacks may be gone again without an event. So it lists again before it reports one, and once
+more after the repair.
 
 If one listing of a kind fails, the whole kind is unknown. The comparison skips all objects of the kind and reports
 none of them as gone. VDUs that need the kind are UNKNOWN.
 
-The comparison reads the cluster without any lease or lock. It costs as many requests as the objects need pages.
+The comparison uses no lease or lock. It costs as many requests as the objects need pages.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ import msgspec
 from watcher_sync.events import Event
 from watcher_sync.exceptions import InvalidEvent, ReconcileError
 from watcher_sync.handlers.vnf.handler import KIND
-from watcher_sync.model.kinds import Entity
+from watcher_sync.model.kinds import Entity, kind_of
 from watcher_sync.model.kubernetes import VnfInstance
 from watcher_sync.model.view import View
 from watcher_sync.model.vnf.evaluation import Observation, evaluate
@@ -29,6 +32,7 @@ from watcher_sync.reconcile.base import Context
 from watcher_sync.reconcile.delete_guard import losses
 from watcher_sync.reconcile.drift import Divergence, compare
 from watcher_sync.reconcile.live_view import LiveView
+from watcher_sync.reconcile.repair import FIRST
 from watcher_sync.sources.kubernetes.connection import Connection
 from watcher_sync.sources.kubernetes.listing import ListingPart
 from watcher_sync.sources.kubernetes.resources import KNOWN, Resource
@@ -95,17 +99,9 @@ class ClusterComparer:
         """
         # Before the listing: a view over the tables shows the state of the moment at which it is read.
         known = {kind: _known(base, kind, target.cluster, namespace) for kind in _COMPARED}
-        live = LiveView(
-            self._context.store.kinds,
-            self._context.dispatcher,
-            {k: {e.id: e for e in found} for k, found in known.items()},
-        )
+        live = self._live_view(known)
         lists, requests = _list(target, connection, live, namespace, deadline)
-        failures = {}
-        for listed in lists:
-            if listed.failure is not None:
-                where = f" of {listed.namespace}" if listed.namespace else ""
-                failures[f"{listed.resource.name}{where}"] = listed.failure
+        failures = _failures(lists)
         if not lists:
             raise ReconcileError(f"the source {target.source} does not follow the namespace {namespace}")
         if all(listed.failure is not None for listed in lists):
@@ -115,6 +111,13 @@ class ClusterComparer:
         found, sizes = self._differing(target, known, live, _listed_kinds(lists, unknown, namespace))
         if found:
             self._wait(_CONFIRM_SECONDS)
+            if any(what.model is None for what, _ in found):
+                live = self._live_view(known)
+                lists, more = _list(target, connection, live, namespace, deadline)
+                requests += more
+                failures |= _failures(lists)
+                unknown |= {listed.resource.kind for listed in lists if listed.failure is not None}
+                found = [(w, event) for w, event in found if w.model is not None or w.id in live.found[w.kind]]
             now = self._context.view()
             found = [(what, event) for what, event in found if what.is_unwritten_since(now)]
         return Comparison(
@@ -126,6 +129,11 @@ class ClusterComparer:
             sizes=sizes,
             complete=["vnf_instance", *(["pod"] if "Pod" not in unknown else []), *([] if failures else ["workload"])],
         )
+
+    def _live_view(self, known: Mapping[str, Sequence[Entity]]) -> LiveView:
+        """Return an empty view of the cluster."""
+        entities = {kind: {entity.id: entity for entity in found} for kind, found in known.items()}
+        return LiveView(self._context.store.kinds, self._context.dispatcher, entities)
 
     def _differing(
         self,
@@ -146,20 +154,56 @@ class ClusterComparer:
             before = [e for e in known[kind] if _is_listed(e, listed)]
             sizes[kind] = len(before)
             for what in compare(kind, before, there):
-                if what.live is not None:
-                    event = what.live.event
-                    assert event is not None
-                    happened = "added" if what.model is None else "modified"
-                    event = msgspec.structs.replace(
-                        event, type=f"{event.type.rpartition('.')[0]}.{happened}", subject=what.id
-                    )
-                else:
+                if what.live is None:
                     assert what.model is not None
-                    part = ListingPart(resource=listed[_object_kind(what.model)].resource, namespace=None)
-                    data = msgspec.json.encode({"metadata": {"uid": what.id}})
-                    event = part.event(data, source=target.source, cluster=target.cluster, what="deleted")
+                    found.append(self._gone(target, kind, what.model, listed))
+                    continue
+                event = what.live.event
+                assert event is not None
+                happened = "added" if what.model is None else "modified"
+                event = msgspec.structs.replace(
+                    event, type=f"{event.type.rpartition('.')[0]}.{happened}", subject=what.id
+                )
                 found.append((what, event))
         return found, sizes
+
+    @staticmethod
+    def _gone(
+        target: ClusterTarget, kind: str, entity: Entity, listed: Mapping[str, _ListedKind]
+    ) -> tuple[Divergence, Event]:
+        """Return that an entity exists in the model alone, with its deletion."""
+        part = ListingPart(resource=listed[_object_kind(entity)].resource, namespace=None)
+        data = msgspec.json.encode({"metadata": {"uid": entity.id}})
+        event = part.event(data, source=target.source, cluster=target.cluster, what="deleted")
+        return Divergence(kind=kind, id=entity.id, model=entity, live=None), event
+
+    def created_but_gone(
+        self, comparison: Comparison, target: ClusterTarget, connection: Connection, namespace: str | None,
+        deadline: float,
+    ) -> list[tuple[Divergence, Event]]:  # fmt: skip
+        """List again after the repair, if it created entities, and return those that no longer exist.
+
+        A watch may begin after the listing that found them and before the repair. It reports no deletion of them. An
+        object that this listing lacks was deleted: its uid is never used again.
+
+        :param comparison: as :meth:`compare` returned it; its failures include those of this listing afterwards.
+        :param namespace, deadline: as for :meth:`compare`.
+        :returns: (what is gone, the event that corrects it).
+        """
+        created = [what for what, _ in comparison.found if what.model is None]
+        if not created:
+            return []
+        live = self._live_view({})
+        lists, requests = _list(target, connection, live, namespace, deadline)
+        comparison.requests += requests
+        comparison.failures = {**comparison.failures, **_failures(lists)}
+        unknown = {listed.resource.kind for listed in lists if listed.failure is not None} | target.unfollowed
+        listed = _listed_kinds(lists, unknown, namespace)
+        return [
+            self._gone(target, what.kind, _as_created(what), listed)
+            for what in created
+            if what.id not in live.found[what.kind] and what.live is not None and _is_listed(what.live.entity, listed)
+        ]
 
     def drifted_instances(
         self, instances: Sequence[VnfInstance], comparison: Comparison
@@ -176,6 +220,22 @@ class ClusterComparer:
             now = self._context.view()
             drifted = [(v, o) for v, o in drifted if _is_unwritten(v, now)]
         return drifted
+
+
+def _as_created(what: Divergence) -> Entity:
+    """Return an entity as the repair creates it."""
+    assert what.live is not None
+    entity = what.live.entity
+    return msgspec.structs.replace(entity, versions=tuple(FIRST for _ in kind_of(type(entity)).facets))
+
+
+def _failures(lists: Sequence[ListingPart]) -> dict[str, str]:
+    """Return resource -> why it could not be listed."""
+    return {
+        f"{listed.resource.name}{f' of {listed.namespace}' if listed.namespace else ''}": listed.failure
+        for listed in lists
+        if listed.failure is not None
+    }
 
 
 def _is_unwritten(instance: VnfInstance, now: View) -> bool:

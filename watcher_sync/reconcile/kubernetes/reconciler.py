@@ -58,6 +58,9 @@ _SYNC_TIMEOUT_SECONDS: Final = 20.0
 
 It is below the 30 seconds that our client waits for an answer, so the client receives the reason."""
 
+_UNCONFIRMED_SECONDS: Final = 10.0
+"""Interval until a run has confirmed what an earlier one created."""
+
 
 class KubernetesReconciler(Reconciler):
     """Compares clusters with the model, and repairs the model."""
@@ -81,13 +84,24 @@ class KubernetesReconciler(Reconciler):
         self._sync = VnfSync(context.writes, context.operations, notifications=context.notifications)
         self._targets = cluster_targets(conf)
         self._connections = {cluster: target.connect() for cluster, target in self._targets.items()}
+        self._unconfirmed: set[str] = set()
+        """Clusters of which a run created objects that no later listing has confirmed. Set operations are atomic."""
 
     def scopes(self) -> Sequence[str]:
         """Return the names of the clusters."""
         return list(self._targets)
 
+    def interval(self, scope: str) -> float | None:
+        """Return a short interval while created objects are unconfirmed; None: ``[reconcile] interval``."""
+        if scope not in self._unconfirmed:
+            return None
+        return min(_UNCONFIRMED_SECONDS, float(self.conf.reconcile.interval))
+
     def run(self, scope: str, *, dry_run: bool = False, allow_deletes: bool = False, deadline: float) -> Report:
-        """Compare one cluster; see :class:`~watcher_sync.reconcile.base.Reconciler`."""
+        """Compare one cluster; see :class:`~watcher_sync.reconcile.base.Reconciler`.
+
+        The next run begins soon if this one cannot confirm what it creates.
+        """
         began = time.monotonic()
         target = self._targets[scope]
         base = self.context.view()
@@ -97,13 +111,20 @@ class KubernetesReconciler(Reconciler):
         policy = policies(self.conf)
         refused = {} if allow_deletes else self._refused_deletes(comparison)
         differences = [d for what, _ in comparison.found for d in what.differences(policy.get(what.kind, HEAL))]
-        for instance, observation in drifted:
+        # What a running operation causes is no drift: the instance is evaluated when it ends.
+        operated = self.context.operations.running_on([vnf.id for vnf, _ in drifted]) if drifted else {}
+        for instance, observation in ((vnf, seen) for vnf, seen in drifted if vnf.id not in operated):
             differences += vnf_differences(instance, observation, policy.get(KIND, HEAL))
         written = deleted = 0
         if not dry_run:
-            written, deleted = self._heal(comparison, refused, policy)
+            if any(what.model is None for what, _ in comparison.found):
+                self._unconfirmed.add(scope)
+            written, deleted = self._heal(target, comparison, refused, policy, deadline)
+            self._notify(target, [found for found in drifted if found[0].id not in operated], policy.get(KIND, HEAL))
             written += self._sync_drifted(target, comparison, drifted, refused, policy.get(KIND, HEAL))
             self._record(target, comparison, differences)
+            if not comparison.failures:
+                self._unconfirmed.discard(scope)
         return Report(
             scope=scope,
             dry_run=dry_run,
@@ -137,13 +158,10 @@ class KubernetesReconciler(Reconciler):
         lease = None if dry_run else self.context.operations.running(entity_id)
         if lease is not None:
             raise OperationRunning(lease)
+        deadline = time.monotonic() + _SYNC_TIMEOUT_SECONDS
         try:
             comparison = self._comparer.compare(
-                target,
-                self._connections[target.cluster],
-                base,
-                instance.namespace,
-                time.monotonic() + _SYNC_TIMEOUT_SECONDS,
+                target, self._connections[target.cluster], base, instance.namespace, deadline
             )
         except ReconcileError as exc:
             raise SourceError(str(exc)) from None
@@ -156,6 +174,7 @@ class KubernetesReconciler(Reconciler):
                     "it is so"
                 )
             self._healer.heal(comparison.found, actor=actor)
+            self._delete_created_but_gone(target, comparison, instance.namespace, deadline, actor)
             observation = self._sync.sync(entity_id, unknown=comparison.unknown, source=target.source, actor=actor)
         if observation is None:
             raise KeyError(entity_id)
@@ -164,12 +183,19 @@ class KubernetesReconciler(Reconciler):
     def _refused_deletes(self, comparison: Comparison) -> dict[str, int]:
         return comparison.refused_deletes(self.conf.reconcile.max_delete_percent)
 
-    def _heal(self, comparison: Comparison, refused: Collection[str], policy: Mapping[str, str]) -> tuple[int, int]:
+    def _heal(
+        self,
+        target: ClusterTarget,
+        comparison: Comparison,
+        refused: Collection[str],
+        policy: Mapping[str, str],
+        deadline: float,
+    ) -> tuple[int, int]:
         """Write the differences that policy and delete guard allow. Return how many were written, and deleted.
 
         :param refused: kinds whose deletions are refused; their creations wait, too.
         """
-        return self._healer.heal(
+        written, deleted = self._healer.heal(
             [
                 (what, event)
                 for what, event in comparison.found
@@ -177,6 +203,20 @@ class KubernetesReconciler(Reconciler):
                 and not (what.kind in refused and None in (what.model, what.live))
             ]
         )
+        return written, deleted + self._delete_created_but_gone(target, comparison, None, deadline)
+
+    def _delete_created_but_gone(
+        self,
+        target: ClusterTarget,
+        comparison: Comparison,
+        namespace: str | None,
+        deadline: float,
+        actor: Actor | None = None,
+    ) -> int:
+        """Delete what was created from the listing and is gone meanwhile. Return how many were deleted."""
+        connection = self._connections[target.cluster]
+        gone = self._comparer.created_but_gone(comparison, target, connection, namespace, deadline)
+        return self._healer.heal(gone, actor=actor)[1]
 
     # VNF instances
 
@@ -188,8 +228,7 @@ class KubernetesReconciler(Reconciler):
         refused: Collection[str],
         policy: str,
     ) -> int:
-        """Notify listeners of the drifts, and sync the instances if the policy allows it. Return how many changed."""
-        self._notify(target, drifted, policy)
+        """Sync the instances if the policy allows it. Return how many changed."""
         if policy != HEAL or refused:
             return 0
         return sum(self._sync_one(vnf.id, comparison.unknown, target.source) for vnf, _ in drifted)

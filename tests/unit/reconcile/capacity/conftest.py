@@ -70,4 +70,4 @@ def site(tmp_path):
 @pytest.fixture
 def run():
     """Runs one scope."""
-    return lambda reconciler, scope="a", **how: reconciler.run(scope, deadline=time.monotonic() + 20, **how)
+    return lambda reconciler, scope="a", **how: reconciler.run(scope, deadline=time.monotonic() + 120, **how)
