@@ -30,7 +30,7 @@ TICK_SECONDS: Final = 0.5
 """How often a node compares unacked messages with the consumer timeout; RabbitMQ's own default is a minute."""
 
 _DISK_LIMIT: Final = 10_000_000
-_CTL_TIMEOUT_SECONDS: Final = 60.0
+_CTL_TIMEOUT_SECONDS: Final = 120.0
 
 
 class RabbitMQNode(RabbitMQ):
@@ -118,7 +118,7 @@ class RabbitMQNode(RabbitMQ):
             "Wait = fun F(0) -> timeout; F(N) -> "
             f"case lists:any(fun({{{{resource_limit, R, _}}, _}}) -> R =:= {resource}; (_) -> false end,"
             f" rabbit_alarm:get_alarms()) of {str(raised).lower()} -> done; _ -> timer:sleep(50), F(N - 1) end end,"
-            " Wait(400)."
+            " Wait(1000)."
         )
         if "done" not in self.ctl("eval", until):
             raise ServiceBroken(f"the {resource} alarm did not {'come' if raised else 'go'}")

@@ -13,10 +13,11 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from tests.faulty_proxy import FaultyProxy
-from tests.functional.engine.driving import EngineProcess, Installation, Line, wait_until
+from tests.functional.engine.driving import EngineProcess, Installation, Line
 from tests.functional.sources.rabbitmq_source import DRIVER, load_driver
 from tests.services.rabbitmq import RabbitMQNode
 from tests.services.servers import Server
+from tests.waiting import wait_until
 from watcher_sync.testing.nova.cloud import CloudSimulator
 
 _SOURCE: Final = "nova"
@@ -88,8 +89,8 @@ class DatabaseOutages:
         # A new channel counts its delivery tags from 1. A wrong ack of an old tag then names another event.
         self._node.close_connections()
         began_at = site.head() + self._rng.randint(50, 800)
-        events = self._cloud.history(int(self._rate * (self._away + 6)))
-        with self._line.publishing(events, rate=self._rate):
+        most = int(self._rate * (self._away + 40))
+        with self._line.publishing(self._cloud.events(), rate=self._rate, most=most):
             wait_until(lambda: site.head() > began_at, what="load")
             self._database.stop()
             site.store.database.dispose()
@@ -104,7 +105,7 @@ class DatabaseOutages:
         self._wait_until_consumed()
         site.check_tables(self._cloud.reported())
         # The engine that was killed last may still be starting.
-        wait_until(lambda: self._prefetch() == self._limits, 15, f"the consumer with the prefetch {self._limits}")
+        wait_until(lambda: self._prefetch() == self._limits, what=f"the consumer with the prefetch {self._limits}")
         return Resumed(resumed, waiting)
 
     def check(self) -> None:
@@ -149,7 +150,7 @@ class DatabaseOutages:
             return [name, "0"] in [row.split() for row in rows]
 
         wait_until(lambda: self._line.waiting() == 0, 60, "the end of the queue")
-        wait_until(is_empty, 30, "the last acknowledgement")
+        wait_until(is_empty, what="the last acknowledgement")
 
 
 def run_through_faults(

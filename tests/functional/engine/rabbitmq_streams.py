@@ -14,11 +14,13 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from tests.functional.engine.driving import Installation, Line, wait_until
+from tests.functional.engine.driving import Installation, Line
+from tests.waiting import wait_until
 from watcher_sync.testing.nova.cloud import CloudSimulator
 
 SOURCE: Final = "nova"
-_NOTHING_SECONDS: Final = 0.5
+_FIRST_SECONDS: Final = 60.0
+_NOTHING_SECONDS: Final = 2.0
 
 
 class StreamLine(Line):
@@ -54,7 +56,7 @@ class StreamLine(Line):
             )
             try:
                 while True:
-                    channel.connection.drain_events(timeout=_NOTHING_SECONDS)
+                    channel.connection.drain_events(timeout=_FIRST_SECONDS if found.empty() else _NOTHING_SECONDS)
             except (TimeoutError, OSError):
                 pass
         last = -1

@@ -7,7 +7,8 @@ import hashlib
 
 import pytest
 
-from tests.functional.sources.listening import Engine, envelope, listening, publishing, wait_until, wrap
+from tests.functional.sources.listening import Engine, envelope, listening, publishing, wrap
+from tests.waiting import wait_until
 from watcher_sync.events import EXCERPT_BYTES
 from watcher_sync.sources.rabbitmq.consumer import Consumer
 from watcher_sync.sources.rabbitmq.source import RabbitMQSource

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import amqp
 import pytest
 
-from tests.functional.sources.listening import wait_until
 from tests.services.rabbitmq import RabbitMQNode, private_rabbitmq_node
+from tests.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,6 @@ def test_a_consumer_that_does_not_ack_loses_its_channel_after_the_timeout(node: 
         channel.basic_publish(amqp.Message("x"), "", "slow")
         began = time.monotonic()
         with pytest.raises(amqp.PreconditionFailed):
-            while time.monotonic() - began < 20:
-                connection.drain_events(timeout=20)
-        assert time.monotonic() - began < 5
-    wait_until(lambda: node.logged("timed out waiting") == 1)
+            while time.monotonic() - began < 60:
+                connection.drain_events(timeout=60)
+    wait_until(lambda: node.logged("timed out waiting"))

@@ -8,7 +8,8 @@ from typing import Any
 
 from amqp import exceptions as amqp_exceptions
 
-from tests.functional.sources.listening import BROKER, Engine, Publisher, listening, wait_until
+from tests.functional.sources.listening import BROKER, Engine, Publisher, listening
+from tests.waiting import wait_until
 from watcher_sync.sources.rabbitmq.source import RabbitMQSource
 
 QUORUM = f"{BROKER}?rabbit_quorum_queue=true"

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 import trustme
 
-from tests.functional.sources.listening import Engine, envelope, listening, make_source, publishing, wait_until, wrap
+from tests.functional.sources.listening import Engine, envelope, listening, make_source, publishing, wrap
+from tests.waiting import wait_until
 from watcher_sync.exceptions import SourceError
 from watcher_sync.sources.base import SourceState
 from watcher_sync.sources.rabbitmq.source import RabbitMQSource

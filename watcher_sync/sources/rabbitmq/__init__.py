@@ -5,7 +5,6 @@
 ``broker``          ``Broker``: oslo.messaging's transport_url and options
 ``connection``      pika's connections and channels as coroutines, and errors in one line
 ``consumer``        ``Consumer``: one channel's consumption of the queue, bounded in messages and bytes
-``gaps``            ``Gaps``: what the source found to be missing in its queue
 ``in_flight``       ``InFlight``: what passes between the I/O thread, the emitting thread and the engine
 ``queues``          ``Queue``: how each type of queue is declared and consumed
 ``session``         ``Session``: connections one after the other, the pause, and the steps of a stop

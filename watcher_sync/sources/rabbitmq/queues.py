@@ -16,11 +16,11 @@ from typing import Any, ClassVar, Final
 
 from pika import exceptions as pika_exceptions
 
+from watcher_sync.sources.gaps import Gaps
 from watcher_sync.sources.notifier_options import PRIORITIES
 from watcher_sync.sources.rabbitmq.acks import Position
 from watcher_sync.sources.rabbitmq.broker import Broker
 from watcher_sync.sources.rabbitmq.connection import Channel, Connection, is_mismatch, is_missing
-from watcher_sync.sources.rabbitmq.gaps import Gaps
 
 
 class UnfitQueue(Exception):

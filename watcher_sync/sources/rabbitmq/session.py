@@ -36,7 +36,7 @@ from watcher_sync.sources.rabbitmq.in_flight import InFlight
 from watcher_sync.sources.rabbitmq.queues import Queue, UnfitQueue
 from watcher_sync.sources.rabbitmq.settings import Settings
 from watcher_sync.sources.rabbitmq.watch import Watch
-from watcher_sync.sources.session_loop import SessionLoop, Stopped, end_task
+from watcher_sync.sources.session_loop import OutageReasons, SessionLoop, Stopped, end_task
 
 LOG = logging.getLogger(__name__)
 
@@ -88,6 +88,7 @@ class Session:
         self._give_back_at = 0.0
         self._is_finished = False
         self._loop = SessionLoop(stopping)
+        self._reasons = OutageReasons()
 
     # Any thread
 
@@ -313,15 +314,17 @@ class Session:
     # State
 
     def _set_state(self, state: SourceState, detail: str) -> None:
-        """Set the state; then one line in the log for each change."""
+        """Set the state; then one line in the log for each change, and for each reason of an outage."""
         before = self._status.state
         if self._stopping.is_set() or (state, detail) == (before, self._status.detail):
             return
         self._status.state, self._status.detail = state, detail
         if state is not SourceState.CONNECTED:
             self._status.lag = None
-            LOG.warning("source %s: disconnected: %s; retrying", self.name, detail)
+            if self._reasons.is_new(detail):
+                LOG.warning("source %s: disconnected: %s; retrying", self.name, detail)
         elif before is not state:
+            self._reasons.clear()
             LOG.info("source %s: connected", self.name)
         if state is SourceState.CONNECTED and detail and not self._paused:
             LOG.warning("source %s: %s", self.name, detail)

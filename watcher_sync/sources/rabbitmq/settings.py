@@ -13,9 +13,10 @@ from oslo_config import cfg
 
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.sources.notifier_options import PUBLISHER_OPTS
+from watcher_sync.sources.places import FIRST
 from watcher_sync.sources.rabbitmq.broker import GROUP, Broker, read_broker
 from watcher_sync.sources.rabbitmq.queues import QUEUES, Queue
-from watcher_sync.sources.rabbitmq.stream_cursor import FIRST, Start, read_start
+from watcher_sync.sources.rabbitmq.stream_cursor import Start, read_start
 from watcher_sync.wire.json import MAX_SIZE
 
 BROKER: Final = "rabbitmq_broker"

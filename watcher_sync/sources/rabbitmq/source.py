@@ -103,6 +103,10 @@ class RabbitMQSource(Source):
         """The position in a stream; None for the other queues, whose position the broker has."""
         return self._stream.cursor(events) if self._stream is not None else None
 
+    def rewind_to_cursor(self) -> bool:
+        """A stream is always read from our own position; a queue has forgotten what was acknowledged."""
+        return self._stream is not None
+
     def cursor_at(self, to: str) -> str:
         """The position at a place in a stream: ``first``, an offset, or a time."""
         if self._stream is None:
@@ -129,7 +133,7 @@ class RabbitMQSource(Source):
 
     def status(self) -> SourceStatus:
         """The figures of this moment. The lag counts what the broker has not delivered to any consumer yet."""
-        status, gaps = self._status, self._queue.gaps
+        status, gaps = self._status, self._queue.gaps.total
         shown = SourceStatus(
             state=status.state,
             detail=status.detail,

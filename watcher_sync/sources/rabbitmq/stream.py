@@ -23,13 +23,13 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from oslo_log import log as logging
 
+from watcher_sync.sources.places import FIRST
 from watcher_sync.sources.rabbitmq.acks import Position
 from watcher_sync.sources.rabbitmq.broker import Broker
 from watcher_sync.sources.rabbitmq.connection import Channel, Connection, NoAnswer
 from watcher_sync.sources.rabbitmq.in_flight import InFlight, Message
 from watcher_sync.sources.rabbitmq.queues import Queue
 from watcher_sync.sources.rabbitmq.stream_cursor import (
-    FIRST,
     NEXT,
     Place,
     Progress,
@@ -282,8 +282,8 @@ class StreamQueue(Queue):
         )
 
     def _report(self, note: str, lost: int) -> None:
-        self.gaps.add(note, lost)
         LOG.warning("source %s: events are lost: %s", self._source, note)
+        self.gaps.add(note, lost)
 
 
 async def _close(channel: Channel) -> None:

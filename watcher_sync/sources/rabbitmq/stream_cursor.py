@@ -16,8 +16,9 @@ from typing import Final
 import msgspec
 
 from watcher_sync.events import Event
+from watcher_sync.sources.cursors import decode_cursor
+from watcher_sync.sources.places import read_place
 
-FIRST: Final = "first"
 NEXT: Final = "next"
 
 Start = str | int | datetime.datetime
@@ -47,15 +48,8 @@ class StreamCursor(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def read_cursor(text: str | None, queue: str) -> StreamCursor | None:
     """A stored position, if it is one in this queue; else None."""
-    if text is None:
-        return None
-    try:
-        found = msgspec.json.decode(text, type=StreamCursor)
-        if found.start:
-            read_start(found.start)
-    except (msgspec.MsgspecError, ValueError):
-        return None
-    return found if found.queue == queue else None
+    found = decode_cursor(text, StreamCursor, read_start)
+    return found if found is not None and found.queue == queue else None
 
 
 def read_start(text: str) -> Start:
@@ -63,18 +57,7 @@ def read_start(text: str) -> Start:
 
     :raises ValueError: it is none of these.
     """
-    if text in (FIRST, NEXT):
-        return text
-    if text.isascii() and text.isdecimal():
-        offset = int(text)
-        if offset >= 2**63:
-            raise ValueError(f"{text} is too large for an offset")
-        return offset
-    try:
-        time = datetime.datetime.fromisoformat(text)
-    except ValueError:
-        raise ValueError(f"{text!r} is neither {FIRST}, nor an offset, nor an ISO 8601 time") from None
-    return time.replace(tzinfo=datetime.UTC) if time.tzinfo is None else time.astimezone(datetime.UTC)
+    return NEXT if text == NEXT else read_place(text, "an offset")
 
 
 def queue_id(virtual_host: str, queue: str) -> str:

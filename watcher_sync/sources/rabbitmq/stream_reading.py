@@ -104,7 +104,7 @@ class StreamReading:
 
     def with_note(self, status: SourceStatus) -> SourceStatus:
         """A status, with what was missing in the stream in its detail."""
-        gaps = self.queue.gaps
+        gaps = self.queue.gaps.total
         if not gaps.count:
             return status
         detail = "; ".join(text for text in (status.detail, f"events are lost: {gaps.note}") if text)
