@@ -24,7 +24,7 @@ from tests.services.servers import private_nats
 from watcher_sync.sources.nats.client import DirectClient
 from watcher_sync.sources.nats.consumer import PullConsumer
 from watcher_sync.sources.nats.in_flight import InFlight
-from watcher_sync.sources.nats.isolation import RedeliveryIsolation
+from watcher_sync.sources.nats.isolation import ConnectionLosses, RedeliveryIsolation
 from watcher_sync.sources.nats.messages import ACK, JetStreamMessage
 
 _BATCH = 500
@@ -100,8 +100,10 @@ async def _own(client: DirectClient, name: str, count: int) -> float:
         f"$JS.API.CONSUMER.MSG.NEXT.{_STREAM}.{name}",
         in_flight,
         RedeliveryIsolation("benchmark", limit=0, batch=_BATCH, slow_start=False),
-        epoch=1,
+        receive=lambda message: 1,
         batch=_BATCH,
+        max_bytes=0,
+        losses=ConnectionLosses(),
         wake=in_flight.arrived.set,
     )
     began = 0.0
@@ -112,7 +114,7 @@ async def _own(client: DirectClient, name: str, count: int) -> float:
             await consumer.request()
             await in_flight.arrived.wait()
             in_flight.arrived.clear()
-            replies = in_flight.pop_unemitted(1, [])
+            replies = in_flight.pop_unemitted([])
             began = began or time.perf_counter()
             seen += len(replies)
             await client.publish_all((reply, ACK) for reply in replies)

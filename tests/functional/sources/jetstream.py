@@ -11,9 +11,11 @@ import asyncio
 import contextlib
 import json
 import re
+import shutil
 import threading
 import time
 from collections.abc import Coroutine, Iterable, Iterator
+from pathlib import Path
 from typing import Any, TypeVar
 
 import nats
@@ -21,7 +23,9 @@ from nats.js.api import ConsumerConfig, StreamConfig
 from nats.js.errors import NotFoundError, ServerError
 from oslo_config import cfg
 
-from tests.functional.sources.listening import Engine, wait_until
+from tests.functional.sources.listening import Engine
+from tests.services.servers import Server
+from tests.waiting import PATIENCE_SECONDS, wait_until
 from watcher_sync.sources.base import SourceState
 from watcher_sync.sources.nats.source import NatsJetStreamSource
 
@@ -61,14 +65,18 @@ class Dcm:
         self.client = self.do(
             nats.connect(url, max_reconnect_attempts=-1, reconnect_time_wait=0.05, error_cb=_ignore, **options)
         )
-        self.js = self.client.jetstream(timeout=5)
+        self.js = self.client.jetstream(timeout=PATIENCE_SECONDS)
 
     def do(self, work: Coroutine[Any, Any, T], seconds: float = 60) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(seconds)
 
-    def make_stream(self, name: str = STREAM, subjects: str = SUBJECTS) -> None:
-        """Make a stream. The server may still be removing the files of a deleted one with the same name."""
-        wait_until(lambda: self._made(StreamConfig(name=name, subjects=[subjects])))
+    def make_stream(self, name: str = STREAM, subjects: str = SUBJECTS, **more: Any) -> None:
+        """Make a stream. The server may still be removing the files of a deleted one with the same name.
+
+        :param subjects: separated by blanks.
+        :param more: of its configuration, such as its limits.
+        """
+        wait_until(lambda: self._made(StreamConfig(name=name, subjects=subjects.split(), **more)))
 
     def _made(self, config: StreamConfig) -> bool:
         try:
@@ -78,6 +86,10 @@ class Dcm:
                 raise
             return False
         return True
+
+    def limit_age(self, seconds: float) -> None:
+        """Discard what is older; 0: keep everything."""
+        self.do(self.js.update_stream(StreamConfig(name=STREAM, subjects=SUBJECTS.split(), max_age=seconds)))
 
     def delete_stream(self, name: str = STREAM) -> None:
         self.do(self.js.delete_stream(name))
@@ -142,14 +154,31 @@ def dcm_of(url: str, **options: Any) -> Iterator[Dcm]:
         dcm.close()
 
 
-def make_source(url: str, **options: Any) -> NatsJetStreamSource:
+def make_source(url: str, *, cursor: str | None = None, **options: Any) -> NatsJetStreamSource:
     conf = cfg.ConfigOpts()
     conf.register_opts([cfg.IntOpt("batch_size", default=500), cfg.FloatOpt("batch_linger", default=0.02)], "engine")
     conf.register_opts(NatsJetStreamSource.options, group="source_dcm")
     conf([], default_config_files=[])
     for option, value in {"servers": [url], **options}.items():
         conf.set_override(option, value, group="source_dcm")
-    return NatsJetStreamSource("dcm", conf)
+    return NatsJetStreamSource("dcm", conf, cursor=cursor)
+
+
+def back_up(server: Server, copy: Path, *, consumers: bool = True) -> None:
+    """Stop the server, copy its store, and start it again.
+
+    :param consumers: False: the copy has the messages only.
+    """
+    server.stop()
+    shutil.copytree(server.home / "jetstream", copy, ignore=None if consumers else shutil.ignore_patterns("obs"))
+    server.start()
+
+
+def restore(server: Server, copy: Path) -> None:
+    """Replace the store of a stopped server by a copy, and start it."""
+    shutil.rmtree(server.home / "jetstream")
+    shutil.copytree(copy, server.home / "jetstream")
+    server.start()
 
 
 @contextlib.contextmanager
@@ -172,11 +201,11 @@ def reading(engine: Engine, url: str, **options: Any) -> Iterator[NatsJetStreamS
         yield source
 
 
-def connected(source: NatsJetStreamSource, seconds: float = 10) -> None:
+def connected(source: NatsJetStreamSource, seconds: float = PATIENCE_SECONDS) -> None:
     wait_until(lambda: source.status().state is SourceState.CONNECTED, seconds)
 
 
-def disconnected(source: NatsJetStreamSource, about: str, seconds: float = 10) -> None:
+def disconnected(source: NatsJetStreamSource, about: str, seconds: float = PATIENCE_SECONDS) -> None:
     """Wait until the source says what it misses.
 
     :param about: a regular expression.
@@ -196,6 +225,9 @@ def stop(source: NatsJetStreamSource, seconds: float = 5) -> float:
     """Stop it; after how many seconds it was over."""
     began = time.monotonic()
     source.stop(began + seconds)
+    took = time.monotonic() - began
+    for thread in (source._thread, source._emitter):
+        thread.join(PATIENCE_SECONDS)
     assert not source._thread.is_alive(), "the loop's thread does not end"
     assert not source._emitter.is_alive(), "the emitting thread does not end"
-    return time.monotonic() - began
+    return took

@@ -23,9 +23,10 @@ from tests.functional.sources.jetstream import (
     reading,
     running,
 )
-from tests.functional.sources.listening import Engine, wait_until
+from tests.functional.sources.listening import Engine
 from tests.functional.sources.nats_accounts import Operator, new_seed, public_key
 from tests.services.servers import Server, private_nats
+from tests.waiting import wait_until
 from watcher_sync.exceptions import ConfigError, SourceError
 
 REFUSED = "Authorization Violation|closed the connection at the login"
@@ -94,12 +95,12 @@ def test_a_login_that_expires_is_renewed_from_the_file(tmp_path: Path) -> None:
     """The client library closes for good then."""
     operator = Operator()
     good = operator.credentials(tmp_path / "good")
-    short = operator.credentials(tmp_path / "short", seconds=3)
     with stocked(operator.server_config(), user_credentials=str(good)) as server:
         engine = Engine(acks=True)
+        short = operator.credentials(tmp_path / "short", seconds=20)  # enough for a login after a pause
         with reading(engine, server.url, credentials_file=str(short)) as source:
             wait_until(lambda: engine.events)
-            disconnected(source, "", 15)
+            disconnected(source, "")
             operator.credentials(short)
             connected(source)
             with dcm_of(server.url, user_credentials=str(good)) as dcm:

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The driver ``nats_jetstream``: CloudEvents from a JetStream stream through a durable consumer.
 
+``attachment``  finds the stream and the consumer, compares them with what is known, and replaces the consumer
 ``client``      nats-py's client with a direct way in for messages and one command for many acks
 ``connection``  connects and closes in bounded time, and describes errors in one line
 ``consumer``    ``PullConsumer``: pull requests for batches, two of them open at all times
+``cursor``      the stored position: what the rows come from, and what is known of the stream
+``discards``    ``Discards``: notices messages that the stream discarded before they were read
+``history``     ``StreamHistory``: whether the stream is the one that was read before, and the epoch of each message
 ``in_flight``   ``InFlight``: each message from its delivery until the engine settles it
 ``isolation``   ``RedeliveryIsolation``: which messages are emitted alone, and how much is requested
 ``messages``    the numbers in a reply subject, and the payloads of ack, nack and in progress
 ``session``     ``Session``: connections one after the other, and the steps of a stop, on one event loop
 ``settings``    the options of a source, checked, and the arguments for nats-py
 ``source``      ``NatsJetStreamSource``: the threads, and messages as events
-``stream``      finds or creates the stream and the consumer, and checks that they fit
+``stream``      ``JetStream``: requests about the stream and the consumer, and whether they fit
 """

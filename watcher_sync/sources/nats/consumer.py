@@ -30,6 +30,7 @@ from watcher_sync.sources.nats import messages
 from watcher_sync.sources.nats.client import DirectClient, Message
 from watcher_sync.sources.nats.in_flight import InFlight
 from watcher_sync.sources.nats.isolation import ConnectionLosses, RedeliveryIsolation
+from watcher_sync.sources.nats.messages import JetStreamMessage
 from watcher_sync.sources.nats.settings import OPEN_REQUESTS
 
 HEARTBEAT_SECONDS: Final = 2.0
@@ -51,7 +52,7 @@ class PullConsumer:
     :param subject: that pull requests are published to.
     :param in_flight: takes each message.
     :param isolation: says what the next request may ask for, and which messages are emitted alone.
-    :param epoch: of the stream.
+    :param receive: called with each message that arrives; returns its epoch.
     :param batch: messages of one request.
     :param max_bytes: bytes of one request; at least the largest message that the server accepts.
     :param losses: the connections that were lost before this one.
@@ -65,7 +66,7 @@ class PullConsumer:
         in_flight: InFlight,
         isolation: RedeliveryIsolation,
         *,
-        epoch: int,
+        receive: Callable[[JetStreamMessage], int],
         batch: int,
         max_bytes: int,
         losses: ConnectionLosses,
@@ -82,7 +83,7 @@ class PullConsumer:
         self._subject = subject
         self._in_flight = in_flight
         self._isolation = isolation
-        self._epoch = epoch
+        self._epoch_of = receive
         self._batch = batch
         self._max_bytes = max(max_bytes, connection.max_payload + _OVERHEAD_BYTES)
         self._losses = losses
@@ -198,19 +199,21 @@ class PullConsumer:
             self._on_status(message)
             return None
         if self.lost is not None:
-            # It may come from a stream that was created again meanwhile, and would get the old one's epoch.
+            # It may come from a stream that was replaced meanwhile, and would get the old one's epoch.
             return self._connection.publish_all([(reply, messages.NAK)])
         self._requested -= 1
         self._latest_reply = reply
-        received = self._losses.without(messages.read(message))
+        received = messages.read(message)
+        epoch = self._epoch_of(received)
+        received = self._losses.without(received)
         if self._requested <= self._batch:
             self._wake()
         may_emit = self._isolation.may_emit(received)
-        if self._in_flight.track(self._epoch, received):
+        if self._in_flight.track(epoch, received):
             if may_emit:
-                self._in_flight.emit(self._epoch, received)
+                self._in_flight.emit(epoch, received)
             else:
-                self._isolation.add((self._epoch, received.sequence), received)
+                self._isolation.add((epoch, received.sequence), received)
         return None
 
     def _on_status(self, message: Message) -> None:

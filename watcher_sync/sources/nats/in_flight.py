@@ -6,8 +6,8 @@ engine's thread acks and nacks. Only the queue of arrived messages needs a lock,
 it. Acks and nacks pass through a deque.
 
 Guaranteed: a message is in the queue once, however often it is delivered while in flight. Its settlement goes to the
-latest delivery. A settlement of another epoch is dropped: in a stream that was created again the same sequence is
-another message.
+latest delivery. In a stream that was created again or restored, the same sequence may be another message. So the
+reply subjects of the stream before it are forgotten.
 """
 
 from __future__ import annotations
@@ -94,7 +94,10 @@ class InFlight:
         return not self._replies
 
     def track(self, epoch: int, message: JetStreamMessage) -> bool:
-        """A message was delivered; False when it was in flight already: then only its reply subject is new."""
+        """A message was delivered; False when it was in flight already: then only its reply subject is new.
+
+        :param epoch: of the message.
+        """
         key = (epoch, message.sequence)
         known = key in self._replies
         self._replies[key] = message.message.reply
@@ -108,21 +111,21 @@ class InFlight:
             if len(self._queue) == 1:
                 self._changed.notify_all()
 
-    def settlements(self, epoch: int | None) -> Iterator[tuple[str, bytes]]:
-        """(subject, payload) of each publish that settles what the engine is done with.
+    def forget_replies(self) -> None:
+        """The stream is another one: what is in flight can not be settled, unless it is delivered again."""
+        self._replies = dict.fromkeys(self._replies, "")
 
-        :param epoch: of the stream as it is now; None without a connection: then all is only forgotten.
-        """
+    def settlements(self) -> Iterator[tuple[str, bytes]]:
+        """(subject, payload) of each publish that settles what the engine is done with; then it is not in flight."""
         while self._settled:
             events, delay = self._settled.popleft()
             for event in events:
                 key = event.sequence
-                reply = self._replies.pop(key, None) if key is not None else None
-                if key is None or reply is None or key[0] != epoch:
-                    continue
-                yield reply, (ACK if delay is None else nak(delay, event.deliveries))
+                reply = self._replies.pop(key, "") if key is not None else ""
+                if reply:
+                    yield reply, (ACK if delay is None else nak(delay, event.deliveries))
 
-    def pop_unemitted(self, epoch: int | None, isolated: Iterable[Key]) -> list[str]:
+    def pop_unemitted(self, isolated: Iterable[Key]) -> list[str]:
         """Reply subjects of what is not emitted; it is not in flight any more.
 
         :param isolated: tracked messages that wait elsewhere.
@@ -132,15 +135,15 @@ class InFlight:
             self._queue.clear()
             self._queue_bytes = 0
         keys += isolated
-        replies = [(key, self._replies.pop(key, "")) for key in keys]
-        return [reply for (came, _), reply in replies if came == epoch and reply]
+        replies = [self._replies.pop(key, "") for key in keys]
+        return [reply for reply in replies if reply]
 
-    def pop_all(self, epoch: int) -> list[str]:
+    def pop_all(self) -> list[str]:
         """Reply subjects of all messages in flight; none is any more."""
-        replies = self.replies(epoch)
+        replies = self.replies()
         self._replies.clear()
         return replies
 
-    def replies(self, epoch: int) -> list[str]:
+    def replies(self) -> list[str]:
         """Reply subjects of all messages in flight."""
-        return [reply for (came, _), reply in self._replies.items() if came == epoch]
+        return [reply for reply in self._replies.values() if reply]

@@ -40,13 +40,18 @@ class JetStreamMessage(msgspec.Struct, frozen=True, gc=False):
     deliveries: int
     """How often the server delivered it, this time included; see also
     :class:`~watcher_sync.sources.nats.isolation.ConnectionLosses`."""
+    consumer_sequence: int = 0
+    """The number of this delivery; the consumer counts all of them."""
+    stored_at: int = 0
+    """When the server stored it, in nanoseconds since 1970."""
 
 
 def read(message: Message) -> JetStreamMessage:
     """:param message: one with a reply subject, hence no status message."""
     tokens = message.reply.split(".")
     first = _first_number(tokens)
-    return JetStreamMessage(message, int(tokens[first + 1]), int(tokens[first]))
+    deliveries, sequence, consumer_sequence, stored_at = map(int, tokens[first : first + _PENDING])
+    return JetStreamMessage(message, sequence, deliveries, consumer_sequence, stored_at)
 
 
 def pending_of(reply: str) -> int:

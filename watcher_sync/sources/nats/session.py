@@ -28,14 +28,16 @@ from nats.errors import Error as NatsError
 from oslo_log import log as logging
 
 from watcher_sync.sources.base import SourceState
+from watcher_sync.sources.nats.attachment import Attachment
 from watcher_sync.sources.nats.connection import Connection, close, connect, describe
 from watcher_sync.sources.nats.consumer import PullConsumer
+from watcher_sync.sources.nats.history import StreamHistory
 from watcher_sync.sources.nats.in_flight import InFlight
 from watcher_sync.sources.nats.isolation import ConnectionLosses, RedeliveryIsolation
 from watcher_sync.sources.nats.messages import IN_PROGRESS, NAK
 from watcher_sync.sources.nats.settings import Settings
 from watcher_sync.sources.nats.stream import ConsumerHandle, JetStream, NoAnswer, NotReady
-from watcher_sync.sources.session_loop import SessionLoop, Stopped, end_task
+from watcher_sync.sources.session_loop import OutageReasons, SessionLoop, Stopped, end_task
 
 LOG = logging.getLogger(__name__)
 
@@ -70,21 +72,32 @@ class Session:
     """What the event loop's thread does, from the first connection to the stop.
 
     :param name: of the source.
+    :param history: what is known of the stream.
     :param stopping: set by :meth:`stop`.
     """
 
     def __init__(
-        self, name: str, settings: Settings, in_flight: InFlight, stopping: threading.Event, status: SessionStatus
+        self,
+        name: str,
+        settings: Settings,
+        in_flight: InFlight,
+        history: StreamHistory,
+        *,
+        stopping: threading.Event,
+        status: SessionStatus,
     ) -> None:
         self.name = name
         self._settings = settings
         self._in_flight = in_flight
+        self._history = history
+        self._attachment = Attachment(name, history, in_flight)
         self._isolation = RedeliveryIsolation(name, limit=settings.isolation_limit, batch=settings.batch)
         self._losses = ConnectionLosses()
         self._stopping = stopping
         self._status = status
         self._deadline = self._nack_at = 0.0
         self._loop = SessionLoop(stopping)
+        self._reasons = OutageReasons()
         self._error: Exception | None = None
 
     # Any thread
@@ -126,6 +139,7 @@ class Session:
                     self._set_state(SourceState.DISCONNECTED, f"the connection is lost: {describe(self._error)}")
             await self._loop.back_off(failures)
             failures += 1
+        self._history.end()
         await self._finish_disconnected()
 
     async def _use(self, client: Connection) -> bool:
@@ -137,7 +151,7 @@ class Session:
             while not client.is_closed and not self._stopping.is_set():
                 began = time.monotonic()
                 try:
-                    handle = await self._loop.unless_stopped(stream.attach())
+                    handle = await self._loop.unless_stopped(self._attachment.attach(stream))
                 except Stopped:
                     break
                 except NotReady as exc:
@@ -178,7 +192,7 @@ class Session:
             f"{self._settings.api_prefix}.CONSUMER.MSG.NEXT.{spec.stream}.{spec.durable}",
             self._in_flight,
             self._isolation,
-            epoch=handle.epoch,
+            receive=self._history.receive,
             batch=self._settings.batch,
             max_bytes=self._settings.max_bytes,
             losses=self._losses,
@@ -188,11 +202,11 @@ class Session:
         try:
             await consumer.begin()
             self._set_state(SourceState.CONNECTED, "")
-            await self._pull(client, handle, consumer)
+            await self._pull(client, handle.ack_wait, consumer)
             await consumer.end(self._left() if self._stopping.is_set() else _REQUEST_TIMEOUT_SECONDS)
             if self._stopping.is_set():
                 await self._clear_requests(stream)
-                await self._finish(client, handle.epoch)
+                await self._finish(client)
         except (NatsError, OSError) as exc:
             self._error = self._error or exc
         finally:
@@ -201,13 +215,13 @@ class Session:
             self._set_state(SourceState.DISCONNECTED, consumer.lost)
         return not (consumer.silent or client.is_closed)
 
-    async def _pull(self, client: Connection, handle: ConsumerHandle, consumer: PullConsumer) -> None:
-        extend_every = handle.ack_wait / 3
+    async def _pull(self, client: Connection, ack_wait: float, consumer: PullConsumer) -> None:
+        extend_every = ack_wait / 3
         extend_at = time.monotonic() + extend_every
         while not self._stopping.is_set() and not client.is_closed:
             # Before the acks: a server that was killed may have forgotten its deliveries, and ignores their acks.
             await consumer.request()
-            await client.publish_all(self._in_flight.settlements(handle.epoch))
+            await client.publish_all(self._in_flight.settlements())
             await consumer.request()
             consumer.check_silence()
             if consumer.lost:
@@ -215,7 +229,7 @@ class Session:
             now = time.monotonic()
             if now >= extend_at:
                 extend_at = now + extend_every
-                await client.publish_all((reply, IN_PROGRESS) for reply in self._in_flight.replies(handle.epoch))
+                await client.publish_all((reply, IN_PROGRESS) for reply in self._in_flight.replies())
             await self._loop.wait(min(_POLL_INTERVAL_SECONDS, extend_at - now))
 
     async def _clear_requests(self, stream: JetStream) -> None:
@@ -226,20 +240,20 @@ class Session:
         """
         with suppress(NotReady, TimeoutError):
             async with asyncio.timeout(min(1.0, self._left() / 2)):
-                await stream.backlog()
+                await stream.consumer()
 
-    async def _finish(self, client: Connection, epoch: int) -> None:
+    async def _finish(self, client: Connection) -> None:
         """The stop, from the drained subscription to the flush."""
-        nacked = self._in_flight.pop_unemitted(epoch, self._isolation.clear())
+        nacked = self._in_flight.pop_unemitted(self._isolation.clear())
         while True:
-            settled = list(self._in_flight.settlements(epoch))
+            settled = list(self._in_flight.settlements())
             nacked += [reply for reply, payload in settled if payload.startswith(NAK)]
             await client.publish_all((r, p) for r, p in settled if not p.startswith(NAK))
             left = self._nack_at - time.monotonic()
             if self._in_flight.empty or left <= 0 or client.is_closed:
                 break
             await self._loop.wait(min(_POLL_INTERVAL_SECONDS, left))
-        nacked += self._in_flight.pop_all(epoch)
+        nacked += self._in_flight.pop_all()
         await client.publish_all((reply, NAK) for reply in nacked)
         async with asyncio.timeout(self._left()):
             await client.flush()
@@ -249,7 +263,7 @@ class Session:
         return max(0.1, self._deadline - time.monotonic())
 
     async def _poll_backlog(self, stream: JetStream, handle: ConsumerHandle, consumer: PullConsumer) -> None:
-        """Ask for the backlog every few seconds, and notice when the consumer was replaced.
+        """Ask for the backlog every few seconds. Notice when stream or consumer was replaced, and what was discarded.
 
         While much is pending, the numbers of the messages say it, and the server is not asked. One of the 2.9 series
         that is asked in the middle of a large file counts its rest again with every message.
@@ -267,34 +281,41 @@ class Session:
                 continue
             asked_at = time.monotonic()
             try:
-                backlog = await stream.backlog()
+                known = self._history.last_known
+                info = await stream.look()
+                backlog = await stream.consumer()
             except NotReady as exc:
                 LOG.debug("source %s: the backlog is unknown: %s", self.name, exc)
                 self._status.lag = self._status.redelivered = None
             else:
-                if backlog is None or backlog.consumer_created != handle.consumer_created:
+                if info is None or backlog is None or backlog.created != handle.created:
                     consumer.lose("the consumer is gone")
+                    return
+                if not self._history.check(known, info, backlog):
+                    consumer.lose("the stream is another one than before")
                     return
                 self._status.lag, self._status.redelivered = backlog.pending, backlog.redelivered
             await asyncio.sleep(_BACKLOG_INTERVAL_SECONDS)
 
     async def _finish_disconnected(self) -> None:
         """A stop without a connection: wait until the engine has settled, though no server learns of it."""
-        self._in_flight.pop_unemitted(None, self._isolation.clear())
+        self._in_flight.pop_unemitted(self._isolation.clear())
         while not self._in_flight.empty and time.monotonic() < self._nack_at:
-            for _ in self._in_flight.settlements(None):
+            for _ in self._in_flight.settlements():
                 pass
             await self._loop.wait(0.1)
 
     # State
 
     def _set_state(self, state: SourceState, detail: str) -> None:
-        """Set the state; then one line in the log for each change."""
+        """Set the state; then one line in the log for each change, and for each reason of an outage."""
         if self._stopping.is_set() or (state, detail) == (self._status.state, self._status.detail):
             return
         self._status.state, self._status.detail = state, detail
         if state is SourceState.CONNECTED:
+            self._reasons.clear()
             LOG.info("source %s: connected", self.name)
         else:
             self._status.lag = self._status.redelivered = None
-            LOG.warning("source %s: disconnected: %s; retrying", self.name, detail)
+            if self._reasons.is_new(detail):
+                LOG.warning("source %s: disconnected: %s; retrying", self.name, detail)

@@ -23,6 +23,7 @@ from nats.errors import Error as NatsError
 from oslo_config import cfg
 
 from watcher_sync.exceptions import ConfigError
+from watcher_sync.sources.nats.cursor import stream_id
 from watcher_sync.sources.nats.stream import ConsumerSpec
 from watcher_sync.wire.json import MAX_SIZE
 
@@ -237,6 +238,7 @@ class Settings:
             needed_pending=OPEN_REQUESTS * group.batch,
             max_deliveries=group.max_deliveries,
         )
+        self.stream_id = stream_id(group.stream, group.domain)
         self.api_prefix = f"$JS.{group.domain}.API" if group.domain else "$JS.API"
         self._check_names()
         self._check_amounts(conf)

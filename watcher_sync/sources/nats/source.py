@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The driver ``nats_jetstream``: a source of CloudEvents from a JetStream stream.
 
-Every message becomes one event. Its ``channel`` is the NATS subject. Its ``sequence`` is (creation time of the stream
-in microseconds, sequence in the stream), so a stream that was created again is newer.
+Every message becomes one event. Its ``channel`` is the NATS subject. Its ``sequence`` is (epoch, sequence in the
+stream); :mod:`~watcher_sync.sources.nats.history` has the epoch. Its ``position`` is when the server stored it, in
+nanoseconds since 1970.
 
 Threads: ``source-<name>`` runs the event loop and owns the connection. ``source-<name>-emit`` decodes and emits; the
 engine may block it, which is the back-pressure. The engine's thread queues acks and nacks and wakes the loop.
@@ -25,11 +26,13 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from watcher_sync.events import CLOUD_EVENTS, Event
-from watcher_sync.exceptions import SourceError
+from watcher_sync.exceptions import ConfigError, SourceError
 from watcher_sync.sources.base import Emit, IntakeClosed, Source, SourceState, SourceStatus
 from watcher_sync.sources.nats import settings
 from watcher_sync.sources.nats.client import check_library
 from watcher_sync.sources.nats.connection import close, connect, describe
+from watcher_sync.sources.nats.cursor import StreamCursor, read_cursor, read_start
+from watcher_sync.sources.nats.history import StreamHistory
 from watcher_sync.sources.nats.in_flight import InFlight
 from watcher_sync.sources.nats.messages import JetStreamMessage
 from watcher_sync.sources.nats.session import Session, SessionStatus, jetstream_of
@@ -55,7 +58,15 @@ class NatsJetStreamSource(Source):
         self._emit: Emit | None = None
         self._status = SessionStatus()
         self._last_event_at: datetime.datetime | None = None
-        self._session = Session(name, self._settings, self._in_flight, self._stopping, self._status)
+        stream = self._settings.stream_id
+        stored = read_cursor(cursor, stream)
+        if cursor is not None and stored is None:
+            LOG.warning("source %s: its stored position is not one in the stream %s and is not used", name, stream)
+        self._cursor = stored or StreamCursor(stream=stream)
+        self._history = StreamHistory(name, self._cursor)
+        self._session = Session(
+            name, self._settings, self._in_flight, self._history, stopping=self._stopping, status=self._status
+        )
         self._thread = threading.Thread(target=self._run, name=f"source-{name}", daemon=True)
         self._emitter = threading.Thread(target=self._emit_all, name=f"source-{name}-emit", daemon=True)
 
@@ -81,6 +92,26 @@ class NatsJetStreamSource(Source):
         self._in_flight.settle(events, delay)
         self._session.wake()
 
+    def cursor(self, events: Sequence[Event]) -> str | None:
+        """What the rows come from. The server has the position of the consumer."""
+        return self._history.cursor(events)
+
+    def cursor_at(self, to: str) -> str:
+        """The position whose source creates the consumer again, to begin elsewhere.
+
+        :param to: ``first``, a sequence of the stream, or an ISO 8601 time.
+        """
+        try:
+            read_start(to)
+        except ValueError as exc:
+            raise ConfigError(f"source {self.name}: {exc}") from None
+        return self._cursor.starting_at(to).text()
+
+    def rewind_to_cursor(self) -> bool:
+        """Create the consumer again at the next connection, after the last event that the position certainly covers."""
+        self._history.rewind_to_cursor()
+        return True
+
     def stop(self, deadline: float) -> None:
         """End as described in :mod:`~watcher_sync.sources.nats.session`."""
         self._session.stop(deadline)
@@ -94,14 +125,17 @@ class NatsJetStreamSource(Source):
 
     def status(self) -> SourceStatus:
         """The figures of this moment. The lag counts what the server has not delivered to any reader yet."""
-        status = self._status
+        status, gaps = self._status, self._history.gaps.total
         return SourceStatus(
             state=status.state,
-            detail=status.detail,
+            detail="; ".join(text for text in (status.detail, self._history.lost) if text),
             lag=status.lag,
             last_event_at=self._last_event_at,
             reconnects=max(0, status.connections - 1),
             redelivered=status.redelivered,
+            gaps=gaps.count,
+            lost=gaps.lost,
+            last_gap_at=gaps.last_at,
         )
 
     def probe(self) -> None:
@@ -116,7 +150,7 @@ class NatsJetStreamSource(Source):
     async def _probe(self) -> None:
         client = await connect(self._settings, self.name)
         try:
-            await jetstream_of(client, self._settings).backlog()
+            await jetstream_of(client, self._settings).consumer()
         finally:
             await close(client)
 
@@ -157,6 +191,7 @@ class NatsJetStreamSource(Source):
             source=self.name,
             number=f"{self._settings.consumer.stream}/{epoch}/{sequence}",
             deliveries=received.deliveries,
+            position=received.stored_at,
             channel=message.subject,
             sequence=(epoch, sequence),
             max_size=self._settings.max_event_size,

@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The stream and the consumer that a JetStream source reads: found or created, and checked.
 
-JetStream's administration is JSON requests. Here are the five that a reader needs, with the fields that it checks.
+JetStream's administration is JSON requests. Here are those that a reader needs, with the fields that it checks.
 Every server from 2.9 on is supported.
 
-Guaranteed: an existing stream or consumer is never changed. :class:`NotReady` names each field of a consumer that does
-not fit. Creating is idempotent: several engines end with one stream and one consumer.
-
-The epoch is the stream's creation time. Sequences begin at 1 again when a stream is created again; with the epoch
-before the sequence, every event of the new stream is newer.
+Guaranteed: an existing stream is never changed. A consumer is only created again for a reader that begins elsewhere.
+:class:`NotReady` names each field of a consumer that does not fit. Creating is idempotent: several engines end with one
+stream and one consumer.
 
 Source: NATS JetStream wire API reference. For the event loop's thread only.
 """
@@ -16,6 +14,8 @@ Source: NATS JetStream wire API reference. For the event loop's thread only.
 from __future__ import annotations
 
 import datetime
+import itertools
+import re
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -23,12 +23,18 @@ from nats.aio.client import Client
 from nats.errors import Error as NatsError
 from nats.errors import NoRespondersError
 
+from watcher_sync.sources.nats.cursor import Place, read_start
+from watcher_sync.sources.places import FIRST
+
 T = TypeVar("T", bound="_Answer")
 
 NANOSECONDS: Final = 1_000_000_000
 _NO_STREAM: Final = 10059
 _NO_CONSUMER: Final = 10014
 _STREAM_EXISTS: Final = 10058
+_NO_MESSAGE: Final = 10037
+_NOT_FOUND: Final = 404
+_FRACTION: Final = re.compile(r"\.(\d+)")
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
@@ -58,25 +64,57 @@ class ConsumerSpec(msgspec.Struct, frozen=True, kw_only=True):
     """The source's own limit of deliveries, 0 for none: the server's must not be below."""
 
 
+class StreamInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """What a stream is, and what it has."""
+
+    created: int
+    """When it was created, in microseconds since 1970."""
+    first: int
+    """Sequence of its first message; that of the next one if it is empty."""
+    last: Place
+    """The last message that it had."""
+    covered: bool = False
+    """Whether the reader's subject covers all subjects of the stream."""
+
+
+class ConsumerConfig(msgspec.Struct):
+    """The fields of a consumer's configuration that a reader depends on."""
+
+    ack_policy: str = "none"
+    ack_wait: int = 0
+    deliver_subject: str = ""
+    filter_subject: str = ""
+    filter_subjects: list[str] = []
+    max_ack_pending: int = 0
+    max_deliver: int = -1
+    headers_only: bool = False
+
+
 class ConsumerHandle(msgspec.Struct, frozen=True, kw_only=True):
-    """A stream and a consumer that fit the specification."""
+    """A consumer, and how far it is."""
 
-    epoch: int
-    """When the stream was created, in microseconds since 1970."""
-    consumer_created: str
+    created: str
     """The server's word for when the consumer was created; another one is another consumer."""
-    ack_wait: float
-    """Seconds."""
-
-
-class Backlog(msgspec.Struct, frozen=True):
-    """How far behind a consumer is."""
-
-    consumer_created: str
-    pending: int
+    config: ConsumerConfig
+    made: bool = False
+    """Whether it was created just now."""
+    pending: int = 0
     """Messages that were never delivered."""
-    redelivered: int
-    """Messages that were delivered more than once and are not acknowledged."""
+    ack_pending: int = 0
+    """Messages that were delivered and are not acknowledged."""
+    redelivered: int = 0
+    """Those of them that were delivered more than once."""
+    delivered: int = 0
+    """The greatest sequence that was delivered, or skipped because it is of another subject."""
+    deliveries: int = 0
+    """How many deliveries there were."""
+    ack_floor: int = 0
+    """Every message of its subjects up to this sequence is acknowledged."""
+
+    @property
+    def ack_wait(self) -> float:
+        """Seconds until an unacknowledged message is delivered again."""
+        return self.config.ack_wait / NANOSECONDS
 
 
 class _Error(msgspec.Struct):
@@ -89,25 +127,46 @@ class _Answer(msgspec.Struct, kw_only=True):
     error: _Error | None = None
 
 
+class _StreamConfig(msgspec.Struct):
+    subjects: list[str] = []
+    retention: str = "limits"
+    mirror: Any = None
+    sources: Any = None
+    subject_transform: Any = None
+
+
+class _StreamState(msgspec.Struct):
+    first_seq: int = 0
+    last_seq: int = 0
+    last_ts: str = ""
+
+
 class _StreamInfo(_Answer):
     created: str = ""
+    config: _StreamConfig = msgspec.field(default_factory=_StreamConfig)
+    state: _StreamState = msgspec.field(default_factory=_StreamState)
 
 
-class _ConsumerConfig(msgspec.Struct):
-    ack_policy: str = "none"
-    ack_wait: int = 0
-    deliver_subject: str = ""
-    filter_subject: str = ""
-    filter_subjects: list[str] = []
-    max_ack_pending: int = 0
-    max_deliver: int = -1
-    headers_only: bool = False
+class _Stored(msgspec.Struct):
+    time: str = ""
+
+
+class _StoredMessage(_Answer):
+    message: _Stored = msgspec.field(default_factory=_Stored)
+
+
+class _Sequences(msgspec.Struct):
+    consumer_seq: int = 0
+    stream_seq: int = 0
 
 
 class _ConsumerInfo(_Answer):
     created: str = ""
-    config: _ConsumerConfig = msgspec.field(default_factory=_ConsumerConfig)
+    config: ConsumerConfig = msgspec.field(default_factory=ConsumerConfig)
+    delivered: _Sequences = msgspec.field(default_factory=_Sequences)
+    ack_floor: _Sequences = msgspec.field(default_factory=_Sequences)
     num_pending: int = 0
+    num_ack_pending: int = 0
     num_redelivered: int = 0
 
 
@@ -123,68 +182,114 @@ class JetStream:
         self._spec = spec
         self._prefix = prefix
         self._timeout = timeout
+        self._is_work_queue = False
 
-    async def attach(self) -> ConsumerHandle:
-        """Find the stream and the consumer, or create them as the configuration allows.
+    async def find(self) -> StreamInfo:
+        """The stream, which is created if the configuration allows it.
 
-        :raises NotReady: when one is missing or does not fit.
-        :raises NoAnswer: when JetStream does not answer.
+        :raises NotReady: it is missing, or may not be used.
+        :raises NoAnswer: JetStream does not answer.
         """
-        stream = await self._stream()
-        consumer = await self._consumer_info()
-        if consumer.error is not None:
-            if consumer.error.err_code != _NO_CONSUMER:
-                raise self._refused("consumer", consumer.error)
-            consumer = await self._make_consumer()
-        self._check(consumer.config)
-        return ConsumerHandle(
-            epoch=microseconds(stream.created),
-            consumer_created=consumer.created,
-            ack_wait=consumer.config.ack_wait / NANOSECONDS,
+        return self._stream_of(await self._stream())
+
+    async def look(self) -> StreamInfo | None:
+        """The stream; None if there is none.
+
+        :raises NotReady: JetStream does not answer, or refuses.
+        """
+        info = await self._stream_info()
+        if info.error is not None:
+            if info.error.err_code == _NO_STREAM:
+                return None
+            raise self._refused("stream", info.error)
+        return self._stream_of(info)
+
+    def _stream_of(self, info: _StreamInfo) -> StreamInfo:
+        self._is_work_queue = info.config.retention == "workqueue"
+        config, state = info.config, info.state
+        is_plain = not (config.mirror or config.sources or config.subject_transform)
+        return StreamInfo(
+            created=microseconds(info.created),
+            first=max(1, state.first_seq),
+            last=Place(state.last_seq, nanoseconds(state.last_ts) if state.last_seq else 0),
+            covered=is_plain and bool(config.subjects) and all(covers(self._spec.subject, s) for s in config.subjects),
         )
 
-    async def backlog(self) -> Backlog | None:
-        """How far behind the consumer is; None when it is gone.
+    async def stored_at(self, sequence: int) -> int | None:
+        """When the server stored a message, in nanoseconds since 1970; None: the stream has none there.
 
-        :raises NotReady: when JetStream does not answer, or refuses.
+        :raises NotReady: JetStream does not answer, or refuses.
+        """
+        answer = await self._ask(f"STREAM.MSG.GET.{self._spec.stream}", {"seq": sequence}, _StoredMessage)
+        if answer.error is not None:
+            if answer.error.err_code == _NO_MESSAGE or answer.error.code == _NOT_FOUND:
+                return None
+            raise self._refused("stream", answer.error)
+        return nanoseconds(answer.message.time)
+
+    async def consumer(self) -> ConsumerHandle | None:
+        """The consumer and how far behind it is; None if there is none.
+
+        :raises NotReady: JetStream does not answer, or refuses.
         """
         info = await self._consumer_info()
         if info.error is not None:
             if info.error.err_code in (_NO_CONSUMER, _NO_STREAM):
                 return None
             raise self._refused("consumer", info.error)
-        return Backlog(info.created, info.num_pending, info.num_redelivered)
+        return _handle(info)
+
+    async def make_consumer(self, start: str) -> ConsumerHandle:
+        """Create the consumer.
+
+        :param start: where it begins, for :func:`~watcher_sync.sources.nats.cursor.read_start`.
+        :raises NotReady: JetStream does not answer, or refuses.
+        """
+        return msgspec.structs.replace(_handle(await self._make_consumer(start)), made=True)
+
+    async def delete_consumer(self) -> None:
+        """Delete the consumer, if there is one.
+
+        :raises NotReady: JetStream does not answer, or refuses.
+        """
+        answer = await self._ask(f"CONSUMER.DELETE.{self._spec.stream}.{self._spec.durable}", None, _Answer)
+        if answer.error is not None and answer.error.err_code != _NO_CONSUMER:
+            raise self._refused("consumer", answer.error)
 
     async def _stream(self) -> _StreamInfo:
         spec = self._spec
-        info = await self._ask(f"STREAM.INFO.{spec.stream}", None, _StreamInfo)
+        info = await self._stream_info()
         if info.error is not None and info.error.err_code == _NO_STREAM:
             if not spec.create:
                 raise NotReady(f"the stream {spec.stream} does not exist yet")
             config = {"name": spec.stream, "subjects": [spec.subject], "retention": "limits", "storage": "file"}
             info = await self._ask(f"STREAM.CREATE.{spec.stream}", config, _StreamInfo)
             if info.error is not None and info.error.err_code == _STREAM_EXISTS:
-                info = await self._ask(f"STREAM.INFO.{spec.stream}", None, _StreamInfo)
+                info = await self._stream_info()
         if info.error is not None:
             raise self._refused("stream", info.error)
         return info
 
+    async def _stream_info(self) -> _StreamInfo:
+        return await self._ask(f"STREAM.INFO.{self._spec.stream}", None, _StreamInfo)
+
     async def _consumer_info(self) -> _ConsumerInfo:
         return await self._ask(f"CONSUMER.INFO.{self._spec.stream}.{self._spec.durable}", None, _ConsumerInfo)
 
-    async def _make_consumer(self) -> _ConsumerInfo:
+    async def _make_consumer(self, start: str) -> _ConsumerInfo:
         spec = self._spec
+        # A work queue delivers from its beginning only, and has nothing that was acknowledged.
+        begin = read_start(FIRST if self._is_work_queue else start)
         config = {
             "durable_name": spec.durable,
             "description": "watcher_sync",
-            "deliver_policy": "all",
             "ack_policy": "explicit",
             "replay_policy": "instant",
             "ack_wait": int(spec.ack_wait * NANOSECONDS),
             "max_ack_pending": spec.max_ack_pending,
             "max_deliver": -1,
             "filter_subject": spec.subject,
-        }
+        } | begin
         made = await self._ask(
             f"CONSUMER.DURABLE.CREATE.{spec.stream}.{spec.durable}",
             {"stream_name": spec.stream, "config": config},
@@ -194,9 +299,9 @@ class JetStream:
             raise self._refused("consumer", made.error)
         return made
 
-    def _check(self, config: _ConsumerConfig) -> None:
+    def check(self, consumer: ConsumerHandle) -> None:
         """:raises NotReady: naming every field of a consumer that does not fit."""
-        spec = self._spec
+        spec, config = self._spec, consumer.config
         subjects = config.filter_subjects or [config.filter_subject]
         wrong = []
         if config.deliver_subject:
@@ -238,6 +343,40 @@ class JetStream:
             raise NotReady(f"JetStream's answer is not understood: {exc}") from None
 
 
+def _handle(info: _ConsumerInfo) -> ConsumerHandle:
+    return ConsumerHandle(
+        created=info.created,
+        config=info.config,
+        pending=info.num_pending,
+        ack_pending=info.num_ack_pending,
+        redelivered=info.num_redelivered,
+        delivered=info.delivered.stream_seq,
+        deliveries=info.delivered.consumer_seq,
+        ack_floor=info.ack_floor.stream_seq,
+    )
+
+
+def covers(subject: str, other: str) -> bool:
+    """Whether a subject with wildcards matches all that another one matches."""
+    tokens, others = subject.split("."), other.split(".")
+    for token, its in itertools.zip_longest(tokens, others):
+        if token == ">":
+            return its is not None
+        if token is None or its is None or its == ">" or token not in ("*", its):
+            return False
+    return True
+
+
+def nanoseconds(time: str) -> int:
+    """Nanoseconds since 1970 of an RFC 3339 time; 0 for a time before.
+
+    :raises NotReady: when it is none.
+    """
+    fraction = _FRACTION.search(time)
+    digits = fraction[1] if fraction is not None else ""
+    return max(0, microseconds(time) // 1_000_000) * NANOSECONDS + int(digits.ljust(9, "0")[:9])
+
+
 def microseconds(time: str) -> int:
     """Microseconds since 1970 of an RFC 3339 time, which may have nanoseconds.
 
@@ -247,4 +386,4 @@ def microseconds(time: str) -> int:
         moment = datetime.datetime.fromisoformat(time)
         return (moment.astimezone(datetime.UTC) - _EPOCH) // datetime.timedelta(microseconds=1)
     except (ValueError, OverflowError):
-        raise NotReady(f"the stream's creation time is {time[:64]!r}, no time") from None
+        raise NotReady(f"a time of the stream is {time[:64]!r}, no time") from None

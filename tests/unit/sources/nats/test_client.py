@@ -164,7 +164,7 @@ def test_a_message_that_the_library_passes_past_the_listener_closes_the_connecti
             await client.listen("a", heard.append)
             await client.flush()
             wire.send(b"MSG a 1 2\r\nhi\r\n")
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 await closed.wait()
             assert client.is_closed
         return heard, errors

@@ -79,7 +79,7 @@ class Pulled:
             "next",
             self.in_flight,
             self.isolation,
-            epoch=1,
+            receive=lambda message: 1,
             batch=BATCH,
             max_bytes=8_388_608,
             losses=self.losses,
@@ -98,7 +98,7 @@ class Pulled:
 
     def settle(self, *sequences: int) -> None:
         self.in_flight.settle([Event(id="e", type="t", source="dcm", sequence=(1, n)) for n in sequences], None)
-        assert [payload for _, payload in self.in_flight.settlements(1)] == [ACK] * len(sequences)
+        assert [payload for _, payload in self.in_flight.settlements()] == [ACK] * len(sequences)
         self.ask()
 
 
@@ -176,7 +176,7 @@ def test_several_isolated_messages_are_emitted_one_by_one_in_the_opposite_order_
 
 def test_an_isolated_message_that_is_delivered_again_is_emitted_once(pulled: Pulled) -> None:
     pulled.line.bring((1, LIMIT + 1), (1, LIMIT + 2))
-    assert pulled.in_flight.replies(1) == [f"$JS.ACK.dcm-status.watcher-sync.{LIMIT + 2}.1.1.1.0"]
+    assert pulled.in_flight.replies() == [f"$JS.ACK.dcm-status.watcher-sync.{LIMIT + 2}.1.1.1.0"]
     pulled.line.expire(8)
     pulled.line.expire(10)
     pulled.ask()
@@ -187,7 +187,7 @@ def test_an_isolated_message_that_is_delivered_again_is_emitted_once(pulled: Pul
 
 def test_a_message_that_is_isolated_at_the_stop_is_nacked(pulled: Pulled) -> None:
     pulled.line.bring((1, 1), (2, LIMIT + 1))
-    assert len(pulled.in_flight.pop_unemitted(1, pulled.isolation.clear())) == 2
+    assert len(pulled.in_flight.pop_unemitted(pulled.isolation.clear())) == 2
     assert pulled.in_flight.empty
     assert not pulled.isolation
 

@@ -11,7 +11,7 @@ from watcher_sync.events import Event
 from watcher_sync.sources.nats.client import Message
 from watcher_sync.sources.nats.in_flight import InFlight
 from watcher_sync.sources.nats.messages import ACK, NAK, JetStreamMessage
-from watcher_sync.sources.nats.stream import NotReady, microseconds
+from watcher_sync.sources.nats.stream import NotReady, covers, microseconds, nanoseconds
 
 
 def message(sequence: int, reply: str, deliveries: int = 1) -> JetStreamMessage:
@@ -41,7 +41,7 @@ def test_an_acked_message_is_acked_once(in_flight: InFlight) -> None:
     deliver(in_flight, 1, message(7, "first"))
     in_flight.settle([event(1, 7)], None)
     in_flight.settle([event(1, 7)], None)
-    assert list(in_flight.settlements(1)) == [("first", ACK)]
+    assert list(in_flight.settlements()) == [("first", ACK)]
     assert in_flight.empty
 
 
@@ -54,17 +54,27 @@ def test_a_message_redelivered_while_in_hand_is_emitted_once_and_its_last_delive
     assert taken is not None
     assert [a.sequence for _, a in taken] == [7]
     in_flight.settle([event(1, 7)], None)
-    assert list(in_flight.settlements(1)) == [("second", ACK)]
+    assert list(in_flight.settlements()) == [("second", ACK)]
 
 
-def test_a_settlement_of_another_epoch_is_dropped(in_flight: InFlight) -> None:
+def test_a_settlement_of_a_stream_that_was_replaced_is_dropped(in_flight: InFlight) -> None:
     deliver(in_flight, 1, message(7, "old"))
+    in_flight.forget_replies()
     deliver(in_flight, 2, message(7, "new"))
     in_flight.settle([event(1, 7)], None)
-    assert list(in_flight.settlements(2)) == []
+    assert list(in_flight.settlements()) == []
     assert not in_flight.empty
-    assert in_flight.pop_all(2) == ["new"]
+    assert in_flight.pop_all() == ["new"]
     assert in_flight.empty
+
+
+def test_a_message_of_a_restored_stream_that_is_in_flight_is_settled_by_its_new_delivery(in_flight: InFlight) -> None:
+    deliver(in_flight, 1, message(7, "old"))
+    in_flight.forget_replies()
+    assert in_flight.replies() == []
+    assert not in_flight.track(1, message(7, "new", 2))
+    in_flight.settle([event(1, 7)], None)
+    assert list(in_flight.settlements()) == [("new", ACK)]
 
 
 @pytest.mark.parametrize(
@@ -79,15 +89,16 @@ def test_a_settlement_of_another_epoch_is_dropped(in_flight: InFlight) -> None:
 def test_a_release_waits_longer_each_time(in_flight: InFlight, delay: float, deliveries: int, payload: bytes) -> None:
     deliver(in_flight, 1, message(7, "reply", deliveries))
     in_flight.settle([event(1, 7, deliveries)], delay)
-    assert list(in_flight.settlements(1)) == [("reply", payload)]
+    assert list(in_flight.settlements()) == [("reply", payload)]
 
 
 def test_what_is_not_emitted_at_the_stop_is_given_back(in_flight: InFlight, stopping: threading.Event) -> None:
     deliver(in_flight, 1, message(7, "seven"))
+    in_flight.forget_replies()
     deliver(in_flight, 2, message(8, "eight"))
     stopping.set()
     assert in_flight.take(10, 0.0) is None
-    assert in_flight.pop_unemitted(2, []) == ["eight"]
+    assert in_flight.pop_unemitted([]) == ["eight"]
     assert in_flight.empty
 
 
@@ -114,3 +125,37 @@ def test_a_creation_time_is_an_epoch_in_microseconds(text: str, expected: int) -
 def test_what_is_no_creation_time_is_not_taken_for_one() -> None:
     with pytest.raises(NotReady, match="no time"):
         microseconds("yesterday")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1970-01-01T00:00:01.5Z", 1_500_000_000),
+        ("2026-07-25T17:20:00.123456789Z", 1_785_000_000_123_456_789),
+        ("2026-07-25T19:20:00.1234+02:00", 1_785_000_000_123_400_000),
+        ("2026-07-25T17:20:00Z", 1_785_000_000_000_000_000),
+        ("0001-01-01T00:00:00Z", 0),
+    ],
+)
+def test_a_time_of_the_server_has_nanoseconds(text: str, expected: int) -> None:
+    assert nanoseconds(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("subject", "other", "expected"),
+    [
+        ("dcm.*", "dcm.*", True),
+        ("dcm.*", "dcm.vm", True),
+        ("dcm.>", "dcm.*.*", True),
+        ("dcm.>", "dcm.>", True),
+        (">", "dcm.vm", True),
+        ("dcm.*", "dcm.>", False),
+        ("dcm.*", "dcm.vm.x", False),
+        ("dcm.*", "dcm", False),
+        ("dcm.>", "dcm", False),
+        ("dcm.vm", "dcm.*", False),
+        ("dcm.*", "other.vm", False),
+    ],
+)
+def test_a_subject_covers_what_its_wildcards_match(subject: str, other: str, expected: bool) -> None:
+    assert covers(subject, other) is expected
