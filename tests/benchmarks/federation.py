@@ -48,8 +48,7 @@ class _Region(NamedTuple):
 
     def head(self) -> int:
         """The last sequence of its journal."""
-        with self.place.store.database.connect() as connection:
-            return read_head(connection, self.place.store.tables)
+        return _head(self.place)
 
 
 class _Work(NamedTuple):
@@ -77,20 +76,29 @@ def federation(bench: Bench) -> list[Figure]:
         for each in regions:
             _replay(each.place, recordings[1], _CHANGES_PER_COMMIT)
         count = sum(each.head() for each in regions) - before
+        written = _head(overall)
         applied = _follow(overall, regions, servers)
+        written = _head(overall) - written
     for each in (*regions, None):
         place = overall if each is None else each.place
         place.store.close()
         place.store.database.dispose()
     note = f"three regions of {instances:,} instances, SQLite, one worker of each API"
     return [
-        *_figures("first contact", entities, "entities", listed, None, note),
-        *_figures("changes of regions applied by the global engine", count, "changes", applied, 10_000.0, note),
+        *_figures("first contact", entities, "entities", listed, None, f"{note};"),
+        *_figures(
+            "changes of regions applied by the global engine",
+            count,
+            "changes",
+            applied,
+            10_000.0,
+            f"{note}; {written:,} states written for",
+        ),
     ]
 
 
 def _figures(what: str, count: int, of: str, work: _Work, limit: float | None, note: str) -> list[Figure]:
-    note = f"{note}; {count:,} {of}"
+    note = f"{note} {count:,} {of}"
     budget = None if limit is None else Budget(">=", limit, f"{of}/s")
     parts = ((", for a processor second of it", work.follower), (", for one of the regions", work.regions))
     return [
@@ -162,7 +170,15 @@ def _follow(overall: Place, regions: Sequence[_Region], servers: Sequence[Sequen
 def _positions(overall: Place) -> dict[str, int]:
     t = overall.store.tables.source_cursors
     with overall.store.database.connect() as connection:
-        return {name: int(position) for name, position in connection.execute(sa.select(t.c.source, t.c.position))}
+        return {
+            name: int(position.partition("@")[0])
+            for name, position in connection.execute(sa.select(t.c.source, t.c.position))
+        }
+
+
+def _head(place: Place) -> int:
+    with place.store.database.connect() as connection:
+        return read_head(connection, place.store.tables)
 
 
 def _count(overall: Place) -> int:

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.functional.engine.driving import Installation, wait_until
+from tests.functional.engine.driving import Installation
 from tests.functional.sources.federated import Member, dumped
 from tests.simulated import nova
+from tests.waiting import wait_until
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.events import Event
 from watcher_sync.model.changes import Upsert, Version

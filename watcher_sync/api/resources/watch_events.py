@@ -4,11 +4,11 @@
 A watcher catches up here before its stream begins. The grammar is that of the Axway dialect, or the keyset form
 ``after`` and ``limit``. A page is full unless it is the last one.
 
-The answer has what the caller sees: the entities of its project, without fields that tell of hosts. The owner of the
-topic does not matter. The answer is 410 if the journal was purged after the position, or ends before it.
+The answer has what the caller sees: the entities of its project, without fields that tell of hosts. It is 410 if the
+journal was purged after the position, ends before it, or is of another ``epoch``.
 
 The sequence up to which the caller has read in ascending pages is stored for 10 minutes. A stream without a position of
-its own starts there. The descending order and the keyset form store nothing.
+its own starts there. The descending order and the keyset form do not.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.api.core import schemas
+from watcher_sync.api.core.epochs import EPOCH_HEADER, QUERY, beyond, require_epoch
 from watcher_sync.api.core.operation import Answer, Call, Rule, operation
 from watcher_sync.api.core.problems import Problem, bad_request
 from watcher_sync.api.core.rules import PROJECT_READER
@@ -33,7 +34,7 @@ from watcher_sync.api.service import Service
 from watcher_sync.model.watch.filters import FilterIndex
 from watcher_sync.model.watch.resources import Describer, Reader
 from watcher_sync.model.watch.topics import ANY, WatchTopic
-from watcher_sync.storage.journal import read_head
+from watcher_sync.storage.history import Position, read_position
 from watcher_sync.storage.reading import oldest_seq
 from watcher_sync.storage.row_entities import values_at
 from watcher_sync.storage.watch_rows import Candidates
@@ -125,6 +126,7 @@ class TopicEvents:
             rule=Rule("watchtopics:events", PROJECT_READER),
             query=page_parameters(max_limit)
             | {
+                "epoch": QUERY,
                 "query": {
                     "type": "string",
                     "pattern": "^sequenceID>[0-9]{1,18}$",
@@ -143,7 +145,9 @@ class TopicEvents:
                 },
             },
             responses={
-                200: Answer({"type": "array", "items": bodies.EVENT}, "A page of events", headers=(MAX_PAGE_SIZE,))
+                200: Answer(
+                    {"type": "array", "items": bodies.EVENT}, "A page of events", headers=(MAX_PAGE_SIZE, EPOCH_HEADER)
+                )
             },
             errors=(404, 410),
             tag=TAG,
@@ -155,12 +159,14 @@ class TopicEvents:
         wanted = _wanted(call, min(100, self._service.max_limit))
         sight = visibility(call.context, self._service.kinds)
         reader = Reader(sight.project_id, sight.hidden)
-        key = (topic.id, reader.project_id, bool(reader.hidden), wanted.after, wanted.size)
         caller = (topic.id, call.context.project_id or "", call.context.user_id or "")
         end = self._stored_end(caller, wanted)
         with self._service.reading() as connection:
-            head = read_head(connection, self._service.tables)
-            self._require_present(connection, wanted, head)
+            position = read_position(connection, self._service.tables)
+            head = position.seq
+            require_epoch(call, position, {MAX_SEQUENCE_ID: str(head)})
+            key = (position.epoch, topic.id, reader.project_id, bool(reader.hidden), wanted.after, wanted.size)
+            self._require_present(connection, wanted, position)
             if end is None:
                 end = self._known_end(connection, key, wanted, head)
             scan = _Scan(self._service, self._describer, topic, reader, wanted, self._empty)
@@ -195,14 +201,14 @@ class TopicEvents:
         oldest = oldest_seq(connection, self._service.tables)
         return end if oldest is not None and oldest <= end else None
 
-    def _require_present(self, connection: sa.Connection, wanted: Wanted, head: int) -> None:
+    def _require_present(self, connection: sa.Connection, wanted: Wanted, position: Position) -> None:
         """:raises Problem: 410 when the journal does not reach back to the position, or ends before it."""
-        after = wanted.after
+        after, head = wanted.after, position.seq
         if after is None or after == head:
             return
         headers = {MAX_SEQUENCE_ID: str(head)}
         if after > head:
-            raise Problem(410, f"The journal ends at sequence {head}: {after} is of another one", headers=headers)
+            raise beyond(after, position, headers)
         oldest = oldest_seq(connection, self._service.tables)
         if after + 1 < (head + 1 if oldest is None else oldest):
             raise Problem(410, f"The events after sequence {after} were purged", headers=headers)

@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The states, deletions and listings of a region become changes of entities with the site's prefix.
 
-The site is the event's origin, which comes from the configuration.
+A state is a whole entity with the versions of the region, so the ordering guard decides as the region did. In a
+later epoch of the region, its number leads them (:mod:`~watcher_sync.handlers.watch.leading`).
 
-A state is a whole entity. Its versions in the region are the versions here. So the ordering guard decides between two
-states as the region did.
+A ``listed`` event has the ids of all entities of a kind. Those that it lacks are deleted, unless the present epoch has
+never had them. If it lacks too many, the delete guard refuses, and one entity is marked for the reconciler.
 
-A ``listed`` event has the ids of all entities of a kind, of a complete listing. Entities of the site that it lacks are
-deleted. If it lacks too many, the delete guard refuses all deletions. Then the handler marks one entity for the
-reconciler.
-
-Guaranteed: any permutation and repetition of states and deletions ends in the same model. Pure.
+Guaranteed: any permutation and repetition of states and deletions ends in the same model.
 """
 
 from __future__ import annotations
 
+import datetime
+import functools
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final, cast
 
@@ -23,10 +22,12 @@ import msgspec
 from watcher_sync.events import KNOWN_BEFORE, NATIVE, Event
 from watcher_sync.exceptions import InvalidEvent
 from watcher_sync.handlers.base import Handler
+from watcher_sync.handlers.watch.leading import led, number_of
 from watcher_sync.handlers.watch.naming import prefix_of, prefix_references
 from watcher_sync.model.changes import NEVER, Change, Delete, Doubtful, Upsert, Version
 from watcher_sync.model.kinds import Entity, Kind
 from watcher_sync.model.reader import WholeView
+from watcher_sync.model.scopes import EntityScope
 from watcher_sync.model.view import View
 
 _AFTER: Final = "!"
@@ -36,12 +37,19 @@ _AFTER: Final = "!"
 class _State(msgspec.Struct):
     id: str
     versions: dict[str, str]
+    gone: Any = False
+    region_epoch: int = 0
+    """How many times the region's database went back in time."""
+
+
+_NOTHING: Final[Mapping[str, Any]] = {}
 
 
 class _Listed(msgspec.Struct):
     ids: set[str]
     max_delete_percent: float = 30.0
     """The default is that of ``[reconcile] max_delete_percent``."""
+    region_epoch: int = 0
 
 
 class WatchHandler(Handler):
@@ -53,6 +61,11 @@ class WatchHandler(Handler):
         "watch.*.listed": "on_listed",
     }
     drivers: ClassVar[Collection[str]] = ("watch",)
+
+    def scopes(self, origin: str) -> list[EntityScope]:
+        """All entities of the site."""
+        return [EntityScope(kind="", field="id", value=prefix_of(origin), is_prefix=True)] if origin else []
+
     # The origin is the site, so it comes from a configuration.
     envelopes: ClassVar[Collection[str]] = (NATIVE,)
     reserved: ClassVar[Collection[str]] = ("watch.*",)
@@ -66,34 +79,31 @@ class WatchHandler(Handler):
         if kind is None:
             return ()
         state = event.read(_State)
-        document = event.read(dict[str, Any])
+        entity_id = prefix_of(event.origin) + state.id
         versions = {
-            facet: Version(version)
+            facet: led(version, entity_id, state.region_epoch)
             for facet, version in state.versions.items()
             if facet in kind.facet_position and version != NEVER
         }
         if not versions:
             return ()  # it exists because something refers to it, here as there
-        prefix = prefix_of(event.origin)
         anchor = versions.get(kind.anchor)
-        if document.get("gone") is True and anchor is not None:
-            return (Delete(kind.name, prefix + state.id, anchor),)
-        try:
-            values = kind.from_json(document)
-        except msgspec.ValidationError as exc:
-            raise InvalidEvent(f"{kind.name}: {exc}") from None
-        prefix_references(kind, prefix, values)
-        facets = {
-            facet: {name: values[name] for name in kind.facet_fields[facet] if name in values} for facet in versions
-        }
+        if state.gone is True and anchor is not None:
+            return (Delete(kind.name, entity_id, anchor),)
         newest = anchor if anchor is not None else max(versions.values())
-        known = view.get(kind.name, prefix + state.id)
+        known = view.get(kind.name, entity_id)
         if known is not None and (anchor or NEVER) < known.versions[kind.anchor_position]:
             # The state is of before the one that is known, perhaps of before a deletion: no facet of it counts.
-            facets = {facet: facets[facet] for facet in (kind.anchor,) if facet in facets}
-            if not facets:
+            if anchor is None:
                 return ()
-        return (Upsert(kind.name, prefix + state.id, newest, facets, versions),)
+            return (Upsert(kind.name, entity_id, anchor, {kind.anchor: {}}),)
+        if known is None:
+            newer = tuple(versions)
+        else:
+            newer = tuple([f for f in versions if versions[f] > known.versions[kind.facet_position[f]]])
+        if not newer:  # the ordering guard finds out whether it is the same state, or an older one
+            return (Upsert(kind.name, entity_id, newest, dict.fromkeys(versions, _NOTHING), versions),)
+        return (Upsert(kind.name, entity_id, newest, _facets(event, kind, newer), {f: versions[f] for f in newer}),)
 
     def on_deleted(self, event: Event, view: View) -> Iterable[Change]:
         """An entity exists no more in the region.
@@ -107,7 +117,8 @@ class WatchHandler(Handler):
         version = state.versions.get(kind.anchor)
         if not version:
             return ()  # nothing refers to it any more, and nothing will here
-        return (Delete(kind.name, prefix_of(event.origin) + state.id, Version(version)),)
+        entity_id = prefix_of(event.origin) + state.id
+        return (Delete(kind.name, entity_id, led(version, entity_id, state.region_epoch)),)
 
     def on_listed(self, event: Event, view: View) -> Iterator[Change]:
         """Entities of the site that a complete listing lacks do not exist, unless the delete guard refuses.
@@ -132,12 +143,21 @@ class WatchHandler(Handler):
             yield Doubtful(kind.name, lost[0].id)
             return
         for entity in lost:
-            yield deletion_of(kind, entity)
+            if not is_of_earlier_epoch(kind, entity, listed.region_epoch):
+                yield deletion_of(kind, entity)
 
 
 def is_declared(kind: Kind, entity: Entity) -> bool:
     """Whether the region declared it; a placeholder goes with the last entity that refers to it."""
     return entity.versions[kind.anchor_position] != NEVER and not getattr(entity, "gone", False)
+
+
+def is_of_earlier_epoch(kind: Kind, entity: Entity, number: int) -> bool:
+    """Whether the present epoch of the region has never had an entity: it was created after the restored backup.
+
+    :param number: of the present epoch.
+    """
+    return number_of(entity.versions[kind.anchor_position], entity.id) < number
 
 
 def refuses_deletes(lost: int, known: int, max_percent: float) -> bool:
@@ -152,6 +172,30 @@ def refuses_deletes(lost: int, known: int, max_percent: float) -> bool:
 def deletion_of(kind: Kind, entity: Entity) -> Delete:
     """The deletion of an entity that a listing lacks, with the version just after its state."""
     return Delete(kind.name, entity.id, Version(entity.versions[kind.anchor_position] + _AFTER))
+
+
+def _facets(event: Event, kind: Kind, facets: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+    """The values of some facets of an entity. The other ones are not decoded.
+
+    :raises InvalidEvent: naming what is wrong.
+    """
+    fields = event.read(_part_of(kind, facets))
+    values = {name: value for name in fields.__struct_fields__ if (value := getattr(fields, name)) is not msgspec.UNSET}
+    prefix_references(kind, prefix_of(event.origin), values)
+    return {facet: {name: values[name] for name in kind.facet_fields[facet] if name in values} for facet in facets}
+
+
+@functools.cache
+def _part_of(kind: Kind, facets: tuple[str, ...]) -> type[msgspec.Struct]:
+    """What decodes the fields of some facets. The model checks their types, but for times, which JSON does not have."""
+    return msgspec.defstruct(
+        f"{kind.cls.__name__}Part",
+        [
+            (name, datetime.datetime | None if kind.fields[name].python is datetime.datetime else Any, msgspec.UNSET)
+            for facet in facets
+            for name in kind.facet_fields[facet]
+        ],
+    )
 
 
 def _kind_of(event: Event, view: View) -> Kind | None:

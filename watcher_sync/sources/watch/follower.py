@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loop of one source: lists the region, and follows its stream from there.
+"""The loop of one source: lists the region, reads what changed since, and then waits for its stream.
 
-A stream event has the fields that changed, not the whole facet. So the follower takes the id only, and reads the
-present state with its versions. One reading covers all changes up to the head of that moment. States may come in any
-order and more than once.
+A stream event only wakes the follower. It then reads the present states of all entities that changed after its position
+(``GET /v1/states``), each one once. It does so before it opens the stream, too, so the region sends no backlog twice.
+Without an event it does so every few seconds.
 
-A listing notes the head of the region's journal with its first page, and the stream begins there. A listing that
-fails emits no ``listed`` event. The follower lists again when the region does not have the position any more.
+A listing notes the head of the journal with its first page, and the changes begin there. One that fails emits no
+``listed`` event. The follower lists again when the region lacks the position, or has another epoch.
 
-A region that follows this installation is refused. Its own thread runs the loop.
+A region that follows this installation is refused. A thread runs the loop.
 """
 
 from __future__ import annotations
@@ -16,48 +16,66 @@ from __future__ import annotations
 import datetime
 import random
 import threading
+import time
 from collections.abc import Callable
 from typing import Final
 
 import msgspec
 from oslo_log import log as logging
 
-from watcher_sync.client import ClientError
-from watcher_sync.client.watch import (
-    EventsPurged,
-    EventType,
-    MemorySequence,
-    Unauthenticated,
-    WatchError,
-    WatchEvent,
-    WatchManager,
-)
+from watcher_sync.client import ClientError, Gone, ServerFailed, Unreachable
+from watcher_sync.client.watch import EventsPurged, MemorySequence, Unauthenticated, WatchManager
 from watcher_sync.events import Event, portions
 from watcher_sync.sources.base import Emit, IntakeClosed, SourceState
+from watcher_sync.sources.watch.arrivals import Arrivals
+from watcher_sync.sources.watch.cursor import RegionCursor
 from watcher_sync.sources.watch.options import Settings
-from watcher_sync.sources.watch.received import Received
-from watcher_sync.sources.watch.region import Page, Region
-from watcher_sync.sources.watch.states import Document, EventMaker, is_loop, loop_of
+from watcher_sync.sources.watch.region import Changes, Page, Region
+from watcher_sync.sources.watch.states import EventMaker, decode_document, is_loop, loop_of
 
 LOG = logging.getLogger(__name__)
 
 _EMIT_SIZE: Final = 500
-_QUEUED: Final = 5_000
-"""Stream events that one round handles at most."""
 _POLL_SECONDS: Final = 0.2
+_PACE_SECONDS: Final = 0.05
+"""Between two readings of changes. The first event after a pause is not delayed."""
+_READ_SECONDS: Final = 5.0
+"""After so long without an event of the stream, the follower reads what changed."""
+_EMPTY_PAUSE_SECONDS: Final = 0.5
+"""Between two readings of an empty journal: a stream has no position to resume after."""
+_BEHIND_SECONDS: Final = 5.0
+"""How long the API may lack a change that the stream has sent."""
+_BEHIND_PAUSE_SECONDS: Final = 0.05
+_STABLE_SECONDS: Final = 1.0
+"""How long a stream has to last after an outage until the source counts as connected: it may be refused at once."""
 _FIRST_PAUSE_SECONDS: Final = 0.2
-_EMPTY_PAUSE_SECONDS: Final = 1.0
-"""Before another listing of a region whose journal is empty: its stream has no position to begin after."""
 _REFUSED_PAUSE_SECONDS: Final = 60.0
 _MAX_DOUBLINGS: Final = 16
+
+
+_STREAM_LOG: Final = logging.getLogger(f"{__name__}.stream").logger
+_STREAM_LOG.addFilter(lambda record: record.levelno >= logging.ERROR or _STREAM_LOG.isEnabledFor(logging.DEBUG))
+"""The follower logs outages itself; other lines of the stream are for debugging."""
 
 
 class LoopError(Exception):
     """The region follows this installation."""
 
 
+class StreamLost(Exception):
+    """The stream is not open."""
+
+
 class BehindError(Exception):
     """The region's API answered from before a change that its stream had sent."""
+
+
+class EpochError(Exception):
+    """The region's database went back in time."""
+
+
+_OUTAGES: Final = (StreamLost, BehindError, Unreachable, ServerFailed)
+"""One outage may show itself by any of them."""
 
 
 class Follower:
@@ -68,12 +86,13 @@ class Follower:
         settings: Settings,
         region: Region,
         emit: Emit,
-        position: int | None,
+        cursor: RegionCursor,
         *,
         max_delete_percent: Callable[[], float] = lambda: 30.0,
         jitter: Callable[[float, float], float] = random.uniform,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """:param position: the sequence to follow after; None: begin with a listing.
+        """:param cursor: where to begin.
 
         :param max_delete_percent: returns ``[reconcile] max_delete_percent`` as of now, for the delete guard.
         """
@@ -86,12 +105,16 @@ class Follower:
         self._region = region
         self._emit_events = emit
         self._make = EventMaker(settings.source, settings.site)
-        self._position = position
+        self._cursor = cursor
+        self._make.region_epoch = cursor.number
         self._max_delete_percent = max_delete_percent
         self._jitter = jitter
+        self._monotonic = monotonic
         self._failures = 0
-        self._covered: dict[tuple[str, str], int] = {}
-        """(kind, id) -> the sequence up to which the last reading of the entity has its changes."""
+        self._outage: type[Exception] | None = None
+        """The sort of the reason that was logged last; None: the source is connected, or was not yet."""
+        self._streaming_since: float | None = None
+        """On the monotonic clock; None: the stream is not open."""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"source-{settings.source}", daemon=True)
 
@@ -123,54 +146,65 @@ class Follower:
             return 0.0
         except IntakeClosed:
             raise
-        except EventsPurged as exc:
+        except (EventsPurged, Gone) as exc:
             LOG.warning("source %s: listing again: %s", self._settings.source, exc)
-            self._position = None
+            self._list_again()
             return 0.0
+        except EpochError as exc:
+            LOG.warning("source %s: listing again: %s", self._settings.source, exc)
+            self._list_again()
+            return _FIRST_PAUSE_SECONDS
         except LoopError as exc:
-            self._disconnect(str(exc))
+            self._disconnect(exc)
             return _REFUSED_PAUSE_SECONDS
         except Unauthenticated as exc:
             self._region.forget_token()  # else keystoneauth uses it until it expires
-            self._disconnect(str(exc))
+            self._disconnect(exc)
         except (ClientError, BehindError) as exc:
-            self._disconnect(str(exc) or type(exc).__name__)
+            self._disconnect(exc)
         except Exception as exc:  # the edge of the thread
             LOG.exception("source %s: unexpected error, listing again", self._settings.source)
-            self._position = None
-            self._disconnect(type(exc).__name__)
+            self._list_again()
+            self._disconnect(exc)
         self._failures += 1
         ceiling = min(self._settings.backoff_max, _FIRST_PAUSE_SECONDS * 2 ** min(self._failures - 1, _MAX_DOUBLINGS))
         return self._jitter(ceiling / 2, ceiling)
 
     def _follow(self) -> None:
         self._region.ensure_topic()
-        paths = self._region.kinds()
-        while self._position is None:
-            head = self._list(paths)
+        if self._cursor.sequence is None:
+            self._move_to(self._list(self._region.kinds()))
+        position = self._read_changes(self._cursor.sequence or 0)
+        while position == 0:
             self._connected()
-            if head > 0:
-                self._position = head
-            elif self._stopping.wait(_EMPTY_PAUSE_SECONDS):
+            if self._stopping.wait(_EMPTY_PAUSE_SECONDS):
                 return
-        received: Received[WatchEvent | WatchError] = Received(_QUEUED)
-        self._covered = {}
-        with self._watch(self._position) as manager:
-            manager.register_watch(self._region.topic_link, received, received)
+            position = self._read_changes(position)
+        arrivals = Arrivals()
+        self._streaming_since = None
+        with self._watch(position) as manager:
+            manager.register_watch(self._region.topic_link, arrivals.note, arrivals.end)
+            opened_at = read_at = self._monotonic()
             while not self._stopping.is_set():
-                batch = received.take(_POLL_SECONDS)
-                self._show(manager)
-                if batch:
-                    self._on_batch(batch, paths)
+                arrivals.wait(_POLL_SECONDS)
+                self._show(manager, opened_at)
+                since = self._monotonic() - read_at
+                if arrivals.newest > position or since >= _READ_SECONDS:
+                    self._stopping.wait(max(0.0, _PACE_SECONDS - since))
+                    position = self._read_changes(position, arrivals.newest)
+                    read_at = self._monotonic()
+                if arrivals.error is not None:
+                    raise arrivals.error
 
     def _watch(self, position: int) -> WatchManager:
         limit = self._settings.backoff_max
         return self._region.client.watch_manager(
             address=self._settings.address,
             tls=self._settings.stream_tls,
-            sequence=MemorySequence({self._region.topic_link: position}),
+            sequence=MemorySequence({self._region.topic_link: position}, {self._region.topic_link: self._cursor.epoch}),
+            resume_only=True,
             backoff=(min(_FIRST_PAUSE_SECONDS, limit), limit),
-            logger=logging.getLogger(f"{__name__}.stream").logger,
+            logger=_STREAM_LOG,
         )
 
     # Listing
@@ -184,19 +218,46 @@ class Follower:
         for kind, path in paths.items():
             found = ids.setdefault(kind, set())
             for page in self._region.pages(path):
-                head = page.seq if head is None else head
+                if head is None:
+                    head = page.seq
+                    self._enter_epoch(page.epoch)
+                self._require_epoch(page.epoch)
                 found.update(document.id for document, _ in page.entities)
                 self._emit(self._states(kind, page, began))
         head = head or 0
         percent = self._max_delete_percent()
         listed = [self._make.listed(kind, found, head, began, percent) for kind, found in ids.items()]
-        if listed and head > 0:
-            listed[-1] = msgspec.structs.replace(listed[-1], position=head)
+        if listed:
+            listed[-1] = msgspec.structs.replace(listed[-1], position=self._cursor_at(head))
         self._emit(listed)
         self.listings += 1
         count = sum(map(len, ids.values()))
         LOG.info("source %s: listed %d entities at sequence %d", self._settings.source, count, head)
         return head
+
+    def _list_again(self) -> None:
+        self._cursor = msgspec.structs.replace(self._cursor, sequence=None)
+
+    def _move_to(self, sequence: int) -> None:
+        self._cursor = msgspec.structs.replace(self._cursor, sequence=sequence)
+
+    def _cursor_at(self, sequence: int) -> str:
+        return msgspec.structs.replace(self._cursor, sequence=sequence).text()
+
+    def _enter_epoch(self, epoch: str) -> None:
+        """Go on in the epoch that the region has now. Versions of a later one are newer than all of before."""
+        before, self._cursor = self._cursor, self._cursor.at_epoch(epoch, datetime.datetime.now(datetime.UTC))
+        self._make.region_epoch = self._cursor.number
+        if self._cursor.number != before.number:
+            LOG.warning(
+                "source %s: the database of the region went back in time; its epoch is %s, it was %s",
+                self._settings.source, epoch, before.epoch,
+            )  # fmt: skip
+
+    def _require_epoch(self, epoch: str) -> None:
+        """:raises EpochError: the region has another epoch than before."""
+        if epoch and epoch != self._cursor.epoch:
+            raise EpochError(f"the region has the epoch {epoch}, not {self._cursor.epoch}")
 
     def _states(self, kind: str, page: Page, at: datetime.datetime | None) -> list[Event]:
         for document, _ in page.entities:
@@ -212,61 +273,51 @@ class Follower:
                 "remove one of these sources"
             )
 
-    # Stream
+    # Changes
 
-    def _on_batch(self, batch: list[WatchEvent | WatchError], paths: dict[str, str]) -> None:
-        """Emit what the events mean.
+    def _read_changes(self, position: int, least: int = 0) -> int:
+        """Emit what changed after a position, up to the head of the region's journal.
 
-        :raises WatchError: the watch ended.
+        :param least: the sequence of an event that the stream has sent.
+        :returns: the new position.
+        :raises BehindError: the region's API answers from before that event.
         """
-        events = [each for each in batch if isinstance(each, WatchEvent)]
-        if events:
-            found = self._events_of(events, paths)
-            last = events[-1].sequence
-            if found:
-                found[-1] = msgspec.structs.replace(found[-1], position=last)
-            self._emit(found)
-            self._position = last
-            self._covered = {key: sequence for key, sequence in self._covered.items() if sequence > last}
-            self._failures = 0
-        for each in batch:
-            if isinstance(each, WatchError):
-                raise each
+        give_up_at: float | None = None
+        while not self._stopping.is_set():
+            changes = self._region.changes(position, self._cursor.epoch)
+            if self._cursor.epoch:
+                self._require_epoch(changes.epoch)
+            else:  # a position that a release without epochs stored
+                self._enter_epoch(changes.epoch)
+            has_moved = changes.next_since > position
+            self._emit(self._events_of(changes))
+            position = changes.next_since
+            self._move_to(position)
+            if has_moved:
+                self._failures, give_up_at = 0, None
+            if position >= max(changes.head, least):
+                break
+            if has_moved:
+                continue
+            now = self._monotonic()
+            give_up_at = give_up_at or now + _BEHIND_SECONDS
+            if now >= give_up_at:
+                raise BehindError(f"the API is at sequence {position}, and the stream at {max(changes.head, least)}")
+            self._stopping.wait(_BEHIND_PAUSE_SECONDS)
+        return position
 
-    def _events_of(self, events: list[WatchEvent], paths: dict[str, str]) -> list[Event]:
-        kinds = {path: kind for kind, path in paths.items()}
+    def _events_of(self, changes: Changes) -> list[Event]:
         found: list[Event] = []
-        changed: dict[str, dict[str, WatchEvent]] = {}
-        for each in events:
-            kind = kinds.get(each.self_link.rpartition("/")[0])
-            if kind is None:
-                continue  # of a kind that the region has since we connected; the next connection lists its path
-            self._require_no_loop(each.entity_id)
-            if each.type is EventType.DELETED:
-                found.append(self._make.deleted(kind, each.entity_id, each.sequence, each.versions, each.time))
-            elif each is events[-1] or each.sequence > self._covered.get((kind, each.entity_id), 0):
-                # The last event is always read: the position comes with an emitted event.
-                changed.setdefault(kind, {})[each.entity_id] = each
-        for kind, wanted in changed.items():
-            found += self._read(kind, paths[kind], wanted)
-        return found
-
-    def _read(self, kind: str, path: str, wanted: dict[str, WatchEvent]) -> list[Event]:
-        """The present states of entities.
-
-        :param wanted: id -> the last event of the entity.
-        :raises BehindError: the region's API answered from before one of the events.
-        """
-        found: list[Event] = []
-        newest = max(each.sequence for each in wanted.values())
-        covered: int | None = None
-        for page in self._region.fetch(path, list(wanted)):
-            if page.seq < newest:
-                raise BehindError(f"the API is at sequence {page.seq}, and the stream at {newest}")
-            covered = page.seq if covered is None else min(covered, page.seq)
-            found += [self._make.changed(kind, doc, body, _time(wanted, doc)) for doc, body in page.entities]
-        if covered is not None:
-            self._covered.update(((kind, entity_id), covered) for entity_id in wanted)
+        for kind, states in changes.states.items():
+            for body in states:
+                document = decode_document(body)
+                self._require_no_loop(document.id)
+                found.append(self._make.changed(kind, document, bytes(body), None))
+        for each in changes.deleted:
+            self._require_no_loop(each.id)
+            found.append(self._make.deleted(each.kind, each.id, each.seq, each.versions, each.time))
+        if found:
+            found[-1] = msgspec.structs.replace(found[-1], position=self._cursor_at(changes.next_since))
         return found
 
     def _emit(self, events: list[Event]) -> None:
@@ -279,24 +330,36 @@ class Follower:
 
     # State
 
-    def _show(self, manager: WatchManager) -> None:
-        if manager.status():
+    def _show(self, manager: WatchManager, opened_at: float) -> None:
+        """Note whether the stream is open.
+
+        :param opened_at: when the manager was made, on the monotonic clock.
+        """
+        now = self._monotonic()
+        if not manager.status():
+            self._streaming_since = None
+            if self.state is SourceState.CONNECTED or now - opened_at >= _READ_SECONDS:
+                self._disconnect(StreamLost("the watch stream is unavailable, reading the changes meanwhile"))
+            return
+        if self._streaming_since is None:
+            self._streaming_since = now
+        if self._outage is None or now - self._streaming_since >= _STABLE_SECONDS:
             self._connected()
-        elif self.state is SourceState.CONNECTED:
-            self._disconnect("the watch stream is unavailable, retrying")
 
     def _connected(self) -> None:
+        self._outage = None
         if self.state is not SourceState.CONNECTED:
             self.state, self.detail = SourceState.CONNECTED, ""
             self.connections += 1
             LOG.info("source %s: connected to the region", self._settings.source)
 
-    def _disconnect(self, why: str) -> None:
-        if (self.state, self.detail) != (SourceState.DISCONNECTED, why):
-            LOG.warning("source %s: disconnected, retrying: %s", self._settings.source, why)
+    def _disconnect(self, reason: Exception) -> None:
+        """Show the reason. Log the first one of an outage, and any that is no outage."""
+        why = str(reason) or type(reason).__name__
+        if (self.state, self.detail) == (SourceState.DISCONNECTED, why):
+            return
+        sort = StreamLost if isinstance(reason, _OUTAGES) else type(reason)
+        level = logging.DEBUG if self._outage is sort else logging.WARNING
+        LOG.log(level, "source %s: disconnected, retrying: %s", self._settings.source, why)
+        self._outage = sort
         self.state, self.detail = SourceState.DISCONNECTED, why
-
-
-def _time(wanted: dict[str, WatchEvent], document: Document) -> datetime.datetime | None:
-    event = wanted.get(document.id)
-    return None if event is None else event.time

@@ -40,7 +40,8 @@ Host, or host:port, of the region's watch stream. Default: the host of ``endpoin
         default="federation",
         help="""
 The watch topic of the region that the source subscribes to. The source creates it if there is none, with one filter
-for everything. A topic that leaves kinds out leaves their changes out, until the next complete listing.
+for everything. The events of the topic wake the source, which then reads all that changed. What a topic leaves out is
+read with the next event, or after five seconds.
 """,
     ),
     cfg.StrOpt("cafile", help="File with the authorities that sign the region's certificates. Default: the system's."),

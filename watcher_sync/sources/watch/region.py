@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One region: its lists, single entities, and the stream, with one set of credentials.
+"""One region: its lists, what changed, and the stream, with one set of credentials.
 
 It uses the client of this package, as a program outside of the region would. The thread of the follower calls it.
 """
 
 from __future__ import annotations
 
-import itertools
+import datetime
 import urllib.parse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
@@ -19,15 +19,10 @@ from watcher_sync.client import Client, NotFound, UnexpectedResponse
 from watcher_sync.client.transport import SuccessResponse, Transport
 from watcher_sync.client.watch_topics import WATCH_TOPICS
 from watcher_sync.sources.watch.options import Settings
-from watcher_sync.sources.watch.states import Document
+from watcher_sync.sources.watch.states import Document, decode_document
 
-_MAX_IDS: Final = 100
-"""Ids of one request, as the API allows them."""
-_MAX_IDS_CHARS: Final = 2_500
-"""Characters of the ids of one request: servers limit the line of a request to about 4,000."""
-_MAX_STATES: Final = 1_000
-"""Ids in the body of one request, as every API allows them by default."""
-_decode_document = msgspec.json.Decoder(Document).decode
+_MAX_CHANGED: Final = 2_000
+"""Entities of one answer about changes: two thirds of what the engine takes of a source at once."""
 _EVERYTHING: Final = {
     "group": "*",
     "kind": "*",
@@ -44,6 +39,32 @@ class Page(msgspec.Struct, frozen=True):
     """Each with its JSON."""
     seq: int
     """The head of the region's journal when the page was read."""
+    epoch: str = ""
+    """The epoch of the region's database; empty: the region is older than epochs."""
+
+
+class Deletion(msgspec.Struct, frozen=True):
+    """An entity that exists no more."""
+
+    kind: str
+    id: str
+    seq: int
+    versions: dict[str, str]
+    time: datetime.datetime | None = None
+
+
+class Changes(msgspec.Struct, frozen=True):
+    """What changed after a sequence, each entity once."""
+
+    states: dict[str, list[msgspec.Raw]]
+    """Kind -> the JSON of entities, which may be newer than ``next_since``."""
+    deleted: list[Deletion]
+    next_since: int
+    """The sequence up to which all changes are here."""
+    head: int
+    """The last sequence of the region's journal when it was read."""
+    epoch: str = ""
+    """The epoch of the region's database; empty: the region is older than epochs."""
 
 
 class Region:
@@ -87,28 +108,16 @@ class Region:
         """
         return self._pages(path, {"limit": self._settings.page_size})
 
-    def fetch(self, path: str, ids: Sequence[str]) -> Iterator[Page]:
-        """Those of these entities that exist, in their present state.
+    def changes(self, since: int, epoch: str = "") -> Changes:
+        """The present states of what changed after a sequence.
 
+        :param epoch: of the sequence; empty: not known.
+        :raises Gone: the region's journal does not have this position, or is of another epoch.
         :raises ClientError: the region does not answer, or refuses.
         """
-        portions = list(itertools.islice(_portions([urllib.parse.quote(each, safe="") for each in ids]), 2))
-        if len(portions) == 1:
-            yield from self._pages(path, {"ids": portions[0], "limit": len(portions[0])})
-            return
-        for start in range(0, len(ids), _MAX_STATES):
-            yield from self._states(path, ids[start : start + _MAX_STATES])
-
-    def _states(self, path: str, ids: Sequence[str]) -> Iterator[Page]:
-        """As :meth:`fetch`, for more ids than a URL has room for."""
-        marker: str | None = None
-        while True:
-            body = {"ids": ids} if marker is None else {"ids": ids, "marker": marker}
-            root, _, plural = path.rpartition("/")
-            page, marker = _decoded(path, self._transport.request("POST", f"{root}/states/{plural}", body=body))
-            yield page
-            if marker is None:
-                return
+        query = {"since": since, "limit": _MAX_CHANGED, "epoch": epoch or None}
+        answer = self._transport.request("GET", "/v1/states", query=query)
+        return msgspec.structs.replace(answer.read(Changes), epoch=answer.epoch)
 
     def _pages(self, path: str, query: dict[str, Any]) -> Iterator[Page]:
         marker: str | None = None
@@ -128,27 +137,12 @@ def _decoded(path: str, response: SuccessResponse) -> tuple[Page, str | None]:
     answer = response.read(dict[str, msgspec.Raw])
     try:
         raws = msgspec.json.decode(answer[path.rpartition("/")[2]], type=list[msgspec.Raw])
-        entities = [(_decode_document(raw), bytes(raw)) for raw in raws]
+        entities = [(decode_document(raw), bytes(raw)) for raw in raws]
         seq = msgspec.json.decode(answer["seq"], type=int)
         marker = msgspec.json.decode(answer["next_marker"], type=str | None)
     except (KeyError, msgspec.DecodeError) as exc:
         raise UnexpectedResponse(f"the answer of {path} is no list with versions: {exc}") from None
-    return Page(entities, seq), marker
-
-
-def _portions(quoted: Sequence[str]) -> Iterator[list[str]]:
-    portion: list[str] = []
-    size = 0
-    for each in quoted:
-        # Each percent sign becomes three characters in the URL.
-        length = len(each) + 2 * each.count("%") + 3
-        if portion and (len(portion) >= _MAX_IDS or size + length > _MAX_IDS_CHARS):
-            yield portion
-            portion, size = [], 0
-        portion.append(each)
-        size += length
-    if portion:
-        yield portion
+    return Page(entities, seq, response.epoch), marker
 
 
 def _adapter(settings: Settings, group: Any) -> adapter.Adapter:

@@ -14,12 +14,14 @@ import time
 from collections.abc import Collection, Sequence
 from typing import Any, ClassVar, Final
 
+import msgspec
 from oslo_config import cfg
 
 from watcher_sync.conf import opts, reconcile_nova
 from watcher_sync.events import NATIVE, Event
 from watcher_sync.exceptions import ConfigError, SourceError
 from watcher_sync.sources.base import Emit, Source, SourceState, SourceStatus
+from watcher_sync.sources.watch.cursor import read_cursor
 from watcher_sync.sources.watch.options import OPTIONS, Settings, read_settings
 
 _STOP_TIMEOUT_SECONDS: Final = 5.0
@@ -30,6 +32,11 @@ class WatchSource(Source):
 
     envelopes: ClassVar[Collection[str]] = (NATIVE,)
     options: ClassVar[list[cfg.Opt]] = OPTIONS
+
+    @classmethod
+    def origin_of(cls, name: str, conf: cfg.ConfigOpts) -> str:
+        """The site."""
+        return str(conf[f"source_{name}"].site or name)
 
     def __init__(self, name: str, conf: cfg.ConfigOpts, *, cursor: str | None = None) -> None:
         """:raises ConfigError: naming the option that is wrong."""
@@ -50,7 +57,7 @@ class WatchSource(Source):
             self.settings,
             Region(self.settings, self.group),
             emit,
-            _position_of(self.saved_cursor),
+            read_cursor(self.saved_cursor),
             max_delete_percent=lambda: float(self.conf.reconcile.max_delete_percent),
         )
         self._follower.start()
@@ -95,15 +102,15 @@ class WatchSource(Source):
         found = [event.position for event in events if event.position is not None]
         return str(found[-1]) if found else None
 
+    def rewind_to_cursor(self) -> bool:
+        """It always begins after its cursor."""
+        return True
+
     def cursor_at(self, to: str) -> str:
         """``first``: list the region again."""
         if to != "first":
             raise ConfigError(f"source {self.name}: the only place is first, a new listing")
-        return ""
-
-
-def _position_of(cursor: str | None) -> int | None:
-    return int(cursor) if cursor is not None and cursor.isdecimal() else None
+        return msgspec.structs.replace(read_cursor(self.saved_cursor), sequence=None).text()
 
 
 def _require_own_site(conf: cfg.ConfigOpts, settings: Settings) -> None:

@@ -24,19 +24,26 @@ class Document(msgspec.Struct):
     seq: int
 
 
+decode_document = msgspec.json.Decoder(Document).decode
+
+
 class EventMaker:
     """Makes the events of one source."""
 
     def __init__(self, source: str, site: str) -> None:
         self._source = source
         self._site = site
+        self.region_epoch = 0
+        """How many times the region's database went back in time."""
 
     def changed(self, kind: str, document: Document, body: bytes, at: datetime.datetime | None) -> Event:
         """The state of an entity.
 
         :param body: the JSON of the entity, with its versions.
         """
-        return self._event(f"{document.seq}", kind, "changed", document.id, body, at)
+        if self.region_epoch:
+            body = b'{"region_epoch":%d,' % self.region_epoch + body.lstrip()[1:]
+        return self._event(f"{self._mark}{document.seq}", kind, "changed", document.id, body, at)
 
     def deleted(
         self, kind: str, entity_id: str, sequence: int, versions: Mapping[str, str], at: datetime.datetime | None
@@ -45,8 +52,8 @@ class EventMaker:
 
         :param versions: facet -> version after the deletion.
         """
-        body = msgspec.json.encode({"id": entity_id, "versions": versions})
-        return self._event(f"{sequence}", kind, "deleted", entity_id, body, at)
+        body = msgspec.json.encode({"id": entity_id, "versions": versions, **self._epoch})
+        return self._event(f"{self._mark}{sequence}", kind, "deleted", entity_id, body, at)
 
     def listed(
         self, kind: str, ids: Iterable[str], sequence: int, at: datetime.datetime, max_delete_percent: float
@@ -55,8 +62,18 @@ class EventMaker:
 
         :param max_delete_percent: of the entities of the kind that may be missing, for the delete guard.
         """
-        body = msgspec.json.encode({"ids": sorted(ids), "max_delete_percent": max_delete_percent})
-        return self._event(f"{sequence}.{kind}.{at.timestamp():.6f}", kind, "listed", "", body, at)
+        listed = {"ids": sorted(ids), "max_delete_percent": max_delete_percent, **self._epoch}
+        body = msgspec.json.encode(listed)
+        return self._event(f"{self._mark}{sequence}.{kind}.{at.timestamp():.6f}", kind, "listed", "", body, at)
+
+    @property
+    def _epoch(self) -> dict[str, int]:
+        return {"region_epoch": self.region_epoch} if self.region_epoch else {}
+
+    @property
+    def _mark(self) -> str:
+        """Tells the events of one epoch from those of another one with the same sequence."""
+        return f"{self.region_epoch}/" if self.region_epoch else ""
 
     def _event(
         self, number: str, kind: str, what: str, subject: str, body: bytes, at: datetime.datetime | None

@@ -1,25 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The follower: listing, then the stream from where the listing began; failures, loops, positions."""
+"""The follower: listing, then the changes from where the listing began; failures, loops, positions."""
 
 from __future__ import annotations
 
 import datetime
-import queue
+import logging
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
 import msgspec
 import pytest
 
-from watcher_sync.client import Unreachable
-from watcher_sync.client.watch import EventsPurged, EventType, Unauthenticated, WatchEvent
+from tests.waiting import wait_until
+from watcher_sync.client import Gone, Unreachable
+from watcher_sync.client.watch import EventType, Unauthenticated, WatchError, WatchEvent
 from watcher_sync.events import Event
 from watcher_sync.sources.base import SourceState
+from watcher_sync.sources.watch import follower
+from watcher_sync.sources.watch.cursor import read_cursor
 from watcher_sync.sources.watch.follower import Follower
 from watcher_sync.sources.watch.options import Settings
-from watcher_sync.sources.watch.region import Page
+from watcher_sync.sources.watch.region import Changes, Deletion, Page
 from watcher_sync.sources.watch.states import Document, is_loop, loop_of
 from watcher_sync.wire.watch import events_pb2
 
@@ -30,12 +32,14 @@ SETTINGS = Settings(
 )  # fmt: skip
 
 
-def wait_until(condition: Callable[[], object], seconds: float = 10) -> None:
-    """:raises AssertionError: when the time is over."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come true"
-        time.sleep(0.005)
+@pytest.fixture(autouse=True)
+def _times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Short pauses; no reading without an event, and no outage for an API that is behind, however slow the machine."""
+    monkeypatch.setattr(follower, "_POLL_SECONDS", 0.02)
+    monkeypatch.setattr(follower, "_STABLE_SECONDS", 0.05)
+    monkeypatch.setattr(follower, "_FIRST_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(follower, "_READ_SECONDS", 600.0)
+    monkeypatch.setattr(follower, "_BEHIND_SECONDS", 600.0)
 
 
 class Watching:
@@ -44,7 +48,7 @@ class Watching:
     def __init__(self, region: FakeRegion, after: int) -> None:
         self.region = region
         self.after = after
-        self.got: queue.Queue[Any] | None = None
+        self.events: Callable[[WatchEvent], None] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -52,25 +56,23 @@ class Watching:
     def __exit__(self, *args: object) -> None:
         self.region.watching = None
 
-    def register_watch(self, link: str, events: queue.Queue[Any], errors: queue.Queue[Any]) -> str:
+    def register_watch(
+        self, link: str, events: Callable[[WatchEvent], None], errors: Callable[[WatchError], None]
+    ) -> str:
         assert link == LINK
-        assert events is errors
-        self.got = events
+        self.events = events
         if self.region.refuses_token:
-            events.put(Unauthenticated("the token is not valid"))
-            return "w"
-        if self.after + 1 < self.region.oldest or self.after > self.region.seq:
-            events.put(EventsPurged(link, self.after))
+            errors(Unauthenticated("the token is not valid"))
             return "w"
         with self.region.lock:
             for event in self.region.journal:
                 if event.sequence > self.after:
-                    events.put(event)
+                    events(event)
             self.region.watching = self
         return "w"
 
     def status(self) -> bool:
-        return True
+        return self.region.streams
 
 
 class FakeRegion:
@@ -84,18 +86,26 @@ class FakeRegion:
         self.journal: list[WatchEvent] = []
         self.seq = 0
         self.oldest = 1
+        self.rows_per_page = 1_000
         self.shown_seq: int | None = None
         """What the API answers as its head; None: the truth."""
         self.fails_on_page = 0
         self.refuses_token = False
+        self.is_away = False
+        self.attempts = 0
+        self.streams = True
+        self.has_signals = True
+        """Whether the stream sends the events."""
         self.positions: list[int] = []
+        self.epoch = ""
+        self.epochs: list[str] = []
         self.watching: Watching | None = None
         self.between_pages: list[Any] = []
         """Functions that run after a page was read."""
-        self.fetched: list[list[str]] = []
-        """The ids of each reading."""
+        self.read: list[int] = []
+        """The position of each reading of changes."""
         self.after_reading: list[Any] = []
-        """Functions that run after entities were read."""
+        """Functions that run after changes were read."""
 
     def write(self, *ids: str) -> None:
         for one in ids:
@@ -117,8 +127,8 @@ class FakeRegion:
                 message=events_pb2.Event(),
             )  # fmt: skip
             self.journal.append(event)
-            if self.watching is not None and self.watching.got is not None:
-                self.watching.got.put(event)
+            if self.has_signals and self.watching is not None and self.watching.events is not None:
+                self.watching.events(event)
 
     # As Region has it
 
@@ -128,10 +138,13 @@ class FakeRegion:
 
     def watch_manager(self, *, sequence: Any, **settings: Any) -> Watching:
         self.positions.append(sequence.get(LINK))
+        self.epochs.append(sequence.get_epoch(LINK))
         return Watching(self, sequence.get(LINK))
 
     def ensure_topic(self) -> None:
-        pass
+        self.attempts += 1
+        if self.is_away:
+            raise Unreachable("no route")
 
     def forget_token(self) -> None:
         self.refuses_token = False
@@ -152,23 +165,46 @@ class FakeRegion:
                 return
             last = ids[-1]
 
-    def fetch(self, path: str, ids: Sequence[str]) -> Iterator[Page]:
-        self.fetched.append(sorted(ids))
-        yield self._page([one for one in sorted(ids) if one in self.entities])
+    def changes(self, since: int, epoch: str = "") -> Changes:
+        if self.is_away:
+            raise Unreachable("no route")
+        if epoch and epoch != self.epoch:
+            raise Gone(410, f"the journal is of the epoch {self.epoch}")
+        with self.lock:
+            head = self.seq if self.shown_seq is None else self.shown_seq
+            if since + 1 < self.oldest or since > head:
+                raise Gone(410, f"the journal has no {since}")
+            self.read.append(since)
+            upto = min(head, since + self.rows_per_page)
+            last = {event.entity_id: event for event in self.journal[since:upto]}
+            states = {
+                "aggregate": [
+                    msgspec.Raw(msgspec.json.encode({"id": one, "seq": self.entities[one], "versions": {"state": "v"}}))
+                    for one in last
+                    if one in self.entities
+                ]
+            }
+            deleted = [
+                Deletion("aggregate", one, event.sequence, dict(event.versions))
+                for one, event in last.items()
+                if one not in self.entities and event.type is EventType.DELETED
+            ]
         if self.after_reading:
             self.after_reading.pop(0)()
+        return Changes(states, deleted, upto, head, self.epoch)
 
     def _page(self, ids: Sequence[str]) -> Page:
         found = [(Document(one, self.entities[one]), msgspec.json.encode({"id": one})) for one in ids]
-        return Page(found, self.seq if self.shown_seq is None else self.shown_seq)
+        return Page(found, self.seq if self.shown_seq is None else self.shown_seq, self.epoch)
 
 
 class Following:
     """A follower in its thread, and what it emitted."""
 
-    def __init__(self, region: FakeRegion, position: int | None = None) -> None:
+    def __init__(self, region: FakeRegion, cursor: int | str | None = None) -> None:
         self.events: list[Event] = []
-        self.follower = Follower(SETTINGS, region, self.events.extend, position)  # type: ignore[arg-type]
+        begin = read_cursor(None if cursor is None else str(cursor))
+        self.follower = Follower(SETTINGS, region, self.events.extend, begin)  # type: ignore[arg-type]
 
     def __enter__(self) -> Self:
         self.follower.start()
@@ -176,28 +212,34 @@ class Following:
 
     def __exit__(self, *args: object) -> None:
         self.follower.begin_stop()
-        assert self.follower.join(10)
+        assert self.follower.join(60)
 
     def told(self) -> list[str]:
         """Types and subjects, in order."""
         return [f"{each.type.rpartition('.')[2]} {each.subject}".strip() for each in list(self.events)]
 
     def position(self) -> Any:
+        found = self.cursor()
+        return int(found.partition("@")[0]) if found else None
+
+    def cursor(self) -> Any:
+        """The last position, as it is stored."""
         return next((each.position for each in reversed(self.events) if each.position is not None), None)
 
 
-def test_the_stream_begins_where_the_journal_was_before_the_first_page() -> None:
+def test_the_changes_begin_where_the_journal_was_before_the_first_page() -> None:
     region = FakeRegion()
     region.write("a", "b", "c")
     region.between_pages = [lambda: region.write("aa", "d")]
     with Following(region) as following:
-        wait_until(lambda: following.position() == 5, 10)
-    assert region.positions == [3]
+        wait_until(lambda: following.position() == 5)
+    assert region.read[0] == 3
+    assert region.positions == [5]
     assert following.told() == [
         "changed a", "changed b", "changed c", "changed d", "listed", "changed aa", "changed d",
     ]  # fmt: skip
     assert following.events[4].read() == {"ids": ["a", "b", "c", "d"], "max_delete_percent": 30.0}
-    assert following.events[4].position == 3
+    assert following.events[4].position == "3"
     assert {each.origin for each in following.events} == {"north"}
 
 
@@ -206,7 +248,7 @@ def test_a_deletion_during_the_listing_follows_the_listing() -> None:
     region.write("a", "b", "c")
     region.between_pages = [lambda: region.delete("a")]
     with Following(region) as following:
-        wait_until(lambda: following.position() == 4, 10)
+        wait_until(lambda: following.position() == 4)
     assert following.told() == ["changed a", "changed b", "changed c", "listed", "deleted a"]
     assert following.events[-1].read() == {"id": "a", "versions": {"state": "0004"}}
 
@@ -216,12 +258,12 @@ def test_a_listing_that_fails_emits_no_listed_event_and_is_repeated() -> None:
     region.write("a", "b", "c")
     region.fails_on_page = 2
     with Following(region) as following:
-        wait_until(lambda: following.follower.state is SourceState.DISCONNECTED, 10)
+        wait_until(lambda: following.follower.state is SourceState.DISCONNECTED)
         assert following.follower.detail == "no route"
         assert "listed" not in following.told()
         region.fails_on_page = 0
-        wait_until(lambda: following.position() == 3, 10)
-        assert following.follower.state is SourceState.CONNECTED
+        wait_until(lambda: following.position() == 3)
+        wait_until(lambda: following.follower.state is SourceState.CONNECTED)
     assert following.told().count("listed") == 1
 
 
@@ -231,8 +273,8 @@ def test_a_position_that_the_region_does_not_have_is_healed_by_a_listing(positio
     region.write("a", "b", "c", "d", "e")
     region.oldest = 4
     with Following(region, position) as following:
-        wait_until(lambda: following.position() == 5, 10)
-    assert region.positions == [position, 5]
+        wait_until(lambda: following.position() == 5)
+    assert region.read[0] == 5
     assert following.told()[-1] == "listed"
 
 
@@ -240,37 +282,53 @@ def test_a_stored_position_is_followed_without_a_listing() -> None:
     region = FakeRegion()
     region.write("a", "b")
     with Following(region, 1) as following:
-        wait_until(lambda: following.position() == 2, 10)
+        wait_until(lambda: following.position() == 2)
     assert following.told() == ["changed b"]
 
 
-def test_an_entity_that_changed_often_is_read_once() -> None:
+def test_an_entity_that_changed_often_is_read_once_and_before_the_stream_begins() -> None:
     region = FakeRegion()
     for _ in range(50):
         region.write("a", "b")
     with Following(region, 1) as following:
-        wait_until(lambda: following.position() == 100, 10)
-    assert region.fetched == [["a", "b"]]
+        wait_until(lambda: region.watching)
+    assert region.read == [1]
+    assert region.positions == [100]
     assert sorted(following.told()) == ["changed a", "changed b"]
+    assert following.position() == 100
 
 
-def test_changes_that_a_reading_had_already_are_not_read_again() -> None:
+def test_a_backlog_of_several_pages_is_read_to_its_end() -> None:
+    region = FakeRegion()
+    region.rows_per_page = 3
+    region.write("a", "b", "c", "d", "a", "e", "f")
+    region.delete("b")
+    with Following(region, 1) as following:
+        wait_until(lambda: region.watching)
+    assert region.read == [1, 4, 7]
+    assert region.positions == [8]
+    assert [each.position for each in following.events if each.position is not None] == ["4", "7", "8"]
+    assert following.told()[-1] == "deleted b"
+
+
+def test_events_of_changes_that_were_read_already_cause_no_reading() -> None:
     region = FakeRegion()
     region.write("a", "b", "c")
     with Following(region, 3) as following:
-        wait_until(lambda: region.watching is not None, 10)
-        watching, region.watching = region.watching, None
-        region.write("a")  # in the journal and in the tables, and not on the stream yet
-        region.write("b", "a", "c")
+        wait_until(lambda: region.watching is not None)
+        region.has_signals = False
+        region.write("a", "b", "a", "c")  # in the journal and in the tables, and not on the stream yet
+        watching = region.watching
         assert watching is not None
-        assert watching.got is not None
-        watching.got.put(region.journal[3])
-        wait_until(lambda: following.position() == 4, 10)
+        assert watching.events is not None
+        watching.events(region.journal[3])
+        wait_until(lambda: following.position() == 7)
         for event in region.journal[4:]:
-            watching.got.put(event)
-        wait_until(lambda: following.position() == 7, 10)
-    assert region.fetched[0] == ["a"]
-    assert sorted({one for ids in region.fetched[1:] for one in ids}) == ["b", "c"]
+            watching.events(event)
+        region.has_signals = True
+        region.write("d")
+        wait_until(lambda: following.position() == 8)
+    assert region.read == [3, 3, 7]
 
 
 def test_a_change_after_a_reading_is_read() -> None:
@@ -278,17 +336,93 @@ def test_a_change_after_a_reading_is_read() -> None:
     region.write("a", "b")
     region.after_reading = [lambda: region.write("a")]
     with Following(region, 1) as following:
-        wait_until(lambda: following.position() == 3, 10)
-    assert region.fetched == [["b"], ["a"]]
+        wait_until(lambda: following.position() == 3)
+    assert following.told() == ["changed b", "changed a"]
 
 
-def test_an_empty_region_is_listed_until_it_has_a_journal() -> None:
+def test_changes_without_an_event_are_read_after_some_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follower, "_READ_SECONDS", 0.05)
+    region = FakeRegion()
+    region.write("a")
+    with Following(region, 1) as following:
+        wait_until(lambda: region.watching is not None)
+        region.has_signals = False
+        region.streams = False
+        region.write("b")
+        wait_until(lambda: following.position() == 2)
+        wait_until(lambda: following.follower.state is SourceState.DISCONNECTED)
+    assert following.told() == ["changed b"]
+
+
+def logged(caplog: pytest.LogCaptureFixture, level: int = logging.INFO) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno >= level]
+
+
+def test_an_outage_is_one_line_and_its_end_another_one(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(follower, "_READ_SECONDS", 0.01)
+    monkeypatch.setattr(follower, "_STABLE_SECONDS", 0.3)
+    caplog.set_level(logging.DEBUG)
+    region = FakeRegion()
+    region.write("a")
+    with Following(region, 1) as following:
+        wait_until(lambda: following.follower.state is SourceState.CONNECTED)
+        caplog.clear()
+        region.streams = False
+        wait_until(lambda: following.follower.state is SourceState.DISCONNECTED)
+        region.is_away = True
+        wait_until(lambda: region.attempts > 4)
+        region.is_away = False
+        region.streams = True
+        wait_until(lambda: following.follower.state is SourceState.CONNECTED)
+    lines = logged(caplog)
+    assert len(lines) == 2, lines
+    assert "disconnected, retrying" in lines[0]
+    assert "connected to the region" in lines[1]
+
+
+def test_a_stream_that_is_refused_again_and_again_is_one_outage(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(follower, "_READ_SECONDS", 0.01)
+    monkeypatch.setattr(follower, "_STABLE_SECONDS", 60)
+    caplog.set_level(logging.INFO)
+    region = FakeRegion()
+    region.write("a")
+    with Following(region, 1) as following:
+        wait_until(lambda: following.follower.state is SourceState.CONNECTED)
+        caplog.clear()
+        for _ in range(3):
+            for state in (False, True):
+                region.streams = state
+                count = len(region.read)
+                wait_until(lambda: len(region.read) > count + 2)  # noqa: B023
+    assert len(logged(caplog)) == 1, logged(caplog)
+
+
+def test_a_reason_that_is_no_outage_is_logged_within_one(caplog: pytest.LogCaptureFixture) -> None:
+    region = FakeRegion()
+    region.write("a", "global:north:a")
+    region.is_away = True
+    with Following(region, 1) as following:
+        wait_until(lambda: following.follower.state is SourceState.DISCONNECTED)
+        region.is_away = False
+        wait_until(lambda: "loop" in following.follower.detail)
+    assert [("loop" in line, "no route" in line) for line in logged(caplog, logging.WARNING)] == [
+        (False, True), (True, False),
+    ]  # fmt: skip
+
+
+def test_an_empty_region_is_listed_once_and_followed_from_the_first_change() -> None:
     region = FakeRegion()
     with Following(region) as following:
-        wait_until(lambda: following.told() == ["listed"], 10)
+        wait_until(lambda: following.follower.state is SourceState.CONNECTED)
+        assert (following.told(), following.position()) == (["listed"], 0)
         region.write("a")
-        wait_until(lambda: following.position() == 1, 10)
-    assert following.told() == ["listed", "changed a", "listed"]
+        wait_until(lambda: region.watching)
+    assert region.positions == [1], "a stream without a position may begin after the next change"
+    assert following.told() == ["listed", "changed a"]
 
 
 def test_a_token_that_the_stream_refuses_is_replaced() -> None:
@@ -296,7 +430,7 @@ def test_a_token_that_the_stream_refuses_is_replaced() -> None:
     region.write("a", "b")
     region.refuses_token = True
     with Following(region, 1) as following:
-        wait_until(lambda: following.position() == 2, 10)
+        wait_until(lambda: following.position() == 2)
     assert following.told() == ["changed b"]
 
 
@@ -304,14 +438,27 @@ def test_an_api_behind_the_stream_is_asked_again() -> None:
     region = FakeRegion()
     region.write("a")
     with Following(region, 1) as following:
-        wait_until(lambda: region.watching, 10)
+        wait_until(lambda: region.watching)
         region.shown_seq = 1
         region.write("a")
-        wait_until(lambda: following.follower.state is SourceState.DISCONNECTED, 10)
+        wait_until(lambda: len(region.read) > 3)
         assert following.told() == []
+        assert following.follower.state is SourceState.CONNECTED
         region.shown_seq = None
-        wait_until(lambda: following.position() == 2, 10)
+        wait_until(lambda: following.position() == 2)
     assert following.told() == ["changed a"]
+
+
+def test_an_api_that_stays_behind_the_stream_is_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follower, "_BEHIND_SECONDS", 0.1)
+    region = FakeRegion()
+    region.write("a")
+    with Following(region, 1) as following:
+        wait_until(lambda: region.watching)
+        region.shown_seq = 1
+        region.write("a")
+        wait_until(lambda: following.follower.state is SourceState.DISCONNECTED)
+        assert following.follower.detail == "the API is at sequence 1, and the stream at 2"
 
 
 @pytest.mark.parametrize("position", [None, 1])
@@ -319,7 +466,7 @@ def test_a_region_that_follows_this_installation_is_refused(position: int | None
     region = FakeRegion()
     region.write("a", "global:north:a")
     with Following(region, position) as following:
-        wait_until(lambda: following.follower.state is SourceState.DISCONNECTED, 10)
+        wait_until(lambda: following.follower.state is SourceState.DISCONNECTED)
     assert following.follower.detail == (
         "loop north -> global -> north: the region follows this installation, it has 'global:north:a'; "
         "remove one of these sources"
@@ -347,3 +494,57 @@ def test_a_loop_is_seen_in_the_names_of_the_sites_on_the_way(entity_id: str, loo
 )
 def test_a_loop_is_named_by_its_sites(entity_id: str, sites: str) -> None:
     assert loop_of("north", entity_id) == sites
+
+
+def test_a_region_of_another_epoch_is_listed_and_what_it_says_is_newer() -> None:
+    region = FakeRegion()
+    region.epoch = "e1"
+    region.write("a", "b")
+    with Following(region, "9@e0") as following:
+        wait_until(lambda: following.position() == 2 and region.watching)
+    assert region.epochs == ["e1"]
+    number = read_cursor(following.cursor()).number
+    assert (read_cursor(following.cursor()).epoch, number) == ("e1", 1)
+    assert [each.read()["region_epoch"] for each in following.events] == [1, 1, 1]
+    again = FakeRegion()
+    again.epoch = "e1"
+    again.write("a", "b", "c")
+    with Following(again, following.cursor()) as following:
+        wait_until(lambda: following.position() == 3 and again.watching)
+    assert (again.read[0], again.positions, again.epochs) == (2, [3], ["e1"])
+    assert following.events[-1].read()["region_epoch"] == 1
+
+
+def test_a_region_that_tells_its_epoch_for_the_first_time_is_the_same() -> None:
+    region = FakeRegion()
+    region.epoch = "e1"
+    region.write("a", "b")
+    with Following(region, "1") as following:
+        wait_until(lambda: following.position() == 2)
+    assert read_cursor(following.cursor()).number == 0
+
+
+def test_a_position_of_before_epochs_adopts_the_first_one_that_the_region_tells() -> None:
+    region = FakeRegion()
+    region.epoch = "e1"
+    region.write("a", "b")
+    with Following(region, "1") as following:
+        wait_until(lambda: following.position() == 2 and region.watching)
+    assert following.told() == ["changed b"]
+    assert region.epochs == ["e1"]
+    assert read_cursor(following.cursor()).epoch == "e1"
+
+
+def test_a_region_that_goes_back_after_it_told_its_first_epoch_is_listed_as_newer() -> None:
+    region = FakeRegion()
+    region.epoch = "e1"
+    region.write("a", "b")
+    with Following(region, "2") as following:
+        wait_until(lambda: region.watching)
+        with region.lock:
+            region.epoch = "e2"  # restored, and another history overtook the position
+            region.write("c")
+        wait_until(lambda: following.position() == 3)
+    assert following.told() == ["changed a", "changed b", "changed c", "listed"]
+    assert read_cursor(following.cursor()).number == 1
+    assert {each.read()["region_epoch"] for each in following.events} == {1}
