@@ -18,14 +18,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.functional.sources.reflecting import (
-    PODS,
-    Engine,
-    following,
-    only,
-    wait_for_truth,
-    wait_until,
-)
+from tests.functional.sources.reflecting import PODS, Engine, following, only, wait_for_truth
+from tests.waiting import wait_until
 from watcher_sync.sources.base import SourceState
 from watcher_sync.testing.kubernetes import (
     Answer,
@@ -58,16 +52,17 @@ def test_410_within_the_stream_is_a_relist_with_synthetic_deletes(engine, tmp_pa
     with KubernetesServer() as server:
         server.load(bare_pods(5))
         with following(server, tmp_path, engine, watch_list=False) as source:
-            server.fail(Break(), path=PODS)
+            # What the next requests meet first: the source makes them as soon as the watch breaks.
             server.fail(gone(), verb="watch", path=PODS)
             hold = server.fail(Answer(ApiError(503, "ServiceUnavailable", "wait")), verb="list", count=None)
+            server.fail(Break(), path=PODS)
             wait_until(lambda: hold.hits)
             uid = server.get("Pod", "pod-000002")["metadata"]["uid"]
             server.delete("Pod", "pod-000002", gracePeriodSeconds=0)
             server.create(pod("new"))
             server.patch("Pod", "pod-000001", {"metadata": {"labels": {"x": "y"}}})
-            hold.stop()
             before = len(engine.events)
+            hold.stop()
             wait_for_truth(server, engine)
             told = [(e.type, e.subject) for e in engine.events[before:] if e.type.startswith("kubernetes.pod.")]
             assert sorted(told) == [
@@ -78,7 +73,7 @@ def test_410_within_the_stream_is_a_relist_with_synthetic_deletes(engine, tmp_pa
             ]
             (deleted,) = [e for e in engine.events[before:] if e.type == "kubernetes.pod.deleted"]
             assert json.loads(deleted.data) == {"metadata": {"uid": uid}}
-            assert only(source).progress.relists == 2
+            wait_until(lambda: only(source).progress.relists == 2)  # counted after the events
 
 
 @pytest.mark.parametrize("watch_list", [True, False])
@@ -102,7 +97,7 @@ def test_a_server_that_always_says_410_is_not_asked_in_a_hot_loop(engine, tmp_pa
             wait_until(lambda: only(source).progress.relists >= 3)
             before, began = server.requests.count(), time.monotonic()
             wait_until(lambda: time.monotonic() - began > 1.0)
-            assert server.requests.count() - before < 12
+            assert server.requests.count() - before < 12 * (time.monotonic() - began)
             fault.stop()
             server.create(pod("a"))
             wait_for_truth(server, engine)
@@ -118,6 +113,18 @@ def test_another_error_event_backs_off_and_resumes_without_a_relist(engine, tmp_
         assert only(source).progress.relists == 1
 
 
+def test_each_watch_that_breaks_and_is_made_again_is_a_reconnection(engine, tmp_path):
+    with KubernetesServer() as server, following(server, tmp_path, engine) as source:
+        for number in range(1, 4):
+            only(source).lister_watcher.cut()
+            wait_until(lambda: source.status().reconnects == number)  # noqa: B023 - waits here and now
+            server.create(pod(f"pod-{number}"))
+            wait_for_truth(server, engine)
+        assert "kubernetes.cluster.disconnected" not in [event.type for event in engine.events]
+        assert only(source).progress.relists == 1
+        assert source.status().reconnects == 3
+
+
 def test_a_too_large_resource_version_is_waited_for(engine, tmp_path):
     with KubernetesServer() as server, following(server, tmp_path, engine) as source:
         fault = server.fail(version_too_large(retry_after=1), verb="watch", path=PODS)
@@ -126,7 +133,7 @@ def test_a_too_large_resource_version_is_waited_for(engine, tmp_path):
         wait_until(lambda: fault.hits)
         server.create(pod("a"))
         wait_for_truth(server, engine)
-        assert 0.9 < time.monotonic() - began < 15
+        assert 0.9 < time.monotonic() - began < 50
         assert only(source).progress.relists == 1
 
 
@@ -139,11 +146,12 @@ def test_429_waits_as_long_as_retry_after_says(engine, tmp_path, verb):
         with following(server, tmp_path, engine, synced=False, watch_list=verb == "watch"):
             wait_until(lambda: fault.hits)
             wait_for_truth(server, engine)
-            assert 0.9 < time.monotonic() - began < 15
+            assert 0.9 < time.monotonic() - began < 50
 
 
 def test_a_half_open_connection_is_left_after_the_read_timeout(engine, tmp_path):
-    with KubernetesServer() as server, following(server, tmp_path, engine, read_timeout=0.5) as source:
+    timeouts = {"read_timeout": 0.5, "watch_list_timeout": 0.5}
+    with KubernetesServer() as server, following(server, tmp_path, engine, **timeouts) as source:
         server.create(pod("a"))
         wait_for_truth(server, engine)
         fault = server.fail(Silence(), path=PODS)
@@ -189,10 +197,10 @@ def test_401_again_backs_off(engine, tmp_path):
         fault = server.fail(unauthorized(), count=None)
         with following(server, tmp_path, engine, synced=False, backoff_max=0.5) as source:
             wait_until(lambda: source.status().state is SourceState.DISCONNECTED)
-            assert "401 Unauthorized" in source.status().detail
+            wait_until(lambda: "401 Unauthorized" in source.status().detail)  # none while it tries again
             began, before = time.monotonic(), server.requests.count()
             wait_until(lambda: time.monotonic() - began > 1.0)
-            assert server.requests.count() - before <= 12
+            assert server.requests.count() - before <= 12 * (time.monotonic() - began)
             fault.stop()
             wait_for_truth(server, engine)
 
@@ -289,7 +297,8 @@ def test_a_listing_with_an_object_that_cannot_be_read_says_nothing_is_gone(engin
         assert event is not None
         reflector._emit([event])
         reflector.complete_listing(str(server.store.version), seen)
-        assert [bool(e.undecodable) for e in engine.events[before:]] == [True]
+        told = [e for e in engine.events[before:] if not e.type.startswith("kubernetes.cluster.")]  # another thread's
+        assert [bool(e.undecodable) for e in told] == [True]
         assert source.has_synced  # by the listing before
         assert engine.names() == ["a"]
 
@@ -332,7 +341,8 @@ def test_one_resource_that_we_may_not_read_costs_the_others_nothing(engine, tmp_
         with following(server, tmp_path, engine, synced=False, resources=ALL) as source:
             wait_for_truth(server, engine)
             detail = wait_until(lambda: source.status().detail)
-            assert (source.status().state, source.has_synced) == (SourceState.CONNECTED, False)
+            wait_until(lambda: source.status().state is SourceState.CONNECTED)
+            assert not source.has_synced
             assert detail.startswith("daemonsets: 403 Forbidden")
 
 
@@ -362,17 +372,18 @@ def test_whatever_goes_wrong_the_model_ends_in_the_servers_truth(seed, watch_lis
         server.create(deployment("vdu1", replicas=3))
         server.create(stateful_set("db", replicas=2))
         server.cluster.settle()
-        options = {"read_timeout": 0.3, "page_size": 3, "watch_list": watch_list, "backoff_max": 0.1}
+        options = {"page_size": 3, "watch_list": watch_list, "backoff_max": 0.1}
+        options |= {"read_timeout": 0.3, "watch_list_timeout": 0.5}
         with following(server, Path(folder), engine, synced=False, resources=ALL, **options):
-            hits = 0
+            faults = []
             for _ in range(25):
                 fault = server.fail(rng.choice(FAULTS)(), count=rng.randint(1, 3), after=rng.randint(0, 4))
                 _move(server, rng)
                 _look(lambda: fault.hits, 0.1)  # noqa: B023 - waits here and now
-                hits += fault.hits
+                faults.append(fault)
+            wait_until(lambda: sum(fault.hits for fault in faults) >= 5, what="five faults")
             server.heal()
-            assert hits >= 5
-            wait_for_truth(server, engine, 30)
+            wait_for_truth(server, engine)
             tops = {p.id: p.workload_uid for p in engine.snapshot().all("pod")}
             assert tops == _tops(server)
 

@@ -9,15 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.functional.sources.reflecting import (
-    PODS,
-    Engine,
-    following,
-    make_source,
-    only,
-    wait_for_truth,
-    wait_until,
-)
+from tests.functional.sources.reflecting import PODS, Engine, following, make_source, only, wait_for_truth
+from tests.waiting import wait_until
 from watcher_sync.events import Event
 from watcher_sync.model.vnf.matching import is_settling, read_vdu
 from watcher_sync.sources.kubernetes.options import ReflectorSettings
@@ -79,7 +72,7 @@ def test_a_streamed_list_that_falls_silent_is_left_after_its_time(engine, tmp_pa
     with KubernetesServer() as server:
         server.load(bare_pods(5))
         server.fail(Silence(), verb="watch", path=PODS, when=streams_list, count=None, after=2)
-        with following(server, tmp_path, engine):
+        with following(server, tmp_path, engine, watch_list_timeout=0.5):
             server.create(pod("one-more"))
             wait_for_truth(server, engine)
 
@@ -106,7 +99,7 @@ def test_ten_minutes_after_a_failed_streamed_list_the_next_one_is_streamed_again
                 assert (len(asked), server.requests.count("list")) == (streams, lists)
         finally:
             reflector.begin_stop()
-            assert reflector.join(5)
+            assert reflector.join(60)
             connection.close()
 
 

@@ -23,7 +23,7 @@ def options(*, kubernetes: bool = True, rate: float = 100.0) -> argparse.Namespa
 def part(tmp_path: pathlib.Path) -> Iterator[Kubernetes]:
     with Kubernetes.begun(options(), tmp_path) as part:
         yield part
-        part.stop(10)
+        part.stop(60)
 
 
 def test_where_it_is_not_wanted_there_is_nothing_to_follow_to_wait_for_or_to_compare(tmp_path: pathlib.Path) -> None:
@@ -60,7 +60,7 @@ def test_an_api_that_does_not_answer_ends_the_demo(part: Kubernetes) -> None:
 
 
 def test_it_is_settled_when_the_model_has_every_pod_and_workload_as_it_is(part: Kubernetes) -> None:
-    part.stop(10)
+    part.stop(60)
     truth = part.truth()
     assert part.settled(model_of(truth).snapshot())
     truth["pod"].popitem()
@@ -77,7 +77,7 @@ def test_it_is_registered_once_the_model_has_every_object_and_every_instance(par
 
 
 def test_what_is_observed_is_waited_for_and_compared(part: Kubernetes) -> None:
-    part.stop(10)
+    part.stop(60)
     unseen, seen = (model_of(part.truth(), observed=observed).snapshot() for observed in (False, True))
     assert not part.settled(unseen)
     assert {difference.field for difference in part.differences(unseen)} > {"state", "observed"}
@@ -86,7 +86,7 @@ def test_what_is_observed_is_waited_for_and_compared(part: Kubernetes) -> None:
 
 
 def test_vnf_instances_are_shown_by_name_with_levels_and_pods_that_count_observed_or_not(part: Kubernetes) -> None:
-    part.stop(10)
+    part.stop(60)
     for observed, state, level in ((False, "UNKNOWN", "-"), (True, "SYNCED", "0")):
         rows = part.vnfs(model_of(part.truth(), observed=observed).snapshot())
         assert [(row.name, row.levels, row.pods) for row in rows] == [

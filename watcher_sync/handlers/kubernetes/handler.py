@@ -26,6 +26,7 @@ from watcher_sync.handlers.kubernetes.payloads import ClusterState, Listed, read
 from watcher_sync.model.changes import Change, Delete, Upsert, Version
 from watcher_sync.model.kinds import Entity, kind_of
 from watcher_sync.model.kubernetes import Pod, Workload
+from watcher_sync.model.scopes import EntityScope
 from watcher_sync.model.view import View
 from watcher_sync.wire.kubernetes import (
     DaemonSetObject,
@@ -77,6 +78,11 @@ class KubernetesHandler(Handler):
         "kubernetes.cluster.disconnected",
         "kubernetes.cluster.synced",
     )
+
+    def scopes(self, origin: str) -> list[EntityScope]:
+        """The pods and workloads of the cluster, and the cluster. The VNF instances are those of the REST API."""
+        fields = {"pod": "cluster", "workload": "cluster", "cluster": "id"}
+        return [EntityScope(kind=kind, field=field, value=origin) for kind, field in fields.items()] if origin else []
 
     def on_pod(self, event: Event, view: View) -> Iterator[Change]:
         """A pod as it is now, and the workload at the top of its owners.

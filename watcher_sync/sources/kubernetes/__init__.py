@@ -9,6 +9,7 @@
 ``kubeconfig``       Reads kubeconfig files: the cluster and the user of one context
 ``lister_watcher``   The list and watch requests for one resource
 ``listing``          Lists everything that a source follows once, for reconciliation
+``monitor``          The thread that notices an API server that is frozen or cut off
 ``options``          The options of the driver, and the settings of its reflectors
 ``paging``           Reads a list page by page
 ``progress``         The phase, the counters and the log lines of one reflector

@@ -128,6 +128,19 @@ on a watch where nothing happens, so less than that only makes watches begin aga
 """,
     ),
     cfg.FloatOpt(
+        "probe_interval",
+        default=8.0,
+        min=0,
+        help="""
+Seconds without a byte from the cluster after which the API server is asked for its version; 0 never asks.
+
+If two requests get no answer within 4 seconds each, the source is disconnected. So a frozen API server is noticed
+within 20 seconds. A cluster where something happens is not asked.
+
+Related options: ``read_timeout``.
+""",
+    ),
+    cfg.FloatOpt(
         "backoff_max",
         default=30.0,
         min=0.1,

@@ -45,8 +45,10 @@ class Progress:
         self.synced_at: datetime.datetime | None = None
         """End of the last complete listing."""
         self.last_event_at: datetime.datetime | None = None
+        self.last_byte_at = time.monotonic()
+        """When the server last sent something, by the monotonic clock."""
         self.resumptions = 0
-        """Number of watches that failed and were resumed."""
+        """Number of watches that ended with an error and were made again, with a listing before or without."""
         self.relists = 0
         """Number of listings, the first one included."""
         self.remaining = 0
@@ -55,6 +57,7 @@ class Progress:
         self._name = name
         self._changed = changed
         self._warned_at = -_WARNING_INTERVAL_SECONDS
+        self._has_lost_watch = False
 
     @property
     def has_synced(self) -> bool:
@@ -66,8 +69,15 @@ class Progress:
         """Like :attr:`remaining`; None while it is unknown."""
         return self.remaining if self.phase in (Phase.LISTING, Phase.WATCHING) else None
 
+    def lose_watch(self) -> None:
+        """A watch ended with an error; the next one counts as resumed."""
+        self._has_lost_watch = True
+
     def enter(self, phase: Phase, error: str = "") -> None:
         """Set the phase; log one line when the reflector begins to fail, and one when it recovers."""
+        if phase is Phase.WATCHING and self._has_lost_watch:
+            self.resumptions += 1
+            self._has_lost_watch = False
         if (phase, error) == (self.phase, self.error):
             return
         if error and self.phase is not Phase.FAILING:

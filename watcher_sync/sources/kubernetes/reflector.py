@@ -192,7 +192,8 @@ class Reflector:
         if is_refused and self._backoff.failures % _FAILURES_BEFORE_RELIST == 0:
             self.version = None
         was_watching = self.progress.phase is Phase.WATCHING
-        self.progress.resumptions += was_watching
+        if was_watching:
+            self.progress.lose_watch()
         # Watches end often. The reflector fails only if it cannot resume one.
         if self._backoff.failures > 1 or not was_watching:
             self.progress.enter(Phase.FAILING, str(error) or type(error).__name__)
@@ -209,6 +210,7 @@ class Reflector:
         try:
             for begins, page in self.lister_watcher.pages(read_as=read_as):
                 self._check_stopping()
+                self.progress.last_byte_at = time.monotonic()
                 if begins:
                     seen.clear()
                 version, self.progress.remaining = page.version, page.remaining
@@ -247,12 +249,14 @@ class Reflector:
             read_timeout=self._settings.watch_list_timeout if probing else None,
         ) as batches:
             began, has_worked = time.monotonic(), False
+            self.progress.last_byte_at = began
             self._initial_events_began = initial
             if not initial:
                 self.progress.enter(Phase.WATCHING)
             self._check_stopping()
             try:
                 for lines in batches:
+                    self.progress.last_byte_at = time.monotonic()
                     seen = self.process_lines(lines, seen)
                     if seen is None:
                         has_worked, self._backoff.failures = True, 0

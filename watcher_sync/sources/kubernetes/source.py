@@ -31,7 +31,8 @@ from watcher_sync.conf import opts
 from watcher_sync.events import NATIVE, Event
 from watcher_sync.exceptions import ConfigError, SourceError
 from watcher_sync.sources.base import Emit, IntakeClosed, Source, SourceState, SourceStatus
-from watcher_sync.sources.kubernetes.connection import KubernetesError
+from watcher_sync.sources.kubernetes.connection import ApiError, KubernetesError
+from watcher_sync.sources.kubernetes.monitor import ClusterMonitor
 from watcher_sync.sources.kubernetes.options import OPTIONS, ReflectorSettings
 from watcher_sync.sources.kubernetes.progress import Phase
 from watcher_sync.sources.kubernetes.reflector import Reflector
@@ -43,6 +44,9 @@ LOG = logging.getLogger(__name__)
 _STOP_TIMEOUT_SECONDS: Final = 2.0
 """How long a stop waits for a reflector that hangs in a request."""
 _VERSION_TIMEOUT_SECONDS: Final = 2.0
+_PROBE_TIMEOUT_SECONDS: Final = 4.0
+_MAX_SYNC_AGE_SECONDS: Final = 300.0
+"""The time of the last sync is reported at least as often while the cluster answers."""
 _MAX_DETAIL_CHARS: Final = 1000
 
 
@@ -57,6 +61,11 @@ class KubernetesSource(Source):
     counts_epochs: ClassVar[bool] = True
     options: ClassVar[list[cfg.Opt]] = OPTIONS
 
+    @classmethod
+    def origin_of(cls, name: str, conf: cfg.ConfigOpts) -> str:
+        """The cluster."""
+        return str(conf[f"source_{name}"].cluster or name)
+
     def __init__(self, name: str, conf: cfg.ConfigOpts, *, cursor: str | None = None) -> None:
         """:raises ConfigError: naming the option that is wrong."""
         super().__init__(name, conf, cursor=cursor)
@@ -70,11 +79,20 @@ class KubernetesSource(Source):
         self._redelivery = Redelivery(f"source-{name}-redelivery", self.emit)
         self._stopping = threading.Event()
         self._stopped = False
-        self._connections = 0
         # Guards the reported state and time; never held while emitting.
         self._lock = threading.Lock()
         self._reported_state: SourceState = SourceState.STARTING
         self._reported_sync: datetime.datetime | None = None
+        self._reported_counts: dict[str, int] = {}
+        self._monitor = ClusterMonitor(
+            f"source-{name}-monitor",
+            interval=self.group.probe_interval,
+            last_byte_at=lambda: max(r.progress.last_byte_at for r in self.reflectors),
+            probe=self._probe,
+            changed=self.changed,
+            recovered=self._cut_watches,
+            refresh=self._refresh_sync,
+        )
 
     # Called by the engine
 
@@ -83,6 +101,8 @@ class KubernetesSource(Source):
         self._emit = emit
         for reflector in self.reflectors:
             reflector.start()
+        if self.reflectors:
+            self._monitor.start()
 
     def ack(self, events: Sequence[Event]) -> None:
         """Do nothing: an API server has no acknowledgements."""
@@ -95,6 +115,7 @@ class KubernetesSource(Source):
         """Stop as the module describes."""
         self._stopping.set()
         self._redelivery.begin_stop()
+        self._monitor.begin_stop()
         for reflector in self.reflectors:
             reflector.begin_stop()
         until = min(deadline, time.monotonic() + _STOP_TIMEOUT_SECONDS)
@@ -102,6 +123,7 @@ class KubernetesSource(Source):
         if hanging:
             LOG.info("source %s: stopped while a request hangs: %s", self.name, ", ".join(hanging))
         self._redelivery.join(until - time.monotonic())
+        self._monitor.join(until - time.monotonic())
         self._connection.close()
         self._stopped = True
 
@@ -114,7 +136,7 @@ class KubernetesSource(Source):
             detail=self._detail(),
             lag=None if None in lags else sum(lag for lag in lags if lag is not None),
             last_event_at=max((at for at in times if at is not None), default=None),
-            reconnects=max(0, self._connections - 1),
+            reconnects=sum(reflector.progress.resumptions for reflector in self.reflectors),
         )
 
     def probe(self) -> None:
@@ -123,6 +145,10 @@ class KubernetesSource(Source):
             self._target.connect().read("/version")
         except KubernetesError as exc:
             raise SourceError(str(exc)) from None
+
+    def rewind_to_cursor(self) -> bool:
+        """It always begins with a listing, which is the truth."""
+        return True
 
     def cursor(self, events: Sequence[Event]) -> str | None:
         """Return the epoch if a listing is complete, in case the database has lost its count since."""
@@ -152,7 +178,6 @@ class KubernetesSource(Source):
             is_new_state = state is not self._reported_state and state is not SourceState.STARTING
             if is_new_state:
                 self._reported_state = state
-                self._connections += state is SourceState.CONNECTED
             times = (reflector.progress.synced_at for reflector in self.reflectors)
             synced_at = min((at for at in times if at is not None), default=None)
             is_new_sync = self.has_synced and synced_at != self._reported_sync
@@ -166,13 +191,56 @@ class KubernetesSource(Source):
             LOG.warning("source %s: cluster %s disconnected: %s", self.name, self.cluster, self._detail())
             self._emit_cluster_event("disconnected", {"state": "disconnected", "detail": self._detail()})
         if is_new_sync:
-            counts: dict[str, int] = {}
-            for reflector in self.reflectors:
-                kind = reflector.lister_watcher.resource.kind
-                counts[kind] = counts.get(kind, 0) + reflector.objects.count
-            self._emit_cluster_event("synced", {"has_synced": True, "last_sync_at": synced_at, "counts": counts})
+            self._emit_synced(synced_at)
+
+    # Called by the monitor
+
+    def _probe(self) -> str:
+        """Ask the server for its version; why it does not answer, or an empty text. An error is an answer."""
+        try:
+            self._connection.read("/version", read_timeout=_PROBE_TIMEOUT_SECONDS)
+        except ApiError:
+            return ""
+        except KubernetesError as exc:
+            return f"the API server does not answer: {exc}"
+        return ""
+
+    def _cut_watches(self) -> None:
+        for reflector in self.reflectors:
+            reflector.lister_watcher.cut()
+
+    def _refresh_sync(self) -> None:
+        """Report the counts if they changed, and the time of the sync if it is old.
+
+        The model has everything as long as each resource is watched and the server answers.
+        """
+        if self._monitor.trouble or any(r.progress.phase is not Phase.WATCHING for r in self.reflectors):
+            return
+        now = datetime.datetime.now(datetime.UTC)
+        with self._lock:
+            reported = self._reported_sync
+            if reported is None:
+                return
+            is_old = (now - reported).total_seconds() >= _MAX_SYNC_AGE_SECONDS
+            if self._counts() == self._reported_counts and not is_old:
+                return
+        self._emit_synced(now)
 
     # Internal
+
+    def _counts(self) -> dict[str, int]:
+        """Kind -> objects that the cluster has."""
+        counts: dict[str, int] = {}
+        for reflector in self.reflectors:
+            kind = reflector.lister_watcher.resource.kind
+            counts[kind] = counts.get(kind, 0) + reflector.objects.count
+        return counts
+
+    def _emit_synced(self, synced_at: datetime.datetime | None) -> None:
+        with self._lock:
+            self._reported_sync, counts = synced_at, self._counts()
+            self._reported_counts = counts
+        self._emit_cluster_event("synced", {"has_synced": True, "last_sync_at": synced_at, "counts": counts})
 
     def _emit_cluster_event(self, what: str, data: dict[str, object]) -> None:
         epoch, number = sequence = self.sequence()
@@ -199,6 +267,8 @@ class KubernetesSource(Source):
     def _state(self) -> SourceState:
         if not self.reflectors:
             return SourceState.CONNECTED  # only reconciliation reads the cluster
+        if self._monitor.trouble:
+            return SourceState.DISCONNECTED
         phases = [reflector.progress.phase for reflector in self.reflectors]
         if any(phase is Phase.WATCHING for phase in phases):
             return SourceState.CONNECTED
@@ -210,6 +280,8 @@ class KubernetesSource(Source):
         """Describe in one line which resources fail, and why."""
         if not self.reflectors:
             return "not watched, only reconciled"
+        if trouble := self._monitor.trouble:
+            return trouble
         errors: dict[str, list[str]] = {}
         for reflector in self.reflectors:
             if reflector.progress.phase is Phase.FAILING:

@@ -63,7 +63,7 @@ class Requests:
         with self._changed:
             return self._open(resource)
 
-    def wait_for_watches(self, watches: int, resource: str | None = None, *, deadline: float = 10.0) -> None:
+    def wait_for_watches(self, watches: int, resource: str | None = None, *, deadline: float = 60.0) -> None:
         """Return as soon as so many streams are open.
 
         :raises TimeoutError: when that is not so after ``deadline`` seconds.
@@ -72,7 +72,7 @@ class Requests:
             if not self._changed.wait_for(lambda: self._open(resource) >= watches, deadline):
                 raise TimeoutError(f"{self._open(resource)} watches of {resource or 'all'}, not {watches}")
 
-    def wait_until_watches_end(self, resource: str | None = None, *, deadline: float = 10.0) -> None:
+    def wait_until_watches_end(self, resource: str | None = None, *, deadline: float = 60.0) -> None:
         """Return as soon as no stream is open. :raises TimeoutError: as above."""
         with self._changed:
             if not self._changed.wait_for(lambda: not self._open(resource), deadline):

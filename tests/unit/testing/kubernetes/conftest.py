@@ -54,7 +54,7 @@ class Stream:
 
 
 class Client:
-    def __init__(self, server: KubernetesServer, *, timeout: float = 10.0) -> None:
+    def __init__(self, server: KubernetesServer, *, timeout: float = 60.0) -> None:
         where = urlsplit(server.url)
         self.connection = http.client.HTTPConnection(str(where.hostname), where.port, timeout=timeout)
 

@@ -182,7 +182,7 @@ def test_the_controllers_can_go_on_by_themselves(server: KubernetesServer) -> No
     try:
         with server.store.changed:
             done = server.store.changed.wait_for(
-                lambda: server.get("deployment", "web").get("status", {}).get("readyReplicas") == 1, 10
+                lambda: server.get("deployment", "web").get("status", {}).get("readyReplicas") == 1, 60
             )
     finally:
         server.cluster.stop()

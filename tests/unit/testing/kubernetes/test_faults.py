@@ -11,6 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.unit.testing.kubernetes.conftest import DEPLOYMENTS, PODS, Client
+from tests.waiting import wait_until
 from watcher_sync.testing.kubernetes import (
     Action,
     Break,
@@ -82,9 +83,10 @@ def test_a_delay_is_followed_by_the_answer(server: KubernetesServer, api: Client
 
 
 def test_a_request_that_hangs_is_never_answered(server: KubernetesServer, connect: Callable[..., Client]) -> None:
-    server.fail(Hang())
+    fault = server.fail(Hang())
     with pytest.raises(TimeoutError):
         connect(timeout=0.3)("GET", PODS)
+    wait_until(lambda: fault.hits)
     assert connect()("GET", PODS).status == 200
 
 
@@ -118,11 +120,13 @@ def test_an_open_watch_that_is_idle_breaks_too(server: KubernetesServer, api: Cl
 
 
 def test_a_silent_watch_stays_open_and_tells_nothing(server: KubernetesServer, connect: Callable[..., Client]) -> None:
-    stream = connect(timeout=0.5).watch(resourceVersion=server.store.version, allowWatchBookmarks="true")
+    client = connect()
+    stream = client.watch(resourceVersion=server.store.version, allowWatchBookmarks="true")
     server.requests.wait_for_watches(1)
     fault = server.fail(Silence())
     server.create(pod("a"))
     server.bookmark()
+    client.connection.sock.settimeout(0.5)
     with pytest.raises(TimeoutError):
         stream.line()
     assert fault.hits == 1
