@@ -87,8 +87,8 @@ class Source(abc.ABC):
         instance, a decimal number. The database has counted it, so it is greater than those of all instances before.
     :cvar supports_subprocess: True when the driver can run in a process of its own (``sources/subprocess``). Its
         boolean option ``run_in_subprocess`` decides, unless :meth:`runs_in_subprocess` is overridden. Such a source
-        has no cursor, and reads only its own group, ``[engine]`` and its :meth:`subprocess_groups` of the
-        configuration.
+        reads only its own group, ``[engine]`` and its :meth:`subprocess_groups` of the configuration. It is asked for
+        its cursor when it emits, not when the events are committed.
     """
 
     envelopes: ClassVar[Collection[str]] = ()
@@ -136,6 +136,14 @@ class Source(abc.ABC):
         :param name: of the source.
         """
         return {}
+
+    @classmethod
+    def origin_of(cls, name: str, conf: cfg.ConfigOpts) -> str:
+        """The origin of all events of a source with these options; empty, the default: each event names its own.
+
+        :param name: of the source.
+        """
+        return ""
 
     @abc.abstractmethod
     def start(self, emit: Emit) -> None:
@@ -190,6 +198,16 @@ class Source(abc.ABC):
         The engine writes it in the transaction of their changes. None: the transport stores the position.
         """
         return None
+
+    def rewind_to_cursor(self) -> bool:
+        """Have this instance, which is not started yet, bring again everything after its cursor.
+
+        The caller knows that the database went back in time. The transport may know as acknowledged what the database
+        does not have any more.
+
+        :returns: whether it will; False if what was acknowledged is gone, which is the default.
+        """
+        return False
 
     def cursor_at(self, to: str) -> str:
         """The durable position at a place in the transport's history, as the constructor takes it.

@@ -248,6 +248,7 @@ class OsloMessagingSource(Source):
         """The event of a message as the library passes it on: decoded, with None for each field that is absent."""
         position = self._next_position
         self._next_position += 1
+        context = message.get("ctxt")
         fields = {
             "message_id": message["metadata"].get("message_id"),
             "publisher_id": message["publisher_id"],
@@ -255,6 +256,7 @@ class OsloMessagingSource(Source):
             "priority": priority,
             "payload": message["payload"],
             "timestamp": message["metadata"].get("timestamp"),
+            "_context_global_request_id": context.get("global_request_id") if isinstance(context, dict) else None,
         }
         document = {name: value for name, value in fields.items() if value is not None}
         try:

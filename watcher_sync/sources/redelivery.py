@@ -14,9 +14,17 @@ import itertools
 import threading
 import time
 from collections.abc import Sequence
+from typing import Final
+
+from oslo_log import log as logging
 
 from watcher_sync.events import Event
 from watcher_sync.sources.base import Emit, IntakeClosed
+
+LOG = logging.getLogger(__name__)
+
+_RETRY_SECONDS: Final = 1.0
+"""After an unexpected error."""
 
 
 class Redelivery:
@@ -62,6 +70,9 @@ class Redelivery:
                 self._emit(events)
             except IntakeClosed:
                 return
+            except Exception:  # the edge of the thread
+                LOG.exception("%s: a batch could not be emitted, retrying", self._name)
+                self.add(events, _RETRY_SECONDS)
 
     def _next(self) -> Sequence[Event] | None:
         """Wait for a batch that is due; None at the stop."""

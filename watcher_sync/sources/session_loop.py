@@ -17,10 +17,29 @@ from typing import Any, Final, TypeVar
 T = TypeVar("T")
 
 _CANCEL_AGAIN_SECONDS: Final = 0.05
+_MOST_REASONS: Final = 10
 
 
 class Stopped(Exception):
     """The source stops; the answer is not awaited any more."""
+
+
+class OutageReasons:
+    """The reasons of one outage that are in the log: attempts may fail by turns for the same few reasons."""
+
+    def __init__(self) -> None:
+        self._known: set[str] = set()
+
+    def is_new(self, reason: str) -> bool:
+        """Whether the reason is to be logged. At most :data:`_MOST_REASONS` of one outage are."""
+        if reason in self._known or len(self._known) >= _MOST_REASONS:
+            return False
+        self._known.add(reason)
+        return True
+
+    def clear(self) -> None:
+        """The outage is over."""
+        self._known.clear()
 
 
 class SessionLoop:

@@ -3,13 +3,18 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
+import threading
+import time
 import urllib.request
-from collections.abc import Collection, Mapping
-from typing import Any, Final
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, Self
 
-from tests.functional.engine.driving import EngineProcess, Installation, wait_until
+from tests.functional.engine.driving import EngineProcess, Installation
 from tests.services.servers import free_port
+from tests.waiting import wait_until
+from watcher_sync.storage.journal import JournalRow
 from watcher_sync.storage.source_status import SourceRow, list_sources
 from watcher_sync.storage.store import Store
 
@@ -21,7 +26,8 @@ PARTS: Final = {"engine": "watcher-sync-engine", "api": "watcher-sync-api", "out
 class Member:
     """One installation of a federation."""
 
-    def __init__(self, name: str, site: Installation) -> None:
+    def __init__(self, name: str, site: Installation, **options: object) -> None:
+        """:param options: of its parts, as ``group__option``."""
         self.name = name
         self.site = site
         self.api_port, self.stream_port = free_port(), free_port()
@@ -34,6 +40,7 @@ class Member:
             "outlet_watch.auth_strategy": "noauth",
             "outlet_watch.port": self.stream_port,
             "monitoring.status_interval": 0.5,
+            **{option.replace("__", "."): value for option, value in options.items()},
         }
         site.upgrade()
 
@@ -70,7 +77,7 @@ class Member:
     def answers(self) -> bool:
         """Whether the API answers."""
         try:
-            with urllib.request.urlopen(f"{self.url}/v1", timeout=5) as answer:
+            with urllib.request.urlopen(f"{self.url}/v1", timeout=60) as answer:
                 return bool(answer.status == 200)
         except OSError:
             return False
@@ -83,27 +90,95 @@ class Member:
         return {row.source: row for row in list_sources(self.site.store.database)}
 
 
-def dumped(store: Store, kind: str, site: str | None = None) -> list[dict[str, Any]]:
-    """The entities of a kind, without signs of life.
+class Sampler:
+    """Samples up to which sequence of each region a global database has the changes.
 
-    Versions are left out: a change of versions alone is in the journal, but not in the stream.
+    A lag is from the time of a change in the journal of its region to the end of the first sample that has it. So it
+    is never too short, and up to a sample's interval too long.
+    """
+
+    def __init__(self, whole: Store, interval: float = 0.01) -> None:
+        self._whole = whole
+        self._interval = interval
+        self._samples: dict[str, list[tuple[int, float]]] = {}
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        self._stopping.set()
+        self._thread.join(10)
+
+    def _run(self) -> None:
+        while not self._stopping.wait(self._interval):
+            cursors, now = self._whole.cursors(), time.time()
+            for site, cursor in cursors.items():
+                known, sequence = self._samples.setdefault(site, []), sequence_of(cursor)
+                if not known or known[-1][0] < sequence:
+                    known.append((sequence, now))
+
+    def has(self, site: str, row: JournalRow) -> bool:
+        """Whether a change of a region is visible."""
+        samples = self._samples.get(site)
+        return bool(samples) and samples[-1][0] >= row.seq
+
+    def lags(self, site: str, rows: Iterable[JournalRow]) -> list[float]:
+        """The seconds of each of these changes of a region, in order.
+
+        :raises IndexError: a change is not visible.
+        """
+        samples = self._samples[site]
+        return [
+            samples[bisect.bisect_left(samples, (row.seq, 0.0))][1] - row.time.timestamp()
+            for row in rows
+        ]  # fmt: skip
+
+
+def sequence_of(cursor: str) -> int:
+    """The sequence in the position of a source that follows a region; 0: it has none."""
+    sequence = cursor.partition("@")[0]
+    return int(sequence) if sequence else 0
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """The value that this share of the values does not exceed."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def dumped(store: Store, kind: str, site: str | None = None) -> list[dict[str, Any]]:
+    """The entities of a kind with their versions, without signs of life.
 
     :param site: prefix ids and references, as an installation does that follows this one; None: they stay.
     """
-    documents = store.load().snapshot().dump(kind)
-    return [{**(each if site is None else _prefixed(each, site)), "last_heard": None} for each in documents]
+    snapshot = store.load().snapshot()
+    found = []
+    for document in snapshot.dump(kind):
+        entity = snapshot.get(kind, document["id"])
+        assert entity is not None
+        shown = document if site is None else _prefixed(document, site)
+        found.append({**shown, "last_heard": None, "versions": entity.versions})
+    return found
 
 
-def is_union(whole: Member, parts: Mapping[str, Member], kinds: Collection[str] = KINDS) -> bool:
-    """Whether a member has all entities of those that it follows, and no others.
+def has_union(whole: Store, parts: Mapping[str, Store], kinds: Collection[str] = KINDS) -> bool:
+    """Whether a model has all entities of those that it follows, in the same versions, and no others.
 
-    :param parts: site -> the member.
+    :param parts: site -> its database.
     """
     for kind in kinds:
-        union = [document for site, part in parts.items() for document in dumped(part.site.store, kind, site)]
-        if sorted(union, key=lambda each: each["id"]) != dumped(whole.site.store, kind):
+        union = [document for site, part in parts.items() for document in dumped(part, kind, site)]
+        if sorted(union, key=lambda each: each["id"]) != dumped(whole, kind):
             return False
     return True
+
+
+def is_union(whole: Member, parts: Mapping[str, Member]) -> bool:
+    """As :func:`has_union`."""
+    return has_union(whole.site.store, {site: part.site.store for site, part in parts.items()})
 
 
 def unreal_deletions(whole: Member, parts: Mapping[str, Member]) -> list[tuple[str, str]]:

@@ -7,26 +7,18 @@ import contextlib
 import json
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import kombu
 from oslo_config import cfg
 
+from tests.waiting import PATIENCE_SECONDS, wait_until
 from watcher_sync.events import Event
 from watcher_sync.sources.base import IntakeClosed, Source, SourceState
 from watcher_sync.sources.oslo_messaging import OsloMessagingSource
 
 BROKER = "rabbit://guest:guest@127.0.0.1:5672/"
-
-
-def wait_until(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
-    """The condition's value once it is true; fails after so many seconds."""
-    deadline = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.002)
-    return value
 
 
 def envelope(number: int, **more: Any) -> dict[str, Any]:
@@ -133,8 +125,11 @@ def listening(
         wait_until(lambda: source.status().state is SourceState.CONNECTED)
         yield source
     finally:
-        source.stop(time.monotonic() + 5)
-        assert may_be_left or not source._thread.is_alive()
+        # Where everything is acked there is nothing to wait for, so a pause of the machine must not end the stop.
+        source.stop(time.monotonic() + (60 if engine.acks and not may_be_left else 5))
+        if not may_be_left:
+            source._thread.join(PATIENCE_SECONDS)
+            assert not source._thread.is_alive()
 
 
 @contextlib.contextmanager

@@ -7,12 +7,13 @@ import contextlib
 import itertools
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from oslo_config import cfg
 
+from tests.waiting import PATIENCE_SECONDS, wait_until
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
 from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
@@ -24,19 +25,10 @@ from watcher_sync.sources.kubernetes.reflector import Reflector
 from watcher_sync.sources.kubernetes.source import KubernetesSource
 from watcher_sync.testing.kubernetes import KubernetesServer
 
-FAST = {"backoff_max": 0.3, "read_timeout": 5.0, "watch_list_timeout": 0.5}
-"""So that what takes a minute in the field is over soon."""
+DEFAULTS = {"backoff_max": 0.3, "read_timeout": 60.0, "watch_list_timeout": 30.0}
+"""A source tries again soon, and no stall of the machine is a timeout. Tests about timeouts have shorter ones."""
 
 PODS = "/api/v1/pods"
-
-
-def wait_until(condition: Callable[[], Any], seconds: float = 15.0, what: str = "it") -> Any:
-    """The condition's value once it is true. :raises AssertionError: it is not in time."""
-    deadline = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < deadline, f"{what} did not come true in {seconds} s"
-        time.sleep(0.005)
-    return value
 
 
 class Engine:
@@ -70,7 +62,9 @@ class Engine:
             self.events += events
 
     def snapshot(self) -> Snapshot:
-        return self.model.snapshot()
+        """The model; what it says is also in the events."""
+        with self._lock:
+            return self.model.snapshot()
 
     def types(self, kind: str = "pod") -> list[str]:
         """What happened to objects of this kind, in order."""
@@ -91,7 +85,7 @@ def make_source(
     conf = cfg.ConfigOpts()
     conf.register_opts(KubernetesSource.options, group=f"source_{name}")
     conf([], default_config_files=[])
-    for option, value in {"kubeconfig": kubeconfig, **FAST, **options}.items():
+    for option, value in {"kubeconfig": kubeconfig, **DEFAULTS, **options}.items():
         conf.set_override(option, value, group=f"source_{name}")
     return KubernetesSource(name, conf, cursor=cursor or str(next(_EPOCHS)))
 
@@ -111,8 +105,13 @@ def following(
     finally:
         engine.closed = True
         source.stop(time.monotonic() + 5)
-        assert not [t.name for t in threading.enumerate() if t.name.startswith(f"source-{source.name}-")]
+        wait_until(lambda: not threads_of(source), what="the end of the threads")
         engine.closed = False
+
+
+def threads_of(source: KubernetesSource) -> list[str]:
+    """The names of its threads that live."""
+    return [t.name for t in threading.enumerate() if t.name.startswith(f"source-{source.name}-")]
 
 
 def only(source: KubernetesSource) -> Reflector:
@@ -141,7 +140,7 @@ def told(engine: Engine) -> dict[str, Any]:
     }
 
 
-def wait_for_truth(server: KubernetesServer, engine: Engine, seconds: float = 15.0) -> None:
+def wait_for_truth(server: KubernetesServer, engine: Engine, seconds: float = PATIENCE_SECONDS) -> None:
     """Until the model says what the server has. :raises AssertionError: with the differences."""
     try:
         wait_until(lambda: told(engine) == truth(server), seconds)

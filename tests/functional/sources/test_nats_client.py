@@ -29,7 +29,7 @@ async def connected(**options: object) -> AsyncIterator[DirectClient]:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.005)
 
@@ -64,7 +64,7 @@ def test_what_is_published_together_arrives_as_what_is_published_one_by_one() ->
             inbox = client.new_inbox()
             observer = await nats.connect(str(url_of("nats")))
             await observer.subscribe(f"{inbox}.>", cb=take)
-            await observer.flush()
+            await observer.flush(60)
             messages = [(f"{inbox}.{n}", payload) for n, payload in enumerate([b"", b"+ACK", b'-NAK {"delay": 1}'])]
             await client.publish_all(messages)
             await client.publish_all([])
@@ -112,15 +112,15 @@ def test_all_that_was_sent_is_handed_over_when_listening_has_ended_and_nothing_l
         async with connected() as client, connected() as other:
             inbox = client.new_inbox()
             subscription = await client.listen(inbox, lambda message: taken.append(message.data))
-            await client.flush()
+            await client.flush(60)
             for number in range(100):
                 await other.publish(inbox, b"%d" % number)
-            await other.flush()
+            await other.flush(60)
             await client.end_listening(subscription)
             before = len(taken)
             await other.publish(inbox, b"late")
-            await other.flush()
-            await client.flush()
+            await other.flush(60)
+            await client.flush(60)
             assert len(taken) == before
         return taken
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The requests of a follower to the real API of a region: a few ids, and more ids than a URL has room for."""
+"""The requests of a follower to the real API of a region: more changes than one answer has room for."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from tests.functional.storage.writing import commit, cycle_on
 from tests.migrated import migrate
 from tests.simulated import told
 from watcher_sync.api.app import make_application
+from watcher_sync.client import Gone
 from watcher_sync.cmd.api_server import listen
 from watcher_sync.conf import opts
 from watcher_sync.model.changes import Upsert, Version
@@ -23,7 +24,7 @@ from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.sources.watch.options import OPTIONS, read_settings
 from watcher_sync.sources.watch.region import Region
 
-COUNT = 1_203
+COUNT = 2_203
 
 
 @pytest.fixture
@@ -51,12 +52,18 @@ def region(tmp_path: Path) -> Iterator[Region]:
         store.database.dispose()
 
 
-@pytest.mark.parametrize("count", [3, 500, COUNT])
-def test_the_region_answers_with_the_entities_that_exist(region: Region, count: int) -> None:
-    wanted = [f"i,{number:04d}" for number in range(count)]
-    pages = list(region.fetch("/v1/instances", [*wanted, "none"]))
-    found = [(document.id, msgspec.json.decode(body)) for page in pages for document, body in page.entities]
-    assert [entity_id for entity_id, _ in found] == wanted
-    assert all(body["state"] == "active" and body["versions"]["state"] for _, body in found)
-    assert {page.seq for page in pages} == {COUNT}
-    assert len(pages) == (2 if count == COUNT else 1)
+def test_the_region_answers_with_the_states_of_what_changed(region: Region) -> None:
+    found, since, head = [], 0, 1
+    while since < head:
+        changes = region.changes(since)
+        assert not changes.deleted
+        found += [msgspec.json.decode(raw) for raw in changes.states["instance"]]
+        since, head = changes.next_since, changes.head
+    assert head == COUNT
+    assert sorted(each["id"] for each in found) == [f"i,{number:04d}" for number in range(COUNT)]
+    assert all(each["state"] == "active" and each["versions"]["state"] for each in found)
+
+
+def test_a_position_that_the_region_does_not_have_is_gone(region: Region) -> None:
+    with pytest.raises(Gone):
+        region.changes(COUNT + 1)

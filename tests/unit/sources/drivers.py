@@ -53,6 +53,8 @@ class Talkative(Source):
         cfg.ListOpt("servers", default=["nats://one", "nats://two"]),
         cfg.BoolOpt("stops_when_settled", default=False),
         cfg.StrOpt("fails", default=""),
+        cfg.BoolOpt("has_position", default=False),
+        cfg.StrOpt("starts_with", help="A file whose appearance the start waits for."),
     ]
 
     def __init__(self, name: str, conf: cfg.ConfigOpts, *, cursor: str | None = None) -> None:
@@ -66,6 +68,8 @@ class Talkative(Source):
     def start(self, emit: Emit) -> None:
         if self.group.fails == "start":
             raise RuntimeError("no such stream")
+        while self.group.starts_with and not Path(self.group.starts_with).exists():
+            time.sleep(0.01)
         self._emit = emit
         LOG.warning("%s talks to %s", self.name, ",".join(self.group.servers))
         self.note("secret", self.group["secret"], self.conf.engine.batch_size, gc.get_threshold())
@@ -101,6 +105,13 @@ class Talkative(Source):
         self._settled += count
         if self._settled == self.group.count:
             self._all_settled.set()
+
+    def cursor(self, events: Sequence[Event]) -> str | None:
+        return f"{self.saved_cursor} {events[-1].id}" if self.group.has_position else None
+
+    def rewind_to_cursor(self) -> bool:
+        self.note("rewound to", self.saved_cursor)
+        return True
 
     def stop(self, deadline: float) -> None:
         self._stopped.set()

@@ -74,5 +74,5 @@ def test_a_child_that_nobody_reads_from_any_more_ends() -> None:
     next(events)
     (child,) = multiprocessing.active_children()
     del events
-    child.join(10)
+    child.join(60)
     assert child.exitcode == 0

@@ -13,6 +13,7 @@ import sys
 import textwrap
 import threading
 import time
+import types
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,22 +23,17 @@ import pytest
 from oslo_config import cfg
 
 from tests.unit.sources.drivers import TIME, Talkative, event_of
+from tests.waiting import wait_until
 from watcher_sync.conf import engine as engine_options
 from watcher_sync.events import Event
 from watcher_sync.sources.base import IntakeClosed, SourceState
 from watcher_sync.sources.subprocess import protocol
+from watcher_sync.sources.subprocess import source as subprocess_source
 from watcher_sync.sources.subprocess.source import SubprocessSource
 
 pytestmark = pytest.mark.slow
 
 Host = Callable[..., SubprocessSource]
-
-
-def wait_until(condition: Callable[[], object], seconds: float = 15) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to it in time"
-        time.sleep(0.01)
 
 
 class Taking:
@@ -57,6 +53,29 @@ class Taking:
         return [event for lot in self.lots for event in lot]
 
 
+PYTHON = sys.executable
+_SILENCE_SECONDS = protocol.SILENCE_SECONDS
+_CHILD = (
+    "from watcher_sync.sources.subprocess import __main__, protocol; protocol.SILENCE_SECONDS = {}; __main__.main()"
+)
+
+
+def have_patience(seconds: float, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Neither process takes the other one for frozen or dead within these seconds."""
+    monkeypatch.setattr(protocol, "SILENCE_SECONDS", seconds)
+    python = folder / "python"
+    python.write_text(f'#!/bin/sh\nshift 3\nexec {PYTHON} -P -c "{_CHILD.format(seconds)}" "$@"\n')
+    python.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(python))
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A machine that pauses for some seconds is no reason to kill a process, nor to miss its exit status."""
+    have_patience(120.0, monkeypatch, tmp_path)
+    monkeypatch.setattr(subprocess_source, "_STOP_MARGIN_SECONDS", 30.0)
+
+
 @pytest.fixture
 def diary(tmp_path: Path) -> Path:
     path = tmp_path / "diary"
@@ -68,14 +87,14 @@ def diary(tmp_path: Path) -> Path:
 def host(diary: Path) -> Iterator[Host]:
     made: list[SubprocessSource] = []
 
-    def make(*, most: int = 100, **options: Any) -> SubprocessSource:
+    def make(*, most: int = 100, cursor: str | None = None, **options: Any) -> SubprocessSource:
         conf = cfg.ConfigOpts()
         engine_options.register_opts(conf)
         conf.register_opts(Talkative.options, group="source_dcm")
         conf([], default_config_files=[], default_config_dirs=[])
         for name, value in {"diary": str(diary), **options}.items():
             conf.set_override(name, value, group="source_dcm")
-        made.append(SubprocessSource(Talkative, "dcm", conf, most=most))
+        made.append(SubprocessSource(Talkative, "dcm", conf, cursor=cursor, most=most))
         return made[-1]
 
     yield make
@@ -136,6 +155,35 @@ def test_acks_and_releases_reach_the_driver_whatever_their_order(host: Host, dia
         "acked e-4 e-5 e-6 e-7",
         "acked e-0 e-1 e-3 e-2",
     ]
+
+
+def test_a_position_is_that_of_the_lot_that_has_the_last_event(host: Host) -> None:
+    taking = Taking()
+    source = host(cursor="c", has_position=True)
+    source.start(taking.emit)
+    wait_until(lambda: len(taking.events) == 10)
+    events = taking.events
+    assert source.cursor([]) is None
+    # The lots are 0 to 3, 4 to 7, 8 and 9. A part of a lot has the position of the whole, which is never behind.
+    found = [source.cursor(events[first:last]) for first, last in ((0, 2), (2, 4), (4, 9), (9, 10))]
+    assert found == ["c e-3", "c e-3", "c e-9", "c e-9"]
+
+
+def test_a_driver_without_a_position_has_none_here(host: Host) -> None:
+    taking = Taking()
+    source = host()
+    source.start(taking.emit)
+    wait_until(lambda: len(taking.events) == 10)
+    assert source.cursor(taking.events) is None
+
+
+def test_a_driver_is_rewound_before_it_starts(host: Host, diary: Path) -> None:
+    source = host(cursor="c")
+    assert source.rewind_to_cursor()
+    diary.write_text("")
+    source.start(Taking().emit)
+    wait_until(lambda: "secret" in diary.read_text())
+    assert diary.read_text().startswith("rewound to c\nsecret ")
 
 
 def test_a_driver_waits_while_there_is_enough_in_hand(host: Host) -> None:
@@ -247,11 +295,11 @@ def test_a_stop_lets_the_driver_finish(host: Host, diary: Path) -> None:
     source.start(taking.emit)
     wait_until(lambda: len(taking.events) == 10)
     process = process_of(source)
-    stopping = threading.Thread(target=source.stop, args=(time.monotonic() + 10,))
+    stopping = threading.Thread(target=source.stop, args=(time.monotonic() + 60,))
     stopping.start()
     wait_until(lambda: "stopping" in diary.read_text())
     source.ack(taking.events)
-    stopping.join(30)
+    stopping.join(90)
     assert not stopping.is_alive()
     acked = "acked " + " ".join(f"e-{n}" for n in range(10))
     assert diary.read_text().splitlines()[1:] == ["stopping", acked, "stopped True"]
@@ -266,7 +314,7 @@ def test_a_driver_that_does_not_stop_is_killed_at_the_deadline(host: Host, caplo
     began = time.monotonic()
     process = process_of(source)
     source.stop(began + 1)
-    assert 0.9 < time.monotonic() - began < 10
+    assert 0.9 < time.monotonic() - began < 30
     assert not process.is_running()
     assert "source dcm: stop timed out; the driver's process is killed" in caplog.text
 
@@ -278,20 +326,85 @@ def test_what_the_engine_does_not_take_any_more_is_given_back_at_the_stop(host: 
     source.start(taking.emit)
     wait_until(lambda: "closed" in diary.read_text())
     assert "released" not in diary.read_text()
-    source.stop(time.monotonic() + 5)
+    source.stop(time.monotonic() + 60)
     released = [line for line in diary.read_text().splitlines() if line.startswith("released")]
     (refused,) = [line.removeprefix("closed e-") for line in diary.read_text().splitlines() if "closed" in line]
     assert released == ["released 0.0 " + " ".join(f"e-{n}" for n in range(int(refused)))]
 
 
 def test_a_process_that_is_frozen_is_killed(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "SILENCE_SECONDS", 2.0)
     source = host()
     source.start(Taking().emit)
     wait_until(lambda: source.status().state is SourceState.CONNECTED)
     process_of(source).suspend()
+    monkeypatch.setattr(protocol, "SILENCE_SECONDS", 2.0)
     wait_until(lambda: source.status().state is SourceState.FAILED)
     assert source.status().detail == "its process is silent"
+    wait_until(lambda: not process_of_or_none(source))
+
+
+def test_a_pause_of_the_machine_is_no_silence_of_the_process(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The watching thread runs before the other one has read what waits."""
+    source = host()
+    source.start(Taking().emit)
+    wait_until(lambda: source.status().state is SourceState.CONNECTED)
+    process_of(source).suspend()
+    wait_until(lambda: process_of(source).status() == psutil.STATUS_STOPPED)
+    resumed = types.SimpleNamespace(monotonic=lambda: time.monotonic() + 10 * protocol.SILENCE_SECONDS)
+    for module in (subprocess_source, protocol):
+        monkeypatch.setattr(module, "time", resumed)
+    time.sleep(2.5 * protocol.KEEPALIVE_SECONDS)
+    assert source.status().state is SourceState.CONNECTED
+    process_of(source).resume()
+    wait_until(lambda: source._waiting_since > time.monotonic())
+    assert source.status().state is SourceState.CONNECTED
+    monkeypatch.undo()
+
+
+def test_a_silence_counts_the_time_in_which_this_process_was_awake(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(protocol, "time", types.SimpleNamespace(monotonic=lambda: now))
+    silence = protocol.Silence(1.0)
+    found = []
+    for seconds, heard_at in (
+        (1, 100.0),
+        (1, 100.0),
+        (500, 100.0),  # a pause
+        (1, 100.0),
+        (1, float("inf")),  # a message is handled
+        (1, 105.5),
+        (1, 505.5),
+        (1, 505.5),
+        (300, 505.5),
+    ):
+        now += seconds
+        found.append(silence.check(heard_at))
+    assert found == [1, 2, 4, 5, 0, 1, 1, 2, 4]
+
+
+def test_a_process_that_starts_slowly_is_not_killed_for_its_silence_and_waits_for_the_engine(
+    host: Host, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The process reads no command before its driver has started. The engine is not silent because of that."""
+    have_patience(15.0, monkeypatch, tmp_path)  # longer than a pause of the machine
+    source = host(starts_with=str(tmp_path / "started"))
+    began = time.monotonic()
+    source.start(Taking().emit)
+    wait_until(lambda: time.monotonic() - began > 1.4 * protocol.SILENCE_SECONDS)
+    assert source.status().state is SourceState.STARTING
+    (tmp_path / "started").touch()
+    wait_until(lambda: source.status().state is not SourceState.STARTING)
+    assert source.status().state is SourceState.CONNECTED
+
+
+def test_a_process_that_never_gets_to_its_start_is_killed(
+    host: Host, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(protocol, "START_SECONDS", 2.0)
+    source = host(starts_with=str(tmp_path / "never"))
+    source.start(Taking().emit)
+    wait_until(lambda: source.status().state is SourceState.FAILED)
+    assert source.status().detail == "its process does not start"
     wait_until(lambda: not process_of_or_none(source))
 
 
@@ -325,7 +438,7 @@ _ENGINE = """
 @pytest.fixture
 def engine(diary: Path) -> Iterator[tuple[subprocess.Popen[str], psutil.Process]]:
     """A process with a source, which emits more than anybody reads; and the source's process."""
-    program = [sys.executable, "-c", textwrap.dedent(_ENGINE), str(diary)]
+    program = [PYTHON, "-c", textwrap.dedent(_ENGINE), str(diary)]
     path = os.pathsep.join(entry for entry in sys.path if entry)
     with subprocess.Popen(program, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": path}) as process:
         try:
@@ -350,5 +463,5 @@ def test_a_driver_keeps_nothing_on_behalf_of_an_engine_that_is_frozen(
     process, child = engine
     process.send_signal(signal.SIGSTOP)
     began = time.monotonic()
-    wait_until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE, 30)
-    assert time.monotonic() - began > protocol.SILENCE_SECONDS / 2
+    wait_until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
+    assert time.monotonic() - began > _SILENCE_SECONDS / 2

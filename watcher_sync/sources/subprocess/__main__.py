@@ -17,7 +17,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, cast
 
@@ -37,10 +37,14 @@ class _InFlight:
 
     :param most: events that may be in flight before the driver has to wait.
     :param most_bytes: their bytes.
+    :param cursor: the durable position once events are committed.
     """
 
-    def __init__(self, sending: protocol.Sending, most: int, most_bytes: int) -> None:
+    def __init__(
+        self, sending: protocol.Sending, most: int, most_bytes: int, cursor: Callable[[Sequence[Event]], str | None]
+    ) -> None:
         self._sending = sending
+        self._cursor = cursor
         self._most = most
         self._most_bytes = most_bytes
         # Guards what follows; notified at each settlement and at the end of the intake.
@@ -68,7 +72,7 @@ class _InFlight:
             self._bytes += sum([event.size for event in events])
             self._events.update((n, _without_body(event)) for n, event in enumerate(events, first))
         numbered = [msgspec.structs.replace(event, position=n) for n, event in enumerate(events, first)]
-        self._sending.send(protocol.Emitted(numbered))
+        self._sending.send(protocol.Emitted(numbered, self._cursor(events)))
 
     def _is_full(self) -> bool:
         return len(self._events) >= self._most or self._bytes >= self._most_bytes
@@ -132,17 +136,21 @@ class _Host:
         self._receiving = receiving
         self._sending = sending
         self._setup = setup
-        self._in_flight = _InFlight(sending, setup.most, setup.most_bytes)
+        self._source: Source | None = None
+        self._in_flight = _InFlight(sending, setup.most, setup.most_bytes, self._cursor)
         self._last_command_at = time.monotonic()
 
     def run(self) -> None:
         """Until the engine closes its pipe."""
         try:
-            source = _make(self._setup)
+            source = self._source = _make(self._setup)
+            if self._setup.rewind:
+                source.rewind_to_cursor()
             source.start(self._in_flight.emit)
         except Exception as exc:  # noqa: BLE001 - reported to the supervisor, which retries
             self._sending.send(protocol.Ended(f"{type(exc).__name__}: {exc}"))
             return
+        self._last_command_at = time.monotonic()  # no command was read during the start
         threading.Thread(target=self._report, args=(source,), name="report", daemon=True).start()
         threading.Thread(target=self._watch_engine, name="watch-engine", daemon=True).start()
         while (command := self._receiving.receive()) is not None:
@@ -160,6 +168,10 @@ class _Host:
                 threading.Thread(target=self._stop, args=(source, command.seconds), daemon=True).start()
         # At once: the engine is gone, and so are its events in flight.
         os._exit(1)
+
+    def _cursor(self, events: Sequence[Event]) -> str | None:
+        assert self._source is not None
+        return self._source.cursor(events)
 
     def _stop(self, source: Source, seconds: float) -> None:
         failures: list[str] = []
@@ -197,7 +209,8 @@ class _Host:
             self._sending.send(protocol.Ended(f"its status is unknown: {type(exc).__name__}: {exc}"))
 
     def _watch_engine(self) -> None:
-        while time.monotonic() - self._last_command_at <= protocol.SILENCE_SECONDS:
+        silence = protocol.Silence(_POLL_SECONDS)
+        while silence.check(self._last_command_at) <= protocol.SILENCE_SECONDS:
             time.sleep(_POLL_SECONDS)
         os._exit(1)
 
@@ -206,7 +219,7 @@ def _make(setup: protocol.Setup) -> Source:
     module, _, name = setup.driver.partition(":")
     driver = getattr(importlib.import_module(module), name)
     conf = _Group({group: _Group(values) for group, values in setup.options.items()})
-    return cast(Source, driver(setup.name, cast(cfg.ConfigOpts, conf)))
+    return cast(Source, driver(setup.name, cast(cfg.ConfigOpts, conf), cursor=setup.cursor))
 
 
 def main() -> None:

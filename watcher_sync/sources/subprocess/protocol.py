@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
+import time
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -18,6 +19,9 @@ from watcher_sync.sources.base import SourceStatus
 
 SILENCE_SECONDS: Final = 10.0
 """A side that has sent nothing for this time counts as dead."""
+
+START_SECONDS: Final = 60.0
+"""A driver's process that has sent nothing for this time since its start counts as dead. A busy machine is slow."""
 
 KEEPALIVE_SECONDS: Final = 1.0
 """Each side sends something at least this often."""
@@ -41,6 +45,10 @@ class Setup(msgspec.Struct, tag=True):
     log_level: int
     gc_threshold: tuple[int, int, int]
     """The thresholds of the garbage collector, which are the engine's."""
+    cursor: str | None = None
+    """The durable position."""
+    rewind: bool = False
+    """Whether to bring again everything after the cursor."""
 
 
 class Settled(msgspec.Struct, tag=True):
@@ -71,6 +79,8 @@ class Emitted(msgspec.Struct, tag=True):
     """To the engine: events; the position of each is its number."""
 
     events: list[Event]
+    cursor: str | None = None
+    """The durable position once these events are committed."""
 
 
 class StatusChanged(msgspec.Struct, tag=True):
@@ -178,3 +188,28 @@ class Receiving(Generic[T]):
     def close(self) -> None:
         """To be called by the thread that receives."""
         self._pipe.close()
+
+
+class Silence:
+    """How long the other side has been silent, without the pauses of this process.
+
+    A process that was paused has not read what came meanwhile. So one check counts for two intervals at most.
+    """
+
+    def __init__(self, interval: float) -> None:
+        """:param interval: seconds between two checks."""
+        self._most = 2 * interval
+        self._checked_at = time.monotonic()
+        self._heard_at = self._checked_at
+        self._seconds = 0.0
+
+    def check(self, heard_at: float) -> float:
+        """Return the seconds of silence.
+
+        :param heard_at: ``time.monotonic()`` of the last message; infinite while one is handled.
+        """
+        now = time.monotonic()
+        passed = min(now - self._checked_at, self._most, max(0.0, now - heard_at))
+        self._seconds = passed if heard_at != self._heard_at else self._seconds + passed
+        self._checked_at, self._heard_at = now, heard_at
+        return self._seconds

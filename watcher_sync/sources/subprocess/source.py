@@ -7,6 +7,7 @@ silent. What the engine calls returns at once: a full pipe means that the child 
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import gc
 import os
@@ -45,19 +46,30 @@ class SubprocessSource(Source):
     """
 
     def __init__(
-        self, driver: type[Source], name: str, conf: cfg.ConfigOpts, *, most: int, most_bytes: int = 2**26
+        self,
+        driver: type[Source],
+        name: str,
+        conf: cfg.ConfigOpts,
+        *,
+        cursor: str | None = None,
+        most: int,
+        most_bytes: int = 2**26,
     ) -> None:
-        super().__init__(name, conf)
+        super().__init__(name, conf, cursor=cursor)
         self._driver = driver
         self._most = most
         self._most_bytes = most_bytes
         self._emit: Emit | None = None
+        self._rewinds = False
+        self._cursors: collections.deque[tuple[int, str]] = collections.deque()
+        """(number of its last event, position) of each lot that is not committed as a whole."""
         self._process: subprocess.Popen[bytes] | None = None
         self._sending: protocol.Sending | None = None
         # Written by one thread each, read by any:
         self._status = SourceStatus(state=SourceState.STARTING)
         self._failure = ""
         self._waiting_since = time.monotonic()
+        self._has_reported = False
         self._is_stopping = False
         self._ended = threading.Event()
 
@@ -103,6 +115,18 @@ class SubprocessSource(Source):
         if events:
             self._send(protocol.Settled(_runs(events), delay))
 
+    def cursor(self, events: Sequence[Event]) -> str | None:
+        """The position after the lot that has the last of these events."""
+        cursors, number = self._cursors, events[-1].position if events else -1
+        while cursors and cursors[0][0] < number:
+            cursors.popleft()
+        return cursors[0][1] if cursors and events else None
+
+    def rewind_to_cursor(self) -> bool:
+        """Have the driver do so."""
+        self._rewinds = True
+        return self._driver(self.name, self.conf, cursor=self.saved_cursor).rewind_to_cursor()
+
     def stop(self, deadline: float) -> None:
         """Have the driver stop; kill its process at the deadline."""
         self._is_stopping = True
@@ -139,6 +163,8 @@ class SubprocessSource(Source):
             most_bytes=self._most_bytes,
             log_level=LOG.logger.getEffectiveLevel(),
             gc_threshold=gc.get_threshold(),
+            cursor=self.saved_cursor,
+            rewind=self._rewinds,
         )
 
     # The reading thread
@@ -161,7 +187,10 @@ class SubprocessSource(Source):
             self._waiting_since = time.monotonic()
             report = receiving.receive()
             self._waiting_since = float("inf")
+            self._has_reported = True
             if isinstance(report, protocol.Emitted):
+                if report.cursor is not None:
+                    self._cursors.append((report.events[-1].position, report.cursor))
                 self._forward(report.events)
             elif isinstance(report, protocol.StatusChanged):
                 self._status = report.status
@@ -190,10 +219,14 @@ class SubprocessSource(Source):
     # The watching thread
 
     def _watch(self) -> None:
+        silence = protocol.Silence(protocol.KEEPALIVE_SECONDS)
         while not self._ended.wait(protocol.KEEPALIVE_SECONDS):
             self._send(protocol.KeepAlive())
-            if time.monotonic() - self._waiting_since > protocol.SILENCE_SECONDS:
+            silent = silence.check(self._waiting_since)
+            if self._has_reported and silent > protocol.SILENCE_SECONDS:
                 self._kill("its process is silent")
+            elif not self._has_reported and silent > protocol.START_SECONDS:
+                self._kill("its process does not start")
         self._end()
 
     # Any thread

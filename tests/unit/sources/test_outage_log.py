@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A server that refuses in alternating ways costs one line of the log for each way, not one for each attempt."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import itertools
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from oslo_config import cfg
+
+from watcher_sync.conf import engine as engine_options
+from watcher_sync.sources.base import Source
+from watcher_sync.sources.nats.source import NatsJetStreamSource
+from watcher_sync.sources.rabbitmq.source import RabbitMQSource
+
+pytestmark = pytest.mark.slow
+
+_RESET = struct.pack("ii", 1, 0)
+
+
+class Refusing:
+    """A server that ends each connection, by turns with a reset and in order."""
+
+    def __init__(self) -> None:
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._server.getsockname()[1])
+        self.attempts = 0
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def close(self) -> None:
+        self._server.close()
+
+    def _run(self) -> None:
+        with contextlib.suppress(OSError):
+            for number in itertools.count():
+                connection, _ = self._server.accept()
+                if number % 2:
+                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+                connection.close()
+                self.attempts += 1
+
+
+@pytest.fixture
+def server() -> Iterator[Refusing]:
+    server = Refusing()
+    yield server
+    server.close()
+
+
+def source_of(driver: type[Source], **options: object) -> Source:
+    conf = cfg.ConfigOpts()
+    engine_options.register_opts(conf)
+    conf.register_opts(driver.options, group="source_s")
+    conf([], default_config_files=[], default_config_dirs=[])
+    for name, value in options.items():
+        conf.set_override(name, value, group="source_s")
+    return driver("s", conf)
+
+
+@pytest.mark.parametrize("driver", ["rabbitmq", "nats_jetstream"])
+def test_each_reason_of_an_outage_is_logged_once(
+    server: Refusing, caplog: pytest.LogCaptureFixture, driver: str
+) -> None:
+    if driver == "rabbitmq":
+        source = source_of(
+            RabbitMQSource, transport_url=f"rabbit://user:pa55word@127.0.0.1:{server.port}/", exchange="nova"
+        )
+    else:
+        source = source_of(NatsJetStreamSource, servers=[f"nats://127.0.0.1:{server.port}"], stream="dcm-status")
+    source.start(lambda _events: None)
+    deadline = time.monotonic() + 60
+    while server.attempts < 10:
+        assert time.monotonic() < deadline, server.attempts
+        time.sleep(0.02)
+    source.stop(time.monotonic() + 5)
+    lines = collections.Counter(record.getMessage() for record in caplog.records)
+    disconnected = {line: count for line, count in lines.items() if "disconnected" in line}
+    assert disconnected
+    assert set(disconnected.values()) == {1}
