@@ -11,9 +11,13 @@
 ``metrics``          The Prometheus metrics, computed on each scrape
 ``monitoring_http``  The monitoring HTTP server: ``/healthz``, ``/readyz``, ``/metrics``
 ``pace``             Limits a batch to the events that the engine commits in 0.1 seconds
+``presence``         The thread that writes the engine's own row to the database
 ``retention``        The thread that purges old rows and counts stored events and drifts
+``rewinding``        Which sources have to repeat events
 ``services``         The interface of background services that run while an engine leads
 ``source_reporter``  The thread that writes the state of the sources to the database
+``standby``          What an engine does until it leads: it applies the journal and tries to take the lease
 ``supervision``      Starts each source, checks it, and restarts it after a failure
+``timeliness``       Up to which moment the model has the events of each source
 ``watchdog``         The thread that reports the event that holds the engine's thread for too long
 """

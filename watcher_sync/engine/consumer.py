@@ -24,7 +24,7 @@ from watcher_sync.engine.database_health import FIRST_RETRY_SECONDS, DatabaseHea
 from watcher_sync.engine.intake import JOINED_BATCHES, Intake, max_batch_bytes
 from watcher_sync.engine.pace import BatchPace
 from watcher_sync.events import Event
-from watcher_sync.exceptions import DatabaseUnavailable, LeaseLost
+from watcher_sync.exceptions import DatabaseUnavailable, HistoryChanged, LeaseLost
 from watcher_sync.sources.base import Source
 
 _MAX_PIPELINED_SECONDS = 2.0
@@ -45,8 +45,15 @@ class ShutdownState:
         """Set when the engine has to stop."""
         self.lease_lost = threading.Event()
         """Set when another engine took the lease; this engine must not write then."""
+        self.history_changed: HistoryChanged | None = None
+        """Set when the lead ends because the database went back in time. The engine's thread uses it."""
         self.deadline = 0.0
         """On the monotonic clock. Valid once ``requested`` is set or the engine drains."""
+
+    def end_history(self, why: HistoryChanged) -> None:
+        """End the lead without another commit: what is in hand belongs to a history that the database lost."""
+        self.history_changed = why
+        self.lease_lost.set()
 
 
 class ConsumeLoop:
@@ -113,6 +120,8 @@ class ConsumeLoop:
             self._shutdown.requested.wait(FIRST_RETRY_SECONDS)
         except LeaseLost:
             self._shutdown.lease_lost.set()
+        except HistoryChanged as exc:
+            self._shutdown.end_history(exc)
 
     def nack(self, taken: Taken) -> None:
         """Give uncommitted events back to their sources."""
@@ -191,6 +200,10 @@ class ConsumeLoop:
                 continue
             except LeaseLost:
                 self._shutdown.lease_lost.set()
+                self._gave_up = True
+                continue
+            except HistoryChanged as exc:
+                self._shutdown.end_history(exc)
                 self._gave_up = True
                 continue
             self._database_health.mark_available()

@@ -17,7 +17,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -27,19 +27,24 @@ from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.commit.doubts import Doubts
 from watcher_sync.commit.evaluation import Evaluator
 from watcher_sync.commit.last_seen import LastSeenWriter
+from watcher_sync.commit.spans import BatchTracer
 from watcher_sync.commit.stats import CommitStats
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.engine.consumer import ConsumeLoop, ShutdownState
-from watcher_sync.engine.database_health import FIRST_RETRY_SECONDS, DatabaseHealth, backoff_delays
+from watcher_sync.engine.database_health import DatabaseHealth, backoff_delays
 from watcher_sync.engine.intake import Intake, max_in_hand
 from watcher_sync.engine.leadership import Heartbeat
+from watcher_sync.engine.presence import EnginePresence
 from watcher_sync.engine.retention import RetentionWorker, StoredCounts, TombstoneForgetting
+from watcher_sync.engine.rewinding import PendingRewinds
 from watcher_sync.engine.services import BackgroundService, HasSourceNotes, Reloadable
 from watcher_sync.engine.source_reporter import SourceReporter
+from watcher_sync.engine.standby import Standby
 from watcher_sync.engine.supervision import MakeSource, Supervisor
 from watcher_sync.engine.watchdog import Watchdog
-from watcher_sync.exceptions import DatabaseUnavailable, LeaseHeld
+from watcher_sync.exceptions import DatabaseUnavailable, HistoryChanged, LeaseHeld
 from watcher_sync.model.model import Model
+from watcher_sync.model.scopes import EntityScope
 from watcher_sync.sources.base import SourceStatus
 from watcher_sync.storage.leases import EngineLease
 from watcher_sync.storage.source_status import SourceRow
@@ -70,6 +75,8 @@ class Engine:
         evaluation: Evaluator | None = None,
         authority: Authority | None = None,
         doubts: Doubts | None = None,
+        scopes: Mapping[str, Sequence[EntityScope]] | None = None,
+        make_tracer: Callable[[], BatchTracer | None] = lambda: None,
     ) -> None:
         """:param sources: name -> maker of a driver instance, for each enabled source.
 
@@ -77,7 +84,12 @@ class Engine:
         :param evaluation: evaluates the entities that a batch concerns; None: nothing is evaluated.
         :param authority: decides which source may bring which events; None: every source may bring every event.
         :param doubts: gets the entities that committed events marked as doubtful; None: a set of its own.
+        :param scopes: source -> the entities that exist through it; None: unknown.
+        :param make_tracer: makes what traces the batches, in the engine's process; None: nothing is traced.
         """
+        self._scopes = scopes or {}
+        self._make_tracer = make_tracer
+        self._tracer: BatchTracer | None = None
         self.conf = conf
         self.store = store
         self.lease = lease
@@ -88,6 +100,7 @@ class Engine:
         self.intake = Intake(limit=lambda: max_in_hand(conf), max_bytes=lambda: int(conf.engine.max_bytes_in_hand))
         self._dispatcher = dispatcher
         self._sources = sources
+        self._rewinds = PendingRewinds(sources)
         self._supervisors: dict[str, Supervisor] = {}
         self._reporter: SourceReporter | None = None
         self._retention: RetentionWorker | None = None
@@ -96,6 +109,10 @@ class Engine:
         self._authority = authority
         self._forgetting = TombstoneForgetting(conf, store, self.model)
         self._database_health = DatabaseHealth()
+        self._presence = EnginePresence(
+            conf, store, lease.holder, sources=list(sources), seq=lambda: self.model.generation,
+            is_unavailable=self._database_health.is_unavailable,
+        )  # fmt: skip
         self._leading = False
         self._shutdown = ShutdownState()
         self._ended = threading.Event()
@@ -107,10 +124,15 @@ class Engine:
         """Work until :meth:`stop`.
 
         :raises LeaseHeld: another engine leads, and ``[engine] standby`` is false.
+        :raises SchemaMissing: this release cannot work on the schema any more, and ``[engine] standby`` is false.
         """
+        self._presence.start()
         try:
             self._run()
         finally:
+            self._presence.stop()
+            if self._tracer is not None:
+                self._tracer.close()
             self._ended.set()
 
     def join(self, timeout: float) -> bool:
@@ -124,11 +146,17 @@ class Engine:
             if not self._stand_by():
                 return
             self._lead()
+            self._presence.stand_by()
+            if self._shutdown.history_changed is not None:
+                self._rewinds.begin()
             if (
                 self._shutdown.lease_lost.is_set()
                 and not self.conf.engine.standby
                 and not self._shutdown.requested.is_set()
+                and not self._has_other_history()
             ):
+                with contextlib.suppress(DatabaseUnavailable):
+                    self.lease.require_schema()
                 raise LeaseHeld(f"engine group {self.lease.name!r}: another engine took the lease")
 
     def stop(self, timeout: float | None = None) -> None:
@@ -206,10 +234,21 @@ class Engine:
         """name -> the status of each source that is supervised now."""
         return {name: supervisor.status() for name, supervisor in self._supervisors.items()}
 
+    def _has_other_history(self) -> bool:
+        """Whether the lead ended because the database went back in time, perhaps to a lease of before."""
+        if self._shutdown.history_changed is not None:
+            return True
+        try:
+            return not self._follow()
+        except DatabaseUnavailable as exc:
+            self._database_health.mark_unavailable(exc)
+            return False
+
     # Standby
 
     def _load(self) -> bool:
         """Load the model and make the commit cycle; False when a stop was requested meanwhile."""
+        self._tracer = self._tracer or self._make_tracer()
         for delay in backoff_delays():
             try:
                 began = time.monotonic()
@@ -222,11 +261,12 @@ class Engine:
                     stats=self.stats,
                     evaluation=self._evaluation,
                     authority=self._authority,
-                    fence=lambda: self.lease.fence,
+                    fence=self.lease.require_fence,
                     parked_ttl=lambda: float(self.conf.engine.parked_ttl),
                     max_clock_skew=lambda: float(self.conf.engine.max_clock_skew),
                     in_hand=self.watchdog.in_hand,
                     doubts=self.doubts,
+                    tracer=self._tracer,
                     now=self.store.time.now,
                 )
             except DatabaseUnavailable as exc:
@@ -242,33 +282,32 @@ class Engine:
     def _stand_by(self) -> bool:
         """Apply the journal until this engine has the lease; False when a stop was requested."""
         assert self._cycle is not None
-        announced = False
-        began = time.monotonic()
-        while not self._shutdown.requested.is_set():
-            try:
-                if self.lease.try_take():
-                    self._cycle.follow()
-                    self._cycle.read_parked()
-                    return True
-                holder = self.lease.read()
-                if not announced and holder is not None and time.monotonic() - began > self.lease.seconds:
-                    if not self.conf.engine.standby:
-                        raise LeaseHeld(
-                            f"engine group {self.lease.name!r} is led by {holder.holder.split('/')[0]} "
-                            f"since {holder.since:%Y-%m-%d %H:%M:%S}Z; "
-                            "to run this engine as a standby, set [engine] standby = true"
-                        )
-                    LOG.info("Standing by: engine %s leads the engine group %s", holder.holder, self.lease.name)
-                    announced = True
-                self._cycle.follow()
-                self._forgetting.forget_if_due()
-                self._database_health.mark_available()
-                pause = float(self.conf.engine.journal_poll_interval)
-            except DatabaseUnavailable as exc:
-                self._database_health.mark_unavailable(exc)
-                pause = FIRST_RETRY_SECONDS
-            self._shutdown.requested.wait(pause)
-        return False
+        standby = Standby(
+            self.conf,
+            self.lease,
+            follow=self._follow,
+            on_followed=self._forgetting.forget_if_due,
+            database_health=self._database_health,
+            shutdown=self._shutdown,
+        )
+        if not standby.wait():
+            return False
+        self._cycle.read_parked()
+        return True
+
+    def _follow(self) -> bool:
+        """Apply the journal; if the database has another history, the replica is loaded from it.
+
+        :returns: whether it has the history that the replica knew.
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        assert self._cycle is not None
+        try:
+            self._cycle.follow()
+        except HistoryChanged:
+            self._rewinds.begin()
+            return False
+        return True
 
     # Leading
 
@@ -279,6 +318,7 @@ class Engine:
         )
         LOG.info("Leading the engine group %s at seq %d", self.lease.name, self.model.generation)
         self._shutdown.lease_lost.clear()
+        self._shutdown.history_changed = None
         self.intake.open()
         heartbeat = Heartbeat(self.lease, self._lose_lease, lambda: self.store.watch.unanswered_seconds)
         heartbeat.start()
@@ -288,11 +328,20 @@ class Engine:
         )
         retention.start()
         last_seen = LastSeenWriter(self.store, self.model, lambda: float(self.conf.engine.liveness_interval))
-        self._supervisors = {name: Supervisor(name, make, self.intake.emitter) for name, make in self._sources.items()}
+        self._supervisors = {
+            name: Supervisor(name, make, self.intake.emitter, self._rewinds) for name, make in self._sources.items()
+        }
         for supervisor in self._supervisors.values():
             supervisor.start()
         self._reporter = reporter = SourceReporter(
-            self.conf, self.store, self._supervisors, is_unavailable=is_unavailable, notes=self._source_notes
+            self.conf,
+            self.store,
+            self._supervisors,
+            is_unavailable=is_unavailable,
+            notes=self._source_notes,
+            in_hand=self.intake.in_hand,
+            published=lambda: self.stats.published,
+            scopes=self._scopes,
         )
         reporter.start()
         self.watchdog.start()
@@ -320,9 +369,11 @@ class Engine:
         while not self._shutdown.requested.is_set() and not self._shutdown.lease_lost.is_set():
             if not consumer.step(timeout=min(0.5, self.conf.engine.journal_poll_interval)):
                 consumer.poll_journal_if_due()
-            last_seen.persist_if_due()
-            with contextlib.suppress(DatabaseUnavailable):  # it is due again after the interval
-                self._forgetting.forget_if_due()
+            for work in (last_seen.persist_if_due, self._forgetting.forget_if_due):
+                try:
+                    work()
+                except DatabaseUnavailable as exc:  # it is due again after its interval
+                    self._database_health.mark_unavailable(exc)
 
     # Shutdown
 
@@ -354,7 +405,7 @@ class Engine:
         try:
             if not self._shutdown.lease_lost.is_set():
                 last_seen.persist()
-                self.lease.give_back()
+            self.lease.give_back()
         except DatabaseUnavailable as exc:
             LOG.warning("The lease %s cannot be given back: %s", self.lease.name, exc)
         self.lease.forget()

@@ -206,6 +206,11 @@ class Intake:
         with self._changed:
             return self._bytes_waiting
 
+    def in_hand(self) -> dict[str, int]:
+        """Source -> its events that are neither acked nor nacked."""
+        with self._changed:
+            return {source.name: count for source, count in self._in_hand.items()}
+
     def bytes_in_hand(self) -> dict[str, int]:
         """Source -> the bytes of its events that are neither acked nor nacked."""
         with self._changed:

@@ -3,6 +3,8 @@
 
 A leader that runs but cannot commit must not prevent another engine from it: its connection may be the only broken
 one. So the thread does not renew the lease while the database leaves a commit unanswered for a lease time.
+
+It also gives up leading when the schema is no longer one that this release can work on.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from collections.abc import Callable
 
 from oslo_log import log as logging
 
-from watcher_sync.exceptions import DatabaseUnavailable, LeaseLost
+from watcher_sync.exceptions import DatabaseUnavailable, LeaseLost, SchemaMissing
 from watcher_sync.storage.leases import EngineLease
 
 LOG = logging.getLogger(__name__)
@@ -27,7 +29,7 @@ class Heartbeat:
         lost: Callable[[], None],
         unanswered_seconds: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """:param lost: called from the heartbeat's thread, once, when another engine took the lease.
+        """:param lost: called from the heartbeat's thread, once, when this engine must no longer lead.
 
         :param unanswered_seconds: returns for how long the database has left a commit unanswered.
         """
@@ -56,14 +58,20 @@ class Heartbeat:
                 continue
             try:
                 self._lease.beat()
+                self._lease.require_schema()
                 if failing:
                     LOG.info("The lease %s is renewed again", self._lease.name)
                 failing = False
-            except LeaseLost as exc:
+            except (LeaseLost, SchemaMissing) as exc:
                 LOG.error("%s", exc)
                 self._lost()
                 return
             except DatabaseUnavailable as exc:
                 if not failing:
                     LOG.warning("The lease %s cannot be renewed, retrying: %s", self._lease.name, exc)
+                failing = True
+            except Exception:
+                # Without this thread the lease ends at once; with it, the next attempt may succeed.
+                if not failing:
+                    LOG.exception("The lease %s cannot be renewed, retrying", self._lease.name)
                 failing = True

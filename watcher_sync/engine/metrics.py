@@ -23,6 +23,7 @@ from watcher_sync.engine.engine import Engine
 from watcher_sync.engine.health import stale_sources
 from watcher_sync.engine.retention import StoredCounts
 from watcher_sync.model.changes import Outcome
+from watcher_sync.storage.source_status import behind_of
 
 PREFIX = "watcher_sync_"
 
@@ -30,11 +31,14 @@ PREFIX = "watcher_sync_"
 def make_registry(
     engine: Engine,
     *,
-    now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
+    now: Callable[[], datetime.datetime] | None = None,
 ) -> CollectorRegistry:
-    """A registry with the metrics of this engine and of its process."""
+    """A registry with the metrics of this engine and of its process.
+
+    :param now: the time with which the reports of the sources are compared; None: that of the database.
+    """
     registry = CollectorRegistry()
-    registry.register(EngineCollector(engine, now=now))
+    registry.register(EngineCollector(engine, now=now or engine.store.time.observed))
     ProcessCollector(registry=registry)
     return registry
 
@@ -101,11 +105,22 @@ class EngineCollector(Collector):
         yield unauthorised
         yield _counter("commits", "Database transactions with changes or stored events.", stats.commits)
         yield _counter("commit_conflicts", "Commits repeated after another writer's commit.", stats.conflicts)
+        yield _counter(
+            "database_restorations",
+            "How often the database went back in time, or was replaced, under this engine.",
+            stats.restorations,
+        )
         yield _counter("refused_batches", "Batches bisected because of a refused row.", stats.refused)
         yield _counter("changes", "Journal rows written by this engine.", stats.changes)
         yield _counter("expired_events", "Parked events that expired because their entity never came.", stats.expired)
         yield _histogram("batch_events", "Events per batch.", stats.batch_events)
         yield _histogram("batch_seconds", "Seconds from a batch's dispatch to its commit.", stats.batch_seconds)
+        delays = HistogramMetricFamily(
+            f"{PREFIX}event_delay_seconds", "Seconds from an event's publication to its commit.", labels=["source"]
+        )
+        for source, measured in sorted(stats.delays.items()):
+            delays.add_metric([source], *_buckets(measured))
+        yield delays
         yield _histogram("commit_seconds", "Seconds per database transaction.", stats.commit_seconds)
 
     def _model(self) -> Iterator[Metric]:
@@ -147,6 +162,7 @@ class EngineCollector(Collector):
         redelivered = gauge(
             "redelivered_events", "Events in the transport that were delivered before and are not acknowledged."
         )
+        behind = gauge("behind_seconds", "Seconds by which the model is behind the source.")
         last_event = gauge("last_event_timestamp_seconds", "The time of the last event.")
         reconnects = CounterMetricFamily(
             f"{PREFIX}source_reconnects", "Reconnections since the start of the driver.", labels=["source"]
@@ -154,7 +170,9 @@ class EngineCollector(Collector):
         restarts = CounterMetricFamily(
             f"{PREFIX}source_restarts", "Restarts of the driver after a failure.", labels=["source"]
         )
-        troubles = stale_sources(self._engine, self._now())
+        now = self._now()
+        troubles = stale_sources(self._engine, now)
+        stale_after = self._engine.conf.monitoring.stale_after
         for row in self._engine.source_rows():
             label = [row.source]
             connected.add_metric(label, row.state == "connected")
@@ -163,6 +181,8 @@ class EngineCollector(Collector):
                 lag.add_metric(label, row.lag)
             if row.last_event_at is not None:
                 last_event.add_metric(label, row.last_event_at.timestamp())
+            if (seconds := behind_of(row, now, stale_after=stale_after)) is not None:
+                behind.add_metric(label, seconds)
             reconnects.add_metric(label, row.reconnects)
             restarts.add_metric(label, row.restarts)
         gaps = CounterMetricFamily(
@@ -176,7 +196,7 @@ class EngineCollector(Collector):
                 redelivered.add_metric([name], status.redelivered)
             gaps.add_metric([name], status.gaps)
             lost.add_metric([name], status.lost)
-        return iter((connected, stale, lag, redelivered, last_event, reconnects, restarts, gaps, lost))
+        return iter((connected, stale, lag, behind, redelivered, last_event, reconnects, restarts, gaps, lost))
 
 
 def _usage(stored: StoredCounts) -> Iterator[Metric]:
@@ -201,8 +221,12 @@ def _counter(name: str, text: str, value: float) -> Metric:
 
 
 def _histogram(name: str, text: str, measured: Distribution) -> Metric:
+    buckets, total = _buckets(measured)
+    return HistogramMetricFamily(PREFIX + name, text, buckets=buckets, sum_value=total)
+
+
+def _buckets(measured: Distribution) -> tuple[list[tuple[str, int]], float]:
+    """(upper bound, cumulative number) of each bucket, and the sum."""
     cumulative = itertools.accumulate(measured.counts)
     bounds = [*(str(float(bound)) for bound in measured.bounds), "+Inf"]
-    return HistogramMetricFamily(
-        PREFIX + name, text, buckets=list(zip(bounds, cumulative, strict=True)), sum_value=measured.sum
-    )
+    return list(zip(bounds, cumulative, strict=True)), measured.sum

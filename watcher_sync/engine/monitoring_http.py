@@ -41,10 +41,14 @@ _STOP_SECONDS = 5.0
 def make_application(
     engine: Engine,
     *,
-    now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
+    now: Callable[[], datetime.datetime] | None = None,
 ) -> WSGIApplication:
-    """The three paths as a WSGI application."""
-    scrape = make_wsgi_app(metrics.make_registry(engine, now=now))
+    """The three paths as a WSGI application.
+
+    :param now: the time with which the reports of the sources are compared; None: that of the database.
+    """
+    time_now = now or engine.store.time.observed
+    scrape = make_wsgi_app(metrics.make_registry(engine, now=time_now))
 
     def get(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         path = environ.get("PATH_INFO", "")
@@ -56,7 +60,7 @@ def make_application(
             alive, trouble = not engine.ended and not engine.watchdog.is_dead, engine.watchdog.trouble
             status = "200 OK" if alive else "503 Service Unavailable"
             return _answer(start_response, status, {"alive": alive, **({"detail": trouble} if trouble else {})})
-        found = readiness(engine, now())
+        found = readiness(engine, time_now())
         return _answer(start_response, "200 OK" if found.ready else "503 Service Unavailable", found)
 
     def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:

@@ -11,20 +11,28 @@ import datetime
 import os
 import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
+import msgspec
 from futurist import periodics
 from oslo_config import cfg
 from oslo_log import log as logging
 
 from watcher_sync.engine.supervision import Supervisor
+from watcher_sync.engine.timeliness import Timeliness
 from watcher_sync.exceptions import StorageError
-from watcher_sync.sources.base import SourceState
+from watcher_sync.model.scopes import EntityScope
+from watcher_sync.sources.base import SourceState, SourceStatus
 from watcher_sync.storage import source_status
+from watcher_sync.storage.database_time import read_clock
 from watcher_sync.storage.source_status import SourceRow
 from watcher_sync.storage.store import Store
 
 LOG = logging.getLogger(__name__)
+
+_SAME_TIME = datetime.timedelta(seconds=1)
+"""Clocks that differ by less are the same, so the time of an event does not vary with each report."""
 
 
 class SourceReporter:
@@ -41,21 +49,30 @@ class SourceReporter:
         *,
         is_unavailable: Callable[[], bool] = lambda: False,
         notes: Callable[[], Mapping[str, str]] = dict,
-        now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
+        in_hand: Callable[[], Mapping[str, int]] = dict,
+        published: Callable[[], Mapping[str, datetime.datetime]] = dict,
+        scopes: Mapping[str, Sequence[EntityScope]] = MappingProxyType({}),
     ) -> None:
         """:param supervisors: source -> its supervisor, for all sources of the engine.
 
         :param is_unavailable: whether the database is known to be unavailable; no row is written then.
-        :param notes: returns source -> a text that is added to the detail of the source.
+        :param notes: returns source -> why its data is not up to date although it is connected.
+        :param in_hand: returns source -> its events that the engine has accepted and not acknowledged.
+        :param published: returns source -> when the last of its committed events was published.
+        :param scopes: source -> the entities that exist through it.
         """
+        self._scopes = {name: msgspec.json.encode(found).decode() for name, found in scopes.items()}
+        self._in_hand = in_hand
+        self._published = published
+        self._timeliness = Timeliness()
+        self._is_restored = False
         self._notes = notes
         self._is_unavailable = is_unavailable
         self._store = store
         self._group: str = conf.engine.group
         self._supervisors = dict(supervisors)
-        self._now = now
         self._states: dict[str, tuple[str, datetime.datetime]] = {}
-        self._removed_others = False
+        self._marked_others = False
         self._failing = False
         # Guards _states: several threads call rows().
         self._states_lock = threading.Lock()
@@ -91,10 +108,15 @@ class SourceReporter:
                 return
             self._ended = stopped
             try:
-                if not self._removed_others:
-                    source_status.forget_others(self._store.database, self._group, self._supervisors)
-                    self._removed_others = True
-                source_status.write_sources(self._store.database, self.rows(stopped=stopped))
+                if not self._marked_others:
+                    now = read_clock(self._store.commits)
+                    source_status.mark_removed(self._store.commits, self._group, self._supervisors, now)
+                    self._marked_others = True
+                if not self._is_restored:
+                    self._timeliness.restore(source_status.list_sources(self._store.commits))
+                    self._is_restored = True
+                self._store.time.observe()
+                source_status.write_sources(self._store.commits, self.rows(stopped=stopped))
                 if self._failing:
                     LOG.info("The status of the sources is written again")
                 self._failing = False
@@ -104,16 +126,25 @@ class SourceReporter:
                 self._failing = True
 
     def rows(self, *, stopped: bool = False) -> list[SourceRow]:
-        """The state of each source as a row. Any thread may call it; it never blocks."""
-        now, notes = self._now(), self._notes()
+        """The state of each source as a row, by the database's clock. Any thread may call it; it never blocks."""
+        now, notes = self._store.time.observed(), self._notes()
+        ahead = datetime.datetime.now(datetime.UTC) - now
+        in_hand, published = self._in_hand(), self._published()
         rows: list[SourceRow] = []
         for name, supervisor in self._supervisors.items():
-            status = supervisor.status()
+            status = _by_database_time(supervisor.status(), ahead)
             state = (SourceState.STOPPED if stopped else status.state).value
             with self._states_lock:
                 since = self._states.get(name, ("", now))
                 if since[0] != state:
                     since = self._states[name] = (state, now)
+            moments = self._timeliness.observe(
+                name,
+                status,
+                in_hand=in_hand.get(name, 0),
+                published_at=published.get(name),
+                now=now,
+            )
             rows.append(
                 SourceRow(
                     source=name,
@@ -121,16 +152,29 @@ class SourceReporter:
                     host=socket.gethostname(),
                     pid=os.getpid(),
                     state=state,
-                    detail="" if stopped else _one_line("; ".join(filter(None, (status.detail, notes.get(name))))),
+                    detail="" if stopped else _one_line(status.detail),
                     since=since[1],
                     lag=status.lag,
-                    last_event_at=status.last_event_at,
+                    last_event_at=moments.last_event_at,
                     reconnects=status.reconnects,
                     restarts=supervisor.restarts,
                     updated_at=now,
+                    current_until=moments.current_until,
+                    notes=_one_line(notes.get(name, "")),
+                    scopes=self._scopes.get(name),
                 )
             )
         return rows
+
+
+def _by_database_time(status: SourceStatus, ahead: datetime.timedelta) -> SourceStatus:
+    """The status of a driver, which has this machine's clock, with the time of the database.
+
+    :param ahead: by how much this machine's clock is ahead of it.
+    """
+    if status.last_event_at is None or abs(ahead) < _SAME_TIME:
+        return status
+    return msgspec.structs.replace(status, last_event_at=status.last_event_at - ahead)
 
 
 def _one_line(text: str) -> str:

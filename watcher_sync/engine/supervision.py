@@ -2,7 +2,8 @@
 """Starts each source, checks it, and restarts it after a failure.
 
 A driver reconnects by itself. A supervisor handles a driver that cannot start, or that has given up (state FAILED). It
-stops the driver and makes a new one after a back-off, which doubles up to a minute and has jitter. Each source has a
+stops the driver and makes a new one after a back-off, which doubles up to a minute and has jitter. A source that waits
+for the database is tried again within seconds, so that it starts soon after the database's return. Each source has a
 supervisor with a thread of its own, so the failure of one source does not affect the others.
 """
 
@@ -15,6 +16,7 @@ from collections.abc import Callable
 
 from oslo_log import log as logging
 
+from watcher_sync.engine.rewinding import PendingRewinds
 from watcher_sync.exceptions import DatabaseUnavailable
 from watcher_sync.sources.base import Emit, Source, SourceState, SourceStatus
 
@@ -22,6 +24,7 @@ LOG = logging.getLogger(__name__)
 
 _FIRST_BACKOFF_SECONDS = 1.0
 _MAX_BACKOFF_SECONDS = 60.0
+_MAX_DATABASE_BACKOFF_SECONDS = 4.0
 _CHECK_INTERVAL_SECONDS = 1.0
 _RESTART_STOP_SECONDS = 10.0
 """The time that a source has to stop before it is restarted."""
@@ -32,12 +35,16 @@ MakeSource = Callable[[], Source]
 class Supervisor:
     """Keeps one source running, in a thread of its own."""
 
-    def __init__(self, name: str, make: MakeSource, emitter: Callable[[Source], Emit]) -> None:
+    def __init__(
+        self, name: str, make: MakeSource, emitter: Callable[[Source], Emit], rewinds: PendingRewinds | None = None
+    ) -> None:
         """:param make: makes a new driver instance; may raise.
 
         :param emitter: returns the function with which an instance emits.
+        :param rewinds: says whether the source has to repeat events; None: it never has to.
         """
         self.name = name
+        self._rewinds = rewinds
         self.restarts = 0
         self._make = make
         self._emitter = emitter
@@ -79,31 +86,51 @@ class Supervisor:
         return SourceStatus(state=SourceState.STOPPED if self._stopping.is_set() else state, detail=self._trouble)
 
     def _run(self) -> None:
-        delay = _FIRST_BACKOFF_SECONDS
-        while not self._stopping.is_set():
-            self._restarting.clear()
+        delay = database_delay = _FIRST_BACKOFF_SECONDS
+        while self._goes_on():
             began = time.monotonic()
-            trouble = self._run_once()
-            if self._stopping.is_set():
-                return
-            self.restarts += 1
+            try:
+                trouble = self._run_once()
+                if self._stopping.is_set():
+                    return
+            except DatabaseUnavailable as exc:
+                self._wait_to_retry(f"the database with its cursor is unavailable: {exc}", database_delay)
+                database_delay = min(database_delay * 2, _MAX_DATABASE_BACKOFF_SECONDS)
+                continue
+            database_delay = _FIRST_BACKOFF_SECONDS
             if trouble is None:
+                self.restarts += 1
                 continue
             if time.monotonic() - began > _MAX_BACKOFF_SECONDS:
                 delay = _FIRST_BACKOFF_SECONDS
-            if trouble != self._trouble:
-                LOG.warning("source %s: failed, retrying: %s", self.name, trouble)
-            self._trouble = trouble
-            self._stopping.wait(random.uniform(delay / 2, delay))  # noqa: S311 - jitter
+            self._wait_to_retry(trouble, delay)
             delay = min(delay * 2, _MAX_BACKOFF_SECONDS)
 
+    def _goes_on(self) -> bool:
+        """Forget the last restart, and return whether a further instance is to run."""
+        # Cleared before the check: a stop sets both events, and one that begins between the two must not be lost.
+        self._restarting.clear()
+        return not self._stopping.is_set()
+
+    def _wait_to_retry(self, trouble: str, delay: float) -> None:
+        """Record why there is no instance, and wait at most ``delay`` seconds."""
+        self.restarts += 1
+        if trouble != self._trouble:
+            LOG.warning("source %s: failed, retrying: %s", self.name, trouble)
+        self._trouble = trouble
+        self._stopping.wait(random.uniform(delay / 2, delay))  # noqa: S311 - jitter
+
     def _run_once(self) -> str | None:
-        """Run one instance of the source; returns why it failed, None after a stop or a restart on request."""
+        """Run one instance of the source; returns why it failed, None after a stop or a restart on request.
+
+        :raises DatabaseUnavailable: the position of the source cannot be read.
+        """
         try:
             source = self._make()
+            goes_back = self._rewinds is not None and self._rewinds.is_pending(self.name) and self._rewind(source)
             source.start(self._emitter(source))
-        except DatabaseUnavailable as exc:
-            return f"the database with its cursor is unavailable: {exc}"
+        except DatabaseUnavailable:
+            raise
         except Exception as exc:  # noqa: BLE001 - the supervised edge: reported, and tried again
             return f"{type(exc).__name__}: {exc}"
         self._source = source
@@ -112,7 +139,10 @@ class Supervisor:
             self._trouble = ""
         trouble: str | None = None
         while not self._restarting.wait(_CHECK_INTERVAL_SECONDS):
-            trouble = _trouble_of(source)
+            trouble, is_connected = _condition_of(source)
+            if goes_back and is_connected:
+                self._end_rewind()
+                goes_back = False
             if trouble is not None:
                 break
         deadline = self._deadline if self._stopping.is_set() else time.monotonic() + _RESTART_STOP_SECONDS
@@ -124,11 +154,29 @@ class Supervisor:
         self._source = None
         return trouble
 
+    def _rewind(self, source: Source) -> bool:
+        """Have the transport repeat events, because the database lost them; whether it does so once it is connected."""
+        goes_back = source.rewind_to_cursor()
+        if goes_back:
+            LOG.info("source %s: goes back to its position in the database", self.name)
+        else:
+            LOG.warning(
+                "source %s: what the database lost is acknowledged, and its transport has it no more; "
+                "a reconciliation repairs the model", self.name,
+            )  # fmt: skip
+            self._end_rewind()
+        return goes_back
 
-def _trouble_of(source: Source) -> str | None:
-    """Why the source needs a new instance; None while it works."""
+    def _end_rewind(self) -> None:
+        if self._rewinds is not None:
+            self._rewinds.done(self.name)
+
+
+def _condition_of(source: Source) -> tuple[str | None, bool]:
+    """Why the source needs a new instance, None while it works; and whether it is connected."""
     try:
         status = source.status()
     except Exception as exc:  # noqa: BLE001 - the supervised edge
-        return f"status failed: {type(exc).__name__}: {exc}"
-    return (status.detail or "the driver gave up") if status.state is SourceState.FAILED else None
+        return f"status failed: {type(exc).__name__}: {exc}", False
+    trouble = (status.detail or "the driver gave up") if status.state is SourceState.FAILED else None
+    return trouble, status.state is SourceState.CONNECTED

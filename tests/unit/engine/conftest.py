@@ -7,10 +7,12 @@ import threading
 import time
 
 import pytest
+import sqlalchemy as sa
 from oslo_config import cfg
 
 from tests.migrated import migrate
 from tests.simulated import telling
+from tests.waiting import PATIENCE_SECONDS
 from watcher_sync.conf import opts
 from watcher_sync.engine.engine import Engine
 from watcher_sync.model.entities import builtin_kinds
@@ -20,7 +22,7 @@ from watcher_sync.storage.leases import EngineLease
 from watcher_sync.storage.store import Store
 
 
-def until(condition, seconds=15.0):
+def until(condition, seconds=PATIENCE_SECONDS):
     """Wait for the condition; whether it came true in time."""
     deadline = time.monotonic() + seconds
     while not condition():
@@ -96,10 +98,10 @@ def store(conf):
 class Running:
     """An engine in a thread."""
 
-    def __init__(self, conf, store, source, dispatcher=None, services=()):
-        self.lease = EngineLease(store.database, store.tables, "engine:default", seconds=2.0)
+    def __init__(self, conf, store, source, dispatcher=None, services=(), *, lease_seconds=2.0, **options):
+        self.lease = EngineLease(store.database, store.tables, "engine:default", seconds=lease_seconds)
         sources = {"spoken": lambda: source}
-        self.engine = Engine(conf, store, dispatcher or telling(), self.lease, sources, services)
+        self.engine = Engine(conf, store, dispatcher or telling(), self.lease, sources, services, **options)
         self.error = None
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -110,10 +112,16 @@ class Running:
         except BaseException as exc:  # noqa: BLE001 - the test checks it
             self.error = exc
 
-    def stop(self, timeout=5.0):
+    def lose_lease(self, holder="other/1", *, silent_for=90.0):
+        """Another engine takes the lease. This one finds it alive for so many seconds."""
+        with self.engine.store.database.begin() as connection:
+            connection.execute(sa.update(self.engine.store.tables.leases).values(token=99, holder=holder))
+            self.lease.seconds = silent_for  # in the transaction: no beat can notice the loss before
+
+    def stop(self, timeout=30.0):
         """Stop; whether it ended in time."""
         self.engine.stop(timeout)
-        self._thread.join(timeout + 10)
+        self._thread.join(timeout + PATIENCE_SECONDS)
         return not self._thread.is_alive()
 
 
@@ -122,8 +130,8 @@ def run(conf, store):
     """Starts an engine over the store; stops it at the end."""
     started = []
 
-    def start(source, dispatcher=None, services=()):
-        started.append(Running(conf, store, source, dispatcher, services))
+    def start(source, dispatcher=None, services=(), **options):
+        started.append(Running(conf, store, source, dispatcher, services, **options))
         return started[-1]
 
     yield start

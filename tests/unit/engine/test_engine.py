@@ -141,7 +141,7 @@ def test_a_stop_drains_what_the_source_still_says(run, store):
     class Late(Spoken):
         def stop(self, deadline):
             self.say(told(9, instance("late")))
-            assert until(lambda: "event-9" in self.acked, 3)
+            assert until(lambda: "event-9" in self.acked)
             super().stop(deadline)
 
     source = Late()
@@ -163,3 +163,34 @@ def test_signs_of_life_are_written_at_the_end_and_not_with_every_event(run, stor
     assert store.read_last_seen() == {"compute_node": {}}
     assert running.stop()
     assert store.read_last_seen() == {"compute_node": {"h": NOON.replace(minute=4)}}
+
+
+class Traced:
+    """A tracer that counts what it gets."""
+
+    def __init__(self):
+        self.batches, self.closed = 0, 0
+
+    def committed(self, pending, seconds, lasted):
+        assert not self.closed
+        self.batches += 1
+
+    def close(self):
+        self.closed += 1
+
+
+def test_an_engine_that_leads_again_traces_its_batches_again(run, conf, store):
+    conf.set_override("standby", True, group="engine")
+    source, tracer = Spoken(), Traced()
+    running = run(source, make_tracer=lambda: tracer)
+    source.say(told(1, Upsert("aggregate", "1", "1", {"state": {"name": "a"}})))
+    assert until(lambda: tracer.batches)
+    batches, started = tracer.batches, source.started
+    with store.database.begin() as connection:
+        connection.execute(sa.update(store.tables.leases).values(token=99, holder="other/1"))
+    assert until(lambda: source.started > started)  # the other one is silent for the lease time
+    assert tracer.closed == 0
+    source.say(told(2, Upsert("aggregate", "2", "1", {"state": {"name": "b"}})))
+    assert until(lambda: tracer.batches > batches)
+    assert running.stop()
+    assert (tracer.closed, running.error) == (1, None)

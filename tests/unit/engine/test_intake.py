@@ -56,7 +56,7 @@ def test_a_source_that_is_ahead_waits_and_another_does_not():
     assert [name for name, _ in ids(taken)] == ["fast", "slow"]
     assert not emitted.wait(0.1)  # taken is still in hand
     intake.done(fast, events(1, 2))
-    assert emitted.wait(30)
+    assert emitted.wait(60)
     thread.join(30)
 
 
@@ -98,10 +98,11 @@ def test_while_events_flow_it_lingers_for_more_unless_the_source_waits_for_the_a
     take(intake)
     intake.done(a, events(1))
     emit(events(2))
-    timer = threading.Timer(1.0, lambda: emit(events(3)))
+    timer = threading.Timer(30.0 if waits else 1.0, lambda: emit(events(3)))
     timer.start()
-    assert sum(len(e) for _, e in take(intake, 2, linger=5.0)) == found
-    timer.join(30)
+    assert sum(len(e) for _, e in take(intake, 2, linger=60.0)) == found
+    timer.cancel()
+    timer.join(60)
 
 
 def test_closing_gives_back_what_was_not_taken_and_refuses_the_rest_until_it_is_opened():

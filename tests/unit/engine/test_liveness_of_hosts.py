@@ -69,9 +69,10 @@ def test_a_host_that_falls_silent_is_down_and_up_again_with_its_next_event(run, 
 
 def test_a_source_that_loses_its_connection_makes_no_host_silent(run, store, liveness):
     source = Spoken()
-    run(source, services=[liveness])
-    source.say(declared("host-1", "host-2"), sign("host-1", "host-2"))
+    running = run(source, services=[liveness])
     source.state = SourceState.DISCONNECTED
+    assert until(lambda: [row.state for row in running.engine.source_rows()] == ["disconnected"])
+    source.say(declared("host-1", "host-2"), sign("host-1", "host-2"))
     assert not speak_until(source, lambda: state(store, "host-1") == "down", "host-2", times=30)
     source.state = SourceState.CONNECTED
     assert speak_until(source, lambda: state(store, "host-1") == "down", "host-2")

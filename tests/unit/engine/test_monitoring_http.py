@@ -9,11 +9,12 @@ import json
 import socket
 
 import pytest
-import sqlalchemy as sa
 
+from tests.services.servers import free_port
 from tests.simulated import NOON, told
 from tests.unit.engine.asking import ask, figures
 from tests.unit.engine.conftest import Spoken, until
+from tests.waiting import PATIENCE_SECONDS
 from watcher_sync.engine.monitoring_http import MonitoringServer, check_port, make_application
 from watcher_sync.exceptions import ConfigError, DatabaseUnavailable
 from watcher_sync.model.changes import Upsert
@@ -27,13 +28,13 @@ def instance(entity_id, version="1"):
 
 
 class Clock:
-    """The time of day, to be put forward."""
+    """The time of day, until the test sets it."""
 
     def __init__(self):
-        self.ahead = datetime.timedelta(0)
+        self.time = None
 
     def __call__(self):
-        return datetime.datetime.now(datetime.UTC) + self.ahead
+        return self.time or datetime.datetime.now(datetime.UTC)
 
 
 @pytest.fixture
@@ -85,12 +86,11 @@ def test_a_database_that_is_away_is_named_and_the_engine_stays_alive(run, store)
     assert until(lambda: ask(application, "/readyz")[0] == 200)
 
 
-def test_an_engine_that_another_leads_is_alive_and_not_ready(run, conf, store):
+def test_an_engine_that_another_leads_is_alive_and_not_ready(run, conf):
     conf.set_override("standby", True, group="engine")
     first = run(Spoken())
     assert until(lambda: first.engine.leading)
-    with store.database.begin() as connection:
-        connection.execute(sa.update(store.tables.leases).values(token=99, holder="other/1"))
+    first.lose_lease()
     application = make_application(first.engine)
     assert until(lambda: ask(application, "/readyz")[1]["checks"]["lease"]["ok"] is False)
     assert ask(application, "/readyz")[0] == 503
@@ -108,8 +108,8 @@ def test_a_source_without_connection_is_named_once_its_time_is_over(run, clock):
     assert ask(application, "/readyz")[0] == 200
     # The engine builds its rows again for each request, so the test moves its clock and not their "since".
     source.status = lambda: SourceStatus(state=SourceState.DISCONNECTED, detail="no route")
-    running.engine._reporter._now = clock
-    clock.ahead = datetime.timedelta(seconds=61)
+    running.engine.store.time.observed = clock
+    clock.time = running.engine.source_rows()[0].since + datetime.timedelta(seconds=61)
     status, body = ask(application, "/readyz")
     assert (status, body["checks"]["sources"]["spoken"]) == (
         503,
@@ -142,6 +142,9 @@ def test_the_figures_are_those_of_the_work(run):
     assert (shown["watcher_sync_quarantined_events"], shown["watcher_sync_parked_events"]) == ({(): 1.0}, {(): 1.0})
     spoken = (("source", "spoken"),)
     assert shown["watcher_sync_source_lag_events"] == {spoken: 17.0}
+    test = (("source", "test"),)
+    assert shown["watcher_sync_event_delay_seconds_count"] == {test: 5.0}
+    assert shown["watcher_sync_event_delay_seconds_sum"][test] > 0
     assert shown["watcher_sync_source_reconnects_total"] == {spoken: 3.0}
     assert shown["watcher_sync_source_last_event_timestamp_seconds"] == {spoken: NOON.timestamp()}
     assert shown["watcher_sync_batch_events_count"] == {(): 1.0}
@@ -165,7 +168,7 @@ def test_no_label_holds_an_id(run):
 
 def test_two_engines_of_one_process_do_not_mix_their_figures(run, conf):
     conf.set_override("standby", True, group="engine")
-    first, second = run(Spoken()), run(Spoken())
+    first, second = (run(Spoken(), lease_seconds=PATIENCE_SECONDS) for _ in range(2))
     assert until(lambda: first.engine.leading or second.engine.leading)
     led = [figures(ask(make_application(r.engine), "/metrics")[1])["watcher_sync_leading"] for r in (first, second)]
     assert sorted(next(iter(one.values())) for one in led) == [0.0, 1.0]
@@ -188,7 +191,7 @@ def test_anything_else_is_refused(run, path, method, status):
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost"])
 def test_the_port_answers_over_http_and_is_closed_by_the_stop(run, conf, host):
-    port = _free_port(host)
+    port = free_port(host)
     conf.set_override("port", port, group="monitoring")
     conf.set_override("host", host, group="monitoring")
     check_port(conf)
@@ -216,8 +219,8 @@ def test_without_a_port_nothing_is_opened(run, conf):
 
 def test_a_port_that_is_taken_for_a_while_is_opened_when_it_is_free(run, conf, monkeypatch):
     monkeypatch.setattr("watcher_sync.engine.monitoring_http._RETRY_SECONDS", 0.05)
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    port = free_port()
+    with socket.create_server(("127.0.0.1", port)):
         conf.set_override("port", port, group="monitoring")
         opened = MonitoringServer(conf, make_application(run(Spoken()).engine))
         opened.start()
@@ -227,14 +230,8 @@ def test_a_port_that_is_taken_for_a_while_is_opened_when_it_is_free(run, conf, m
         opened.stop()
 
 
-def _free_port(host):
-    family = socket.AF_INET6 if host == "::1" else socket.AF_INET
-    with socket.create_server((host, 0), family=family) as server:
-        return server.getsockname()[1]
-
-
 def _get(host, port, path):
-    connection = http.client.HTTPConnection(host, port, timeout=5)
+    connection = http.client.HTTPConnection(host, port, timeout=60)
     try:
         connection.request("GET", path)
         answer = connection.getresponse()

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import datetime
+
+import pytest
 import sqlalchemy as sa
 
 from tests.unit.engine.conftest import Spoken, until
@@ -10,8 +13,10 @@ from watcher_sync.commit.stats import CommitStats
 from watcher_sync.engine.retention import RetentionWorker
 from watcher_sync.engine.source_reporter import SourceReporter
 from watcher_sync.engine.supervision import Supervisor
-from watcher_sync.sources.base import SourceState
-from watcher_sync.storage.source_status import SourceRow, list_sources, write_sources
+from watcher_sync.sources.base import SourceState, SourceStatus
+from watcher_sync.storage.source_status import SourceRow, behind_of, list_sources, trouble_of, write_sources
+
+SECOND = datetime.timedelta(seconds=1)
 
 
 def states(store):
@@ -35,7 +40,7 @@ def test_a_change_of_state_is_in_the_table_with_its_time_and_the_end_is_too(run,
     assert states(store) == {"spoken": "stopped"}
 
 
-def test_rows_of_sources_that_the_engine_has_no_more_go(run, store):
+def test_sources_that_the_engine_has_no_more_are_removed(run, store):
     plain = list_sources(store.database)
     assert plain == []
     source = Spoken()
@@ -45,7 +50,9 @@ def test_rows_of_sources_that_the_engine_has_no_more_go(run, store):
     assert running.stop()
     write_sources(store.database, [SourceRow(**{**_fields(known), "source": "old"})])
     run(Spoken())
-    assert until(lambda: set(states(store)) == {"spoken"})
+    assert until(lambda: states(store) == {"spoken": "connected"})
+    everything = {row.source: row.state for row in list_sources(store.database, removed=True)}
+    assert everything == {"old": "removed", "spoken": "connected"}
 
 
 def test_a_table_that_cannot_be_written_is_survived(run, conf, store, caplog):
@@ -87,3 +94,51 @@ def test_a_database_that_is_known_to_be_away_is_left_in_peace(conf, store):
     worker.count()
     reporter.report()
     assert (worker.stored_counts.quarantined, states(store)) == (0, {"a": "starting"})
+
+
+class Connected(Spoken):
+    """A driver with an event of now, by this machine's clock."""
+
+    def status(self):
+        at = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=3)
+        return SourceStatus(state=SourceState.CONNECTED, lag=0, last_event_at=at)
+
+
+@pytest.mark.parametrize("ahead", [-3600, -30, 30, 3600])
+def test_reports_have_the_time_of_the_database(conf, store, ahead):
+    """A machine whose clock is wrong reports sources that all others find fresh, and so does it."""
+    there = lambda: datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=ahead)  # noqa: E731
+    store.time._clock = there
+    supervisor = Supervisor("a", Connected, lambda source: None)
+    supervisor._source = Connected()
+    reporter = SourceReporter(conf, store, {"a": supervisor})
+    reporter.report()
+    for row in (*list_sources(store.database), *reporter.rows()):
+        assert trouble_of(row, there(), stale_after=20, idle_after=60) == ""
+        assert behind_of(row, there(), stale_after=20) == 0
+        assert 2 <= (there() - row.last_event_at).total_seconds() < 20
+    before, observed, after = there(), store.time.observed(), there()
+    assert before - 5 * SECOND < observed < after + 5 * SECOND
+
+
+def test_a_leap_of_the_database_is_followed_at_the_next_report(conf, store):
+    """Rows are not deleted in a leap; a report that others compare with the clock follows it at once."""
+    ahead = [0]
+    there = lambda: datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=ahead[0])  # noqa: E731
+    store.time._clock = there
+    supervisor = Supervisor("a", Connected, lambda source: None)
+    supervisor._source = Connected()
+    reporter = SourceReporter(conf, store, {"a": supervisor})
+    store.time.read()
+    reporter.report()
+    ahead[0] = 7200
+    reporter.report()
+    assert trouble_of(list_sources(store.database)[0], there(), stale_after=20) == ""
+
+
+def test_a_source_without_entities_of_its_own_says_so(conf, store):
+    """Nothing said means everything: an engine of an earlier release says nothing."""
+    supervisor = Supervisor("a", Connected, lambda source: None)
+    supervisor._source = Connected()
+    (row,) = SourceReporter(conf, store, {"a": supervisor}, scopes={"a": []}).rows()
+    assert row.scopes == "[]"

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 
 import pytest
 
 from tests.unit.engine.conftest import Spoken, until
+from watcher_sync.engine import supervision
 from watcher_sync.engine.supervision import Supervisor
+from watcher_sync.exceptions import DatabaseUnavailable
 from watcher_sync.sources.base import SourceState
 
 pytestmark = pytest.mark.slow
@@ -21,8 +24,8 @@ def supervised(make):
 
 
 def end(supervisor):
-    supervisor.begin_stop(time.monotonic() + 5)
-    supervisor.join(10)
+    supervisor.begin_stop(time.monotonic() + 30)
+    supervisor.join(60)
     return not supervisor.is_alive()
 
 
@@ -71,3 +74,68 @@ def test_a_restart_on_request_makes_a_new_one_at_once():
     assert until(lambda: len(made) == 2 and made[1].started == 1)
     assert made[0].stopped == 1
     assert end(supervisor)
+
+
+@pytest.mark.parametrize(
+    ("failure", "most"), [(DatabaseUnavailable("no server"), 4.0), (ValueError("no such broker"), 60.0)]
+)
+def test_a_source_that_waits_for_the_database_starts_soon_after_its_return(monkeypatch, failure, most):
+    delays = []
+
+    def at_once(_low, high):
+        delays.append(high)
+        return 0.0
+
+    def make():
+        raise failure
+
+    monkeypatch.setattr(supervision.random, "uniform", at_once)
+    supervisor = supervised(make)
+    assert until(lambda: len(delays) > 10)
+    assert end(supervisor)
+    assert delays[0] == 1.0
+    assert max(delays) == most
+
+
+def test_an_outage_of_the_database_does_not_delay_the_restart_of_a_source_that_fails_later(monkeypatch):
+    delays, attempts = [], []
+    failed, good = Spoken(), Spoken()
+    failed.state = SourceState.FAILED
+    lives = iter([failed, good])
+
+    def at_once(_low, high):
+        delays.append(high)
+        return 0.0
+
+    def make():
+        attempts.append(1)
+        if len(attempts) < 10:
+            raise DatabaseUnavailable("no server")
+        return next(lives)
+
+    monkeypatch.setattr(supervision.random, "uniform", at_once)
+    supervisor = supervised(make)
+    assert until(lambda: good.started == 1)
+    assert end(supervisor)
+    assert delays[-1] == 1.0
+
+
+def test_a_stop_that_begins_just_before_a_source_is_made_ends_it(monkeypatch):
+    """The event of the stop must not be cleared as one of a restart."""
+    failed, last = Spoken(), Spoken()
+    failed.state = SourceState.FAILED
+    lives = iter([failed, last])
+    supervisor = Supervisor("s", lambda: next(lives), lambda source: lambda events: None)
+    clear = supervisor._restarting.clear
+    clears = itertools.count(1)
+
+    def stop_and_clear():
+        if next(clears) == 2:
+            supervisor.begin_stop(time.monotonic() + 5)
+        clear()
+
+    monkeypatch.setattr(supervisor._restarting, "clear", stop_and_clear)
+    supervisor.start()
+    supervisor.join(60)
+    assert not supervisor.is_alive()
+    assert last.started == last.stopped

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The thread that writes the engine's own row to the database, while it leads and while it stands by.
+
+The thread is separate from the engine's loop, so that the row stays fresh during a long commit. A row that becomes old
+means that the process has ended, or that it does not reach the database.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import socket
+import threading
+from collections.abc import Callable, Sequence
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from watcher_sync.exceptions import StorageError
+from watcher_sync.storage import engines
+from watcher_sync.storage.engines import EngineRow
+from watcher_sync.storage.store import Store
+
+LOG = logging.getLogger(__name__)
+
+_JOIN_SECONDS = 5.0
+
+
+class EnginePresence:
+    """Writes the row of one engine every ``[monitoring] status_interval`` seconds, and deletes it at the end.
+
+    A failure is logged once per outage.
+    """
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        store: Store,
+        engine_id: str,
+        *,
+        sources: Sequence[str],
+        seq: Callable[[], int],
+        is_unavailable: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """:param engine_id: the holder's name in the lease of the engine's group.
+
+        :param sources: the names of its enabled sources.
+        :param seq: returns the journal seq of its model.
+        :param is_unavailable: returns whether the engine knows that the database is unavailable. The thread does not
+            ask it then.
+        """
+        self._interval: float = conf.monitoring.status_interval
+        self._group: str = conf.engine.group
+        self._store = store
+        self._engine_id = engine_id
+        self._sources = list(sources)
+        self._seq = seq
+        self._is_unavailable = is_unavailable
+        self._now = store.time.observed
+        self._since = self._now()
+        self._release = importlib.metadata.version("watcher-sync")
+        self._failing = False
+        self._stopping = threading.Event()
+        self._due = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="engine-presence", daemon=True)
+
+    def start(self) -> None:
+        """Begin to write the row."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread, and delete the row."""
+        self._stopping.set()
+        self._due.set()
+        self._thread.join(_JOIN_SECONDS)
+
+    def stand_by(self) -> None:
+        """The engine stands by from now on."""
+        self._since = self._now()
+        self._due.set()
+
+    def report(self) -> None:
+        """Write the row once, in the caller's thread; a database error is logged."""
+        self._guarded(lambda: engines.write_engine(self._store.commits, self._row()))
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._due.clear()
+            self.report()
+            self._due.wait(self._interval)
+        self._guarded(lambda: engines.remove_engine(self._store.commits, self._engine_id))
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        if self._is_unavailable():
+            return
+        try:
+            work()
+            if self._failing:
+                LOG.info("The row of this engine is written again")
+            self._failing = False
+        except StorageError as exc:
+            if not self._failing:
+                LOG.warning("The row of this engine cannot be written, retrying: %s", exc)
+            self._failing = True
+        except Exception:
+            # Without this thread the engine would look dead.
+            if not self._failing:
+                LOG.exception("The row of this engine cannot be written, retrying")
+            self._failing = True
+
+    def _row(self) -> EngineRow:
+        now, seq = self._store.time.observe(), self._seq()
+        return EngineRow(
+            id=self._engine_id,
+            engine_group=self._group,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            release=self._release,
+            since=self._since,
+            heartbeat_at=now,
+            seq=seq,
+            lag_seconds=engines.read_lag(self._store.commits, seq, now),
+            sources=self._sources,
+        )
