@@ -12,6 +12,8 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from watcher_sync.model.scopes import EntityScope
+
 if TYPE_CHECKING:
     from oslo_config import cfg
 
@@ -50,6 +52,15 @@ class Handler:
     """(name, reason) of plugins of its own that a handler could not load, to be shown with failed handlers."""
     namespace_projects: Mapping[tuple[str, str], str] = MappingProxyType({})
     """(cluster, namespace) -> the project that the options of the sources map it to; set when the handler is loaded."""
+
+    def scopes(self, origin: str) -> list[EntityScope]:
+        """The entities that exist only through one source; the default is none.
+
+        An operator can remove them after the source: ``watcher-sync-manage forget-source``.
+
+        :param origin: the origin of the source's events; empty: each event names its own.
+        """
+        return []
 
     def __init__(self, conf: Any = None) -> None:
         """:param conf: this handler's option group; None where it declares no options."""

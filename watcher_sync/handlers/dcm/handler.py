@@ -43,6 +43,7 @@ from watcher_sync.handlers.dcm.service_types import ServiceTypes, load_service_t
 from watcher_sync.model.changes import NEVER, WRITTEN_HERE, Change, Upsert
 from watcher_sync.model.entities import ServiceTypeInstance, provider_id
 from watcher_sync.model.kinds import kind_of
+from watcher_sync.model.scopes import EntityScope
 from watcher_sync.model.view import View
 
 LOG = logging.getLogger(__name__)
@@ -145,6 +146,10 @@ class DcmHandler(Handler):
     # DCM's own consumer subscribes to these subjects, and reads no CloudEvents type.
     channels: ClassVar[Collection[str]] = ("dcm.*",)
     options: ClassVar[list[cfg.Opt]] = OPTIONS
+
+    def scopes(self, origin: str) -> list[EntityScope]:
+        """The providers. The service type instances are those of the REST API."""
+        return [EntityScope(kind="provider")]
 
     def __init__(
         self,

@@ -47,6 +47,7 @@ from watcher_sync.handlers.nova.payloads import (
 from watcher_sync.handlers.nova.publishers import API, publishing_host, with_seen
 from watcher_sync.model.changes import Change, Delete, Doubtful, Upsert, Version
 from watcher_sync.model.entities import Aggregate, ComputeNode, Instance
+from watcher_sync.model.scopes import EntityScope
 from watcher_sync.model.view import View
 
 _AGGREGATE_UPDATED = ("create", "update_prop", "update_metadata")
@@ -74,6 +75,10 @@ class NovaHandler(Handler):
         "compute.exception": "on_compute_exception",
     }
     drivers: ClassVar[Collection[str]] = ("oslo_messaging", "rabbitmq")
+
+    def scopes(self, origin: str) -> list[EntityScope]:
+        """All hosts, servers and aggregates."""
+        return [EntityScope(kind=kind) for kind in ("instance", "aggregate", "compute_node")]
 
     def on_heartbeat(self, event: Event, view: View) -> Iterable[Change]:
         """A notification whose payload the model ignores; it is a sign of life of its publisher."""
