@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.functional.engine.driving import Installation, wait_until
+from tests.functional.engine.driving import Installation
 from tests.functional.outlets.bad_receivers import KINDS
 from tests.functional.outlets.driving import BOX, OPTIONS, check, outlet, recording
 from tests.functional.outlets.subscribing import Instances, subscribe_all
@@ -23,6 +23,7 @@ from tests.functional.outlets.test_bad_receivers import measured
 from tests.functional.outlets.test_outlet import pair
 from tests.functional.storage.conftest import opened
 from tests.migrated import migrate
+from tests.waiting import seconds_until, wait_until
 from watcher_sync.model.entities import builtin_kinds
 
 KILLS = int(os.environ.get("WATCHER_SYNC_TEST_OUTLET_KILLS", "20"))
@@ -83,7 +84,7 @@ def test_two_outlets_that_freeze_in_turn_deliver_nothing_out_of_order(
             wait_until(lambda before=before: record.total > before + count // 5, 60)
             frozen.signal_all(signal.SIGSTOP)
             instances.write(range(count))
-            slowest = max(slowest, wait_until(lambda: not record.lacks(instances.committed), 60))
+            slowest = max(slowest, seconds_until(lambda: not record.lacks(instances.committed), 60))
             frozen.signal_all(signal.SIGCONT)
             instances.write(range(count))
             wait_until(lambda: not record.lacks(instances.committed), 60)
@@ -98,8 +99,8 @@ def test_a_bad_receiver_moves_the_99th_percentile_of_the_others_by_less_than_a_t
 ) -> None:
     store = migrate(opened(sqlite_url, builtin_kinds()))
     pairs, _ = asyncio.run(measured(store, kind, 60))
-    alone, beside = (statistics.median(side) for side in zip(*pairs, strict=True))
-    figure(f"{kind}: p99 {alone * 1000:.1f} ms without, {beside * 1000:.1f} ms with it")
-    assert beside < alone * 1.1
+    healthy, bad = (statistics.median(side) for side in zip(*pairs, strict=True))
+    figure(f"{kind}: p99 {healthy * 1000:.1f} ms beside a healthy one, {bad * 1000:.1f} ms beside it")
+    assert bad < healthy * 1.1
     store.close()
     store.database.dispose()

@@ -11,7 +11,7 @@ import uuid
 
 from oslo_config import cfg
 
-from watcher_sync.assembly.store import open_store
+from watcher_sync.assembly.store import open_store_of_server
 from watcher_sync.conf import outlet_watch, outlet_webhook
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.outlets.journal import JournalReader
@@ -91,7 +91,7 @@ def assemble(conf: cfg.ConfigOpts) -> Outlet:
     """
     check(conf)
     settings = conf.outlet_webhook
-    store = open_store(conf)
+    store = open_store_of_server(conf)
     context = _ssl_context(conf)
     reader = JournalReader(
         store.database, store.tables, interval=settings.journal_poll_interval, busy_seconds=_BUSY_SECONDS

@@ -13,8 +13,10 @@ outlast a fork.
 
 from __future__ import annotations
 
+import abc
 import sys
 import time
+from typing import Protocol, runtime_checkable
 
 import cotyledon
 from cotyledon.types import WorkerId
@@ -32,73 +34,71 @@ from watcher_sync.outlets.webhooks.metrics import WebhookCollector
 _STOP_SECONDS = 10
 
 
-class WebhookService(cotyledon.Service):
+class _Outlet(Protocol):
+    def start(self) -> None: ...
+
+    def stop(self, timeout: float) -> None: ...
+
+
+@runtime_checkable
+class _Reloadable(Protocol):
+    def reload(self) -> None: ...
+
+
+class _OutletService(cotyledon.Service, abc.ABC):
+    """A process with an outlet and its monitoring port."""
+
+    def __init__(self, worker_id: WorkerId, conf: cfg.ConfigOpts, started_at: float) -> None:
+        super().__init__(worker_id)
+        process.reload_if_written(conf, started_at)
+        self._conf = conf
+        self._outlet, self._monitoring = self._assemble(conf, worker_id)
+
+    @abc.abstractmethod
+    def _assemble(self, conf: cfg.ConfigOpts, worker_id: WorkerId) -> tuple[_Outlet, MonitoringServer]:
+        """Make the outlet and its monitoring server; neither runs yet."""
+
+    def run(self) -> None:
+        """Begin to deliver or to serve."""
+        self._outlet.start()
+        self._monitoring.start()
+
+    def terminate(self) -> None:
+        """Finish the attempts under way, or end the streams, and stop."""
+        self._outlet.stop(_STOP_SECONDS)
+        self._monitoring.stop()
+
+    def reload(self) -> None:
+        """Apply all changed mutable options, and certificates where there are any, or none if a file is wrong."""
+        if process.reload(self._conf, _check) is not None and isinstance(self._outlet, _Reloadable):
+            self._outlet.reload()
+
+
+class WebhookService(_OutletService):
     """A worker process that delivers webhooks."""
 
     name = "watcher-sync-outlet"
 
-    def __init__(self, worker_id: WorkerId, conf: cfg.ConfigOpts, started_at: float) -> None:
-        super().__init__(worker_id)
-        process.reload_if_written(conf, started_at)
-        self._conf = conf
-        self._outlet = webhooks.assemble(conf)
+    def _assemble(self, conf: cfg.ConfigOpts, worker_id: WorkerId) -> tuple[_Outlet, MonitoringServer]:
+        outlet = webhooks.assemble(conf)
+        application = make_application(WebhookCollector(outlet.worker.stats), outlet.worker.is_alive)
         port = conf.outlet_webhook.monitoring_port
-        worker = self._outlet.worker
-        application = make_application(WebhookCollector(worker.stats), worker.is_alive)
-        self._monitoring = MonitoringServer(conf, application, port and port + worker_id)
-
-    def run(self) -> None:
-        """Begin to deliver."""
-        self._outlet.start()
-        self._monitoring.start()
-
-    def terminate(self) -> None:
-        """Finish the attempts under way, and stop."""
-        self._outlet.stop(_STOP_SECONDS)
-        self._monitoring.stop()
-
-    def reload(self) -> None:
-        """Apply all changed mutable options, or none if a file is wrong."""
-        _reload(self._conf)
+        return outlet, MonitoringServer(conf, application, port and port + worker_id)
 
 
-class WatchService(cotyledon.Service):
+class WatchService(_OutletService):
     """The process that serves the watch stream."""
 
     name = "watcher-sync-outlet-watch"
 
-    def __init__(self, worker_id: WorkerId, conf: cfg.ConfigOpts, started_at: float) -> None:
-        super().__init__(worker_id)
-        process.reload_if_written(conf, started_at)
+    def _assemble(self, conf: cfg.ConfigOpts, worker_id: WorkerId) -> tuple[_Outlet, MonitoringServer]:
         # Imported here: gRPC must not be imported before the fork.
         from watcher_sync.assembly import watch
         from watcher_sync.outlets.watch.metrics import WatchCollector
 
-        self._conf = conf
-        self._outlet = watch.assemble(conf)
-        worker = self._outlet.worker
-        application = make_application(WatchCollector(worker.stats), worker.is_serving)
-        self._monitoring = MonitoringServer(conf, application, conf.outlet_watch.monitoring_port)
-
-    def run(self) -> None:
-        """Begin to serve."""
-        self._outlet.start()
-        self._monitoring.start()
-
-    def terminate(self) -> None:
-        """End the streams, and stop."""
-        self._outlet.stop(_STOP_SECONDS)
-        self._monitoring.stop()
-
-    def reload(self) -> None:
-        """Apply all changed mutable options and certificates, or none if a file is wrong."""
-        if _reload(self._conf):
-            self._outlet.reload()
-
-
-def _reload(conf: cfg.ConfigOpts) -> bool:
-    """:returns: whether the files are in order."""
-    return process.reload(conf, _check) is not None
+        outlet = watch.assemble(conf)
+        application = make_application(WatchCollector(outlet.worker.stats), outlet.worker.is_serving)
+        return outlet, MonitoringServer(conf, application, conf.outlet_watch.monitoring_port)
 
 
 def _check(conf: cfg.ConfigOpts) -> None:

@@ -5,35 +5,11 @@ from __future__ import annotations
 
 import ipaddress
 
-from oslo_config import cfg, types
+from oslo_config import cfg
+
+from watcher_sync.conf.networks import Network, NetworkText
 
 GROUP = "outlet_webhook"
-
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-
-
-class _NetworkText(types.ConfigType):
-    """A network as text. A reload of the options refuses any other text, and changes nothing."""
-
-    def __init__(self) -> None:
-        super().__init__(type_name="network value")
-
-    def __call__(self, value: str) -> str:
-        """:raises ValueError: the text is no network."""
-        ipaddress.ip_network(value)
-        return value
-
-    def __repr__(self) -> str:
-        return "Network"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _NetworkText)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def _formatter(self, value: str) -> str:
-        return value
-
 
 OPTS: list[cfg.Opt] = [
     cfg.BoolOpt(
@@ -57,7 +33,7 @@ Related options: ``lease_time``.
     cfg.ListOpt(
         "allowed_networks",
         default=[],
-        item_type=_NetworkText(),
+        item_type=NetworkText(),
         mutable=True,
         help="""
 Networks that are not public and that callbacks may be in, such as ``10.20.0.0/16,fd00:12::/32``.

@@ -33,11 +33,11 @@ class Outlet:
         process, self._process = self._process, None
         if process is not None:
             process.send_signal(signal.SIGTERM)
-            process.wait(30)
+            process.wait(60)
 
     def kill(self) -> None:
         """SIGKILL to the outlet and its workers."""
         process, self._process = self._process, None
         if process is not None:
             os.killpg(process.pid, signal.SIGKILL)
-            process.wait(30)
+            process.wait(60)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bad receivers, each in a process of its own: what it costs to be bad is not measured with the outlet."""
+"""Bad receivers and a healthy one, each in a process of its own: what it costs them is not measured with the outlet."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from tests.functional.outlets.receivers import (
     status,
 )
 
-_START_SECONDS = 30
-_END_SECONDS = 10
+_START_SECONDS = 120
+_END_SECONDS = 60
 
 Kind = Callable[[Receiver], Answer]
 
@@ -48,10 +48,11 @@ KINDS: dict[str, Kind] = {
     "is slow": slow,
     "closes": closing(b""),
 }
+HEALTHY = "is healthy"
 
 
-class BadReceiver:
-    """A bad receiver as the test sees it."""
+class ReceiverApart:
+    """A receiver as the test sees it."""
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe
@@ -66,15 +67,26 @@ class BadReceiver:
 
 
 @contextlib.contextmanager
-def receiving_apart(kind: str) -> Iterator[BadReceiver]:
-    """A receiver of one of the :data:`KINDS`, in a process that ends with the block."""
+def processors_apart() -> Iterator[None]:
+    """This thread, and those that it starts, run on other processors than a receiver apart, where there are two."""
+    mine = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, mine - {max(mine)} or mine)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, mine)
+
+
+@contextlib.contextmanager
+def receiving_apart(kind: str) -> Iterator[ReceiverApart]:
+    """A receiver of one of the :data:`KINDS`, or a healthy one, in a process that ends with the block."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_run, args=(kind, theirs), daemon=True)
     process.start()
     theirs.close()
     try:
-        yield BadReceiver(ours)
+        yield ReceiverApart(ours)
     finally:
         ours.close()
         process.join(_END_SECONDS)
@@ -85,13 +97,14 @@ def receiving_apart(kind: str) -> Iterator[BadReceiver]:
 
 def _run(kind: str, pipe: Connection) -> None:
     # As on a machine of its own, it takes no time of a processor that the outlet could use.
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     os.nice(19)
     asyncio.run(_serve(kind, pipe))
 
 
 async def _serve(kind: str, pipe: Connection) -> None:
     """Answer questions for the number of connections until the pipe is closed."""
-    async with receiving(KINDS[kind]) as receiver:
+    async with receiving(KINDS.get(kind) or answering(status(200))) as receiver:
         ended = asyncio.Event()
 
         def answer() -> None:

@@ -7,12 +7,13 @@ import asyncio
 import contextlib
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from ipaddress import IPv4Network, IPv6Network
 from typing import Any
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 
+from tests.waiting import eventually
 from watcher_sync.outlets.webhooks.sender import Sender
 
 LOOPBACK: list[IPv4Network | IPv6Network] = [IPv4Network("127.0.0.0/8")]
@@ -176,22 +177,14 @@ class Names(AbstractResolver):
 
 
 def sender(**options: Any) -> Sender:
-    """A sender that may connect to the loopback interface, without TLS, and waits for two seconds at most."""
-    defaults: dict[str, Any] = {"allowed": lambda: LOOPBACK, "allow_http": lambda: True, "total_timeout": 2.0}
+    """A sender that may connect to the loopback interface, without TLS, and waits for 30 seconds at most."""
+    defaults: dict[str, Any] = {"allowed": lambda: LOOPBACK, "allow_http": lambda: True, "total_timeout": 30.0}
     return Sender(**{**defaults, **options})
 
 
-async def eventually(condition: Callable[[], Any], seconds: float = 10.0) -> None:
-    """Waits until the condition is true; fails after so many seconds."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + seconds
-    while not condition():
-        assert loop.time() < deadline, "it did not come true in time"
-        await asyncio.sleep(0.002)
-
-
-def unused_port() -> int:
-    """A port on which nothing listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+@contextlib.contextmanager
+def unused_port() -> Iterator[int]:
+    """A port on which nothing listens. It is held meanwhile, so that no other process listens there either."""
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        yield int(holder.getsockname()[1])

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from tests.functional.storage.writing import commit, cycle_on
 from tests.simulated import told
 from watcher_sync.model.changes import Upsert
+from watcher_sync.model.model import Model
 from watcher_sync.storage.store import Store
 from watcher_sync.storage.subscription_rows import Progress, Subscription, next_revision, shard_of
 from watcher_sync.storage.subscription_secrets import ActiveSecret, SecretBox
@@ -83,6 +84,18 @@ class Instances:
         self._events = itertools.count(1)
         self.committed: dict[str, str] = {}
         """Instance -> the last status that was committed."""
+
+    @property
+    def model(self) -> Model:
+        """The replica of the writer."""
+        return self._cycle.model
+
+    def follow(self) -> None:
+        """Read what others committed.
+
+        :raises HistoryChanged: the database went back in time.
+        """
+        self._cycle.follow()
 
     def write(self, numbers: Iterable[int], status: str | None = None) -> int:
         """Change these instances in one commit. Return the journal's head."""

@@ -9,13 +9,14 @@ from collections.abc import Iterator, Mapping
 import pytest
 import sqlalchemy as sa
 
-from tests.functional.outlets.receivers import answering, eventually, receiving, status
+from tests.functional.outlets.receivers import answering, receiving, status
 from tests.functional.outlets.subscribing import Instances, subscribe
 from tests.functional.outlets.working import working
 from tests.functional.storage.conftest import opened
 from tests.functional.storage.writing import commit, cycle_on
 from tests.services.servers import Server, private_mariadb
 from tests.simulated import told
+from tests.waiting import eventually
 from watcher_sync.exceptions import RowRefused
 from watcher_sync.model.changes import Upsert
 from watcher_sync.model.entities import builtin_kinds
@@ -72,7 +73,6 @@ def small_mariadb() -> Iterator[Server]:
         yield server
 
 
-@pytest.mark.timeout(90)
 def test_with_a_small_max_allowed_packet_a_delivery_is_made_to_fit_and_arrives(small_mariadb: Server) -> None:
     plain = sa.create_engine(small_mariadb.url, isolation_level="AUTOCOMMIT")
     with plain.connect() as connection:

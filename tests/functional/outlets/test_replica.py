@@ -7,12 +7,13 @@ import asyncio
 
 import pytest
 
-from tests.functional.outlets.receivers import answering, eventually, receiving, status
+from tests.functional.outlets.receivers import answering, receiving, status
 from tests.functional.outlets.subscribing import Instances, subscribe, subscription
 from tests.functional.outlets.working import working
 from tests.functional.storage.conftest import opened
 from tests.functional.storage.writing import commit, cycle_on
 from tests.simulated import told
+from tests.waiting import eventually
 from watcher_sync.exceptions import JournalPurged
 from watcher_sync.model.changes import Delete, Upsert
 from watcher_sync.model.entities import builtin_kinds

@@ -12,10 +12,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.functional.outlets.receivers import Answer, Receiver, answering, eventually, receiving, status
+from tests.functional.outlets.receivers import Answer, Receiver, answering, receiving, status
 from tests.functional.outlets.subscribing import Instances, subscribe
 from tests.functional.outlets.working import CLOCK, working
 from tests.functional.storage.conftest import opened
+from tests.waiting import eventually
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.outlets.shards import ShardLeases
 from watcher_sync.outlets.webhooks.live import Live
@@ -74,9 +75,9 @@ def has_arrived(receiver: Receiver, value: str) -> bool:
 
 
 def test_a_worker_without_shards_waits_without_work(
-    store: Store, counted: Callable[[type, str], collections.Counter[str]]
+    store: Store, counted: Callable[[type, str], collections.Counter[str]], caplog: pytest.LogCaptureFixture
 ) -> None:
-    other = ShardLeases(store.database, store.tables, seconds=5, name="other")
+    other = ShardLeases(store.database, store.tables, seconds=600, name="other")
     other.beat()
     calls = counted(Session, "_read_registry")
 
@@ -90,6 +91,7 @@ def test_a_worker_without_shards_waits_without_work(
 
     asyncio.run(run())
     assert len(other.owned) == SHARDS
+    assert "unexpected" not in caplog.text  # at the stop
 
 
 def test_while_the_lease_is_lost_nothing_is_sent_and_nothing_is_tried_in_a_loop(
@@ -179,7 +181,7 @@ def test_a_deleted_subscription_gets_nothing_that_waited_for_its_host(store: Sto
     async def run() -> None:
         async with receiving(holding(release)) as receiver:
             made = [subscribe(store, number, receiver.url) for number in range(30)]
-            async with working(store, 30, total_timeout=15.0) as worker:
+            async with working(store, 30, total_timeout=120.0) as worker:
                 await asyncio.to_thread(instances.write, range(30))
                 await eventually(lambda: len(receiver.requests) == 10)  # the limit of a host
                 subscriptions = Subscriptions(store.database, store.tables)
@@ -211,7 +213,7 @@ def test_a_session_that_ends_sends_nothing_of_what_waited(store: Store, monkeypa
         async with receiving(holding(release)) as receiver:
             for number in range(30):
                 subscribe(store, number, receiver.url)
-            async with working(store, 30, total_timeout=15.0) as worker:
+            async with working(store, 30, total_timeout=120.0) as worker:
                 await asyncio.to_thread(instances.write, range(30))
                 await eventually(lambda: len(receiver.requests) == 10 and worker.stats.planned == 30)
                 failing["wanted"] += 1
@@ -233,7 +235,7 @@ def test_a_delivery_that_waits_for_a_dead_host_goes_to_the_new_callback_at_once(
         async with receiving(holding(asyncio.Event())) as dead, receiving(GOOD) as good:
             for number in range(30):
                 subscribe(store, number, dead.url)
-            async with working(store, 30, total_timeout=60.0) as worker:
+            async with working(store, 30, total_timeout=120.0) as worker:
                 await asyncio.to_thread(instances.write, range(30))
                 await eventually(lambda: len(dead.requests) == 10 and worker.stats.queued == 20)
                 asked = {body for _, _, body in dead.requests}
@@ -276,11 +278,9 @@ def test_once_a_breaker_closes_all_that_waited_for_its_host_flows_at_once(store:
                 tried, waiting = len(receiver.requests), worker.stats.queued
                 assert waiting >= 10
                 answers[0] = status(200)
-                began = time.monotonic()
                 passed[0] += 30.0
+                # The clock moves no further: one probe for each pause of 30 seconds would not come to an end.
                 await eventually(lambda: worker.stats.attempts.get("delivered", 0) >= waiting)
-                # One probe for each pause of 30 seconds would take minutes.
-                assert time.monotonic() - began < 5
                 assert len(receiver.requests) >= tried + waiting
 
     asyncio.run(run())
@@ -295,7 +295,7 @@ def test_requests_for_consent_keep_to_the_limit_of_their_host_and_are_logged(sto
     async def run() -> None:
         async with receiving(holding(release)) as receiver:
             made = [subscribe(store, number, receiver.url, consent=WANTED) for number in range(30)]
-            async with working(store, 30, total_timeout=15.0) as worker:
+            async with working(store, 30, total_timeout=120.0) as worker:
                 await eventually(lambda: len(receiver.requests) == 10 and worker.stats.queued == 20)
                 release.set()
                 await eventually(lambda: len(receiver.requests) == 30)

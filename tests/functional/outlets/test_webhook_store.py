@@ -30,7 +30,7 @@ class Worker:
 
     def __init__(self, store: Store, name: str = "a") -> None:
         self.webhooks = WebhookStore(store.database, store.tables)
-        self.leases = ShardLeases(store.database, store.tables, seconds=10, name=name)
+        self.leases = ShardLeases(store.database, store.tables, seconds=600, name=name)
         self.leases.beat()
 
     def write(self, **writes: Any) -> None:
@@ -75,6 +75,19 @@ def test_a_load_has_the_subscriptions_of_the_shards_and_their_pending_deliveries
     ]
     of_one = worker.webhooks.load([made[1].shard])
     assert {row[0].shard for row in of_one.rows} == {made[1].shard}
+
+
+def test_a_write_whose_outcome_was_unknown_is_repeated_with_what_came_since(store: Store, worker: Worker) -> None:
+    """The commit reached the database, and its answer was lost."""
+    made = subscribe(store, 0, URL)
+    worker.write(planned=[delivery(made, 1)], progress={made.id: Progress(subscription_id=made.id, sequence=1)})
+    worker.write(
+        planned=[delivery(made, 1), delivery(made, 2, purpose="test")],
+        progress={made.id: Progress(subscription_id=made.id, sequence=2)},
+    )
+    loaded = worker.webhooks.load(range(SHARDS))
+    assert [d.webhook_id for d in loaded.pending] == ["msg_1", "msg_2"]
+    assert loaded.rows[0][1].sequence == 2
 
 
 def test_what_was_written_after_a_revision_is_found_with_the_deleted(
@@ -213,13 +226,13 @@ def test_a_write_that_the_database_refuses_stores_nothing(store: Store, worker: 
     made = subscribe(store, 0, URL)
     worker.write(planned=[delivery(made, 1)])
     with pytest.raises(RowRefused):
-        worker.write(planned=[delivery(made, 2), delivery(made, 1)], sequence=5)
+        worker.write(planned=[delivery(made, 2), delivery(made, 3, purpose=None)], sequence=5)
     assert [row.webhook_id for row in rows(store, "webhook_deliveries")] == ["msg_1"]
     assert worker.webhooks.shard_sequences([0]) == {0: 0}
 
 
 def test_two_workers_write_their_shards_at_the_same_time(store: Store, worker: Worker) -> None:
-    other = ShardLeases(store.database, store.tables, seconds=10, name="b")
+    other = ShardLeases(store.database, store.tables, seconds=600, name="b")
     other.beat()
     worker.leases.give_back(list(range(16)))
     other.beat()

@@ -12,7 +12,8 @@ import uuid
 from collections.abc import AsyncIterator
 from typing import Any
 
-from tests.functional.outlets.receivers import eventually, sender
+from tests.functional.outlets.receivers import sender
+from tests.waiting import eventually
 from watcher_sync.outlets.journal import JournalReader
 from watcher_sync.outlets.shards import ShardLeases
 from watcher_sync.outlets.webhooks.planner import Clock, Settings
@@ -34,15 +35,16 @@ async def working(store: Store, subscriptions: int, *, clock: Clock = CLOCK, **o
 
     :param options: of the sender.
     """
-    leases = ShardLeases(store.database, store.tables, seconds=5, name=f"test-{uuid.uuid4().hex}")
+    leases = ShardLeases(store.database, store.tables, seconds=30, name=f"test-{uuid.uuid4().hex}")
     reader = JournalReader(store.database, store.tables, interval=0.02)
     worker = Worker(store, leases, reader, lambda: sender(**options), SecretBox([]), Settings(), clock)
     reader.start()
     worker.start()
     try:
-        await eventually(lambda: worker.stats.subscriptions == subscriptions)
+        # A restored database has the row of a worker that has left: its lease has to end first.
+        await eventually(lambda: worker.stats.subscriptions == subscriptions, 150)
         yield worker
     finally:
-        await asyncio.to_thread(worker.stop, 15)
+        await asyncio.to_thread(worker.stop, 60)
         reader.stop()
         assert not worker.is_alive()

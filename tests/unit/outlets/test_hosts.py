@@ -206,6 +206,63 @@ def test_an_item_that_is_added_after_the_pause_is_the_probe() -> None:
     assert gate.items("a") == [1]
 
 
+def test_a_host_whose_answers_do_not_end_gets_one_item_at_a_time_with_pauses_between_them() -> None:
+    gate = Gate(per_host=3)
+    gate.add("a", *range(6))
+    for _ in range(3):
+        gate.gate.done("a", answered=True, ended=False)
+    assert gate.items("a") == [0, 1, 2]
+    assert gate.gate.next_due() == gate.now + hosts.ENDLESS_PAUSE_SECONDS
+
+    gate.pass_time()
+    assert gate.items("a") == [0, 1, 2, 3]
+    gate.now += 1
+    gate.gate.tick()
+    assert gate.items("a") == [0, 1, 2, 3]
+    gate.gate.done("a", answered=True, ended=False)
+    assert gate.items("a") == [0, 1, 2, 3]
+    gate.pass_time()
+    gate.gate.done("a", answered=True)
+
+    assert gate.items("a") == [0, 1, 2, 3, 4, 5], "an answer that ended"
+
+
+def test_answers_that_do_not_end_are_remembered_while_their_host_is_idle() -> None:
+    gate = Gate(per_host=3)
+    gate.add("a", 1)
+    gate.gate.done("a", answered=True, ended=False)
+
+    gate.add("a", 2, 3)
+    gate.add("b", 4)
+    assert gate.started[1:] == [("b", 4)]
+    gate.pass_time()
+    assert gate.started[2:] == [("a", 2)]
+
+    gate.gate.done("a", answered=None)
+    assert gate.started[3:] == [("a", 3)], "what was not sent costs no pause"
+    gate.gate.done("a", answered=True, ended=False)
+    gate.now += 20 * 30.0 + 1
+    gate.gate.done("b", answered=True)
+    gate.add("c", 5)
+    gate.gate.done("c", answered=True)
+    assert gate.gate.remembered == 0
+
+
+def test_a_probe_whose_answer_does_not_end_closes_the_breaker_and_begins_the_short_pause() -> None:
+    gate = Gate(failures_to_open=1)
+    gate.open("a", 1)
+    gate.add("a", 1, 2)
+    gate.pass_time()
+
+    gate.gate.done("a", answered=True, ended=False)
+
+    assert not gate.gate.is_open("a")
+    assert gate.gate.next_due() == gate.now + hosts.ENDLESS_PAUSE_SECONDS
+    gate.pass_time()
+    gate.fail("a")
+    assert gate.gate.is_open("a")
+
+
 def test_only_hosts_with_waiting_items_have_a_due_time() -> None:
     gate = Gate(failures_to_open=1)
     gate.open("a", 1)
@@ -289,6 +346,7 @@ class Histories(RuleBasedStateMachine):
         self.gate = Gate(per_host=2, total=4, failures_to_open=2, open_seconds=10.0)
         self.running: Counter[str] = Counter()
         self.added: dict[str, list[int]] = {name: [] for name in "abc"}
+        self.endless: set[str] = set()
         self.number = 0
         self.seen = 0
 
@@ -304,11 +362,13 @@ class Histories(RuleBasedStateMachine):
         self.gate.add(host, self.number)
         self.count_started()
 
-    @rule(host=st.sampled_from("abc"), answered=st.sampled_from([True, False, None]))
-    def end(self, host: str, answered: bool | None) -> None:
+    @rule(host=st.sampled_from("abc"), answered=st.sampled_from([True, False, None]), ended=st.booleans())
+    def end(self, host: str, answered: bool | None, ended: bool) -> None:
         if self.running[host]:
             self.running[host] -= 1
-            self.gate.gate.done(host, answered=answered)
+            if answered:
+                (self.endless.discard if ended else self.endless.add)(host)
+            self.gate.gate.done(host, answered=answered, ended=ended)
             self.count_started()
 
     @rule(seconds=st.floats(0, 12))
@@ -333,9 +393,16 @@ class Histories(RuleBasedStateMachine):
         if self.gate.gate.running < 4:
             for host, numbers in self.added.items():
                 if len(self.gate.items(host)) < len(numbers):
-                    assert self.running[host] == 2 or self.gate.gate.is_open(host)
+                    assert self.running[host] == 2 or self.gate.gate.is_open(host) or host in self.endless
         if self.gate.gate.queued and not self.gate.gate.running:
             assert self.gate.gate.next_due() is not None
+
+    @rule()
+    def a_tick_leaves_nothing_due(self) -> None:
+        self.gate.gate.tick()
+        self.count_started()
+        due = self.gate.gate.next_due()
+        assert due is None or due > self.gate.now
 
 
 TestHistories = Histories.TestCase

@@ -38,16 +38,18 @@ class CatchUp:
         self._turns = Turns(1)
         """Of reads: the streams of one identity do not take all threads."""
 
-    async def start(self, stream: Stream, after: int | None) -> None:
+    async def start(self, stream: Stream, after: int | None, epoch: str = "") -> None:
         """Send what follows a sequence, and then join the hub.
 
         :param after: None: the stream begins at the hub's position.
+        :param epoch: of that sequence; empty: the client does not know it.
         :raises StreamEnd: OUT_OF_RANGE: the journal has no such position.
         :raises StorageError: the database cannot answer.
         """
         self._hub.approach(stream)
-        while self._hub.position < 0:
-            await asyncio.sleep(_POSITION_SECONDS)
+        await self._hub.wait_for_position()
+        if after is not None and epoch and epoch != self._hub.epoch:
+            raise await self._hub.bounds(self._run_in_thread)
         if after is None or after == self._hub.position:
             self._hub.join(stream)
             return
@@ -73,6 +75,9 @@ class CatchUp:
         if not rows:
             async with self._turns.of(stream.caller.identity):
                 rows = await self._run_in_thread(self._journal.read, after, _CHUNK_ROWS)
+        if not self._journal.is_of(self._hub.epoch):
+            # The hub ends the stream in a moment. Its client knows the old epoch, and these rows may be of the new one.
+            raise JournalPurged("the database went back in time")
         rows = [row for row in rows if row.seq <= self._hub.position]
         while rows:
             caller = stream.caller

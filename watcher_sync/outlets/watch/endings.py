@@ -5,6 +5,8 @@ from __future__ import annotations
 
 MIN_SEQUENCE = "min-sequence-id"
 MAX_SEQUENCE = "max-sequence-id"
+EPOCH = "x-watcher-sync-epoch"
+"""In the metadata of both sides: the epoch of the sequences."""
 _MAX_SHOWN_CHARACTERS = 300
 """Of what a client sent: the whole may exceed what a client accepts as a status."""
 
@@ -49,14 +51,15 @@ def invalid_argument(detail: str) -> StreamEnd:
     return StreamEnd("INVALID_ARGUMENT", detail)
 
 
-def out_of_range(first: int, last: int) -> StreamEnd:
+def out_of_range(first: int, last: int, epoch: str) -> StreamEnd:
     """The journal does not have the rows after the start of the stream.
 
     :param first: the first sequence of the journal.
     :param last: the last sequence of the journal.
+    :param epoch: of the journal.
     """
-    detail = f"the journal has the sequences {first} to {last}; catch up from the lists"
-    return StreamEnd("OUT_OF_RANGE", detail, ((MIN_SEQUENCE, str(first)), (MAX_SEQUENCE, str(last))))
+    detail = f"the journal has the sequences {first} to {last} of epoch {epoch}; catch up from the lists"
+    return StreamEnd("OUT_OF_RANGE", detail, ((MIN_SEQUENCE, str(first)), (MAX_SEQUENCE, str(last)), (EPOCH, epoch)))
 
 
 def slow_consumer(count: int) -> StreamEnd:

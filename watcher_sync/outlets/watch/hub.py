@@ -35,6 +35,7 @@ LOG = logging.getLogger(__name__)
 
 _CHUNK_ROWS: Final = 200
 _RETRY_SECONDS: Final = 1.0
+_POSITION_SECONDS: Final = 0.05
 _MAX_MESSAGES_AT_ONCE: Final = 4_000
 """Messages after which other tasks run: about 15 ms."""
 _MAX_RECENT: Final = 64
@@ -146,6 +147,8 @@ class Hub:
         self._changed = asyncio.Event()
         self.position = -1
         """The seq up to which all rows were handed on; -1: not known yet."""
+        self.epoch = ""
+        """The epoch of the position."""
 
     def wake(self) -> None:
         """The journal's head may have moved."""
@@ -215,8 +218,13 @@ class Hub:
         :param run: has a thread read.
         :raises StorageError: the database cannot answer.
         """
-        first, last = await run(self._read_first), await run(self._journal.head)
-        return out_of_range(first, last)
+        first, head = await run(self._read_first), await run(self._journal.position)
+        return out_of_range(first, head.seq, head.epoch)
+
+    async def wait_for_position(self) -> None:
+        """Return when the position is known."""
+        while self.position < 0:
+            await asyncio.sleep(_POSITION_SECONDS)
 
     async def run(self) -> None:
         """Follow the journal until the task is cancelled."""
@@ -239,11 +247,15 @@ class Hub:
     async def _follow(self) -> None:
         """Hand the next rows on, or wait for them."""
         if self.position < 0:
-            self._move_to(await self._run_in_thread(self._journal.head))
+            head = await self._run_in_thread(self._journal.position)
+            self.epoch = head.epoch
+            self._move_to(head.seq)
         self._changed.clear()
         rows: Sequence[JournalRow] = self._journal.cached(self.position, _CHUNK_ROWS)
         if not rows:
             rows = await self._read()
+        if not self._journal.is_of(self.epoch):
+            raise JournalPurged("the database went back in time")
         if rows:
             await self._hand_on(rows)
             await asyncio.sleep(0)
@@ -264,14 +276,17 @@ class Hub:
         """The rows after the position are gone: no stream can go on."""
         try:
             end = await self.bounds(self._run_in_thread)
-            head = await self._run_in_thread(self._journal.head)
+            head = await self._run_in_thread(self._journal.position)
+            if not self._journal.is_of(head.epoch):
+                await asyncio.sleep(_RETRY_SECONDS)  # the journal's thread reads it in a moment
         except StorageError as exc:
             LOG.warning("watch: database unavailable, retrying: %s", exc)
             await asyncio.sleep(_RETRY_SECONDS)
             return
         # No other task runs from here on, so no stream has rows of both journals.
         self._renderer.forget()
-        self._move_to(head)
+        self.epoch = head.epoch
+        self._move_to(head.seq)
         streams = [*self.streams(), *self._approaching]
         LOG.warning("watch: the journal does not go on after the last position; %d streams end", len(streams))
         for stream in streams:

@@ -140,8 +140,9 @@ class WatchService:
             end = await call.run()
         finally:
             self._streams.discard(stream)
-            self._parts.stats.streams = len(self._streams)
             call.close()
+            # Last: who sees the number finds the counts of the ends, too.
+            self._parts.stats.streams = len(self._streams)
         await self._abort(context, end)
 
     async def _abort(self, context: Context, end: StreamEnd) -> None:
@@ -244,7 +245,7 @@ class _Call:
         parts.limits.move(self._identity, caller.identity)
         self._identity = caller.identity
         after = said.resume_after
-        if after is None:
+        if after is None and conversation.RESUME not in said.capabilities:  # a stock client
             after = await parts.run(parts.topics.last_served, topic, caller)
         if stream.ended.done():
             return
@@ -253,7 +254,8 @@ class _Call:
         parts.stats.subscribed += 1
         self._expire_at(caller.expires_at)
         self._begin(self._write())
-        self._begin(parts.catch_up.start(stream, after))
+        epoch = _epoch_of(self._context) if said.resume_after is not None else ""
+        self._begin(parts.catch_up.start(stream, after, epoch))
         if conversation.PING in said.capabilities:
             # The pings of many streams that connect together are spread over the interval.
             self._ping = self._loop.call_later(
@@ -261,6 +263,8 @@ class _Call:
             )
 
     async def _write(self) -> None:
+        await self._parts.hub.wait_for_position()
+        await self._context.send_initial_metadata(((endings.EPOCH, self._parts.hub.epoch),))
         take, write = self._stream.take, self._context.write
         while True:
             await write(await take())
@@ -270,8 +274,14 @@ class _Call:
         turns = self._first_checks.of(self._identity)
         await turns.acquire()
         check = self._loop.create_task(self._authenticate(token, self._parts.token_threads))
+
+        def end(done: asyncio.Task[Caller]) -> None:
+            turns.release()
+            if not done.cancelled():
+                done.exception()  # the client may have gone, and then no other code retrieves it
+
         # The thread goes on if the client goes: its turn ends with the check.
-        check.add_done_callback(lambda _: turns.release())
+        check.add_done_callback(end)
         return await asyncio.shield(check)
 
     async def _authenticate(self, token: str, threads: Executor) -> Caller:
@@ -358,6 +368,14 @@ class _Call:
             stream.unanswered_pings += 1
             parts.stats.pings += 1
             self._ping = self._loop.call_later(parts.settings.ping_interval, self._send_ping)
+
+
+def _epoch_of(context: Context) -> str:
+    """The epoch of the position that the client resumes after; empty: it sent none."""
+    for name, value in context.invocation_metadata() or ():
+        if name == endings.EPOCH and isinstance(value, str):
+            return value
+    return ""
 
 
 def _token_of(context: Context) -> str:

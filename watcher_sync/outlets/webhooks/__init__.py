@@ -5,6 +5,7 @@
 ``audit``      records in the journal that a subscription ended
 ``availability``  logs when the database becomes unavailable, and when it recovers
 ``contents``   what one delivery contains
+``epochs``     tells subscribers that the database went back in time
 ``guard``      sockets that connect to permitted addresses only
 ``handshake``  the consent of a receiver before the first delivery
 ``hosts``      which host may get its next request

@@ -42,6 +42,8 @@ class Attempt(msgspec.Struct, frozen=True):
     """How long the attempt took."""
     retry_after: float | None = None
     """Seconds that the receiver asks to wait, from 0 to 24 hours; None if it does not ask."""
+    ended: bool = True
+    """Whether the answer was read to its end; False when it is long, slow or in too many parts."""
     not_sent: bool = False
     """Whether the request was held back, because the sender had lost the right to send it."""
 

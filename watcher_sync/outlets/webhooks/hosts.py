@@ -5,9 +5,10 @@ Guaranteed: items of one host start in the order in which they were added. At th
 take turns. A host at its own limit, or with an open breaker, delays only its own items.
 
 The breaker opens after consecutive failures. After a pause it lets one item through as a probe, once no earlier item
-of the host is running. The probe's answer closes the breaker, and its failure begins another pause.
+of the host is running. The probe's answer closes the breaker, and its failure begins another pause. An endless answer
+begins a short one.
 
-Belongs to one thread. No timer runs here: the owner calls ``tick`` when ``next_due`` says so.
+For one thread, without a timer: the owner calls ``tick`` when ``next_due`` says so.
 """
 
 from __future__ import annotations
@@ -24,13 +25,17 @@ _REMEMBERED_PAUSES: Final = 20
 """For how many pauses the failures of an idle host count."""
 
 _MAX_IDLE_HOSTS: Final = 10_000
-"""Idle hosts whose failures are remembered."""
+"""Idle hosts that are remembered for their failures, or for answers that did not end."""
+
+ENDLESS_PAUSE_SECONDS: Final = 0.1
+"""Between an answer that did not end and the next item of its host. Such an answer costs a new connection, and time in
+which other hosts wait."""
 
 
 class _Host(Generic[T]):
     """The state of one host."""
 
-    __slots__ = ("failures", "open_until", "probing", "queue", "running")
+    __slots__ = ("failures", "open_until", "paced_until", "probing", "queue", "running")
 
     def __init__(self) -> None:
         self.queue: deque[T] = deque()
@@ -41,6 +46,13 @@ class _Host(Generic[T]):
         """When the pause of an open breaker ends; None when the breaker is closed."""
         self.probing = False
         """Whether the item that is running is a probe."""
+        self.paced_until: float | None = None
+        """When the pause ends after an answer that did not; None when the last answer ended."""
+
+    @property
+    def paused_until(self) -> float | None:
+        """Before when no item may start, and after it one at a time; None when several may."""
+        return self.paced_until if self.open_until is None else self.open_until
 
 
 class HostGate(Generic[T]):
@@ -80,7 +92,7 @@ class HostGate(Generic[T]):
         self._pauses: list[tuple[float, str]] = []
         """A heap of when pauses end. An entry that no longer agrees with its host is ignored."""
         self._idle: OrderedDict[str, float] = OrderedDict()
-        """Hosts without items that have failures, and since when, in that order."""
+        """Hosts without items that are remembered, and since when, in that order."""
 
     @property
     def running(self) -> int:
@@ -110,16 +122,18 @@ class HostGate(Generic[T]):
         self._idle.pop(host, None)
         state.queue.append(item)
         self._queued += 1
-        if state.open_until is not None and len(state.queue) == 1:
-            heapq.heappush(self._pauses, (state.open_until, host))
+        if len(state.queue) == 1:
+            self._remember_pause(host, state)
         self._arrange(host, state)
         self._start_ready()
 
-    def done(self, host: str, *, answered: bool | None) -> None:
+    def done(self, host: str, *, answered: bool | None, ended: bool = True) -> None:
         """Ends one item of the host that was started.
 
         :param answered: False when there was no answer or its status was 500 or above: a failure of the host. None
             when the item says nothing about the host, because no request was sent.
+        :param ended: whether the answer was read to its end. If not, the host gets one item at a time, and a pause
+            after each of them, until an answer ends.
         :raises ValueError: when no item of the host is running.
         """
         state = self._hosts.get(host)
@@ -130,6 +144,8 @@ class HostGate(Generic[T]):
         was_probe, state.probing = state.probing, False
         if answered:
             state.failures, state.open_until = 0, None
+            state.paced_until = None if ended else self._monotonic() + ENDLESS_PAUSE_SECONDS
+            self._remember_pause(host, state)
         elif answered is False:
             state.failures += 1
             self._open_if_failing(host, state, was_probe=was_probe)
@@ -151,7 +167,7 @@ class HostGate(Generic[T]):
         while self._pauses:
             due, host = self._pauses[0]
             state = self._hosts.get(host)
-            if state is not None and state.queue and state.open_until == due:
+            if state is not None and state.queue and state.paused_until == due:
                 return due
             heapq.heappop(self._pauses)
         return None
@@ -189,13 +205,18 @@ class HostGate(Generic[T]):
         # A late failure of an item that started before the pause does not make the pause longer.
         if was_probe or (state.open_until is None and state.failures >= self._failures_to_open):
             state.open_until = self._monotonic() + self._open_seconds
-            if state.queue:
-                heapq.heappush(self._pauses, (state.open_until, host))
+            self._remember_pause(host, state)
+
+    def _remember_pause(self, host: str, state: _Host[T]) -> None:
+        """Have ``next_due`` say when the pause of a host ends for which items wait."""
+        if state.queue and state.paused_until is not None:
+            heapq.heappush(self._pauses, (state.paused_until, host))
 
     def _may_start(self, state: _Host[T]) -> bool:
         if not state.queue or state.running >= self._per_host:
             return False
-        return state.open_until is None or (state.running == 0 and self._monotonic() >= state.open_until)
+        until = state.paused_until
+        return until is None or (state.running == 0 and self._monotonic() >= until)
 
     def _arrange(self, host: str, state: _Host[T]) -> None:
         """Gives the host its place among the ready, the idle or the forgotten ones."""
@@ -205,7 +226,7 @@ class HostGate(Generic[T]):
         self._ready.pop(host, None)
         if state.queue or state.running:
             return
-        if state.failures:
+        if state.failures or state.paced_until is not None:
             self._idle.setdefault(host, self._monotonic())
         else:
             del self._hosts[host]

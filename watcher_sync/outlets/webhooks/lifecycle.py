@@ -6,6 +6,7 @@ It does no I/O. For one thread.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import msgspec
@@ -17,7 +18,7 @@ from watcher_sync.outlets.webhooks.outbox import Outbox
 from watcher_sync.outlets.webhooks.results import Results
 from watcher_sync.outlets.webhooks.roster import Roster
 from watcher_sync.outlets.webhooks.settings import Clock
-from watcher_sync.storage.subscription_rows import DELETED, WANTED, Row
+from watcher_sync.storage.subscription_rows import ALL_RESOURCES, DELETED, WANTED, Row
 from watcher_sync.storage.subscription_secrets import SecretBox, SecretUnreadable
 from watcher_sync.storage.webhooks import NewDelivery
 from watcher_sync.wire.standard_webhooks import BadSecret, parse_secret
@@ -26,6 +27,9 @@ LOG = logging.getLogger(__name__)
 
 FOREIGN = "the instance belongs to another project"
 """Why a subscription ends whose instance came to another project."""
+
+_MISSED = "the database went back in time, or an earlier delivery of all resources was not accepted"
+"""Why a subscription gets all resources whose stored progress says so."""
 
 
 class Lifecycle:
@@ -79,8 +83,12 @@ class Lifecycle:
         """Match rows for a subscription from its seq on."""
         self._roster.matcher.add(live.subscription.instance_kind, live.subscription.instance_id, live.id, live)
         self._roster.ready[live.id] = live
+        upto = live.after
+        if live.progress.held_since == ALL_RESOURCES:
+            live.after = self._model.generation  # no older row is to be read
+            live.note(ALL_RESOURCES, resync=_MISSED)
         self._check_instance(live)
-        self._begin_replay(live, live.after)
+        self._begin_replay(live, upto)
         if live.after >= self._model.generation:
             return None
         live.await_older_rows()
@@ -97,16 +105,18 @@ class Lifecycle:
             if was_active:
                 self._results.hold(live)
             return None
-        if was.sees_admin_only and not subscription.sees_admin_only:
-            # Its body may have what the writer does not see. The API ended it, and has its changes merged again.
-            live.delivery = None
+        if live.delivery is not None and was.sees_admin_only and not subscription.sees_admin_only:
+            self._results.withdraw(live.delivery)
         is_moved = was.callback_url != subscription.callback_url
         if is_moved or not was_active or (subscription.consent == WANTED) != (was.consent == WANTED):
             live.times_asked = 0
             if was.consent == WANTED:
                 live.earliest = self._clock.monotonic()
         live.earliest += subscription.min_notify_interval - was.min_notify_interval
-        if not was_active or is_moved or progress.failing_since is None:
+        is_renewed = not was_active or is_moved or progress.failing_since is None
+        if is_renewed or subscription.replay_since is not None:
+            live.paused_until = -math.inf
+        if is_renewed:
             self._outbox.set_progress(live, failures=0, failing_since=None)
         if live.delivery is not None and (is_moved or not was_active):
             live.delivery.due = self._clock.monotonic()

@@ -14,7 +14,7 @@ from watcher_sync.model.kinds import PROJECT_FIELD, Entity, Kind
 from watcher_sync.model.onap.merging import Changes, Filter
 from watcher_sync.model.staged import Key
 from watcher_sync.model.visibility import Hidden
-from watcher_sync.storage.subscription_rows import ACTIVE, Progress, Subscription
+from watcher_sync.storage.subscription_rows import ACTIVE, ALL_RESOURCES, Progress, Subscription
 from watcher_sync.storage.webhooks import NewDelivery
 
 _NOT_BEGUN: Final = object()
@@ -31,6 +31,12 @@ class Outgoing(msgspec.Struct, eq=False):
     attempts: list[dict[str, object]] = msgspec.field(default_factory=list)
     is_sending: bool = False
     """Whether it waits for its host, or is being sent."""
+
+    @property
+    def first_seq(self) -> int:
+        """The first seq whose change the receiver lacks if it does not accept the delivery."""
+        delivery = self.delivery
+        return ALL_RESOURCES if delivery.purpose == "resync" else delivery.previous_sequence + 1
 
     @property
     def is_test(self) -> bool:
@@ -82,6 +88,8 @@ class Live:
         """When the oldest change was committed that no delivery contains."""
         self.earliest = -math.inf
         """When the next delivery may be planned, by the monotonic clock."""
+        self.paused_until = -math.inf
+        """Not before that either: an earlier delivery was not accepted. A PUT or a replay ends the pause."""
         self.timer: float | None = None
         """When its planner checks it again."""
         self.delivery: Outgoing | None = None
@@ -103,7 +111,7 @@ class Live:
         """Whether the receiver is being asked for its consent."""
         self.times_asked = 0
         self.noted_at: int | None = None
-        """The seq of the row that made it resync or end."""
+        """The seq of the row that made it resync or end; ALL_RESOURCES: no row did."""
         self.rewrite(subscription, kinds)
 
     def rewrite(self, subscription: Subscription, kinds: Mapping[str, Kind]) -> None:
@@ -157,7 +165,7 @@ class Live:
     def first_seq(self) -> int | None:
         """The seq of the oldest change that is in no delivery; None: there is none."""
         unread = self.after + 1 if self.reading is not None else None
-        seqs = [seq for seq in (self.changes.first_seq, self.noted_at, unread) if seq]
+        seqs = [seq for seq in (self.changes.first_seq or None, self.noted_at, unread) if seq is not None]
         return min(seqs) if seqs else None
 
     def take(self) -> Changes:

@@ -38,7 +38,7 @@ from watcher_sync.outlets.webhooks.roster import Roster
 from watcher_sync.outlets.webhooks.settings import Clock as Clock
 from watcher_sync.outlets.webhooks.settings import Settings as Settings
 from watcher_sync.storage.journal import JournalRow
-from watcher_sync.storage.subscription_rows import WANTED, Row
+from watcher_sync.storage.subscription_rows import ALL_RESOURCES, WANTED, Row
 from watcher_sync.storage.subscription_secrets import SecretBox
 from watcher_sync.storage.webhooks import NewDelivery, WorkerWrites
 
@@ -141,6 +141,21 @@ class Planner:
         """The older rows of a pass are merged."""
         self._merger.end_reading(lives, reading)
 
+    def restored(self, lives: Iterable[Live], epoch: str) -> None:
+        """The database went back in time since these subscriptions were planned: they get all resources.
+
+        :param epoch: the new one.
+        """
+        for live in lives:
+            # A worker may have written positions of the lost history into the restored database.
+            seq = self._model.generation
+            live.floor, live.after, live.done = min(live.floor, seq), min(live.after, seq), min(live.done, seq)
+            self._outbox.set_progress(live, sequence=min(live.progress.sequence, seq), held_since=ALL_RESOURCES)
+            if live.is_active:
+                live.note(ALL_RESOURCES, resync=f"the database went back in time to epoch {epoch}")
+                self._roster.ready[live.id] = live
+                LOG.warning("webhooks: subscription %s is of another epoch; it gets all resources", live.id)
+
     def purged(self, lives: Iterable[Live], reading: object) -> None:
         """The journal no longer has the rows that a pass needs: its subscriptions get all resources."""
         self._merger.purged(lives, reading)
@@ -183,8 +198,8 @@ class Planner:
             return
         elif self._model.generation < live.floor:
             self._set_timer(live, now + _BEHIND_SECONDS)
-        elif live.earliest > now:
-            self._set_timer(live, live.earliest)
+        elif (due := max(live.earliest, live.paused_until)) > now:
+            self._set_timer(live, due)
         else:
             self._deliver(live, now, cache)
 
@@ -215,6 +230,9 @@ class Planner:
         if live.is_held:
             live.is_held = False
             self._outbox.set_progress(live, held_since=self._model.generation + 1, behind_since=None)
+        elif live.progress.behind_since is not None:
+            # The end of a delivery found the changes, and no checkpoint marked them as held since.
+            self._outbox.set_progress(live, behind_since=None)
 
     def _deliver(self, live: Live, now: float, cache: Cache) -> None:
         since, time = live.since or self._clock.now(), self._clock.now()
@@ -251,8 +269,11 @@ class Planner:
 
     # Results
 
-    def attempted(self, outgoing: Outgoing, attempt: Attempt) -> None:
-        """Record the result of an attempt."""
+    def attempted(self, outgoing: Outgoing, attempt: Attempt, url: str | None = None) -> None:
+        """Record the result of an attempt.
+
+        :param url: the callback that it was made at; None: the present one.
+        """
         outgoing.is_sending = False
         live = outgoing.live
         if self._roster.live.get(live.id) is not live or not (outgoing.is_test or live.delivery is outgoing):
@@ -260,7 +281,7 @@ class Planner:
         if attempt.not_sent:
             self._outbox.due[outgoing.delivery.webhook_id] = outgoing
             return
-        self._results.record(outgoing, attempt)
+        self._results.record(outgoing, attempt, is_former=url not in (None, live.subscription.callback_url))
         if live.is_active:
             self._roster.ready[live.id] = live
 

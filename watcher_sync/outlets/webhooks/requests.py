@@ -91,31 +91,34 @@ class Requests:
         """Send a delivery once, and record the result."""
         live = outgoing.live
         answered: bool | None = False
+        ended = True
         live.sending += 1
+        url = live.subscription.callback_url
         try:
             attempt = await self._parts.sender.post(
-                live.subscription.callback_url,
+                url,
                 self._headers(outgoing),
                 outgoing.delivery.body,
                 may_send=lambda: self._holds(live) and not self._parts.is_stopping(),
             )
             answered = None if attempt.not_sent else 0 < attempt.code < 500
+            ended = attempt.ended
         finally:
             live.sending -= 1
-            self.gate.done(host, answered=answered)
+            self.gate.done(host, answered=answered, ended=ended)
         self._parts.stats.count(attempt)
-        self._planner.attempted(outgoing, attempt)
+        self._planner.attempted(outgoing, attempt, url)
         self._parts.wake.set()
 
     async def _ask(self, host: str, live: Live) -> None:
         """Ask a receiver for its consent, and record the answer."""
         url = live.subscription.callback_url
-        answered = False
+        answered, ended = False, True
         try:
             grant = await validate(self._parts.sender, url, origin=self._parts.settings.origin, rate=None)
-            answered = 0 < grant.attempt.code < 500
+            answered, ended = 0 < grant.attempt.code < 500, grant.attempt.ended
         finally:
-            self.gate.done(host, answered=answered)
+            self.gate.done(host, answered=answered, ended=ended)
         self._planner.answered(live, url, grant)
         self._parts.wake.set()
 

@@ -55,8 +55,12 @@ class Results:
         self._clock = clock
         self._unmatch = unmatch
 
-    def record(self, outgoing: Outgoing, attempt: Attempt) -> None:
-        """Record the result of an attempt that was made."""
+    def record(self, outgoing: Outgoing, attempt: Attempt, *, is_former: bool = False) -> None:
+        """Record the result of an attempt that was made.
+
+        :param is_former: whether it was made at a callback that the subscriber has replaced since. Its failure says
+            nothing about the present one.
+        """
         live, now = outgoing.live, self._clock.now()
         made = {"time": now, "code": attempt.code, "detail": attempt.detail, "seconds": round(attempt.seconds, 3)}
         outgoing.attempts = [*outgoing.attempts, made][-_MAX_ATTEMPTS_STORED:]
@@ -65,10 +69,12 @@ class Results:
             self._outbox.set_progress(live, next_attempt_at=None)
         if attempt.ok:
             self._succeeded(outgoing, now)
-        elif attempt.gone:
+        elif is_former and not outgoing.is_test:
+            self._repeat(outgoing, now, 0.0)
+        elif attempt.gone and not is_former:
             self._end(outgoing, DEAD, now)
             if not outgoing.is_test:
-                live.note(outgoing.delivery.previous_sequence + 1, resync=_NOT_ACCEPTED)
+                live.note(outgoing.first_seq, resync=_NOT_ACCEPTED)
             self._change_state(live, GONE, "the callback answered 410")
         elif outgoing.is_test:
             self._end(outgoing, DEAD, now)
@@ -121,6 +127,17 @@ class Results:
         outgoing.attempts = [{"time": now, "code": 0, "detail": reason, "seconds": 0.0}]
         self._end(outgoing, DEAD, now)
 
+    def withdraw(self, outgoing: Outgoing) -> None:
+        """End a delivery that its subscriber may no longer see, as the API does with those that are stored.
+
+        The API did not see it if it was not stored yet; then its changes are to be merged again.
+        """
+        live, since = outgoing.live, outgoing.delivery.previous_sequence
+        live.delivery = None
+        if live.subscription.replay_since is None or live.subscription.replay_since > since:
+            self._outbox.writes.results.append(_result(outgoing, DEAD, None, self._clock.now()))
+            live.subscription = msgspec.structs.replace(live.subscription, replay_since=since)
+
     def refuse(self, live: Live, outgoing: Outgoing | None, reason: str) -> None:
         """Suspend a subscription whose rows the database refuses; what they have is planned again after a PUT.
 
@@ -130,7 +147,7 @@ class Results:
             delivery = outgoing.delivery
             if live.delivery is outgoing:
                 live.delivery = None
-            live.note(delivery.previous_sequence + 1, resync=_NOT_STORED)
+            live.note(outgoing.first_seq, resync=_NOT_STORED)
             live.is_ending_planned = False
             self._outbox.set_progress(live, sequence=delivery.previous_sequence)
         if live.is_active:
@@ -139,7 +156,9 @@ class Results:
     def hold(self, live: Live) -> None:
         """A subscription is not active any more: mark the first change that it has not received."""
         self._unmatch(live)
-        first = live.first_seq() or max(self._model.generation, live.after) + 1
+        first = live.first_seq()
+        if first is None:
+            first = max(self._model.generation, live.after) + 1
         live.take()
         self._outbox.set_progress(live, held_since=first, next_attempt_at=None)
 
@@ -160,20 +179,24 @@ class Results:
         delay = delay_after(failed, attempt.retry_after, self._clock.random)
         if delay is None:
             self._end(outgoing, DEAD, now)
-            first = outgoing.delivery.previous_sequence + 1
+            first = outgoing.first_seq
             live.note(first, resync=_NOT_ACCEPTED)
             live.is_held = True
             self._outbox.set_progress(live, held_since=first)
-            live.earliest = max(live.earliest, self._clock.monotonic() + AFTER_DEAD_SECONDS)
+            live.paused_until = self._clock.monotonic() + AFTER_DEAD_SECONDS
             self._end_with_instance(live)
         else:
-            outgoing.due = self._clock.monotonic() + delay
-            due_at = now + datetime.timedelta(seconds=delay)
-            self._outbox.set_progress(live, next_attempt_at=due_at)
-            self._outbox.writes.results.append(_result(outgoing, PENDING, due_at, None))
+            self._repeat(outgoing, now, delay)
         reason = self._suspension(live.progress, now, attempt)
         if reason and live.is_active:
             self._change_state(live, SUSPENDED, reason)
+
+    def _repeat(self, outgoing: Outgoing, now: datetime.datetime, delay: float) -> None:
+        """Have a delivery sent again after so many seconds."""
+        outgoing.due = self._clock.monotonic() + delay
+        due_at = now + datetime.timedelta(seconds=delay)
+        self._outbox.set_progress(outgoing.live, next_attempt_at=due_at)
+        self._outbox.writes.results.append(_result(outgoing, PENDING, due_at, None))
 
     def _end_with_instance(self, live: Live) -> None:
         """End the subscription if the delivery that ended was the last one of a deleted instance."""

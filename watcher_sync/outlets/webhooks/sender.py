@@ -44,6 +44,12 @@ _KEEPALIVE_SECONDS: Final = 4.0
 _BODY_SECONDS: Final = 2.0
 """How long the body of an answer may take before its connection is closed."""
 
+_MAX_BODY_PARTS: Final = 16
+"""Parts of a body that are read before its connection is closed. Each wakes the event loop, however small it is."""
+
+_READ_BYTES: Final = 512
+"""Bytes of a body after twice of which the client stops parsing what it received, until they are taken."""
+
 _MAX_HEADER_BYTES: Final = 8190
 """Bytes of one header of an answer, and of its status line."""
 
@@ -61,6 +67,7 @@ class _Exchange:
         self.may_send = may_send
         self.held_back = False
         self.code = 0
+        self.ended = False
         self.headers: Mapping[str, str] = CIMultiDict()
 
     def check(self) -> None:
@@ -106,7 +113,7 @@ class Sender:
         allowed: Callable[[], Sequence[Network]],
         allow_http: Callable[[], bool],
         total_timeout: float = 15.0,
-        max_response_bytes: int = 4096,
+        max_response_bytes: int = 16_384,
         max_connections: int = 1000,
         per_host: int = 10,
         ssl_context: ssl.SSLContext | None = None,
@@ -195,7 +202,7 @@ class Sender:
             return Attempt(code=0, detail=_NOT_SENT, seconds=seconds, not_sent=True)
         if exchange.code:
             retry_after = retry_after_of(exchange.code, exchange.headers.get("Retry-After"), now=self._wall())
-            return Attempt(exchange.code, status_detail(exchange.code), seconds, retry_after)
+            return Attempt(exchange.code, status_detail(exchange.code), seconds, retry_after, ended=exchange.ended)
         return Attempt(0, detail, seconds)
 
     async def _request(
@@ -214,23 +221,29 @@ class Sender:
             ) as response:
                 exchange.headers = response.headers
                 exchange.code = response.status
-                await self._discard_body(response)
+                exchange.ended = await self._discard_body(response)
         finally:
             pool.users -= 1
             await self._close_retired()
 
-    async def _discard_body(self, response: aiohttp.ClientResponse) -> None:
-        """Reads the body, so that the connection can be used again; not all of it where the body is long or slow.
+    async def _discard_body(self, response: aiohttp.ClientResponse) -> bool:
+        """Reads the body, so that the connection can be used again; says whether it ended.
+
+        Not all of it is read where it is long, slow or in many parts.
 
         The response's context closes the connection of a body that was not read to its end. What is raised here does
         not change the result, because the status is known.
         """
-        size = 0
+        if response.content.at_eof():
+            return True  # no body: the client then gives one reader to all answers, and its parts never end
+        size = parts = 0
         async with asyncio.timeout(_BODY_SECONDS):
-            async for part in response.content.iter_any():
+            async for part, _ in response.content.iter_chunks():
                 size += len(part)
-                if size > self._max_response_bytes:
-                    return
+                parts += 1
+                if size > self._max_response_bytes or parts == _MAX_BODY_PARTS:
+                    return False
+        return True
 
     def _current_pool(self) -> _Pool:
         """The pool for the networks that are allowed now."""
@@ -265,7 +278,7 @@ class Sender:
             auto_decompress=False,
             # The sender's own timeout covers everything, to the fraction of a second.
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
-            read_bufsize=min(self._max_response_bytes, 2**16),
+            read_bufsize=_READ_BYTES,
             max_line_size=_MAX_HEADER_BYTES,
             max_field_size=_MAX_HEADER_BYTES,
             max_headers=_MAX_HEADERS,

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from oslo_log import log as logging
 
 from watcher_sync.exceptions import DatabaseUnavailable, JournalPurged, LeaseLost, StorageError
+from watcher_sync.outlets.webhooks.epochs import EpochWatch
 from watcher_sync.outlets.webhooks.live import Asking, Live
 from watcher_sync.outlets.webhooks.parts import Parts
 from watcher_sync.outlets.webhooks.planner import Planner
@@ -63,6 +64,7 @@ class Session:
         self._requests = Requests(parts, self._planner, self._owned, self._tasks)
         self._writer = Writer(parts, self._planner, self._owned, self._requests.admit)
         self._purger = Purger(parts, self._owned, self._tasks)
+        self._epochs = EpochWatch(parts, self._planner, self._model, self._owned)
         self._sequences: dict[int, int] = {}
         """Shard -> the seq up to which the worker before has planned."""
         self._revision = -1
@@ -82,10 +84,12 @@ class Session:
         parts = self._parts
         while not parts.is_stopping():
             self._tasks.check()
+            self._epochs.check()
             await self._apply_ownership()
             await self._read_registry()
             await self._follow()
             await self._plan_and_write()
+            await self._epochs.store()
             self._purger.begin_if_due()
             stats = parts.stats
             stats.subscriptions = len(self._planner)
@@ -119,6 +123,7 @@ class Session:
             raise LeaseLost(f"another worker took over {len(lost)} of {len(self._owned)} shards")
         new = [shard for shard in owned if shard not in self._owned]
         if new:
+            await self._epochs.begin()
             sequences = await self._parts.call(self._webhooks.shard_sequences, new)
             loaded = await self._parts.call(self._webhooks.load, new)
             await self._complete_replica(loaded.rows)
@@ -129,6 +134,7 @@ class Session:
             if self._revision < 0:
                 self._revision = loaded.revision
             self._put(loaded)
+            await self._epochs.add_shards(new)
             LOG.info("webhooks: took %d shards with %d subscriptions", len(new), len(loaded.rows))
         elif ownership is not None and ownership.excess:
             await self._give_back(ownership.excess)
@@ -318,6 +324,8 @@ class Session:
     async def _finish(self) -> None:
         """Wait for the attempts under way, and write their results."""
         await self._tasks.wait(_FINISH_SECONDS)
+        if not self._owned:
+            return
         try:
             await self._writer.write(checkpoint=True)
         except StorageError as exc:

@@ -11,8 +11,8 @@ from typing import Any
 
 import grpc
 
-from tests.functional.engine.driving import wait_until
 from tests.functional.outlets.watch.dialect import METHOD, OURS, PING, PING_RESPONSE, STOCK, TOKEN_REFRESH, Dialect
+from tests.waiting import PATIENCE_SECONDS, wait_until
 
 SELF_LINK = "/management/v1alpha1/watchtopics/all"
 
@@ -101,11 +101,11 @@ class WatchClient:
     def sequences(self) -> list[int]:
         return [event.metadata.sequenceID for event in self.events]
 
-    def wait_for(self, count: int, seconds: float = 10.0) -> None:
+    def wait_for(self, count: int, seconds: float = PATIENCE_SECONDS) -> None:
         wait_until(lambda: len(self.events) >= count or self.status is not None, seconds, f"{count} events")
         assert len(self.events) >= count, (len(self.events), self.status, self.details)
 
-    def wait_for_status(self, seconds: float = 10.0) -> grpc.StatusCode:
+    def wait_for_status(self, seconds: float = PATIENCE_SECONDS) -> grpc.StatusCode:
         wait_until(lambda: self.status is not None, seconds, "the end of the stream")
         assert self.status is not None
         return self.status

@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from tests.functional.engine.driving import wait_until
 from tests.functional.outlets.watch.clients import SELF_LINK
+from tests.waiting import wait_until
 from watcher_sync.assembly.watch_stored import RowValues, first_sequence
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.watch.resources import Describer, Reader
@@ -110,8 +110,8 @@ class Serving:
 
     def start(self) -> None:
         self.begin()
-        assert self.worker.wait_until_serving(20)
-        wait_until(lambda: self.worker.stats.position >= 0, 10, "the position of the hub")
+        assert self.worker.wait_until_serving(60)
+        wait_until(lambda: self.worker.stats.position >= 0, what="the position of the hub")
 
     def begin(self) -> None:
         self._reader.start()
@@ -130,7 +130,7 @@ class Serving:
     def stop(self) -> None:
         self.worker.stop(10)
         self._reader.stop()
-        assert not self.worker.is_alive()
+        wait_until(lambda: not self.worker.is_alive(), what="the end of the server")
 
 
 @contextlib.contextmanager
@@ -149,4 +149,4 @@ def serving(
 
 def joined(site: Serving, count: int) -> None:
     """Wait until so many streams have a topic."""
-    wait_until(lambda: site.worker.stats.subscribed == count, 10, f"{count} streams")
+    wait_until(lambda: site.worker.stats.subscribed == count, what=f"{count} streams")

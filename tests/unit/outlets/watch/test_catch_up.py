@@ -7,10 +7,13 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from tests.unit.outlets.watch.test_hub import HIDDEN, Site, row, run, taken, topic
 from watcher_sync.model.watch.resources import Reader
 from watcher_sync.outlets.watch.authentication import Caller
 from watcher_sync.outlets.watch.catch_up import CatchUp
+from watcher_sync.outlets.watch.endings import StreamEnd
 from watcher_sync.outlets.watch.hub import Stats
 from watcher_sync.outlets.watch.stream import Stream
 
@@ -26,7 +29,7 @@ def _stream(reader: Reader, limit: int) -> Stream:
 
 
 async def _until(condition: Callable[[], bool]) -> None:
-    deadline = asyncio.get_running_loop().time() + 10
+    deadline = asyncio.get_running_loop().time() + 60
     while not condition():
         assert asyncio.get_running_loop().time() < deadline
         await asyncio.sleep(0)
@@ -75,8 +78,22 @@ def test_a_reset_of_the_journal_ends_a_stream_that_catches_up() -> None:
         site.hub.wake()
         end = await stream.ended
         assert end.status == "OUT_OF_RANGE"
-        assert dict(end.trailers) == {"min-sequence-id": "1", "max-sequence-id": "5"}
+        assert dict(end.trailers) == {"min-sequence-id": "1", "max-sequence-id": "5", "x-watcher-sync-epoch": "e"}
         catching_up.cancel()
+
+    run(test)
+
+
+def test_a_stream_gets_no_row_of_another_history_under_the_epoch_that_it_knows() -> None:
+    async def test(site: Site) -> None:
+        await site.write(*(row(seq) for seq in range(1, 21)))
+        # The journal's thread has noticed the new history; the hub notices it with its next wake.
+        site.journal.epoch = "e2"
+        stream = _stream(Reader(), 100)
+        with pytest.raises(StreamEnd) as ended:
+            await site.catch_up.start(stream, 0)
+        assert ended.value.status == "OUT_OF_RANGE"
+        assert stream.reached == 0
 
     run(test)
 

@@ -16,6 +16,7 @@ from watcher_sync.outlets.watch.catch_up import CatchUp
 from watcher_sync.outlets.watch.hub import Hub, Stats
 from watcher_sync.outlets.watch.rendering import Renderer
 from watcher_sync.outlets.watch.stream import Stream
+from watcher_sync.storage.history import Position
 from watcher_sync.storage.journal import JournalRow
 from watcher_sync.wire.watch import events_pb2
 
@@ -34,11 +35,18 @@ class Journal:
 
     def __init__(self) -> None:
         self.rows: list[JournalRow] = []
+        self.epoch = "e"
 
     def head(self) -> int:
         return len(self.rows)
 
     seen = head
+
+    def position(self) -> Position:
+        return Position(self.epoch, len(self.rows), 1)
+
+    def is_of(self, epoch: str) -> bool:
+        return epoch == self.epoch
 
     def cached(self, since: int, limit: int) -> list[JournalRow]:
         return self.rows[since : since + limit]
@@ -71,7 +79,7 @@ class Site:
     async def write(self, *rows: JournalRow) -> None:
         self.journal.rows += rows
         self.hub.wake()
-        deadline = asyncio.get_running_loop().time() + 10
+        deadline = asyncio.get_running_loop().time() + 60
         while self.hub.position < len(self.journal.rows):
             assert asyncio.get_running_loop().time() < deadline
             await asyncio.sleep(0)
@@ -98,7 +106,7 @@ def run(test: Callable[[Site], Awaitable[None]], describer: Any = None) -> None:
         try:
             while site.hub.position < 0:
                 await asyncio.sleep(0)
-            await asyncio.wait_for(test(site), 20)
+            await asyncio.wait_for(test(site), 120)
         finally:
             following.cancel()
 

@@ -50,7 +50,7 @@ async def _run(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def run(test: Callable[[Site], Awaitable[None]]) -> None:
-    asyncio.run(asyncio.wait_for(test(Site()), 10))  # type: ignore[arg-type]
+    asyncio.run(asyncio.wait_for(test(Site()), 60))  # type: ignore[arg-type]
 
 
 def test_a_change_that_leaves_the_memory_before_its_turn_is_rendered_in_full(monkeypatch: pytest.MonkeyPatch) -> None:

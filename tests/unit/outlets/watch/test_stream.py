@@ -12,7 +12,7 @@ from watcher_sync.outlets.watch.stream import Stream
 
 
 def run(test: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(test, 10))
+    asyncio.run(asyncio.wait_for(test, 60))
 
 
 def test_messages_leave_in_the_order_of_their_arrival() -> None:

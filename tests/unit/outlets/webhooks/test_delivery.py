@@ -100,6 +100,20 @@ def test_what_cancelled_out_is_not_read_again_by_the_next_worker(driver):
     assert driver.progress().held_since is None
 
 
+def test_changes_that_cancelled_out_during_a_delivery_leave_nothing_behind(driver):
+    driver.put(min_notify_interval=0.0)
+    driver.step()
+    write(driver, "active")
+    driver.follow()
+    driver.write()
+    write(driver, "paused", "active")
+    driver.follow()
+    driver.send()
+    driver.run(10)
+    assert states_told(driver) == ["active"]
+    assert driver.progress().behind_since is None
+
+
 def test_arrays_are_never_null(driver):
     write(driver, "active")
     driver.step()

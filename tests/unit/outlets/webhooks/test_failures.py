@@ -394,3 +394,62 @@ def test_what_a_410_refused_is_delivered_after_a_put(driver):
     driver.read_registry()
     driver.run(DAY)
     assert agrees(driver)
+
+
+@pytest.mark.parametrize("change", ["put", "callback", "replay"])
+def test_what_the_subscriber_asks_for_after_a_dead_delivery_does_not_wait(driver, change):
+    made = failing(driver)
+    write(driver, "active")
+    driver.run(sum(SCHEDULE))
+    assert "dead" in driver.states()
+    del driver.answers["s"]
+    count = len(made)
+    if change == "put":
+        driver.put()
+    elif change == "callback":
+        driver.put(callback_url="https://new.example/hook")
+    else:
+        driver.tables.set("s", replay_since=0)
+    driver.run(1)
+    assert agrees(driver)
+    assert len(made) == count
+
+
+def test_a_subscription_that_is_suspended_with_its_dead_delivery_resumes_at_once():
+    driver = two(Settings(suspend_after_failures=len(SCHEDULE)))
+    failing(driver)
+    write(driver, "active")
+    driver.run(sum(SCHEDULE))
+    assert driver.subscription().state == "suspended"
+    del driver.answers["s"]
+    driver.put()
+    driver.run(1)
+    assert agrees(driver)
+
+
+def test_without_a_put_the_pause_after_a_dead_delivery_holds(driver):
+    made = failing(driver)
+    write(driver, "active")
+    driver.run(sum(SCHEDULE))
+    count = len(made)
+    driver.tables.set("s")
+    write(driver, "stopped")
+    driver.run(AFTER_DEAD_SECONDS - 60)
+    assert len(made) == count
+
+
+@pytest.mark.parametrize("attempt", [GONE_FOREVER, FAILED])
+def test_a_late_refusal_of_a_former_callback_says_nothing_about_the_present_one(driver, attempt):
+    write(driver, "active")
+    driver.follow()
+    driver.write()
+    (late,) = [each for each in driver.under_way if each.live.id == "s"]
+    driver.under_way.remove(late)
+    former = late.live.subscription.callback_url
+    driver.put(callback_url="https://new.example/hook")
+    driver.read_registry()
+    driver.planner.attempted(late, attempt, former)
+    driver.run(1)
+    assert driver.subscription().state == "active"
+    assert driver.progress().failures == 0
+    assert agrees(driver)

@@ -68,3 +68,22 @@ def test_a_delivery_with_hidden_fields_is_dropped_when_a_member_writes_the_subsc
     driver.run(3600)
     assert driver.receivers["s"].bodies
     assert "secret-host" not in str(driver.receivers["s"].bodies)
+
+
+@pytest.mark.parametrize("replay_since", [None, 2])
+def test_a_planned_delivery_with_hidden_fields_that_is_not_stored_is_withdrawn_and_its_changes_come_again(replay_since):
+    driver = Driver()
+    driver.log.write("instance", "i", state="active", host="first")
+    driver.subscribe()
+    driver.step()
+    driver.log.write("instance", "i", state="stopped", host="secret-host")
+    driver.follow()
+    driver.planner.plan()
+    driver.tables.set("s", sees_admin_only=False, replay_since=replay_since)
+    driver.read_registry()
+    driver.write()
+    driver.under_way = [each for each in driver.under_way if driver.planner.wants(each)]
+    driver.run(10)
+    assert "secret-host" not in str(driver.receivers["s"].bodies)
+    assert driver.receivers["s"].documents == driver.existing(driver.subscription())
+    assert driver.tables.pending("s") == []
