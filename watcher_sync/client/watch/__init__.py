@@ -40,10 +40,10 @@ from watcher_sync.client.watch.errors import (
     UnsupportedProxy,
     WatchError,
 )
-from watcher_sync.client.watch.harvester import Harvester, RestHarvester
+from watcher_sync.client.watch.harvester import Harvester, HarvestsEpochs, RestHarvester
 from watcher_sync.client.watch.manager import WatchManager
 from watcher_sync.client.watch.models import EventType, Reference, Scope, WatchEvent
-from watcher_sync.client.watch.sequences import FileSequence, MemorySequence, Sequence
+from watcher_sync.client.watch.sequences import FileSequence, MemorySequence, Sequence, StoresEpochs
 from watcher_sync.client.watch.watch import Gap
 
 __all__ = [
@@ -56,9 +56,11 @@ __all__ = [
     "Reference",
     "Gap",
     "Sequence",
+    "StoresEpochs",
     "FileSequence",
     "MemorySequence",
     "Harvester",
+    "HarvestsEpochs",
     "RestHarvester",
     "messages_of_page",
     "WatchError",

@@ -45,12 +45,20 @@ class EventsPurged(WatchError):
     :ivar after: the watermark.
     :ivar min_sequence: the oldest event that the service has; None if it did not say.
     :ivar max_sequence: the newest event that the service has; None if it did not say.
+    :ivar epoch: the epoch of the service's events; None if it did not say.
     """
 
     def __init__(
-        self, topic: str, after: int, *, min_sequence: int | None = None, max_sequence: int | None = None
+        self,
+        topic: str,
+        after: int,
+        *,
+        min_sequence: int | None = None,
+        max_sequence: int | None = None,
+        epoch: str | None = None,
     ) -> None:
-        super().__init__(f"the service has purged events of {topic} after sequence {after}")
+        super().__init__(f"the service does not have the events of {topic} after sequence {after} any more")
+        self.epoch = epoch
         self.topic = topic
         self.after = after
         self.min_sequence = min_sequence
@@ -106,6 +114,8 @@ _FINAL: Mapping[grpc.StatusCode, Callable[[str], WatchError]] = {
 
 MIN_SEQUENCE_TRAILER = "min-sequence-id"
 MAX_SEQUENCE_TRAILER = "max-sequence-id"
+EPOCH_METADATA = "x-watcher-sync-epoch"
+"""The epoch of the sequences, in the metadata of both sides."""
 
 
 def error_of_status(
@@ -122,6 +132,7 @@ def error_of_status(
             after,
             min_sequence=_number(trailers.get(MIN_SEQUENCE_TRAILER)),
             max_sequence=_number(trailers.get(MAX_SEQUENCE_TRAILER)),
+            epoch=trailers.get(EPOCH_METADATA) or None,
         )
     made = _FINAL.get(code)
     return made(f"{topic}: {details or code.name}") if made is not None else None

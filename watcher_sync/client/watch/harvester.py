@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import urllib3
 
@@ -40,6 +40,7 @@ MAX_SECONDS = 300.0
 _TIMEOUT = urllib3.Timeout(connect=10.0, read=30.0)
 _MAX_PAGE_BYTES = 64 * 1024 * 1024
 _MAX_SEQUENCE_HEADER = "X-Axway-Max-Sequence-Id"
+_EPOCH_HEADER = "X-Watcher-Sync-Epoch"
 _MAX_PAGE_SIZE_HEADER = "X-Watcher-Sync-Max-Page-Size"
 
 
@@ -54,6 +55,19 @@ class Harvester(Protocol):
         :raises EventsPurged: when the service no longer has them all.
         :raises HarvestFailed: when a retry may succeed.
         :raises WatchError: any other of them ends the watch; :class:`HarvestRefused` with 401 gets one retry.
+        """
+        ...
+
+
+@runtime_checkable
+class HarvestsEpochs(Protocol):
+    """A harvester that has the service compare the epoch of the watermark, too; see :class:`StoresEpochs`."""
+
+    def harvest_of_epoch(self, topic: str, after: int, token: str, epoch: str) -> Iterator[events_pb2.Event]:
+        """As :meth:`Harvester.harvest`.
+
+        :param epoch: of the sequence.
+        :raises EventsPurged: also when the service has another epoch.
         """
         ...
 
@@ -109,46 +123,53 @@ class RestHarvester:
 
     def harvest(self, topic: str, after: int, token: str) -> Iterator[events_pb2.Event]:
         """The events after a sequence; see :class:`Harvester`."""
+        return self.harvest_of_epoch(topic, after, token, "")
+
+    def harvest_of_epoch(self, topic: str, after: int, token: str, epoch: str) -> Iterator[events_pb2.Event]:
+        """The events after a sequence; see :class:`HarvestsEpochs`.
+
+        :param epoch: of the sequence; empty: not known, and not sent.
+        """
         deadline = self._monotonic() + self._max_seconds
         size, largest = self._page_size or PAGE_SIZE, self._page_size or LARGE_PAGE_SIZE
-        requested = self._request(topic, after, size, token)
+        requested = self._request(topic, after, size, token, epoch)
         while True:
             try:
                 page = requested.result()
             except HarvestFailed:
                 if self._page_size is not None or size <= PAGE_SIZE:
                     raise
-                page, largest = self._page(topic, after, PAGE_SIZE, token), PAGE_SIZE
+                page, largest = self._page(topic, after, PAGE_SIZE, token, epoch), PAGE_SIZE
             size = min(page.max_size, largest)
             newer = page.newer(after)
             if page.is_full:
                 if not newer:
                     raise HarvestFailed(f"{topic}: the catch-up sent a full page without an event after {after}")
                 after = newer[-1].metadata.sequenceID
-                requested = self._request(topic, after, size, token)
+                requested = self._request(topic, after, size, token, epoch)
             yield from newer
             if not page.is_full:
                 return
             if self._monotonic() > deadline:
                 raise HarvestFailed(f"{topic}: the catch-up took more than {self._max_seconds:g} seconds")
 
-    def _request(self, topic: str, after: int, size: int, token: str) -> Future[_Page]:
+    def _request(self, topic: str, after: int, size: int, token: str, epoch: str) -> Future[_Page]:
         """Requests a page in a daemon thread, which does not delay the end of the process."""
         future: Future[_Page] = Future()
 
         def run() -> None:
             try:
-                future.set_result(self._page(topic, after, size, token))
+                future.set_result(self._page(topic, after, size, token, epoch))
             except BaseException as exc:  # noqa: BLE001 - the future raises it
                 future.set_exception(exc)
 
         threading.Thread(target=run, name="watch-catch-up", daemon=True).start()
         return future
 
-    def _page(self, topic: str, after: int, size: int, token: str) -> _Page:
-        response, body = self._get(topic, after, size, token)
+    def _page(self, topic: str, after: int, size: int, token: str, epoch: str) -> _Page:
+        response, body = self._get(topic, after, size, token, epoch)
         if response.status != 200:
-            raise _refusal(response.status, response.headers.get(_MAX_SEQUENCE_HEADER), topic, after)
+            raise _refusal(response.status, response.headers, topic, after)
         if len(body) > _MAX_PAGE_BYTES:
             raise HarvestFailed(f"{topic}: a page of the catch-up has more than {_MAX_PAGE_BYTES} bytes")
         try:
@@ -157,7 +178,7 @@ class RestHarvester:
             raise HarvestFailed(f"{topic}: the answer to the catch-up is no page of events: {exc}") from None
         return _Page(messages, size, self._page_size or _larger(size, response.headers.get(_MAX_PAGE_SIZE_HEADER)))
 
-    def _get(self, topic: str, after: int, size: int, token: str) -> tuple[urllib3.BaseHTTPResponse, bytes]:
+    def _get(self, topic: str, after: int, size: int, token: str, epoch: str) -> tuple[urllib3.BaseHTTPResponse, bytes]:
         """:raises HarvestFailed: there was no answer."""
         fields = {
             "page": "1",
@@ -165,6 +186,8 @@ class RestHarvester:
             "query": f"sequenceID>{after}",
             "sort": "sequenceID,ASC",
         }
+        if epoch:
+            fields["epoch"] = epoch
         headers = {
             **self._pool.headers,
             "Accept": "application/json",
@@ -198,11 +221,13 @@ def _larger(size: int, announced: str | None) -> int:
 
 
 def _refusal(
-    status: int, max_sequence: str | None, topic: str, after: int
+    status: int, headers: Mapping[str, str], topic: str, after: int
 ) -> EventsPurged | HarvestFailed | HarvestRefused | PermissionDenied | TopicNotFound:
     if status == 410:
+        max_sequence = headers.get(_MAX_SEQUENCE_HEADER)
         is_number = max_sequence is not None and max_sequence.isascii() and max_sequence.isdigit()
-        return EventsPurged(topic, after, max_sequence=int(max_sequence or 0) if is_number else None)
+        newest = int(max_sequence or 0) if is_number else None
+        return EventsPurged(topic, after, max_sequence=newest, epoch=headers.get(_EPOCH_HEADER))
     if status == 403:
         return PermissionDenied(f"{topic}: the catch-up was refused with 403")
     if status == 404:

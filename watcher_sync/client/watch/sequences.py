@@ -12,12 +12,15 @@ import tempfile
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
 LOST = -1
 """The watermark is lost."""
+
+_EPOCH = "epoch:"
+"""In a file: begins the keys of epochs. Self links begin with a slash."""
 
 _OTHERS = ""
 """In a file: the watermark of topics without one of their own. No self link is empty."""
@@ -38,12 +41,36 @@ class Sequence(Protocol):
         ...
 
 
+@runtime_checkable
+class StoresEpochs(Protocol):
+    """A sequence that stores the epoch of each watermark, too.
+
+    A service whose database went back in time has another epoch. It then refuses to resume after a watermark of before,
+    even if it has another event of the same number.
+    """
+
+    def get_epoch(self, topic: str) -> str:
+        """The epoch of the topic's watermark; empty: not known."""
+        ...
+
+    def set_epoch(self, topic: str, epoch: str) -> None:
+        """Stores the epoch durably.
+
+        :raises OSError: when that fails.
+        """
+        ...
+
+
 class MemorySequence:
     """Stores watermarks in memory: another process begins again."""
 
-    def __init__(self, watermarks: Mapping[str, int] | None = None) -> None:
-        """:param watermarks: topic -> watermark, to begin with."""
+    def __init__(self, watermarks: Mapping[str, int] | None = None, epochs: Mapping[str, str] | None = None) -> None:
+        """:param watermarks: topic -> watermark, to begin with.
+
+        :param epochs: topic -> epoch of its watermark.
+        """
         self._watermarks = dict(watermarks or {})
+        self._epochs = dict(epochs or {})
         self._lock = threading.Lock()
         """Guards ``_watermarks``."""
 
@@ -57,9 +84,19 @@ class MemorySequence:
         with self._lock:
             self._watermarks[topic] = sequence
 
+    def get_epoch(self, topic: str) -> str:
+        """The epoch of the topic's watermark; empty: not known."""
+        with self._lock:
+            return self._epochs.get(topic, "")
+
+    def set_epoch(self, topic: str, epoch: str) -> None:
+        """Stores the epoch."""
+        with self._lock:
+            self._epochs[topic] = epoch
+
 
 class FileSequence:
-    """Stores watermarks in a JSON file: topic -> watermark. One process writes it.
+    """Stores watermarks in a JSON file: topic -> watermark, and ``epoch`` and topic -> epoch. One process writes it.
 
     ``set`` writes a new file, synchronises it to the disk, and renames it. So a crash leaves the old file or the new
     one. A file that does not exist gives 0.
@@ -78,21 +115,37 @@ class FileSequence:
     def get(self, topic: str) -> int:
         """The watermark of the topic."""
         with self._lock:
-            return self._watermarks.get(topic, self._watermarks.get(_OTHERS, 0))
+            found = self._watermarks.get(topic, self._watermarks.get(_OTHERS, 0))
+            return found if isinstance(found, int) else LOST
 
     def set(self, topic: str, sequence: int) -> None:
         """Stores the watermark. Other topics stay :data:`LOST` if they are.
 
         :raises OSError: when the file cannot be written.
         """
+        self._store(topic, sequence)
+
+    def get_epoch(self, topic: str) -> str:
+        """The epoch of the topic's watermark; empty: not known."""
         with self._lock:
-            watermarks = {**self._watermarks, topic: sequence}
+            return str(self._watermarks.get(_EPOCH + topic, ""))
+
+    def set_epoch(self, topic: str, epoch: str) -> None:
+        """Stores the epoch.
+
+        :raises OSError: when the file cannot be written.
+        """
+        self._store(_EPOCH + topic, epoch)
+
+    def _store(self, key: str, value: int | str) -> None:
+        with self._lock:
+            watermarks = {**self._watermarks, key: value}
             self._write(msgspec.json.encode(watermarks))
             self._watermarks = watermarks
 
-    def _read(self) -> dict[str, int]:
+    def _read(self) -> dict[str, int | str]:
         try:
-            return msgspec.json.decode(self._path.read_bytes(), type=dict[str, int])
+            return msgspec.json.decode(self._path.read_bytes(), type=dict[str, int | str])
         except FileNotFoundError:
             return {}
         except (OSError, msgspec.DecodeError):

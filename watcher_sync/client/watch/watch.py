@@ -31,7 +31,7 @@ from watcher_sync.client.watch.errors import (
     WatchError,
     error_of_status,
 )
-from watcher_sync.client.watch.harvester import Harvester
+from watcher_sync.client.watch.harvester import Harvester, HarvestsEpochs
 from watcher_sync.client.watch.merge import MergeBuffer, Missing, Ready
 from watcher_sync.client.watch.models import WatchEvent, event_of, sequence_of
 from watcher_sync.client.watch.refresher import TokenRefresher
@@ -158,8 +158,10 @@ class Watch:
         self._logger.error("watch %s: ended: %s", self.topic, error)
         self._on_finished(self.id)
         callback = self._shared.on_event_sync_error
-        if isinstance(error, EventsPurged) and callback is not None:
-            self._call(callback, error)
+        if isinstance(error, EventsPurged):
+            self._watermark.give_up(error.epoch)
+            if callback is not None:
+                self._call(callback, error)
         try:
             self._errors.deliver(error)
         except WatchError:
@@ -178,7 +180,8 @@ class Watch:
             self._buffer.connect()
             self._end = None
         self._opened_at = time.monotonic()
-        self._logger.info("watch %s: streaming after sequence %d", self.topic, self._watermark.delivered)
+        level = logging.DEBUG if self._backoff.failures else logging.INFO
+        self._logger.log(level, "watch %s: streaming after sequence %d", self.topic, self._watermark.delivered)
         try:
             stream = self._open(token, self._session_number)
             try:
@@ -200,6 +203,8 @@ class Watch:
             on_event=lambda message: self._on_event(number, message),
             on_bookmark=lambda sequence: self._on_bookmark(number, sequence),
             on_end=lambda end: self._on_end(number, end),
+            on_epoch=self._watermark.note_epoch,
+            epoch=self._watermark.epoch,
             logger=self._logger,
         )
 
@@ -221,13 +226,17 @@ class Watch:
             self._watermark.advance(self._buffer.watermark)
             self._raise_end()
             if step is None and not self._closing.is_set():
-                self._changed.wait(None if self._watermark.is_saved else SAVE_SECONDS)
+                # The end of an outage is reported after a time, too, and the stream may stay without any event.
+                is_settled = self._watermark.is_saved and not self._backoff.failures
+                self._changed.wait(None if is_settled else SAVE_SECONDS)
         self._watermark.save_if_due()
         return step
 
     def _raise_end(self) -> None:
         """Raises if the stream has ended. Called with the lock."""
         if self._has_received or time.monotonic() - self._opened_at > MAX_SECONDS:
+            if self._backoff.failures:
+                self._logger.info("watch %s: connected again", self.topic)
             self._backoff.reset()
             self._refused_tokens = 0
         end = self._end
@@ -304,7 +313,12 @@ class Watch:
             self._buffer.trust_stream()
 
     def _harvest(self, harvester: Harvester, after: int) -> None:
-        for message in harvester.harvest(self.topic, after, self._token()):
+        epoch = self._watermark.epoch
+        if epoch and isinstance(harvester, HarvestsEpochs):
+            messages = harvester.harvest_of_epoch(self.topic, after, self._token(), epoch)
+        else:
+            messages = harvester.harvest(self.topic, after, self._token())
+        for message in messages:
             with self._changed:
                 is_new = self._buffer.accept(message.metadata.sequenceID)
             if is_new:
@@ -349,16 +363,22 @@ class Watch:
         sequence, previous = sequence_of(message)
         with self._changed:
             if number == self._session_number:
+                self._receive()
                 self._buffer.add(sequence, previous, message)
-                self._has_received = True
                 self._changed.notify_all()
 
     def _on_bookmark(self, number: int, sequence: int) -> None:
         with self._changed:
             if number == self._session_number:
+                self._receive()
                 self._buffer.bookmark(sequence)
-                self._has_received = True
                 self._changed.notify_all()
+
+    def _receive(self) -> None:
+        """The service has accepted the position. Called with the lock."""
+        if not self._has_received:
+            self._watermark.accept_epoch()
+        self._has_received = True
 
     def _on_end(self, number: int, end: StreamEnd) -> None:
         with self._changed:

@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable
 
-from watcher_sync.client.watch.sequences import Sequence
+from watcher_sync.client.watch.sequences import LOST, Sequence, StoresEpochs
 
 SAVE_SECONDS = 1.0
 """How often the watermark is stored while events arrive without a pause."""
@@ -38,6 +38,7 @@ class WatermarkWriter:
         self._monotonic = monotonic
         self._saved = watermark
         self._saved_at: float | None = None
+        self._said_epoch = ""
         self._is_broken = False
 
     @property
@@ -48,6 +49,41 @@ class WatermarkWriter:
     def advance(self, sequence: int) -> None:
         """Moves the watermark, unless it is there already."""
         self.delivered = max(self.delivered, sequence)
+
+    @property
+    def epoch(self) -> str:
+        """The epoch of the watermark; empty: not known."""
+        return self._store.get_epoch(self._topic) if isinstance(self._store, StoresEpochs) else ""
+
+    def note_epoch(self, epoch: str) -> None:
+        """Stores the epoch that the service gives to its sequences, unless the store has another one.
+
+        The service says its epoch before it has compared it with that of the watermark.
+        """
+        self._said_epoch = epoch
+        if not self.epoch:
+            self.accept_epoch()
+
+    def accept_epoch(self) -> None:
+        """Stores the epoch that the service said last: it continues after the watermark."""
+        epoch = self._said_epoch
+        if not epoch or not isinstance(self._store, StoresEpochs) or epoch == self.epoch:
+            return
+        try:
+            self._store.set_epoch(self._topic, epoch)
+        except OSError as exc:
+            self._logger.error("watch %s: the epoch cannot be stored: %s", self._topic, exc)
+
+    def give_up(self, epoch: str | None) -> None:
+        """Stores that the watermark is lost, if the service has another epoch: its numbers are those of other events.
+
+        :param epoch: that of the service; None: not known.
+        """
+        if not epoch or self.epoch in ("", epoch):
+            return
+        self._said_epoch, self.delivered = epoch, LOST
+        self.save()
+        self.accept_epoch()
 
     def save_if_due(self) -> None:
         """Stores the watermark, if the last attempt was a second ago."""

@@ -9,7 +9,8 @@ import threading
 import pytest
 
 from tests.faulty_proxy import FaultyProxy
-from tests.unit.client.watch.watching import Watching, wait_until
+from tests.unit.client.watch.watching import Watching
+from tests.waiting import wait_until
 from watcher_sync.testing.watch.service import FakeWatchService
 
 CUTS = 100
@@ -33,7 +34,7 @@ class Load(threading.Thread):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(170)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("is_stock", [False, True], ids=["ours", "stock"])
 def test_a_hundred_cuts_lose_no_event_and_repeat_none(is_stock, seed):

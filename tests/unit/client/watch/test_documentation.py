@@ -7,7 +7,7 @@ import re
 import textwrap
 from pathlib import Path
 
-from tests.unit.client.watch.watching import wait_until
+from tests.waiting import wait_until
 from watcher_sync.client.watch import FileSequence
 from watcher_sync.testing.watch.service import FakeWatchService
 from watcher_sync.testing.watch.topic import FakeTopic

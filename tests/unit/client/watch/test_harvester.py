@@ -7,8 +7,8 @@ import json
 
 import pytest
 
-from tests.unit.client.watch.watching import wait_until
-from watcher_sync.client.watch import HarvestFailed, RestHarvester
+from tests.waiting import wait_until
+from watcher_sync.client.watch import EventsPurged, HarvestFailed, RestHarvester
 from watcher_sync.testing.watch.catch_up import Answer, document_of
 from watcher_sync.testing.watch.topic import SELF_LINK
 
@@ -80,3 +80,20 @@ def test_the_next_page_is_requested_while_the_caller_handles_one(service):
     assert service.asked[1].query["query"] == "sequenceID>105"
     assert len(list(events)) == 144
     assert len(service.asked) == 2
+
+
+def test_every_page_has_the_epoch_of_the_position_if_it_is_known(service):
+    service.topic.publish(250)
+    found = RestHarvester(service.url, "t", page_size=100).harvest_of_epoch(SELF_LINK, 5, "x", "e1")
+    assert len(list(found)) == 245
+    assert [each.query.get("epoch") for each in service.asked] == ["e1"] * 3
+    del service.asked[:]
+    harvested(service)
+    assert {each.query.get("epoch") for each in service.asked} == {None}
+
+
+def test_a_refusal_has_the_epoch_that_the_service_says(service):
+    service.answers.append(Answer(410, b"{}", (("X-Axway-Max-Sequence-Id", "7"), ("X-Watcher-Sync-Epoch", "e2"))))
+    with pytest.raises(EventsPurged) as refused:
+        list(RestHarvester(service.url, "t").harvest_of_epoch(SELF_LINK, 5, "x", "e1"))
+    assert (refused.value.epoch, refused.value.max_sequence) == ("e2", 7)

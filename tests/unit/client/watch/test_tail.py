@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``events tail --topic`` prints the events of a topic over the watch stream."""
+"""``event tail --topic`` prints the events of a topic over the watch stream."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_yaml_and_csv_have_the_same_events(service, capsys):
 
     assert tail(service, "--since", "3", "--limit", "2", "-f", "csv") == 0
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
-    assert [(each["sequence"], each["type"], each["kind"]) for each in rows] == [
+    assert [(each["Sequence"], each["Type"], each["Kind"]) for each in rows] == [
         ("4", "updated", "Instance"),
         ("5", "updated", "Instance"),
     ]

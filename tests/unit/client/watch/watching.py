@@ -3,25 +3,14 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable
 from typing import Any
 
+from tests.waiting import PATIENCE_SECONDS, wait_until
 from watcher_sync.client.watch import MemorySequence, WatchManager
 from watcher_sync.testing.watch.service import FakeWatchService
 from watcher_sync.testing.watch.topic import SELF_LINK
 
 BACKOFF = (0.05, 0.2)
-
-
-def wait_until(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
-    """Waits until a condition holds, and returns its value."""
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"not within {seconds} s: {condition}"
-        threading.Event().wait(0.005)
-    return found
 
 
 class Watching:
@@ -63,7 +52,7 @@ class Watching:
     def sequences(self) -> list[int]:
         return [event.sequence for event in list(self.events)]
 
-    def wait_for(self, count: int, seconds: float = 20.0) -> list[int]:
+    def wait_for(self, count: int, seconds: float = PATIENCE_SECONDS) -> list[int]:
         """Waits for so many events, and returns the sequences of all."""
         wait_until(lambda: len(self.events) >= count or self.errors, seconds)
         assert not self.errors
