@@ -59,7 +59,7 @@ def list_opts(conf: cfg.ConfigOpts) -> list[tuple[str, list[cfg.Opt]]]:
         conf.register_opts(options, group=group)
     conf.set_default("http_connect_timeout", _CONNECT_TIMEOUT_SECONDS, group=GROUP)
     conf.set_default("http_request_max_retries", _CONNECT_RETRIES, group=GROUP)
-    section = _plugin_section(conf)
+    section = plugin_section(conf)
     loading.register_auth_conf_options(conf, section)
     if is_configured(conf):
         conf.set_default("auth_type", _DEFAULT_PLUGIN, group=section)
@@ -84,7 +84,7 @@ def require_complete(conf: cfg.ConfigOpts) -> None:
     from keystoneauth1 import exceptions, loading
 
     register_opts(conf)
-    section = _plugin_section(conf)
+    section = plugin_section(conf)
     plugin: str = conf[section].auth_type or _DEFAULT_PLUGIN
     missing = list(_missing(conf, section)) if plugin in ("password", "v3password") else []
     if not missing:
@@ -101,7 +101,7 @@ def require_complete(conf: cfg.ConfigOpts) -> None:
     _require_cache(conf)
 
 
-def _plugin_section(conf: cfg.ConfigOpts) -> str:
+def plugin_section(conf: cfg.ConfigOpts) -> str:
     """The section with the options of the plugin.
 
     :raises ConfigError: ``auth_section`` names a section that no file has.

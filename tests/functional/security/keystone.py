@@ -23,8 +23,8 @@ from typing import Any
 
 import httpx
 
-from tests.functional.engine.driving import wait_until
 from tests.services.servers import free_port
+from tests.waiting import wait_until
 
 BIN = Path(sys.executable).parent
 ADMIN_PASSWORD = "admin-secret"
@@ -42,6 +42,9 @@ key_repository = {folder}/fernet
 key_repository = {folder}/credential
 [token]
 provider = fernet
+expiration = {expiration}
+[identity]
+password_hash_rounds = 4
 [cache]
 enabled = false
 [security_compliance]
@@ -60,14 +63,15 @@ class User:
 class Keystone:
     """The server, and an administrator's requests to it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, expiration: int) -> None:
+        """:param expiration: the life of a token in seconds."""
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}/v3"
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
         self._client = httpx.Client(base_url=self.url, timeout=30)
         self._roles: dict[str, str] = {}
-        (folder / "keystone.conf").write_text(_CONF.format(folder=folder))
+        (folder / "keystone.conf").write_text(_CONF.format(folder=folder, expiration=expiration))
         (folder / "gunicorn.py").write_text(
             f'wsgi_app = "keystone.wsgi.api:application"\nbind = "127.0.0.1:{self.port}"\nthreads = 8\n'
             "control_socket_disable = True\n"
@@ -161,6 +165,20 @@ class Keystone:
             scope = {"project": {"id": project_id}}
         return self._token({"id": user.id, "password": user.password}, scope)
 
+    def application_credential(self, user: User, project_id: str) -> tuple[str, str]:
+        """Make an application credential of a user in a project; returns its id and its secret."""
+        headers = {"X-Auth-Token": self.token(user, project_id)}
+        path = f"/users/{user.id}/application_credentials"
+        answer = self._client.post(path, json={"application_credential": {"name": "made"}}, headers=headers)
+        answer.raise_for_status()
+        made = answer.json()["application_credential"]
+        return str(made["id"]), str(made["secret"])
+
+    def change_password(self, user: User, password: str) -> None:
+        """Give a user another password, which revokes all its tokens. Its application credentials stay."""
+        answer = self._client.patch(f"/users/{user.id}", json={"user": {"password": password}}, headers=self._admin())
+        answer.raise_for_status()
+
     def revoke(self, token: str) -> None:
         """Revoke a token."""
         headers = {**self._admin(), "X-Subject-Token": token}
@@ -193,10 +211,13 @@ class Keystone:
 
 
 @contextlib.contextmanager
-def running_keystone(folder: Path) -> Iterator[Keystone]:
-    """A Keystone in a folder of its own, with the project ``service`` and the usual roles."""
+def running_keystone(folder: Path, *, expiration: int = 3600) -> Iterator[Keystone]:
+    """A Keystone in a folder of its own, with the project ``service`` and the usual roles.
+
+    :param expiration: the life of a token in seconds.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    keystone = Keystone(folder)
+    keystone = Keystone(folder, expiration)
     keystone.install()
     try:
         keystone.start()

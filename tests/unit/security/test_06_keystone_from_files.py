@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import socket
-
 import pytest
 from oslo_service import backend
 
 backend.init_backend(backend.BackendType.THREADING)
 
+from tests.services.servers import free_port  # noqa: E402
 from tests.unit.api.conftest import Client  # noqa: E402
 from watcher_sync.api.app import make_application  # noqa: E402
 from watcher_sync.assembly import process  # noqa: E402
@@ -89,8 +88,7 @@ def test_the_api_does_not_start_without_what_keystone_needs(read, text, words):
 
 
 def test_without_keystone_it_is_503_and_not_401(read, problem):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        url = f"http://127.0.0.1:{free.getsockname()[1]}/v3"
+    url = f"http://127.0.0.1:{free_port()}/v3"
     text = SECTION.replace("https://keystone.example.com/v3", url) + "http_request_max_retries = 0\n"
     conf = read(text)
     store = Store(database.open_database(conf), builtin_kinds())
