@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
 import pytest
+import sqlalchemy
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.remote.webdriver import WebDriver
@@ -15,9 +17,11 @@ from selenium.webdriver.remote.webdriver import WebDriver
 from tests.functional.api import conftest as api
 from tests.functional.page.cloud import Cloud
 from tests.functional.page.looking import Page
+from tests.functional.page.serving import served
 from tests.functional.storage.conftest import opened
+from tests.migrated import migrate
 from tests.services import browser as chromium
-from tests.services.servers import ServiceMissing
+from tests.services.servers import ServiceMissing, free_port
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.storage.store import Store
 
@@ -57,12 +61,12 @@ def cloud(store: Store) -> Cloud:
 @pytest.fixture
 def api_client(cloud: Cloud, serve: Callable[..., httpx.Client]) -> httpx.Client:
     """The API over it, in another process."""
-    return serve(cloud.store, workers=1, threads=16, max_streams=8)
+    return serve(cloud.store, workers=1, threads=16, max_streams=8, monitoring__stale_after=300)
 
 
-@pytest.fixture
-def browser(tmp_path: Path) -> Iterator[WebDriver]:
-    """Headless Chromium with an empty profile; the driver stores everything that it logs."""
+@contextlib.contextmanager
+def started_browser(folder: Path) -> Iterator[WebDriver]:
+    """Headless Chromium with an empty profile in a folder; the driver stores everything that it logs."""
     try:
         found = chromium.find()
     except ServiceMissing as exc:
@@ -76,15 +80,46 @@ def browser(tmp_path: Path) -> Iterator[WebDriver]:
     for argument in (
         "--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--hide-scrollbars",
         "--no-first-run", "--disable-background-networking", "--disable-component-update", "--lang=en",
-        f"--user-data-dir={tmp_path / 'profile'}", "--window-size=1440,900",
+        f"--user-data-dir={folder / 'profile'}", "--window-size=1440,900",
     ):  # fmt: skip
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options, Service(found.driver, log_output=str(tmp_path / "chromedriver.log")))
+    driver = webdriver.Chrome(options, Service(found.driver, free_port(), log_output=str(folder / "chromedriver.log")))
     try:
         yield driver
     finally:
         driver.quit()
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Iterator[WebDriver]:
+    """Headless Chromium of one test."""
+    with started_browser(tmp_path) as driver:
+        yield driver
+
+
+@pytest.fixture(scope="module")
+def shared_cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
+    """A cloud of 30 hosts and 160 instances, with problems, for all tests of a module."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('cloud') / 'watcher-sync.sqlite'}"
+    migrate(Store(sqlalchemy.create_engine(url), builtin_kinds())).database.dispose()
+    for store in _store(url):
+        cloud = Cloud(store)
+        cloud.grow(30, 160)
+        cloud.trouble()
+        cloud.sources()
+        cloud.quarantine()
+        yield cloud
+
+
+@pytest.fixture(scope="module")
+def shared_page(shared_cloud: Cloud, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """The page for all tests of a module, served by a thread of this process; each test opens its own views."""
+    with (
+        served(shared_cloud.store, auth_strategy="noauth") as url,
+        started_browser(tmp_path_factory.mktemp("browser")) as driver,
+    ):
+        yield Page(driver, url)
 
 
 @pytest.fixture

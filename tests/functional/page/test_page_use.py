@@ -3,41 +3,39 @@
 
 from __future__ import annotations
 
-import socketserver
-import threading
 import uuid
-import wsgiref.simple_server
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from keystonemiddleware.fixture import AuthTokenFixture
-from oslo_config import cfg
 from selenium.common.exceptions import JavascriptException
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webdriver import WebDriver
 
-from tests.functional.engine.driving import wait_until
 from tests.functional.page.cloud import HOSTILE, Cloud
 from tests.functional.page.looking import Page
-from watcher_sync.api.app import make_application
+from tests.functional.page.serving import served
+from tests.waiting import wait_until
 from watcher_sync.commit.batch import Batch
-from watcher_sync.conf import opts
 from watcher_sync.events import Event
-from watcher_sync.storage import database
+from watcher_sync.handlers.nova.handler import NovaHandler
+from watcher_sync.storage.source_status import list_sources, mark_removed, write_sources
 
 
 def test_everything_can_be_reached_by_keyboard_in_the_order_in_which_it_is_seen(page: Page) -> None:
     page.press(Keys.TAB)
     assert page.focused() == "skip"
     page.press(Keys.ENTER)
-    assert page.focused() == "main"
+    wait_until(lambda: page.focused() == "main", what="the focus of the content")
     page.open()
     page.wait_live()
-    wait_until(lambda: page.all(".change") and page.all("summary"), 10, "the whole page")
+    wait_until(lambda: page.all(".change") and page.all(".quarantine summary"), 60, "the whole page")
     stops = page.tab_stops()
-    order = ["skip", "button auto", "search", "tile error", "change", "summary"]
+    order = ["skip", "button auto", "summary As of then", "search", "tile error", "change"]
     places = [next(i for i, stop in enumerate(stops) if stop.startswith(wanted)) for wanted in order]
+    places.append(max(i for i, stop in enumerate(stops) if stop.startswith("summary")))  # of the quarantine
     assert places == sorted(places), stops
     assert sum(stop.startswith("tile") for stop in stops) == 1
     assert sum(stop.startswith("change ") for stop in stops) == 1
@@ -45,7 +43,7 @@ def test_everything_can_be_reached_by_keyboard_in_the_order_in_which_it_is_seen(
 
 def test_arrow_keys_walk_through_the_hosts_and_escape_closes_what_enter_opened(page: Page) -> None:
     page.press("/")
-    assert page.focused() == "search"
+    wait_until(lambda: page.focused() == "search", what="the focus of the search")
     page.press(Keys.TAB)
     first = on(page)
     page.press(Keys.ARROW_RIGHT)
@@ -60,11 +58,11 @@ def test_arrow_keys_walk_through_the_hosts_and_escape_closes_what_enter_opened(p
     assert ring(page) > 0
     page.press(Keys.ENTER)
     page.wait_text(".entity h2", str(first))
-    assert page.focused() == "entity-title"
-    wait_until(lambda: page.all(".member"), 10, "the instances")
+    wait_until(lambda: page.focused() == "entity-title", what="the focus of the panel")
+    wait_until(lambda: page.all(".member"), 60, "the instances")
     page.press(Keys.ESCAPE)
-    wait_until(lambda: not page.all(".entity"), 5, "the closed panel")
-    assert on(page) == first
+    wait_until(lambda: not page.all(".entity"), 60, "the closed panel")
+    wait_until(lambda: on(page) == first, what="the focus of the host")
     page.browser.back()
     page.wait_text(".entity h2", str(first))
 
@@ -80,13 +78,23 @@ def ring(page: Page) -> float:
 
 
 def test_a_search_finds_hosts_and_escape_empties_it(page: Page) -> None:
-    page.press("/", *"muc-0017")
-    wait_until(lambda: len(page.all(".tile")) == 1, 10, "one host")
+    page.search("search", "muc-0017")
+    wait_until(lambda: len(page.all(".tile")) == 1, 60, "one host")
     assert page.text(".tile-name") == "cmp-muc-0017"
     page.press(Keys.ESCAPE)
-    wait_until(lambda: len(page.all(".tile")) == 60, 10, "all hosts")
+    wait_until(lambda: len(page.all(".tile")) == 60, 60, "all hosts")
     page.press(*"nobody")
     page.wait_text(".topology .none", "Nothing has such a name.")
+
+
+def test_a_search_finds_entities_of_all_kinds_and_opens_them(page: Page, cloud: Cloud) -> None:
+    entity_id = str(uuid.uuid4())
+    cloud.commit(cloud.instance(entity_id, host="cmp-muc-0017", name="findme-7", state="active"))
+    page.search("search", "findme")
+    page.wait_text(".found", "findme-7")
+    page.click(".found .link")
+    page.wait_text(".entity h2", "findme-7")
+    assert not page.all(".topology .none")
 
 
 def test_a_name_that_is_markup_stays_a_name(page: Page, cloud: Cloud) -> None:
@@ -97,11 +105,14 @@ def test_a_name_that_is_markup_stays_a_name(page: Page, cloud: Cloud) -> None:
     cloud.cycle.run(Batch(events=[bad]))
     page.open()
     page.wait_live()
-    wait_until(lambda: HOSTILE in page.text(".tiles"), 10, "the host")
+    wait_until(lambda: HOSTILE in page.text(".tiles"), 60, "the host")
     page.wait_text(".changes", HOSTILE)
-    wait_until(lambda: HOSTILE in page.text(".quarantine"), 15, "the quarantined event")
-    page.run("for (const e of document.querySelectorAll('.quarantine details')) e.open = true")
-    page.wait_text(".quarantine pre", "InstanceUpdatePayload")
+    wait_until(lambda: HOSTILE in page.text(".quarantine"), 60, "the quarantined event")
+    unfold = "for (const e of document.querySelectorAll(arguments[0])) e.open = true"
+    page.run(unfold, ".quarantine .reasons > details")
+    wait_until(lambda: len(page.all(".quarantined details")) >= 4, 60, "the quarantined events")
+    page.run(unfold, ".quarantined details")
+    page.wait_text(".quarantine", "InstanceUpdatePayload")
     page.open(f"#/instance/{entity_id}")
     page.wait_text(".entity h2", HOSTILE)
     page.wait_text(".fields", HOSTILE)
@@ -127,13 +138,13 @@ fetch("http://127.0.0.1:9/").catch(() => {});
 
 def test_the_page_keeps_its_own_security_policy(page: Page) -> None:
     page.click(".tile")
-    wait_until(lambda: page.all(".history li"), 10, "the history")
+    wait_until(lambda: page.all(".history li"), 60, "the history")
     page.click(".theme button:last-child")
     assert page.run("return document.documentElement.dataset.theme") == "dark"
     assert page.complaints() == []
     page.run(VIOLATIONS)
     for directive in ("img-src", "style-src", "connect-src"):
-        wait_until(lambda d=directive: any(v.startswith(d) for v in page.run("return violated")), 5, directive)
+        wait_until(lambda d=directive: any(v.startswith(d) for v in page.run("return violated")), 60, directive)
     page.complaints()
     with pytest.raises(JavascriptException, match="TrustedHTML"):
         page.run("document.body.innerHTML = '<p>markup</p>'")
@@ -144,7 +155,7 @@ def test_the_page_keeps_its_own_security_policy(page: Page) -> None:
 def test_a_chosen_theme_outlasts_the_systems_and_a_reload(page: Page) -> None:
     page.media(prefers_color_scheme="dark")
     dark = page.run("return getComputedStyle(document.body).backgroundColor")
-    page.run("document.querySelectorAll('.theme button')[1].click()")
+    page.choose(".theme button", "light")
     light = page.run("return getComputedStyle(document.body).backgroundColor")
     assert light != dark
     page.open()
@@ -153,32 +164,31 @@ def test_a_chosen_theme_outlasts_the_systems_and_a_reload(page: Page) -> None:
 
 
 def test_the_sources_say_whether_they_are_fresh_late_or_dead(page: Page) -> None:
-    wait_until(lambda: len(page.all(".source")) == 3, 10, "the sources")
+    wait_until(lambda: len(page.all(".source")) == 3, 60, "the sources")
     assert "connected" in page.text(".source.fresh")
     assert "dcm" in page.text(".source.late")
     assert "no engine has reported it" in page.text(".source.late")
     assert "connection refused" in page.text(".source.dead")
 
 
-class _Server(socketserver.ThreadingMixIn, wsgiref.simple_server.WSGIServer):
-    """In this process, where the tokens are made."""
-
-    daemon_threads = True
-
-
-class _Quiet(wsgiref.simple_server.WSGIRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:
-        """Nothing."""
+def test_a_removed_source_says_so_and_so_do_its_entities(page: Page, cloud: Cloud) -> None:
+    scopes = {"nova": msgspec.json.encode(NovaHandler().scopes("")).decode()}
+    said = [
+        msgspec.structs.replace(row, scopes=scopes.get(row.source, "[]")) for row in list_sources(cloud.store.database)
+    ]
+    write_sources(cloud.store.database, said)
+    nova = next(row for row in said if row.source == "nova")
+    mark_removed(cloud.store.database, "default", ["dcm", "edge"], nova.updated_at)
+    page.open()
+    page.wait_live()
+    page.wait_text(".sources", "removed from the configuration")
+    page.open(f"#/instance/{cloud.cycle.model.ids_with_prefix('instance', '').pop()}")
+    page.wait_text(".fields", "source removed")
 
 
 @pytest.fixture
 def guarded(cloud: Cloud) -> Iterator[tuple[str, Callable[..., str]]]:
     """The API behind Keystone's middleware: its URL, and what makes tokens."""
-    conf = cfg.ConfigOpts()
-    opts.register_opts(conf)
-    database.register_opts(conf)
-    conf([], default_config_files=[], default_config_dirs=[])
-    conf.set_override("auth_strategy", "keystone", group="api")
     with AuthTokenFixture() as fixture:
 
         def token(*roles: str) -> str:
@@ -187,11 +197,8 @@ def guarded(cloud: Cloud) -> Iterator[tuple[str, Callable[..., str]]]:
                                    project_name="some", role_list=list(roles))  # fmt: skip
             return made
 
-        server = wsgiref.simple_server.make_server("127.0.0.1", 0, make_application(conf, cloud.store), _Server, _Quiet)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}", token
-        server.shutdown()
-        server.server_close()
+        with served(cloud.store, auth_strategy="keystone") as url:
+            yield url, token
 
 
 def test_with_keystone_the_page_is_for_everybody_and_its_data_for_who_has_a_token(
@@ -200,22 +207,22 @@ def test_with_keystone_the_page_is_for_everybody_and_its_data_for_who_has_a_toke
     url, token = guarded
     page = Page(browser, url)
     page.open()
-    wait_until(lambda: page.all("input#token"), 10, "the field for the token")
+    wait_until(lambda: page.all("input#token"), 60, "the field for the token")
     assert page.all(".tile") == []
-    page.all("input#token")[0].send_keys("made-up", Keys.ENTER)
+    page.fill("input#token", "made-up", Keys.ENTER)
     page.wait_text("#token-why", "refused")
     page.screenshot("desk-token", tmp_path)
     admin = token("admin")
-    page.all("input#token")[0].send_keys(admin, Keys.ENTER)
+    page.fill("input#token", admin, Keys.ENTER)
     page.wait_live()
-    wait_until(lambda: page.all(".quarantined li"), 10, "the quarantine")
+    wait_until(lambda: page.all(".by-reason li"), 60, "the quarantine")
     assert page.all("input#token") == []
     stored = page.run("return [Object.values(sessionStorage), Object.values(localStorage), document.cookie]")
     assert stored == [[admin], [], ""]
     page.click(".bar .link")
-    wait_until(lambda: page.all("input#token") and not page.all(".tile"), 10, "an empty page")
+    wait_until(lambda: page.all("input#token") and not page.all(".tile"), 60, "an empty page")
     assert page.run("return sessionStorage.length") == 0
-    assert page.all(".source, .change, .quarantined li") == []
+    assert page.all(".source, .change, .by-reason li") == []
 
 
 def test_a_reader_of_a_project_follows_its_changes_and_is_told_what_it_may_not_see(
@@ -224,8 +231,8 @@ def test_a_reader_of_a_project_follows_its_changes_and_is_told_what_it_may_not_s
     url, token = guarded
     page = Page(browser, url)
     page.open()
-    wait_until(lambda: page.all("input#token"), 10, "the field for the token")
-    page.all("input#token")[0].send_keys(token("reader"), Keys.ENTER)
+    wait_until(lambda: page.all("input#token"), 60, "the field for the token")
+    page.fill("input#token", token("reader"), Keys.ENTER)
     page.wait_text(".topology", "Hosts and clusters are for administrators.")
     page.wait_text(".sources", "The sources are for administrators.")
     page.wait_text(".quarantine", "The quarantine is for admins.")

@@ -7,6 +7,8 @@ import contextlib
 import socket
 import threading
 
+from tests.services.servers import free_port
+
 
 class Wire:
     """Passes TCP connections on to a port of this machine, while it is whole."""
@@ -16,13 +18,12 @@ class Wire:
         """The port that connections made from now on lead to."""
         self._ends: list[socket.socket] = []
         self._server: socket.socket | None = None
-        self.port = 0
+        self.port = free_port()  # no outgoing connection takes it while the wire is cut
         self.mend()
 
     def mend(self) -> None:
         """Take connections, on the same port as before."""
         server = self._server = socket.create_server(("127.0.0.1", self.port))
-        self.port = server.getsockname()[1]
         threading.Thread(target=self._accept, args=(server,), daemon=True).start()
 
     def cut(self) -> None:

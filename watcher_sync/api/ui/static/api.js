@@ -2,30 +2,48 @@
 // The REST API: every request of the page goes through here. The token lives in this tab only.
 
 const TOKEN = "watcher-sync-token";
+const SESSION = "watcher-sync-session";
 
-export function token() {
+function stored(name) {
   try {
-    return sessionStorage.getItem(TOKEN) || "";
+    return sessionStorage.getItem(name) || "";
   } catch {
     return "";
   }
 }
 
-export function setToken(value) {
+function store(name, value) {
   try {
-    if (value) sessionStorage.setItem(TOKEN, value);
-    else sessionStorage.removeItem(TOKEN);
+    if (value) sessionStorage.setItem(name, value);
+    else sessionStorage.removeItem(name);
   } catch {
     // No storage, no token.
   }
 }
 
+export const token = () => stored(TOKEN);
+
+/** What a login gave beside its token: user, project and domains, expires_at; null for a token that was entered. */
+export function session() {
+  try {
+    return JSON.parse(stored(SESSION));
+  } catch {
+    return null;
+  }
+}
+
+export function setToken(value, about = null) {
+  store(TOKEN, value);
+  store(SESSION, about && JSON.stringify(about));
+}
+
 /** An answer that is an error; status 0 where there was none at all. */
 export class Problem extends Error {
-  constructor(status, detail, retryAfter = 0) {
+  constructor(status, detail, retryAfter = 0, document = null) {
     super(detail);
     this.status = status;
     this.retryAfter = retryAfter;
+    this.document = document;
   }
 }
 
@@ -36,39 +54,105 @@ export function headers(more = {}) {
 
 /** What a response that is an error says, in one line. */
 export async function problemOf(response) {
-  let detail = `${response.status} ${response.statusText}`;
+  let document = null;
   try {
-    detail = (await response.json()).detail || detail;
+    document = await response.json();
   } catch {
     // Not ours, a proxy's.
   }
-  return new Problem(response.status, detail, Number(response.headers.get("Retry-After")) || 0);
+  const detail = document?.detail || `${response.status} ${response.statusText}`;
+  return new Problem(response.status, detail, Number(response.headers.get("Retry-After")) || 0, document);
 }
 
-/** GET a JSON document; the path is relative to the page, so that it works below a prefix. */
-export async function get(path, { signal } = {}) {
+let ahead = 0;
+
+/** The server's clock, in milliseconds, by the last answer that said it. */
+export const serverTime = () => Date.now() + ahead;
+
+async function request(path, options) {
   let response;
   try {
-    response = await fetch(path.replace(/^\//, ""), { headers: headers({ Accept: "application/json" }), signal });
+    response = await fetch(path.replace(/^\//, ""), { headers: headers({ Accept: "application/json" }), ...options });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Problem(0, "The API cannot be reached");
   }
+  const date = Date.parse(response.headers.get("Date") ?? "");
+  // The header has whole seconds: half of one is the best guess.
+  if (date) ahead = Math.abs(date + 500 - Date.now()) > 1500 ? date + 500 - Date.now() : 0;
   if (!response.ok) throw await problemOf(response);
-  return response.json();
+  return response;
 }
 
-/** GET a list page by page, at most so many: the first document with the rows of all, and `next` if there are more. */
-export async function getPages(path, list, most = 20) {
+/** POST or DELETE without a body; the answer's document, or null. */
+export async function send(method, path) {
+  const response = await request(path, { method });
+  return response.status === 204 ? null : response.json();
+}
+
+/** A token for user and password; the request has no other token. */
+export async function logIn(credentials) {
+  const sent = { Accept: "application/json", "Content-Type": "application/json" };
+  return (await request("v1/login", { method: "POST", headers: sent, body: JSON.stringify(credentials) })).json();
+}
+
+let described = null;
+
+/** The API's own description of its paths, asked for once; empty where it cannot be had, and then asked for again. */
+export async function description() {
+  const mine = (described ??= get("openapi.json"));
+  try {
+    return (await mine).paths;
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    if (described === mine) described = null;
+    return {};
+  }
+}
+
+/** Whether a template such as /v1/pods/{entity_id} is of this path. */
+function isOf(template, path) {
+  const [parts, own] = [template, path].map((one) => one.replace(/^\//, "").split("/"));
+  return parts.length === own.length && parts.every((part, i) => part === own[i] || part.startsWith("{"));
+}
+
+/** A path whose `limit`, if it has one, is at most what the API allows: its administrator sets `[api] max_limit`. */
+async function bounded(path) {
+  const [list, text = ""] = path.split("?");
+  const parameters = new URLSearchParams(text);
+  const limit = Number(parameters.get("limit"));
+  if (limit <= 1) return path;
+  const [, operations] = Object.entries(await description()).find(([template]) => isOf(template, list)) ?? [];
+  const most = operations?.get?.parameters.find(({ name }) => name === "limit")?.schema.maximum;
+  if (!(most < limit)) return path;
+  parameters.set("limit", most);
+  return `${list}?${parameters}`;
+}
+
+/** GET a JSON document; the path is relative to the page, so that it works below a prefix. */
+export async function get(path, { signal } = {}) {
+  return (await request(await bounded(path), { signal })).json();
+}
+
+/** The name of the list that a document has. */
+export const listIn = (page) => Object.keys(page).find((name) => Array.isArray(page[name]));
+
+/**
+ * GET a list page by page: the first document with the rows of all, and `more`, whether there are further rows.
+ *
+ * @param most rows at most, and from at most so many pages.
+ */
+export async function getPages(path, { most = Infinity, pages = 20 } = {}) {
   const first = await get(path);
+  const list = listIn(first);
   const rows = [...first[list]];
   let next = first.next;
-  for (let pages = 1; next && pages < most; pages += 1) {
-    const page = await get(`${path}${new URL(next, document.baseURI).search}`);
+  for (let asked = 1; next && asked < pages && rows.length < most; asked += 1) {
+    const page = await get(`${path.split("?")[0]}${new URL(next, document.baseURI).search}`);
     rows.push(...page[list]);
     next = page.next;
   }
-  return { ...first, [list]: rows, next };
+  return { ...first, [list]: rows.slice(0, most), more: Boolean(next) || rows.length > most };
 }
 
 export const query = (parameters) => new URLSearchParams(parameters).toString();

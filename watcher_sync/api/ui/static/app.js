@@ -1,35 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-// The page as a whole: its bar, its panes, its keys. What is open is told by the address (#/kind/id), so it can be sent
-// to somebody, and the browser's Back closes it.
+// The page as a whole: its bar, its panes, its keys. What is shown is named by the address (router.js), so a link leads
+// to it, and the browser's Back closes it.
 import { html, Component, Pure, render } from "./html.js";
-import { token } from "./api.js";
+import { AsOf } from "./as_of.js";
 import { Changes } from "./changes.js";
+import { Drifts } from "./drifts.js";
+import { Engines } from "./engines.js";
 import { Entity } from "./entity.js";
 import { clock, count, number } from "./format.js";
+import { Held } from "./held.js";
+import { Leases } from "./leases.js";
+import { LoggedIn, Login } from "./login.js";
 import { Quarantine } from "./quarantine.js";
 import { Rate } from "./rate.js";
+import { addressOf, goTo, OF_THE_PAST, open, show, VIEWS, whereabouts } from "./router.js";
+import { Services } from "./services.js";
 import { Sources } from "./sources.js";
 import { State } from "./state.js";
 import { mayList, Subscriptions } from "./subscriptions.js";
+import { Table } from "./table.js";
 import { Topology } from "./topology.js";
+import { Vnfs } from "./vnf.js";
 
 const state = new State();
 const THEMES = ["auto", "light", "dark"];
-const VIEWS = ["topology", "changes", "subscriptions", "quarantine"];
 
-function opened() {
-  const [, kind, id] = location.hash.split("/");
-  if (!kind || !id) return null;
-  try {
-    return { kind, id: decodeURIComponent(id) };
-  } catch {
-    return null;
-  }
-}
-
-const open = (kind, id) => {
-  location.hash = `#/${kind}/${encodeURIComponent(id)}`;
-};
+/** On a wide screen they are at the side of every view. */
+const AT_THE_SIDE = ["changes", "quarantine"];
 
 class Theme extends Component {
   state = { theme: document.documentElement.dataset.theme || "auto" };
@@ -56,38 +53,14 @@ class Theme extends Component {
   }
 }
 
-class Token extends Component {
-  state = { text: "" };
-
-  send = (event) => {
-    event.preventDefault();
-    if (!this.state.text.trim()) return;
-    state.signIn(this.state.text.trim());
-    this.setState({ text: "" });
-  };
-
-  render({ needed }, { text }) {
-    if (!needed) {
-      if (!token()) return null;
-      return html`<button type="button" class="link" onClick=${() => state.signIn("")}>Forget token</button>`;
-    }
-    return html`<form class="token" onSubmit=${this.send}>
-      <label for="token">Keystone token</label>
-      <input id="token" type="password" autocomplete="off" spellcheck="false" value=${text}
-        aria-describedby="token-why" onInput=${(event) => this.setState({ text: event.target.value })} />
-      <button type="submit">Use</button>
-      <span id="token-why">${token() ? "The token was refused." : "The data needs a token. It is kept in this tab only."}</span>
-    </form>`;
-  }
-}
-
 class Live extends Pure {
-  render({ live, seq }) {
+  render({ live, seq, leaderless }) {
     const words = { live: "Live", waiting: "Connecting", lost: "Disconnected", refused: "Not live" };
+    const dead = live.state === "live" && leaderless;
     const why = live.state === "lost" ? ` since ${clock(live.since)}` : "";
-    return html`<div class=${`connection ${live.state}`}>
+    return html`<div class=${`connection ${live.state}${dead ? " leaderless" : ""}`}>
       <span class="lamp" aria-hidden="true"></span>
-      <span role="status">${words[live.state]}${why}</span>
+      <span role="status">${dead ? "No engine leads" : `${words[live.state]}${why}`}</span>
       <span class="seq" title="Sequence number of the last change in the journal">#${number(seq)}</span>
     </div>`;
   }
@@ -116,10 +89,10 @@ function Figures({ topology }) {
 }
 
 class App extends Component {
-  state = { opened: opened(), view: "topology" };
+  state = whereabouts();
 
   componentDidMount() {
-    window.addEventListener("hashchange", this.turned);
+    for (const event of ["hashchange", "popstate", "moved"]) window.addEventListener(event, this.turned);
     window.addEventListener("keydown", this.pressed);
     document.addEventListener("visibilitychange", () => document.hidden || state.askTopology());
     state.drawWith(() => this.forceUpdate());
@@ -127,21 +100,20 @@ class App extends Component {
 
   turned = () => {
     const before = this.state.opened;
-    const now = opened();
-    if (now && !before) this.from = document.activeElement;
-    this.setState({ opened: now }, () => {
-      if (now || !this.from) return;
+    const now = whereabouts();
+    state.showAsOf(now.asOf);
+    if (now.opened && !before) this.from = document.activeElement;
+    this.setState(now, () => {
+      document.querySelector(".views [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+      if (now.opened || !this.from) return;
       const back = this.from.isConnected ? this.from : document.querySelector(`.tile[tabindex="0"]`);
       back?.focus();
       this.from = null;
     });
   };
 
-  close = () => {
-    // A step of its own in the browser's history: Back opens what was closed.
-    history.pushState(null, "", location.pathname + location.search);
-    this.turned();
-  };
+  // A step of its own in the browser's history: Back opens what was closed.
+  close = () => show(this.state.place);
 
   pressed = (event) => {
     const typing = event.target.closest?.("input");
@@ -151,56 +123,115 @@ class App extends Component {
       else typing?.blur();
     } else if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey) {
       event.preventDefault();
-      this.setState({ view: "topology" }, () => document.getElementById("search").focus());
+      if (document.getElementById("filter")) document.getElementById("filter").focus();
+      else {
+        if (!document.getElementById("search")?.checkVisibility()) show({ view: "topology" });
+        setTimeout(() => document.getElementById("search").focus());
+      }
     }
   };
 
-  render(_, { opened, view }) {
-    const alarming = state.quarantine?.quarantine.length || 0;
+  views() {
     const listed = mayList(state.subscriptions, state.subscriptionsProblem);
-    const selected = opened && `${opened.kind}/${opened.id}`;
+    const hidden = { subscriptions: !listed, engines: !state.engines, vnfs: !state.kinds.vnf_instance, services: !state.kinds.service_type_instance };
+    return Object.entries(VIEWS).filter(([name]) => !hidden[name]);
+  }
+
+  front(place) {
+    const shared = { key: `${state.session} ${place.view}`, kinds: state.kinds, names: state.names, named: state.named, open, watch: this.watch };
+    const settings = place.settings;
+    const then = this.state.asOf ? { as_of: this.state.asOf } : {};
+    const here = (rest, parameters) => show({ view: place.view, rest, settings: { ...parameters, ...then } }, { replace: rest === place.rest });
+    switch (place.view) {
+      case "table":
+        return html`<${Table} ...${shared} kind=${place.rest || "instance"} settings=${settings} show=${here} />`;
+      case "vnfs":
+        return html`<${Vnfs} ...${shared} settings=${settings} show=${here} />`;
+      case "services":
+        return html`<${Services} ...${shared} settings=${settings} show=${here} />`;
+      case "drifts":
+        return html`<${Drifts} ...${shared} />`;
+      case "leases":
+        return html`<${Leases} ...${shared} />`;
+      case "held":
+        return html`<${Held} ...${shared} />`;
+      case "engines":
+        return html`<${Engines} engines=${state.engines} problem=${state.enginesProblem} at=${state.serverNow()} />`;
+      case "subscriptions":
+        return html`<${Subscriptions} subscriptions=${state.subscriptions} problem=${state.subscriptionsProblem}
+          at=${state.subscriptionsAt} names=${state.names} named=${state.named} open=${open} />`;
+      default:
+        return html`<${Topology} topology=${state.topology} problem=${state.topologyProblem}
+          retry=${state.topologyRetry.next} again=${this.askTopology} search=${state.search}
+          found=${state.found} foundProblem=${state.foundProblem}
+          selected=${this.selected()} open=${open} searchFor=${this.searchFor} />`;
+    }
+  }
+
+  selected() {
+    const { opened } = this.state;
+    return opened && `${opened.kind}/${opened.id}`;
+  }
+
+  render(_, { opened, place }) {
+    const alarming = state.quarantine?.total || 0;
+    const locked = state.locked();
     return html`
       <header class="bar">
         <h1>watcher_sync</h1>
         <${Figures} topology=${state.topology} />
-        <${Live} live=${state.live} seq=${state.seq} />
-        <${Token} needed=${state.needsToken} />
+        ${!locked && html`<${Live} live=${state.live} seq=${state.seq} leaderless=${state.leaderless()} />`}
+        <${LoggedIn} leave=${this.leave} />
         <${Theme} />
       </header>
+      ${locked ? html`<main id="main" class="alone" tabindex="-1">${this.login()}</main>` : html`${state.needsToken && this.login()}${this.content(opened, place, alarming)}`}`;
+  }
+
+  login() {
+    return html`<${Login} key=${state.session} offered=${state.login} before=${state.before} why=${state.ended} signIn=${this.signIn} />`;
+  }
+
+  content(opened, place, alarming) {
+    const { asOf } = this.state;
+    return html`
       ${state.live.state === "lost" && html`<${Lost} live=${state.live} />`}
       <${Sources} sources=${state.sources} inventories=${state.inventories} problem=${state.sourcesProblem} at=${state.sourcesAt} />
+      <div class="where">
       <nav class="views" aria-label="Views">
-        ${VIEWS.filter((name) => name !== "subscriptions" || listed).map(
-          (name) => html`<button key=${name} type="button" aria-pressed=${String(view === name)}
-            onClick=${() => this.setState({ view: name })}>${name}${
+        ${this.views().map(
+          ([name, title]) => html`<a key=${name} href=${addressOf({ view: name, settings: asOf ? { as_of: asOf } : null })} class=${AT_THE_SIDE.includes(name) ? "at-the-side" : null}
+            aria-current=${place.view === name ? "page" : null}>${title}${
               name === "quarantine" && alarming > 0 && html`<span class="figure alarming">${number(alarming)}</span>`
-            }</button>`,
+            }</a>`,
         )}
       </nav>
-      <main id="main" tabindex="-1" class=${`view-${view}${opened ? " with-entity" : ""}`}>
-        <div class="front">
-          <${Topology} topology=${state.topology} problem=${state.topologyProblem} search=${state.search}
-            selected=${selected} open=${open} searchFor=${this.searchFor} />
-          <${Subscriptions} subscriptions=${state.subscriptions} problem=${state.subscriptionsProblem}
-            at=${state.subscriptionsAt} nameOf=${this.nameOf} named=${state.named} open=${open} />
-        </div>
+      <${AsOf} key=${state.session} asOf=${asOf} moment=${state.moment} problem=${state.momentProblem} onChange=${goTo}
+        present=${!OF_THE_PAST.includes(place.view) && !opened} />
+      </div>
+      <main id="main" tabindex="-1" class=${`view-${place.view}${opened ? " with-entity" : ""}${AT_THE_SIDE.includes(place.view) ? " side-first" : ""}`}>
+        <div class="front">${this.front(place)}</div>
         <div class="side">
           <${Rate} source=${this.rates} />
-          <${Changes} changes=${state.latest()} nameOf=${this.nameOf} named=${state.named} open=${open} live=${state.live} />
-          <${Quarantine} quarantine=${state.quarantine} problem=${state.quarantineProblem} />
+          <${Changes} changes=${state.latest()} names=${state.names} named=${state.named} open=${open} live=${state.live} />
+          <${Quarantine} quarantine=${state.quarantine} problem=${state.quarantineProblem} again=${this.askQuarantine} />
         </div>
         ${opened &&
-        html`<${Entity} key=${`${state.session} ${selected}`} kind=${opened.kind} id=${opened.id} path=${state.kinds[opened.kind]}
-          paths=${state.kinds} watch=${this.watch} open=${open} close=${this.close} />`}
+        html`<${Entity} key=${`${state.session} ${this.selected()}`} kind=${opened.kind} id=${opened.id} path=${state.kinds[opened.kind]}
+          paths=${state.kinds} names=${state.names} named=${state.named} watch=${this.watch} open=${open} close=${this.close}
+          asOf=${asOf} moment=${state.moment} />`}
       </main>`;
   }
 
+  askTopology = () => state.askTopology();
+  signIn = (token, about) => state.signIn(token, about);
+  leave = () => state.signIn("");
   searchFor = (text) => state.searchFor(text);
-  nameOf = (kind, id) => state.nameOf(kind, id);
   watch = (watcher) => state.watch(watcher);
   rates = () => ({ rates: state.rates, from: state.ratesFrom });
+  askQuarantine = () => state.askQuarantine();
 }
 
+state.asOf = whereabouts().asOf;
 state.open();
 const place = document.getElementById("app");
 place.replaceChildren();

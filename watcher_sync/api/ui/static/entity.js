@@ -1,33 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
 // One entity: its fields, what stands on it, and what happened to it, the latest first. It follows the entity's
-// changes while it is open.
+// changes while it is open, or shows the entity as it was at a moment.
 import { Component, createRef, html, Pure, Trouble } from "./html.js";
-import { Problem, get, query } from "./api.js";
-import { clock, count, deltaLines, isTime, look, number, plain, shown, when, words } from "./format.js";
+import { Problem, get, listIn, query } from "./api.js";
+import { clock, count, deltaLines, isTime, number, plain, shown, words } from "./format.js";
+import { exactly } from "./filters.js";
+import { health, hasHealth, look, LOOKS } from "./health.js";
+import { NAME_FIELD, Ref } from "./names.js";
+import { Relations } from "./relations.js";
+import { Time } from "./times.js";
+import { SHOWN, VnfDetail } from "./vnf_detail.js";
 import { rove, settleIn } from "./roving.js";
 
-const REFERENCES = { host: "compute_node", hosts: "compute_node", cluster: "cluster", workload: "workload" };
+const REFERENCES = { host: "compute_node", source_host: "compute_node", hosts: "compute_node", cluster: "cluster", workload: "workload",
+  workload_uid: "workload" };
 const MEMBERS = {
   compute_node: [{ kind: "instance", by: "host", fields: "id,name,state,task_state,power_state" }],
-  cluster: [{ kind: "workload", by: "cluster" }, { kind: "pod", by: "cluster" }],
+  cluster: [{ kind: "vnf_instance", by: "cluster" }, { kind: "workload", by: "cluster" }, { kind: "pod", by: "cluster" }],
+  workload: [{ kind: "pod", by: "workload_uid" }],
 };
+/** Whose relations are drawn. */
+const RELATED = new Set(["compute_node", "instance", "workload", "pod", "vnf_instance"]);
 const PAGES = 10;
 
 const title = (kind) => `${kind[0].toUpperCase()}${words(kind).slice(1)}s`;
 
-function Value({ field, value, open, own }) {
+function Value({ field, value, open, own, names }) {
   const kind = REFERENCES[field];
   if (kind && kind !== own && value && value.length) {
     const all = Array.isArray(value) ? value : [value];
     return html`${all.map(
-      (id, i) => html`${i > 0 && ", "}<button type="button" class="link" onClick=${() => open(kind, id)}>${id}</button>`,
+      (id, i) => html`${i > 0 && ", "}<${Ref} kind=${kind} id=${id} names=${names} open=${open} />`,
     )}`;
   }
-  if (isTime(value)) return html`<time datetime=${value} title=${value}>${when(value)}</time>`;
+  if (isTime(value)) return html`<${Time} value=${value} />`;
+  if (Array.isArray(value) && value.some((one) => one && typeof one === "object")) {
+    return html`<ul class="list">${value.map((one, i) => html`<li key=${i}><${Value} field="" value=${one} /></li>`)}</ul>`;
+  }
   if (value && typeof value === "object" && !Array.isArray(value)) {
     const entries = Object.entries(value);
     if (!entries.length) return "—";
-    return html`<span class="pairs">${entries.map(([k, v]) => html`<span key=${k}><i>${k}</i> ${plain(v)}</span>`)}</span>`;
+    return html`<span class="pairs">${entries.map(([k, v]) => html`<span key=${k}><i>${k}</i> ${v && typeof v === "object" ? html`<${Value} field="" value=${v} />` : plain(v)}</span>`)}</span>`;
   }
   const text = plain(value);
   if (text !== "—" && /(^|_)(id|uuid)$/.test(field)) return html`<code>${text}</code>`;
@@ -37,20 +50,26 @@ function Value({ field, value, open, own }) {
 class Fields extends Pure {
   state = { all: false };
 
-  render({ kind, entity, open }, { all }) {
-    const pairs = Object.entries(entity).filter(([name]) => name !== "id" && name !== "seq");
+  render({ kind, entity, open, names }, { all }) {
+    const elsewhere = kind === "vnf_instance" ? SHOWN : new Set();
+    const pairs = Object.entries(entity).filter(([name]) => name !== "id" && name !== "seq" && !elsewhere.has(name));
     const set = pairs.filter(([, value]) => all || (plain(value) !== "—" && value !== false));
     const left = pairs.length - set.length;
     return html`
       <dl class="fields">
         ${set.map(
           ([name, value]) => html`<div key=${name}><dt>${words(name)}</dt>
-            <dd><${Value} field=${name} value=${value} own=${kind} open=${open} /></dd></div>`,
+            <dd><${Value} field=${name} value=${value} own=${kind} open=${open} names=${names} /></dd></div>`,
         )}
       </dl>
       ${(left > 0 || all) && html`<button type="button" class="link quiet" onClick=${() => this.setState({ all: !all })}>
         ${all ? "Hide fields without a value" : `Show ${count(left, "field")} more, unset or no`}</button>`}`;
   }
+}
+
+function Condition({ kind, entity }) {
+  const { look: how, word, why } = health(kind, entity);
+  return html`<span class=${`state ${how}`} title=${why || null}>${word}</span>`;
 }
 
 /** Members in a list, those with problems first. */
@@ -68,11 +87,11 @@ class Members extends Component {
   }
 
   ask = async (next) => {
-    const { kind, id, member, path } = this.props;
-    const asked = { [member.by]: id, ...(member.fields ? { fields: member.fields } : {}) };
+    const { kind, id, member, path, asOf } = this.props;
+    const asked = { [member.by]: exactly(id), ...(member.fields ? { fields: member.fields } : {}), ...(asOf ? { as_of: asOf } : {}) };
     try {
       const page = await get(next || `${path}?${query(asked)}`);
-      const name = Object.keys(page).find((key) => Array.isArray(page[key]));
+      const name = listIn(page);
       const rows = next ? [...this.state.rows, ...page[name]] : page[name];
       this.setState({ rows, next: page.next, problem: null });
     } catch (problem) {
@@ -82,9 +101,8 @@ class Members extends Component {
   };
 
   render({ member, open }, { rows, next, problem }) {
-    const order = ["bad", "busy", "unknown", "off", "good"];
-    const stateOf = (row) => row.state ?? row.status ?? row.phase ?? null;
-    const sorted = [...(rows || [])].sort((a, b) => order.indexOf(look(stateOf(a))) - order.indexOf(look(stateOf(b))));
+    const rank = (row) => LOOKS.indexOf(health(member.kind, row).look);
+    const sorted = [...(rows || [])].sort((a, b) => rank(a) - rank(b));
     return html`
       <h3>${title(member.kind)} ${rows && html`<span class="figure">${number(rows.length)}${next ? "+" : ""}</span>`}</h3>
       ${problem && html`<p class="problem">${problem.message}</p>`}
@@ -94,7 +112,7 @@ class Members extends Component {
           (row) => html`<li key=${row.id}>
             <button type="button" tabindex="-1" class="member" onClick=${() => open(member.kind, row.id)}>
               <span class="name">${row.name || row.id}</span>
-              <span class=${`state ${look(stateOf(row))}`}>${[stateOf(row) || "unknown", row.task_state].filter(Boolean).join(", ")}</span>
+              <${Condition} kind=${member.kind} entity=${row} />
             </button></li>`,
         )}
       </ul>
@@ -111,7 +129,7 @@ class History extends Pure {
       <ol class="history">
         ${rows.map(
           (row) => html`<li key=${row.seq} class=${row.change}>
-            <p class="history-head"><time datetime=${row.time} title=${row.time}>${when(row.time)}</time>
+            <p class="history-head"><${Time} value=${row.time} />
               <b>${row.change}</b> <span class="event">${row.event_type}</span>
               <span class="seq">#${row.seq}</span></p>
             ${row.change === "updated" &&
@@ -136,7 +154,7 @@ export class Entity extends Component {
   }
 
   componentDidUpdate(before) {
-    if (!before.path && this.props.path) this.ask();
+    if ((!before.path && this.props.path) || before.asOf !== this.props.asOf) this.ask();
   }
 
   componentWillUnmount() {
@@ -146,7 +164,8 @@ export class Entity extends Component {
 
   /** A change of this entity, or of one that stands on it. */
   told(row) {
-    const { kind, id } = this.props;
+    const { kind, id, asOf } = this.props;
+    if (asOf) return;
     const own = row.kind === kind && row.id === id;
     const near = Object.values(row.delta).some((pair) => pair.includes(id));
     if (!own && !near) return;
@@ -157,11 +176,12 @@ export class Entity extends Component {
   }
 
   async ask() {
-    const { kind, id, path } = this.props;
+    const { kind, id, path, asOf } = this.props;
     if (!path) return; // the kinds are not known yet
     const mine = (this.asked = {});
     const own = `${path}/${encodeURIComponent(id)}`;
-    const [entity, history] = await Promise.allSettled([get(own), this.history(own)]);
+    const then = asOf ? `${own}?${query({ as_of: asOf })}` : own;
+    const [entity, history] = await Promise.allSettled([get(then), this.history(own)]);
     if (mine !== this.asked) return;
     for (const { reason } of [entity, history]) if (reason && !(reason instanceof Problem)) throw reason;
     const gone = entity.reason?.status === 404 && history.status === "fulfilled";
@@ -187,8 +207,11 @@ export class Entity extends Component {
     return { rows: rows.reverse(), more: Boolean(next) };
   }
 
-  render({ kind, id, open, close, paths }, { entity, history, more, problem, gone, version }) {
-    const name = entity?.name ?? entity?.instance_name;
+  render({ kind, id, open, close, paths, names, watch, asOf, moment }, { entity, history: all, more, problem, gone, version }) {
+    const upto = asOf ? (moment?.seq ?? Number(asOf)) : Infinity;
+    const history = all.filter(({ seq }) => seq <= upto);
+    const name = kind === "provider" ? null : entity?.[NAME_FIELD[kind] || "name"];
+    const how = entity && hasHealth(kind, entity) ? health(kind, entity) : null;
     return html`
       <aside class="entity pane" aria-labelledby="entity-title">
         <header class="pane-head">
@@ -202,14 +225,18 @@ export class Entity extends Component {
         </header>
         <div class="pane-body">
           ${problem && html`<${Trouble} problem=${problem} />`}
-          ${gone && html`<p class="note">It was deleted at ${history[0] ? clock(history[0].time) : "some time"}.</p>`}
-          ${entity && html`<${Fields} kind=${kind} entity=${entity} open=${open} />`}
+          ${gone && html`<p class="note">${asOf ? "It did not exist at this moment." : `It was deleted at ${history[0] ? clock(history[0].time) : "some time"}.`}</p>`}
+          ${how && html`<p class="health"><span class=${`state ${how.look}`}>${how.word}</span>${how.why && kind !== "vnf_instance" && html` <span>${how.why}</span>`}</p>`}
+          ${entity && kind === "vnf_instance" && html`<${VnfDetail} vnf=${entity} kinds=${paths} open=${open} watch=${watch} asOf=${asOf} />`}
+          ${entity && kind === "vnf_instance" && html`<h3>Registration</h3>`}
+          ${entity && html`<${Fields} kind=${kind} entity=${entity} open=${open} names=${names} />`}
+          ${entity && RELATED.has(kind) && html`<${Relations} kind=${kind} entity=${entity} kinds=${paths} version=${version} open=${open} watch=${watch} asOf=${asOf} />`}
           ${entity &&
           (MEMBERS[kind] || [])
             .filter((member) => paths[member.kind])
             .map(
               (member) => html`<${Members} key=${member.kind} kind=${kind} id=${id} member=${member}
-                path=${paths[member.kind]} version=${version} open=${open} />`,
+                path=${paths[member.kind]} version=${version} open=${open} asOf=${asOf} />`,
             )}
           ${(entity || gone) && html`<${History} rows=${history} more=${more} />`}
         </div>

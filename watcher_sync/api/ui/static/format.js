@@ -35,7 +35,8 @@ export function plain(value) {
   if (typeof value === "number") return Number.isInteger(value) ? number(value) : String(value);
   if (typeof value === "string") return value;
   if (Array.isArray(value) && value.every((entry) => typeof entry !== "object")) return value.join(", ") || "—";
-  return JSON.stringify(value);
+  if (Array.isArray(value)) return count(value.length, "entry", "entries");
+  return Object.entries(value).map(([name, one]) => `${name} ${isObject(one) ? `(${plain(one)})` : plain(one)}`).join(", ") || "—";
 }
 
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d/;
@@ -45,23 +46,28 @@ export const isTime = (value) => typeof value === "string" && TIME.test(value);
 /** The same, times as people read them. */
 export const shown = (value) => (isTime(value) ? when(value) : plain(value));
 
-/** What a state means at a glance: bad, busy, off, unknown or good. */
-export function look(state) {
-  const text = (state || "").toLowerCase();
-  if (["error", "failed", "crashloopbackoff"].includes(text)) return "bad";
-  if (["building", "resized", "rescued", "pending", "provisioning", "progressing"].includes(text)) return "busy";
-  if (text === "" || text === "unknown") return "unknown";
-  if (["active", "running", "ready", "succeeded", "available"].includes(text)) return "good";
-  return "off";
+const isObject = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
+
+/** The leaves in which two values differ: [[path], before, after]. */
+function* leaves(path, before, after) {
+  if (!isObject(before) || !isObject(after)) {
+    yield [path, before, after];
+    return;
+  }
+  for (const name of new Set([...Object.keys(before), ...Object.keys(after)])) {
+    if (JSON.stringify(before[name]) !== JSON.stringify(after[name])) yield* leaves([...path, name], before[name] ?? null, after[name] ?? null);
+  }
 }
 
-/** Which field of a change is worth a line: "field old → new". */
+/** Which field of a change is worth a line: "field old → new"; of an object, only what is new in it. */
 export function deltaLines(row, most = Infinity) {
   const lines = [];
   for (const [field, [before, after]] of Object.entries(row.delta)) {
-    if (lines.length === most) break;
     if (row.change === "created" && (after === null || after === "")) continue;
-    lines.push({ field, before, after });
+    for (const [path, old, now] of leaves([field], before, after)) {
+      if (lines.length === most) return lines;
+      lines.push({ field: path.join(" "), before: old, after: now });
+    }
   }
   return lines;
 }

@@ -2,12 +2,13 @@
 // The strip of sources: fresh, late or dead.
 //
 // Fresh and not is the API's word ([monitoring] stale_after). A source that is not fresh is late while its
-// connection stands or its engine still tells of it, and dead when neither does.
+// connection stands or its engine still tells of it, and dead when neither does. A removed source is late.
 import { html, Pure, Trouble } from "./html.js";
 import { count, number, span } from "./format.js";
 
 export function condition(source) {
   if (source.state === "failed") return "dead";
+  if (source.state === "removed") return "late";
   if (source.fresh) return source.state === "connected" || source.state === "stopped" ? "fresh" : "late";
   return source.state === "connected" ? "late" : "dead";
 }
@@ -24,7 +25,7 @@ class Source extends Pure {
       <li class=${`source ${now}`} title=${`${source.state} since ${source.since} on ${source.host}`}>
         <span class="lamp" aria-hidden="true"></span>
         <span class="source-name">${source.source}</span>
-        <span class="source-state">${now === "fresh" ? source.state : `${now} · ${source.state}`}</span>
+        <span class="source-state">${now === "fresh" || source.state === "removed" ? source.state : `${now} · ${source.state}`}</span>
         <span class="source-facts">${facts.join(" · ")}</span>
         ${source.trouble && html`<span class="source-trouble">${source.trouble}</span>`}
       </li>`;

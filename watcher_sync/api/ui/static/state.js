@@ -4,7 +4,11 @@
 // Parts are replaced, never changed in place, so whoever draws one sees by its identity whether it is new.
 // What changes is drawn at most ten times a second, however many events come. The topology is not kept
 // by counting along: after a change it is asked for again, at most every two seconds, and so it is always right.
-import { Problem, get, getPages, query, setToken } from "./api.js";
+import { Problem, get, getPages, query, serverTime, session, setToken, token } from "./api.js";
+import { momentOf } from "./as_of.js";
+import { Backoff } from "./backoff.js";
+import { leaderless } from "./engines.js";
+import { NAME_FIELD, Names } from "./names.js";
 import { Stream } from "./stream.js";
 
 export const KEPT = 200;
@@ -15,15 +19,26 @@ const SOURCES = 5000;
 const QUARANTINE = 10000;
 const SUBSCRIPTIONS = 5000;
 const NAMES = 1000;
-const ASKED_NAMES = 5;
-const NAMED = ["instance", "aggregate", "vnf_instance"];
+const ENGINES = 5000;
+const LONGEST_TIMER = 2 ** 31 - 1;
 
 export class State {
   constructor() {
     this.search = "";
+    this.asOf = ""; // what is shown: a seq or a time; empty: the present
+    this.moment = null; // its {seq, time}
+    this.momentProblem = null;
     this.kinds = {};
     this.session = 0; // grows with every token
+    this.login = null; // whether the API has a login; null: not known yet
+    this.before = session(); // the names of the last login, for the next one
+    this.ended = ""; // why the last token is not used any more
     this.named = 0; // grows whenever a name becomes known
+    this.names = new Names((kind) => this.kinds[kind], () => {
+      this.named += 1;
+      this.changed();
+    });
+    this.topologyRetry = new Backoff(() => this.askTopology());
     this._forget();
     this._drawing = null;
     this._draw = () => {};
@@ -58,34 +73,73 @@ export class State {
 
   /** Begin; each part comes when it comes. */
   open() {
+    // A browser keeps a page that was left, and its connection would be one of the six that it has for a server.
+    window.addEventListener("pagehide", () => this.stream.pause());
+    window.addEventListener("pageshow", (event) => {
+      if (event.persisted && this.stream.since !== null) this.stream.restart();
+    });
+    document.addEventListener("visibilitychange", () => document.hidden || this._expire());
+    this._expire();
     this.askTopology();
     this._askKinds();
+    this._askMoment();
     this._begin();
     this._every(SOURCES, () => this.askSources());
     this._every(QUARANTINE, () => this.askQuarantine());
     this._every(SUBSCRIPTIONS, () => this.askSubscriptions());
-    this._every(NAMES, () => this.askNames());
+    this._every(ENGINES, () => this.askEngines());
+    this._every(NAMES, () => this.names.ask());
   }
 
-  /** Use another token from now on, or none; what was shown to the one before is gone. */
-  signIn(value) {
-    setToken(value);
+  /**
+   * Use another token from now on, or none; what was shown to the one before is gone.
+   *
+   * @param about what a login gave beside the token.
+   * @param ended why there is none.
+   */
+  signIn(value, about = null, ended = "") {
+    setToken(value, about);
+    this.before = about ?? this.before;
+    this.ended = ended;
     this.stream.stop();
     this._forget();
+    this.needsToken = !value;
+    this._expire();
     this.session += 1;
     this.askTopology();
     this.askSources();
     this.askQuarantine();
     this.askSubscriptions();
+    this.askEngines();
     this._askKinds();
+    this._askMoment();
     this._begin();
     this.changed();
+  }
+
+  /** End a login whose token has expired, now or then. */
+  _expire() {
+    clearTimeout(this._expiring);
+    const about = token() && session();
+    if (!about) return;
+    const left = Date.parse(about.expires_at) - serverTime();
+    if (left <= 0) {
+      this.signIn("", null, "Your token has expired. Log in again.");
+    } else this._expiring = setTimeout(() => this._expire(), Math.min(left, LONGEST_TIMER));
+  }
+
+  /** Whether the page has nothing to show without a token. */
+  locked() {
+    return this.needsToken && !this.topology && !this.sources && !this.quarantine && !this.latest().length;
   }
 
   _forget() {
     this.live = { state: "waiting", since: Date.now() };
     this.topology = null;
     this.topologyProblem = null;
+    this.topologyRetry.after(null);
+    this.found = null;
+    this.foundProblem = null;
     this.sources = null;
     this.inventories = [];
     this.sourcesProblem = null;
@@ -95,13 +149,40 @@ export class State {
     this.subscriptions = null;
     this.subscriptionsProblem = null;
     this.subscriptionsAt = 0;
+    this.engines = null;
+    this.enginesProblem = null;
     this.changes = [];
     this.rates = new Map();
     this.ratesFrom = Date.now() / 1000;
     this.needsToken = false;
     this.seq = 0;
     this._fresh = [];
-    this._names = new Map();
+    this.names.forget();
+  }
+
+  /** Show the model as of a moment; empty: as it is now. */
+  showAsOf(asOf) {
+    if (asOf === this.asOf) return;
+    this.asOf = asOf;
+    this.moment = null;
+    this.momentProblem = null;
+    this.askTopology();
+    this.askSearch();
+    this._askMoment();
+    this.changed();
+  }
+
+  async _askMoment() {
+    const { asOf } = this;
+    if (!asOf) return;
+    await this._part("moment", asOf, (moment) => {
+      if (asOf === this.asOf) this.moment = moment;
+    }, momentOf);
+  }
+
+  /** The parameters of a question about what is shown. */
+  _shown(parameters) {
+    return query({ ...parameters, ...(this.asOf && { as_of: this.asOf }) });
   }
 
   searchFor(text) {
@@ -109,19 +190,42 @@ export class State {
     this.changed();
     clearTimeout(this._due);
     this._due = setTimeout(() => this.askTopology(), 150);
+    clearTimeout(this._dueSearch);
+    this._dueSearch = setTimeout(() => this.askSearch(), 150);
+  }
+
+  /** Ask for the entities of all kinds that have the text in their name or id. */
+  async askSearch() {
+    const { search: text, asOf } = this;
+    if (!text) {
+      this.found = null;
+      this.foundProblem = null;
+      this.changed();
+      return;
+    }
+    await this._part("found", `v1/search?${this._shown({ q: text })}`, (answer) => {
+      if (text === this.search && asOf === this.asOf) this.found = answer; // else an answer to an older question
+    });
   }
 
   async askTopology() {
     clearTimeout(this._due);
+    this.topologyRetry.cancel();
     this._due = null;
+    const { asOf } = this;
     const asked = (this._asked = performance.now());
-    await this._part("topology", `v1/topology?${query(this.search ? { search: this.search } : {})}`, (answer) => {
+    await this._part("topology", `v1/topology?${this._shown(this.search ? { search: this.search } : {})}`, (answer) => {
       if (asked !== this._asked) return; // an answer to an older question
       this.topology = answer;
+      if (asOf) return;
       if (answer.seq < this.seq) this._askSoon(); // something happened while it was on its way
       this.seq = Math.max(this.seq, answer.seq);
     });
     this._painted = true;
+    if (asked !== this._asked) return;
+    if (this.topologyProblem && asOf) this.topology = null; // it is of another moment
+    this.topologyRetry.after(this.topologyProblem);
+    this.changed();
   }
 
   async askSources() {
@@ -133,9 +237,30 @@ export class State {
   }
 
   async askQuarantine() {
-    await this._part("quarantine", "v1/quarantine", (answer) => {
+    await this._part("quarantine", "v1/quarantine_reasons", (answer) => {
       this.quarantine = answer;
     });
+  }
+
+  /** An API without this resource has no view of it either. */
+  async askEngines() {
+    if (this.enginesProblem?.status === 404) return;
+    await this._part("engines", "v1/engines", (answer) => {
+      this.engines = answer.engines;
+    });
+  }
+
+  /** The server's clock: its times are compared with it, and not with the browser's. */
+  serverNow() {
+    return serverTime();
+  }
+
+  /** Whether no engine leads, as far as it is known: the model does not follow what happens. */
+  leaderless() {
+    const sources = (this.sources || []).filter((one) => one.state !== "removed");
+    if (this.engines?.length === 0) return sources.length > 0; // they were stopped
+    if (this.engines) return leaderless(this.engines, this.serverNow()).length > 0;
+    return sources.length > 0 && sources.every((one) => !one.fresh && /no engine/i.test(one.trouble));
   }
 
   async askSubscriptions() {
@@ -143,42 +268,7 @@ export class State {
       this.subscriptions = answer;
       this.subscriptionsAt = Date.now();
     };
-    await this._part("subscriptions", "v1/subscriptions", take, (path) => getPages(path, "subscriptions"));
-  }
-
-  /** How an entity is called, as far as the page knows. */
-  nameOf(kind, id) {
-    return this._names.get(`${kind}/${id}`);
-  }
-
-  /** Ask how those are called that changed lately or have subscriptions; a few at a time, each once. */
-  async askNames() {
-    if (!Object.keys(this.kinds).length) return;
-    const gone = new Set(this.changes.filter((row) => row.change === "deleted").map((row) => row.id));
-    const subscribed = (this.subscriptions?.subscriptions || []).map((one) => ({
-      kind: one["instance-kind"],
-      id: one["instance-id"],
-    }));
-    const asked = [...subscribed, ...this.changes]
-      .filter((row) => NAMED.includes(row.kind) && !gone.has(row.id) && !this._names.has(`${row.kind}/${row.id}`))
-      .slice(0, ASKED_NAMES);
-    for (const { kind, id } of asked) {
-      if (this._names.has(`${kind}/${id}`)) continue;
-      this._name(kind, id, null);
-      try {
-        const { name } = await get(`${this.kinds[kind]}/${encodeURIComponent(id)}?fields=name`);
-        this._name(kind, id, name);
-      } catch (error) {
-        if (!(error instanceof Problem)) throw error;
-      }
-    }
-    if (asked.length) this.changed();
-  }
-
-  _name(kind, id, name) {
-    if (this._names.size > 5000) this._names.clear();
-    this._names.set(`${kind}/${id}`, name);
-    this.named += 1;
+    await this._part("subscriptions", "v1/subscriptions", take, getPages);
   }
 
   /** Start with the last changes, and go on live from there, without a gap between the two. */
@@ -207,7 +297,9 @@ export class State {
 
   async _askKinds() {
     try {
-      this.kinds = (await get("v1")).version.kinds;
+      const { kinds, links } = (await get("v1")).version;
+      this.kinds = kinds;
+      this.login = links.some(({ rel }) => rel === "login");
       this.changed();
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
@@ -232,7 +324,9 @@ export class State {
   }
 
   _refuse(error) {
-    if (error.status === 401) this.needsToken = true;
+    if (error.status !== 401) return;
+    if (token()) this.signIn("", null, "The token was refused.");
+    else this.needsToken = true;
   }
 
   _every(milliseconds, ask) {
@@ -273,7 +367,8 @@ export class State {
   }
 
   _askSoon() {
-    if (this._due !== null || document.hidden || this.topologyProblem?.status === 403) return;
+    if (this._due !== null || document.hidden || this.asOf || this.topologyProblem?.status === 403) return;
+    if (this.topologyRetry.next) return;
     const wait = Math.max(150, AGAIN - (performance.now() - this._asked));
     this._due = setTimeout(() => this.askTopology(), wait);
   }
@@ -290,7 +385,7 @@ export class State {
   _remember(row, at) {
     const second = Math.floor(at);
     this.rates.set(second, (this.rates.get(second) || 0) + Math.max(1, row.merged));
-    const [before, after] = row.delta.name || row.delta.instance_name || [];
-    if (after || before) this._name(row.kind, row.id, after || before);
+    const [before, after] = row.delta[NAME_FIELD[row.kind] || "name"] || [];
+    if (after || before) this.names.learn(row.kind, row.id, after || before);
   }
 }

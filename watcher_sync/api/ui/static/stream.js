@@ -18,6 +18,7 @@ export class Stream {
   constructor({ onRow, onState, onLost }) {
     Object.assign(this, { onRow, onState, onLost });
     this.since = null;
+    this.epoch = null; // of the journal; a position of another one is 410
     this.run = 0;
     this.failures = 0;
     this.wake = null;
@@ -27,6 +28,7 @@ export class Stream {
   /** Begin after a seq; what ran before ends. */
   start(since) {
     this.since = since;
+    this.epoch = null;
     this.failures = 0;
     this.restart();
   }
@@ -35,6 +37,13 @@ export class Stream {
   stop() {
     this.run += 1;
     this.since = null;
+    this.abort?.abort();
+    this.wake?.();
+  }
+
+  /** End the connection; `restart` goes on where it was. */
+  pause() {
+    this.run += 1;
     this.abort?.abort();
     this.wake?.();
   }
@@ -80,13 +89,14 @@ export class Stream {
     const abort = (this.abort = new AbortController());
     let watchdog = setTimeout(() => abort.abort(), SILENCE);
     try {
-      const response = await fetch("v1/events", {
+      const response = await fetch(this.epoch ? `v1/events?epoch=${this.epoch}` : "v1/events", {
         headers: headers({ Accept: "text/event-stream", "Last-Event-ID": String(this.since) }),
         cache: "no-store",
         signal: abort.signal,
       });
       if (!response.ok) throw await problemOf(response);
       this.failures = 0;
+      this.epoch = response.headers.get("X-Watcher-Sync-Epoch");
       this.onState({ state: "live" });
       const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
       let rest = "";

@@ -48,11 +48,11 @@ export const mayList = (subscriptions, problem) =>
   problem ? problem.status !== 401 && problem.status !== 403 : subscriptions !== null;
 
 export class Subscriptions extends Pure {
-  render({ subscriptions, problem, at, nameOf, open }) {
+  render({ subscriptions, problem, at, names, open }) {
     if (!mayList(subscriptions, problem)) return null;
     const rows = sorted(subscriptions?.subscriptions || []);
     const suspended = rows.filter((one) => one.state === "suspended").length;
-    const more = subscriptions?.next ? "+" : "";
+    const more = subscriptions?.more ? "+" : "";
     return html`
       <section class="subscriptions pane" aria-labelledby="subscriptions-title">
         <header class="pane-head">
@@ -64,7 +64,8 @@ export class Subscriptions extends Pure {
           ${problem && html`<${Trouble} problem=${problem} />`}
           ${subscriptions && !rows.length && html`<p class="none">No subscriptions: no webhook is delivered.</p>`}
           ${rows.length > 0 &&
-          html`<table>
+          html`<table class="data">
+            <caption class="sr">Subscriptions</caption>
             <thead><tr>
               <th scope="col">Name</th><th scope="col">Instance</th><th scope="col">State</th>
               <th scope="col">Last code</th><th scope="col" class="lag">Lag</th><th scope="col">Next attempt</th>
@@ -72,7 +73,7 @@ export class Subscriptions extends Pure {
             <tbody>
               ${rows.map(
                 (one) => html`<${Row} key=${one.id} one=${one} aged=${one.lag > 0 ? Math.floor((Date.now() - at) / 1000) : 0} open=${open}
-                  name=${nameOf(one["instance-kind"], one["instance-id"])} />`,
+                  name=${names.of(one["instance-kind"], one["instance-id"])} />`,
               )}
             </tbody>
           </table>`}

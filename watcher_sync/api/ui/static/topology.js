@@ -4,11 +4,13 @@
 // The marks of one state are one path, so 500 hosts of 20 instances are some 700 shapes and not 10,000. States
 // differ in shape and not in colour alone.
 import { createRef, html, Pure, Trouble } from "./html.js";
-import { count, look, number, words } from "./format.js";
+import { Found } from "./found.js";
+import { clock, count, number, words } from "./format.js";
+import { look } from "./health.js";
 import { rove, settleIn } from "./roving.js";
 
-const LOOKS = ["bad", "busy", "off", "unknown", "good"];
-const MEANINGS = { good: "active", busy: "in change", off: "off", unknown: "unknown", bad: "error" };
+const LOOKS = ["bad", "warn", "busy", "off", "unknown", "good"];
+const MEANINGS = { good: "active", busy: "in change", off: "off", unknown: "unknown", warn: "degraded", bad: "error" };
 const ACROSS = 10; // rows of ten can be counted at a glance
 const PITCH = 12;
 const MOST = 60;
@@ -18,6 +20,7 @@ const plural = (kind, n) => (n === 1 ? words(kind) : `${words(kind)}s`);
 /** A mark of 9 x 9 at (x, y). */
 const MARKS = {
   bad: (x, y) => `M${x + 4.5} ${y - 1}l5.5 5.5l-5.5 5.5l-5.5 -5.5z`,
+  warn: (x, y) => `M${x + 4.5} ${y}l4.5 9h-9z`,
   busy: (x, y) => `M${x} ${y}h9v9h-9zM${x + 2} ${y + 2}v5h5v-5z`,
   off: (x, y) => `M${x + 2} ${y + 2}h5v5h-5z`,
   unknown: (x, y) => `M${x} ${y + 4}h9v1h-9z`,
@@ -130,6 +133,12 @@ function Legend() {
   </ul>`;
 }
 
+/** That the topology is missing or old, and when the page asks again. */
+function Retry({ problem, retry, topology, again }) {
+  return html`<p class="problem retry" role="alert">${problem.message}. ${topology && "What you see is older. "}The page asks
+    again at ${clock(retry)}. <button type="button" onClick=${again}>Ask now</button></p>`;
+}
+
 export class Topology extends Pure {
   box = createRef();
 
@@ -141,7 +150,7 @@ export class Topology extends Pure {
     settleIn(this.box.current, ".tile");
   }
 
-  render({ topology, problem, search, selected, open, searchFor }) {
+  render({ topology, problem, retry, again, search, found, foundProblem, selected, open, searchFor }) {
     const groups = (topology?.groups || []).filter((g) => g.total > 0 || (g.kind === "compute_node" && !search));
     const nothing = topology && groups.every((group) => group.total === 0);
     return html`
@@ -150,15 +159,17 @@ export class Topology extends Pure {
           <h2 id="topology-title">Topology</h2>
           <${Legend} />
           <label class="search">
-            <span class="sr">Search by name</span>
-            <input id="search" type="search" placeholder="Search by name" autocomplete="off" spellcheck="false"
+            <span class="sr">Search by name or id</span>
+            <input id="search" type="search" placeholder="Search by name" autocomplete="off" spellcheck="false" maxlength="255"
               value=${search} aria-keyshortcuts="/" onInput=${(event) => searchFor(event.target.value)} />
           </label>
         </header>
-        ${problem && html`<${Trouble} problem=${problem} refused="Hosts and clusters are for administrators." />`}
+        ${problem && retry && html`<${Retry} problem=${problem} retry=${retry} topology=${topology} again=${again} />`}
+        ${problem && !retry && html`<${Trouble} problem=${problem} refused="Hosts and clusters are for administrators." />`}
         <div class="pane-body" ref=${this.box} onKeyDown=${(event) => rove(event, ".tile")}>
+          ${search && html`<${Found} found=${found} problem=${foundProblem} open=${open} />`}
           ${!topology && !problem && html`<p class="none">Loading…</p>`}
-          ${nothing && html`<p class="none">${search ? "Nothing has such a name." : "Nothing is known yet."}</p>`}
+          ${nothing && !found?.results.length && html`<p class="none">${search ? "Nothing has such a name." : "Nothing is known yet."}</p>`}
           ${groups.map(
             (group) => html`<${Group} key=${group.kind} group=${group} title=${TITLES[group.kind] || words(group.kind)}
               selected=${selected} open=${open} />`,

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// The engines: which one of each group leads, which ones stand by, and how far each is behind.
+import { html, Pure, Trouble } from "./html.js";
+import { number, span } from "./format.js";
+import { Time } from "./times.js";
+
+/** Seconds without a heartbeat after which an engine that says it leads is taken for dead. */
+export const SILENT = 15;
+
+const silentFor = (engine, at) => (at - Date.parse(engine.heartbeat_at)) / 1000;
+
+/** The groups in which no engine leads, judged at a time of the server's clock. */
+export function leaderless(engines, at) {
+  const groups = new Map();
+  for (const engine of engines) {
+    const leads = engine.state === "leading" && silentFor(engine, at) < SILENT;
+    groups.set(engine.group, (groups.get(engine.group) || false) || leads);
+  }
+  return [...groups].filter(([, leads]) => !leads).map(([group]) => group);
+}
+
+export class Engines extends Pure {
+  render({ engines, problem, at }) {
+    return html`
+      <section class="engines pane" aria-labelledby="engines-title">
+        <header class="pane-head"><h2 id="engines-title">Engines</h2>
+          ${engines && html`<span class="figure">${number(engines.length)}</span>`}</header>
+        <div class="pane-body">
+          <p class="about">One engine of each group leads: it takes events in and writes the model. The others stand by and take
+            over when its heartbeat stops.</p>
+          ${problem && html`<${Trouble} problem=${problem} refused="The engines are for administrators." />`}
+          ${engines && !engines.length && html`<p class="problem">No engine has ever run here.</p>`}
+          ${engines?.length > 0 && html`<table class="data">
+            <caption class="sr">Engines</caption>
+            <thead><tr><th scope="col">Engine</th><th scope="col">Group</th><th scope="col">State</th><th scope="col">Heartbeat</th>
+              <th scope="col">Seq</th><th scope="col">Behind by</th><th scope="col">Release</th><th scope="col">Sources</th></tr></thead>
+            <tbody>${engines.map((one) => {
+              const silent = one.state === "gone" || silentFor(one, at) >= SILENT;
+              return html`<tr key=${`${one.group}/${one.host}/${one.pid}`}>
+                <th scope="row">${one.host}<span class="sub">pid ${one.pid}</span></th>
+                <td data-label="Group">${one.group}</td>
+                <td data-label="State"><span class=${`state ${silent ? "bad" : one.state === "leading" ? "good" : "off"}`}>${silent && one.state !== "gone" ? `silent, was ${one.state}` : one.state}</span>
+                  <span class="sub">since <${Time} value=${one.since} /></span></td>
+                <td data-label="Heartbeat"><${Time} value=${one.heartbeat_at} /></td>
+                <td data-label="Seq">${one.seq === null || one.seq === undefined ? "—" : `#${number(one.seq)}`}</td>
+                <td data-label="Behind by">${one.lag_seconds === null || one.lag_seconds === undefined ? "—" : span(one.lag_seconds)}</td>
+                <td data-label="Release">${one.release}</td>
+                <td data-label="Sources">${(one.sources || []).join(", ") || "—"}</td>
+              </tr>`;
+            })}</tbody>
+          </table>`}
+        </div>
+      </section>`;
+  }
+}

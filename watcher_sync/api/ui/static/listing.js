@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// A list of the API as a table: filters, sorting, pages by marker. What it shows is asked for again soon after a change
+// of its kind.
+import { Asking } from "./asking.js";
+import { Problem, get, listIn } from "./api.js";
+import { BadFilter, parseFilters } from "./filters.js";
+import { html, Trouble } from "./html.js";
+import { NAME_FIELD } from "./names.js";
+import { number, words } from "./format.js";
+import { describe } from "./schema.js";
+
+const PAGE = 50;
+const TYPING = 300;
+
+function Head({ column, sort, sortable, onSort }) {
+  const { field, title } = column;
+  const now = sort === field ? "ascending" : sort === `-${field}` ? "descending" : null;
+  if (!sortable) return html`<th scope="col">${title ?? words(field)}</th>`;
+  return html`<th scope="col" aria-sort=${now}>
+    <button type="button" class="sort" onClick=${() => onSort(now === "ascending" ? `-${field}` : field)}>
+      ${title ?? words(field)}<span class=${now ? "arrow on" : "arrow"} aria-hidden="true">${now === "ascending" ? "↑" : now ? "↓" : "↕"}</span></button></th>`;
+}
+
+function Fields({ filters, id }) {
+  const entries = Object.entries(filters);
+  if (!entries.length) return null;
+  return html`<details class="help" id=${id}>
+    <summary>Fields and operators</summary>
+    <p>field=value, or with != &lt; &lt;= &gt; &gt;= ~ (begins with), in a,b or not in a,b. Spaces separate filters; a
+      value with spaces stands between double quotes. A word alone is the beginning of a name.</p>
+    <dl>${entries.map(([name, form]) => html`<div key=${name}><dt><code>${name}</code></dt><dd>${form}</dd></div>`)}</dl>
+  </details>`;
+}
+
+/**
+ * Properties: kind, path, columns ({field, title, cell}), settings (of the address), onSettings(parameters), watch, more
+ * (asked for beside each page: async (rows, asOf) => state).
+ */
+const read = (settings) => ({ filter: settings.get("q") || "", sort: settings.get("sort") || "", asOf: settings.get("as_of") || "" });
+
+export class Listing extends Asking {
+  state = { problem: null, rows: null, from: 0, next: null, markers: [], typed: null, wrong: "", filters: {}, sorts: new Set() };
+
+  concerns(row) {
+    return row.kind === this.props.kind && !read(this.props.settings).asOf;
+  }
+
+  componentDidUpdate(before) {
+    const { settings, path } = this.props;
+    if (before.path !== path) this.setState({ rows: null, filters: {}, sorts: new Set() });
+    if (before.settings.toString() === settings.toString() && before.path === path) return;
+    this.setState({ markers: [], typed: before.path === path ? this.state.typed : null }, this.ask);
+  }
+
+  async load() {
+    const { kind, path, settings, more } = this.props;
+    const { filter, sort, asOf } = read(settings);
+    if (!path) return {};
+    describe(path).then((found) => path === this.props.path && this.setState(found));
+    const asked = new URLSearchParams({ limit: PAGE });
+    try {
+      for (const [name, value] of parseFilters(filter, NAME_FIELD[kind] ?? (kind === "compute_node" || kind === "cluster" ? "id" : "name"))) {
+        asked.append(name, value);
+      }
+    } catch (error) {
+      if (!(error instanceof BadFilter)) throw error;
+      return { wrong: error.message };
+    }
+    if (sort) asked.set("sort", sort);
+    if (asOf) asked.set("as_of", asOf);
+    const { marker, from } = this.state.markers.at(-1) ?? { marker: null, from: 0 };
+    if (marker) asked.set("marker", marker);
+    try {
+      const page = await get(`${path}?${asked}`);
+      const rows = page[listIn(page)];
+      return { wrong: "", rows, from, next: page.next_marker, ...(more ? await more(rows, asOf) : {}) };
+    } catch (error) {
+      if (!(error instanceof Problem) || error.status !== 400) throw error;
+      return { wrong: error.message };
+    }
+  }
+
+  type = (event) => {
+    const typed = event.target.value;
+    this.setState({ typed });
+    clearTimeout(this.typing);
+    this.typing = setTimeout(() => this.settle(typed), TYPING);
+  };
+
+  settle = (typed) => {
+    clearTimeout(this.typing);
+    if (typed !== read(this.props.settings).filter) this.change({ filter: typed });
+  };
+
+  sortBy = (sort) => this.change({ sort });
+
+  change(some) {
+    const { filter, sort } = { ...read(this.props.settings), ...some };
+    this.props.onSettings({ ...(filter && { q: filter }), ...(sort && { sort }) });
+  }
+
+  turn = (markers) => this.setState({ markers }, this.ask);
+
+  componentWillUnmount() {
+    clearTimeout(this.typing);
+    super.componentWillUnmount();
+  }
+
+  render({ kind, columns, settings, path }, { rows, from, next, markers, problem, typed, wrong, filters, sorts, ...more }) {
+    const { filter, sort } = read(settings);
+    const shown = typeof columns === "function" ? columns(rows || []) : columns;
+    return html`
+      <form class="filter" role="search" onSubmit=${(event) => { event.preventDefault(); this.settle(typed ?? filter); }}>
+        <label for="filter">Filter</label>
+        <input id="filter" type="search" spellcheck="false" autocomplete="off" autocapitalize="off" maxlength="2000"
+          placeholder="state=error  name~web  labels[app]=web" value=${typed ?? filter} onInput=${this.type}
+          aria-invalid=${wrong ? "true" : null} aria-describedby=${wrong ? "filter-wrong" : null} />
+      </form>
+      ${wrong && html`<p class="problem" id="filter-wrong" role="alert">${wrong}</p>`}
+      ${problem && html`<${Trouble} problem=${problem} refused=${`${words(kind)}s are not for this token.`} />`}
+      <${Fields} filters=${filters} id="filter-help" />
+      ${!rows && !problem && !wrong && html`<p class="none">${path ? "Loading…" : "There is no such kind."}</p>`}
+      ${rows && !rows.length && html`<p class="none" role="status">${filter ? "Nothing matches the filter." : "There are none."}</p>`}
+      ${rows?.length > 0 &&
+      html`<table class="data" data-kind=${kind}>
+          <caption class="sr">${words(kind)}s</caption>
+          <thead><tr>${shown.map((column) => html`<${Head} key=${column.field} column=${column} sort=${sort || "id"}
+            sortable=${sorts.has(column.field)} onSort=${this.sortBy} />`)}</tr></thead>
+          <tbody>${rows.map(
+            (row) => html`<tr key=${row.id} data-id=${row.id}>${shown.map((column, i) =>
+              i === 0
+                ? html`<th scope="row">${column.cell(row, more)}</th>`
+                : html`<td data-label=${column.title ?? words(column.field)}>${column.cell(row, more)}</td>`,
+            )}</tr>`,
+          )}</tbody>
+        </table>`}
+      ${rows && (next || markers.length > 0) &&
+      html`<nav class="pages" aria-label="Pages">
+        <button type="button" disabled=${!markers.length} onClick=${() => this.turn([])}>First</button>
+        <button type="button" disabled=${!markers.length} onClick=${() => this.turn(markers.slice(0, -1))}>Previous</button>
+        <span role="status">${rows.length ? `${number(from + 1)} to ${number(from + rows.length)}` : "none"}</span>
+        <button type="button" disabled=${!next} onClick=${() => this.turn([...markers, { marker: next, from: from + rows.length }])}>Next</button>
+      </nav>`}`;
+  }
+}

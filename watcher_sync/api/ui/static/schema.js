@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the API's own description says of a list: by which fields it is filtered and sorted.
+import { description } from "./api.js";
+
+const CONTROLS = new Set(["limit", "marker", "sort", "fields", "versions", "ids", "all_projects", "as_of", "filter",
+  "all_fields", "exclude_fields", "exclude_default"]);
+
+/** `{filters: {field: form}, sorts: Set of fields}` of the list at a path such as /v1/pods. */
+export async function describe(path) {
+  const operation = (await description())[path]?.get;
+  const parameters = operation?.parameters || [];
+  const filters = {};
+  for (const { name, schema } of parameters) {
+    if (!CONTROLS.has(name)) filters[name] = schema.items?.["x-form"] ?? schema["x-form"] ?? "";
+  }
+  const sorts = parameters.find(({ name }) => name === "sort")?.schema.enum || [];
+  return { filters, sorts: new Set(sorts) };
+}
