@@ -3,8 +3,10 @@
 
 A request passes from outside in::
 
-    request id  ->  access log  ->  response headers  ->  healthcheck (no authentication)  ->  authentication
-        ->  caller  ->  audit  ->  rate limits  ->  Falcon: ids with a slash, validation, resource
+    request id  ->  span (with [tracing] enabled)  ->  access log  ->  response headers
+        ->  metrics, healthcheck (no authentication)  ->  authentication  ->  caller  ->  audit
+        ->  client address  ->  rate limits
+        ->  Falcon: ids with a slash, validation, resource
 
 ``_MIDDLEWARES`` contains the functions that wrap the application in WSGI middlewares, outermost last.
 """
@@ -22,29 +24,42 @@ from watcher_sync.api.core import (
     audit,
     authentication,
     caller,
+    client_address,
     healthcheck,
+    login,
+    metrics,
     openapi,
     policies,
     problems,
     rate_limits,
     request_ids,
     response_headers,
+    spans,
 )
 from watcher_sync.api.core.feed import Feed
 from watcher_sync.api.core.operation import ValidationMiddleware
 from watcher_sync.api.core.request_context import ContextFactory
 from watcher_sync.api.core.slashes import SlashedIds
-from watcher_sync.api.core.versions import OpenApi, Version1, Versions, release
+from watcher_sync.api.core.versions import LOGIN, OpenApi, Version1, Versions, release
 from watcher_sync.api.resources import service_type_instances, vnf_instances
+from watcher_sync.api.resources.changed_states import ChangedStateList
 from watcher_sync.api.resources.cloud_events import WritableEvents
 from watcher_sync.api.resources.compute_model import ComputeModel
-from watcher_sync.api.resources.entities import EntityHistory, EntityItem, EntityList, EntityStates
+from watcher_sync.api.resources.differences import Diff
+from watcher_sync.api.resources.drifts import DriftList
+from watcher_sync.api.resources.engines import EngineList
+from watcher_sync.api.resources.entities import EntityHistory, EntityItem, EntityList
 from watcher_sync.api.resources.entity_collection import Collection
 from watcher_sync.api.resources.instance_status import InstanceStatus
+from watcher_sync.api.resources.leases import LeaseList
+from watcher_sync.api.resources.login import LoginResource
+from watcher_sync.api.resources.parked import ParkedList
 from watcher_sync.api.resources.quarantine import QuarantinedEvent, QuarantineList, QuarantineReplay
+from watcher_sync.api.resources.quarantine_reasons import QuarantineReasons
 from watcher_sync.api.resources.quotas import Quotas
+from watcher_sync.api.resources.search import Search
 from watcher_sync.api.resources.service_type_instances import WritableServiceTypeInstance
-from watcher_sync.api.resources.sources import DriftList, SourceItem, SourceList
+from watcher_sync.api.resources.sources import SourceItem, SourceList
 from watcher_sync.api.resources.subscriptions import (
     InstanceSubscriptions,
     SubscriptionDeliveries,
@@ -76,12 +91,15 @@ Wsgi = Callable[..., Iterable[bytes]]
 
 _MIDDLEWARES: tuple[Callable[[Wsgi, cfg.ConfigOpts], Wsgi], ...] = (
     rate_limits.wrap,
+    client_address.wrap,
     audit.wrap,
     caller.wrap,
     authentication.wrap,
     healthcheck.wrap,
+    metrics.wrap,
     response_headers.wrap,
     access_log.wrap,
+    spans.wrap,
     request_ids.wrap,
 )
 
@@ -150,19 +168,28 @@ def make_routes(
         lambda: float(service.conf.operations.lease_time),
     )
     files = assets()
+    keystone = login.address_of(service.conf)
     routes: list[openapi.Route] = [
         ("/", Page(files)),
         ("/static/{name}", Static(files)),
-        ("/versions", Versions(plurals)),
-        ("/v1", Version1(plurals)),
+        ("/versions", Versions(plurals, has_login=keystone is not None)),
+        ("/v1", Version1(plurals, has_login=keystone is not None)),
+        (LOGIN, LoginResource(service, keystone)),
         ("/openapi.json", OpenApi()),
+        ("/v1/states", ChangedStateList(service)),
         ("/v1/events", WritableEvents(service, feed, writer, dispatcher)),
         ("/v1/sources", SourceList(service)),
         ("/v1/sources/{name}", SourceItem(service)),
+        ("/v1/engines", EngineList(service)),
+        ("/v1/search", Search(service)),
+        ("/v1/diff", Diff(service)),
         ("/v1/topology", Topology(service)),
         ("/v1/compute_model", ComputeModel(service, feed)),
         ("/v1/drifts", DriftList(service)),
+        ("/v1/leases", LeaseList(service, operations)),
+        ("/v1/parked", ParkedList(service)),
         ("/v1/quarantine", QuarantineList(service)),
+        ("/v1/quarantine_reasons", QuarantineReasons(service)),
         ("/v1/quarantine/{event_id}", QuarantinedEvent(service)),
         ("/v1/quarantine/{event_id}/replay", QuarantineReplay(service, writer)),
         *_subscription_routes(service),
@@ -176,7 +203,6 @@ def make_routes(
             (path, list_),
             (f"{path}/{{entity_id}}", item),
             (f"{path}/{{entity_id}}/history", EntityHistory(collection)),
-            (f"/v1/states/{kind.plural}", EntityStates(collection)),
         ]
         if kind.name == vnf_instances.KIND:
             routes += [

@@ -10,10 +10,12 @@ import sqlalchemy as sa
 from oslo_config import cfg
 
 from watcher_sync.api.core.problems import Problem
+from watcher_sync.api.core.removed import RemovedEntities
 from watcher_sync.conf.namespaces import namespace_projects
 from watcher_sync.exceptions import RowRefused
 from watcher_sync.model.kinds import Kinds
 from watcher_sync.storage.database import translated
+from watcher_sync.storage.past_models import PastModels
 from watcher_sync.storage.reading import read_namespace_owner
 from watcher_sync.storage.store import Store
 from watcher_sync.storage.tables import Tables
@@ -30,6 +32,10 @@ class Service:
         self.kinds: Kinds = store.kinds
         self.tables: Tables = store.tables
         self.max_limit: int = conf.api.max_limit
+        self.past = PastModels(store.tables, store.kinds, conf.api.max_past_mib * 1_048_576)
+        """The model as it was, for requests with ``as_of``."""
+        self.removed = RemovedEntities(store.database)
+        """The entities of removed sources."""
         self._namespace_projects = namespace_projects(conf)
 
     @contextlib.contextmanager
@@ -43,7 +49,7 @@ class Service:
             with translated(), self.store.database.connect() as connection:
                 if connection.dialect.name == "postgresql":
                     connection = connection.execution_options(isolation_level="REPEATABLE READ")
-                    wait_longer(connection)
+                wait_longer(connection)
                 yield connection
         except RowRefused as exc:
             raise Problem(400, f"The database refuses a value of the request: {exc}") from None

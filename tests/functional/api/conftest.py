@@ -14,9 +14,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.functional.engine.driving import wait_until
 from tests.functional.storage.conftest import opened
 from tests.services.servers import free_port
+from tests.waiting import wait_until
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.storage.store import Store
 
@@ -43,11 +43,17 @@ def _store(url: str) -> Iterator[Store]:
 
 
 def config_on(store: Store, folder: Path, **options: object) -> Path:
-    """A configuration file for a process on the same database, without authentication."""
+    """A configuration file for a process on the same database, without authentication.
+
+    :param options: of ``[api]``; ``database__`` begins the names of those of ``[database]``.
+    """
     url = store.database.url.render_as_string(hide_password=False)
-    lines = ["[database]", f"connection = {url}", "[api]", "auth_strategy = noauth"]
+    sections = {"database": [f"connection = {url}"], "api": ["auth_strategy = noauth"]}
+    for name, value in options.items():
+        group, _, option = name.rpartition("__")
+        sections.setdefault(group or "api", []).append(f"{option} = {value}")
     file = folder / "watcher-sync.conf"
-    file.write_text("\n".join([*lines, *(f"{name} = {value}" for name, value in options.items())]) + "\n")
+    file.write_text("".join(f"[{group}]\n" + "\n".join(lines) + "\n" for group, lines in sections.items()))
     return file
 
 
@@ -60,15 +66,15 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., httpx.Client]]:
             port = free_port()
             command = [
                 BIN / "gunicorn", "--bind", f"127.0.0.1:{port}", "--workers", str(workers), "--threads", str(threads),
-                "--graceful-timeout", "1", "watcher_sync.wsgi.api:application",
+                "--graceful-timeout", "1", "--timeout", "120", "watcher_sync.wsgi.api:application",
             ]  # fmt: skip
             environment = {**os.environ, "OS_WATCHER_SYNC_CONFIG_FILES": str(config_on(store, tmp_path, **options))}
             log = stack.enter_context((tmp_path / "gunicorn.log").open("wb"))
             process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
             stack.callback(process.wait)
             stack.callback(_kill, process)
-            client = stack.enter_context(httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30))
-            wait_until(lambda: _answers(client, process, tmp_path), 30, "the API")
+            client = stack.enter_context(httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=90))
+            wait_until(lambda: _answers(client, process, tmp_path), 120, "the API")
             return client
 
         yield start

@@ -8,9 +8,11 @@ import urllib.parse
 
 import pytest
 
+from tests.simulated import by_facet, telling, told
 from watcher_sync.commit.batch import Batch
+from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.events import Event
-from watcher_sync.storage import entity_states
+from watcher_sync.model.changes import Upsert
 from watcher_sync.testing.nova.cloud import CloudSimulator
 
 pytestmark = pytest.mark.slow
@@ -137,6 +139,28 @@ def test_paging_while_events_arrive_shows_each_entity_that_stays_exactly_once(cl
     assert len(throughout) > 5
 
 
+def test_a_list_sorted_by_long_names_with_any_characters_is_continued(client, store):
+    names = ["日" * 255, "*", "*x", "%2C", "a,b", ",", "%", "100%", "é" * 255, "日" * 254 + ",", "", "~" * 255]
+    cycle = CommitCycle(store, store.load(), telling())
+    changes = [Upsert("instance", f"i{n}", "1", by_facet("instance", name=name)) for n, name in enumerate(names)]
+    cycle.run(Batch(events=[told(1, *changes, Upsert("instance", "none", "1", by_facet("instance", name=None)))]))
+    for sort in ("name", "-name"):
+        seen, marker = [], None
+        while len(seen) <= len(names) + 1:
+            params = {"limit": 1, "sort": sort} | ({"marker": marker} if marker else {})
+            answer = client.simulate_get("/v1/instances", params=params)
+            assert answer.status_code == 200, answer.text
+            seen += [entity["name"] for entity in answer.json["instances"]]
+            marker = answer.json["next_marker"]
+            if marker is None:
+                break
+            following = client.simulate_get(
+                answer.json["next"].partition("?")[0], query_string=answer.json["next"].partition("?")[2]
+            )
+            assert following.status_code == 200
+        assert sorted(seen, key=str) == sorted([*names, None], key=str)
+
+
 def test_versions_are_those_of_the_model_and_ids_select_entities(client, store, truth):
     snapshot = store.load().snapshot()
     for kind in (store.kinds["instance"], store.kinds["compute_node"]):
@@ -183,29 +207,31 @@ def test_a_list_with_versions_has_one_order(client, truth):
     assert sorted_by_id == other
 
 
-def test_states_are_those_of_the_list_with_versions(client, store, truth, monkeypatch):
-    listed = {each["id"]: each for each in pages(client, "/v1/instances", "instances", versions="true")}
-    ids = [*sorted(listed)[1:], "none"]
-    answer = client.simulate_post("/v1/states/instances", json={"ids": ids}).json
-    assert answer["instances"] == [listed[each] for each in ids[:-1]]
-    assert answer["seq"] == store.load().generation
-    assert answer["next_marker"] is None
-    monkeypatch.setattr(entity_states, "_MAX_PAGE_BYTES", 1)
-    found, marker = [], {}
-    while marker is not None:
-        answer = client.simulate_post("/v1/states/instances", json={"ids": ids, **marker}).json
-        found += answer["instances"]
-        assert len(answer["instances"]) == 1
-        marker = answer["next_marker"] and {"marker": answer["next_marker"]}
-    assert found == [listed[each] for each in ids[:-1]]
+def test_changed_states_are_those_of_the_lists_with_versions(client, store, truth):
+    listed = {
+        kind: {each["id"]: each for each in pages(client, f"/v1/{plural}", plural, versions="true")}
+        for kind, plural in (("instance", "instances"), ("compute_node", "compute_nodes"), ("aggregate", "aggregates"))
+    }
+    found, since, head, deleted = {}, 0, 1, set()
+    while since < head:
+        answer = client.simulate_get("/v1/states", params={"since": since, "limit": 3}).json
+        for kind, entities in answer["states"].items():
+            found.setdefault(kind, {}).update((each["id"], each) for each in entities)
+        deleted |= {(each["kind"], each["id"]) for each in answer["deleted"]}
+        since, head = answer["next_since"], answer["head"]
+    assert found == listed
+    assert head == store.load().generation
+    assert deleted
+    assert not any(entity_id in listed.get(kind, {}) for kind, entity_id in deleted)
 
 
-def test_a_request_for_states_has_bounds(client, truth, problem):
-    path = "/v1/states/instances"
-    assert client.simulate_post(path, json={"ids": [f"i{number}" for number in range(1_000)]}).json["instances"] == []
-    problem(client.simulate_post(path, json={"ids": [f"i{number}" for number in range(1_001)]}), 400)
-    problem(client.simulate_post(path, json={"ids": []}), 400)
-    problem(client.simulate_post("/v1/states/nothing", json={"ids": ["a"]}), 404)
+def test_a_request_for_changed_states_has_bounds(client, truth, problem):
+    path = "/v1/states"
+    head = client.simulate_get(path, params={"since": 0}).json["head"]
+    assert client.simulate_get(path, params={"since": head}).json["states"] == {}
+    problem(client.simulate_get(path, params={"since": head + 1}), 410)
+    problem(client.simulate_get(path, params={"limit": 10_001}), 400)
+    problem(client.simulate_get(path, params={"limit": 0}), 400)
 
 
 def test_versions_are_of_whole_entities(client, truth):

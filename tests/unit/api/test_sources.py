@@ -5,10 +5,24 @@ from __future__ import annotations
 
 import datetime
 
+import msgspec
 import pytest
 
+from tests.simulated import by_facet, telling
+from tests.simulated import told as occurrence
+from tests.unit.api.conftest import Client
+from tests.unit.api.test_vnf_instances import DEMO
+from watcher_sync.api.app import make_application
+from watcher_sync.api.core import healthcheck, metrics
+from watcher_sync.api.core.removed import RemovedEntities
+from watcher_sync.api.resources import sources
+from watcher_sync.commit.batch import Batch
+from watcher_sync.commit.cycle import CommitCycle
+from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
+from watcher_sync.handlers.watch.handler import WatchHandler
+from watcher_sync.model.changes import Upsert
 from watcher_sync.storage.drifts import Difference, replace_drifts
-from watcher_sync.storage.source_status import SourceRow, write_sources
+from watcher_sync.storage.source_status import SourceRow, list_sources, mark_removed, write_sources
 
 
 @pytest.fixture
@@ -35,6 +49,34 @@ def test_each_source_has_its_state_its_lag_and_the_age_of_its_last_event(client,
     assert client.simulate_get("/v1/sources/nova").json["state"] == "connected"
 
 
+def test_each_source_says_by_how_many_seconds_the_model_is_behind(client, store):
+    now = datetime.datetime.now(datetime.UTC)
+    ago = now - datetime.timedelta(seconds=90)
+    common = {"engine_group": "default", "host": "here", "pid": 1, "since": now, "updated_at": now}
+    write_sources(
+        store.database,
+        [
+            SourceRow(source="current", state="connected", current_until=now, **common),
+            SourceRow(source="late", state="disconnected", current_until=ago, **common),
+            SourceRow(source="new", state="starting", **common),
+        ],
+    )
+    current, late, new = client.simulate_get("/v1/sources").json["sources"]
+    assert (current["behind_seconds"], new["behind_seconds"]) == (0, None)
+    assert 90 <= late["behind_seconds"] < 120
+    assert datetime.datetime.fromisoformat(late["current_until"]) == ago
+
+
+def test_deletions_that_are_held_back_are_a_reason_why_a_source_is_not_fresh(client, store):
+    now = datetime.datetime.now(datetime.UTC)
+    held = "The delete guard refuses deletions in nova/nova: 10 of 10 instance"
+    common = {"engine_group": "default", "host": "here", "pid": 1, "since": now, "updated_at": now}
+    write_sources(store.database, [SourceRow(source="nova", state="connected", notes=held, **common)])
+    (nova,) = client.simulate_get("/v1/sources").json["sources"]
+    assert (nova["fresh"], nova["trouble"]) == (False, held)
+    assert client.simulate_get("/healthcheck").status_code == 200
+
+
 def test_a_source_that_nobody_knows_is_404(client, told, problem):
     problem(client.simulate_get("/v1/sources/nothing"), 404)
 
@@ -52,3 +94,113 @@ def test_drifts_have_pages_and_are_filtered(client, store):
     assert rest["next"] is None
     assert client.simulate_get("/v1/drifts", params={"kind": "aggregate"}).json["drifts"] == []
     assert len(client.simulate_get("/v1/drifts", params={"source": "nova"}).json["drifts"]) == 3
+
+
+@pytest.mark.parametrize("ahead", [-3600, -30, 30, 3600])
+def test_the_clock_of_the_database_decides_what_is_fresh(store, conf, told, monkeypatch, ahead):
+    """The rows have it, too, so it does not matter whether this machine's clock is right."""
+    then = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=ahead)
+    common = {"engine_group": "default", "host": "here", "pid": 1, "since": then, "updated_at": then}
+    both = [SourceRow(source=name, state="connected", current_until=then, **common) for name in ("nova", "dcm")]
+    write_sources(store.database, both)
+    conf.set_override("metrics", True, group="api")
+    client = Client(make_application(conf, store))
+    for module in (sources, metrics, healthcheck):
+        monkeypatch.setattr(module, "read_clock", lambda database: then + datetime.timedelta(seconds=1))
+    for source in client.simulate_get("/v1/sources").json["sources"]:
+        assert (source["fresh"], source["behind_seconds"]) == (True, 0)
+    assert client.simulate_get("/v1/sources/nova").json["fresh"]
+    assert 'watcher_sync_api_source_stale{source="nova"} 0.0' in client.simulate_get("/metrics").text
+    assert client.simulate_get("/healthcheck").status_code == 200
+
+
+@pytest.fixture
+def left_behind(store):
+    """A pod of a cluster that no engine follows any more, and one of another cluster."""
+    cycle = CommitCycle(store, store.load(), telling())
+    pods = [Upsert("pod", uid, "1", by_facet("pod", name=uid, cluster=uid)) for uid in ("edge", "core")]
+    cycle.run(Batch(events=[occurrence(1, *pods)]))
+    now = datetime.datetime.now(datetime.UTC)
+    common = {"engine_group": "default", "host": "here", "pid": 1, "since": now, "updated_at": now}
+    scopes = {name: msgspec.json.encode(KubernetesHandler().scopes(name)).decode() for name in ("edge", "core")}
+    rows = [SourceRow(source=name, state="connected", scopes=text, **common) for name, text in scopes.items()]
+    write_sources(store.database, rows)
+    mark_removed(store.database, "default", ["core"], now)
+
+
+def test_a_removed_source_is_listed_with_the_number_of_its_entities(client, left_behind):
+    core, edge = client.simulate_get("/v1/sources").json["sources"]
+    assert (core["state"], core["fresh"], core["entities"]) == ("connected", True, None)
+    assert (edge["state"], edge["fresh"], edge["entities"]) == ("removed", False, 1)
+    assert edge["trouble"].startswith("removed from the configuration; 1 entities remain")
+    assert client.simulate_get("/v1/sources/edge").json["entities"] == 1
+
+
+def test_the_entities_of_a_removed_source_are_marked(client, left_behind):
+    listed = {pod["id"]: pod for pod in client.simulate_get("/v1/pods").json["pods"]}
+    assert listed["edge"]["source_removed"] is True
+    assert "source_removed" not in listed["core"]
+    assert client.simulate_get("/v1/pods/edge").json["source_removed"] is True
+    assert "source_removed" not in client.simulate_get("/v1/pods/core").json
+    chosen = client.simulate_get("/v1/pods", query_string="fields=id,name").json["pods"]
+    assert chosen[0].keys() == {"id", "name"}
+
+
+def test_an_entity_has_another_etag_while_its_source_is_removed(conf, client, store, left_behind):
+    marked = client.simulate_get("/v1/pods/edge").headers["ETag"]
+    assert client.simulate_get("/v1/pods/edge", headers={"If-None-Match": marked}).status_code == 304
+    edge = next(row for row in list_sources(store.database, removed=True) if row.source == "edge")
+    write_sources(store.database, [msgspec.structs.replace(edge, state="connected")])
+    later = Client(make_application(conf, store))  # which has not read the sources yet
+    assert later.simulate_get("/v1/pods/edge", headers={"If-None-Match": marked}).status_code == 200
+
+
+def test_the_removed_sources_are_read_every_few_seconds(store, left_behind):
+    now = [0.0]
+    known = RemovedEntities(store.database, monotonic=lambda: now[0])
+    pod = {"id": "core", "cluster": "core"}
+    assert not known.has("pod", pod)
+    mark_removed(store.database, "default", [], datetime.datetime.now(datetime.UTC))
+    assert not known.has("pod", pod)
+    now[0] = 6.0
+    assert known.has("pod", pod)
+
+
+@pytest.fixture(params=["service_type_instances", "vnf_instances"])
+def written(request, client, store):
+    """The path and the body of an entity that is written in the API. It is that of a followed site that was removed."""
+    now = datetime.datetime.now(datetime.UTC)
+    scopes = msgspec.json.encode(WatchHandler().scopes("edge")).decode()
+    common = {"engine_group": "default", "host": "here", "pid": 1, "since": now, "updated_at": now}
+    write_sources(store.database, [SourceRow(source="edge", state="connected", scopes=scopes, **common)])
+    mark_removed(store.database, "default", [], now)
+    path = f"/v1/{request.param}/edge:a"
+    body = {"service_type": "vm"} if request.param == "service_type_instances" else DEMO
+    assert client.simulate_put(path, json=body).status_code == 201
+    return path, body
+
+
+def test_the_etag_of_a_marked_entity_holds_in_a_write(client, problem, written):
+    path, body = written
+    shown = client.simulate_get(path)
+    assert shown.json["source_removed"] is True
+    renamed = body | ({"instance_name": "new"} if "service_type" in body else {"name": "new"})
+    stale = {"If-Match": shown.headers["ETag"]}
+    answer = client.simulate_put(path, json=renamed, headers=stale)
+    assert answer.status_code == 200, answer.text
+    problem(client.simulate_put(path, json=body, headers=stale), 412)
+    problem(client.simulate_delete(path, headers=stale), 412)
+    assert client.simulate_put(path, json=body, headers={"If-Match": answer.headers["ETag"]}).status_code == 200
+    now = client.simulate_get(path).headers["ETag"]
+    problem(client.simulate_put(path, json=renamed, headers={"If-None-Match": now}), 412)
+    listed = f'"1", {now}'
+    assert client.simulate_delete(path, headers={"If-Match": listed}).status_code == 204
+
+
+def test_the_mark_of_a_removed_source_changes_the_etag_of_a_read(client, written):
+    path, _ = written
+    marked = client.simulate_get(path).headers["ETag"]
+    plain = client.simulate_get(path, params={"fields": "id"}).headers["ETag"]
+    assert marked != plain
+    assert client.simulate_get(path, headers={"If-None-Match": marked}).status_code == 304
+    assert client.simulate_get(path, headers={"If-None-Match": plain}).status_code == 200

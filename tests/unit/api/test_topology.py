@@ -7,7 +7,7 @@ import itertools
 
 import pytest
 
-from tests.simulated import telling, told
+from tests.simulated import NOON, telling, told
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.model.changes import Upsert
@@ -107,3 +107,61 @@ def test_clusters_have_their_workloads_and_pods(client, commit):
     (edge,) = groups[1]["entries"]
     assert edge["members"] == {"workload": {}, "pod": {"Running": 1, "Failed": 1}}
     assert (edge["level"], edge["problems"]) == ("error", ["disconnected", "1 pod in error"])
+
+
+def pod(uid, phase="Running", **fields):
+    return Upsert("pod", uid, "1", {"state": {"cluster": "edge", "phase": phase, **fields}})
+
+
+def test_a_crash_looping_pod_is_a_problem_and_not_running(client, commit):
+    commit(
+        Upsert("cluster", "edge", "1", {"state": {"state": "connected"}}),
+        pod("p1", ready=True, crash_looping=False),
+        pod("p2", ready=False, crash_looping=True),
+        pod("p3", ready=False, crash_looping=False),
+        pod("p4", ready=False, crash_looping=True, deleted_at=NOON),
+        pod("p5", "Pending", ready=False),
+        pod("p6"),
+    )
+    (edge,) = client.simulate_get("/v1/topology").json["groups"][1]["entries"]
+    states = {"Running": 2, "CrashLoopBackOff": 1, "NotReady": 1, "Terminating": 1, "Pending": 1}
+    assert edge["members"]["pod"] == states
+    assert edge["health"]["pod"] == {"ok": 2, "error": 1, "warning": 1, "changing": 2}
+    assert (edge["state"], edge["level"], edge["problems"]) == ("connected", "warning", ["1 pod in error"])
+
+
+@pytest.mark.parametrize(
+    ("fields", "state", "health"),
+    [
+        ({"replicas": 3, "ready_replicas": 3, "updated_replicas": 3}, "Ready", "ok"),
+        ({"replicas": 3, "ready_replicas": 2, "updated_replicas": 3}, "Degraded", "warning"),
+        ({"replicas": 3, "ready_replicas": 0, "updated_replicas": 3}, "Unavailable", "error"),
+        ({"replicas": 3, "ready_replicas": 3, "updated_replicas": 1}, "Progressing", "changing"),
+        ({"replicas": 0, "ready_replicas": 0, "updated_replicas": 0}, "ScaledToZero", "off"),
+        (
+            {"replicas": 3, "ready_replicas": 2, "updated_replicas": 3, "generation": 2, "observed_generation": 1},
+            "Progressing",
+            "changing",
+        ),
+        ({}, "", "unknown"),
+        ({"replicas": 3}, "", "unknown"),
+    ],
+)
+def test_the_health_of_a_workload_follows_from_its_ready_and_wanted_replicas(client, commit, fields, state, health):
+    commit(
+        Upsert("cluster", "edge", "1", {"state": {"state": "connected"}}),
+        Upsert("workload", "w", "1", {"state": {"cluster": "edge", "kind": "Deployment", **fields}}),
+    )
+    group = client.simulate_get("/v1/topology").json["groups"][1]
+    assert group["entries"][0]["members"]["workload"] == {state: 1}
+    assert group["health"]["workload"] == group["entries"][0]["health"]["workload"] == {health: 1}
+    problems = {"warning": ["1 workload degraded"], "error": ["1 workload in error"]}
+    assert group["entries"][0]["problems"] == problems.get(health, [])
+
+
+def test_a_host_that_is_down_has_this_state(client, commit):
+    commit(host("a", liveness={"liveness": "down"}), host("b", service={"status": "enabled", "forced_down": True}))
+    assert [(e["id"], e["state"], e["level"]) for e in hosts_of(client)["entries"]] == [
+        ("a", "down", "error"),
+        ("b", "down", "error"),
+    ]

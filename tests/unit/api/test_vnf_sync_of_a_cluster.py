@@ -42,7 +42,7 @@ def server():
 @pytest.fixture
 def client(server, tmp_path):
     """There is an instance, a, whose one pod runs."""
-    site = Installation(tmp_path, {"edge": server}, connect_timeout=1.0, read_timeout=2.0)
+    site = Installation(tmp_path, {"edge": server}, connect_timeout=30.0, read_timeout=30.0)
     site.conf.set_override("auth_strategy", "noauth", group="api")
     client = Client(make_application(site.conf, site.store, Syncing(site)))
     assert client.simulate_put(f"{PATH}/a", json=DEMO).status_code == 201

@@ -48,6 +48,11 @@ def actor_of(environ: dict[str, Any]) -> Actor:
     return actor if actor is not None else Actor(None, None, environ.get(REQUEST_ID))
 
 
+def note_login(environ: dict[str, Any], user_id: str, project_id: str | None) -> None:
+    """Names the user of a login in the lines of the access log and of the audit log."""
+    environ[_ACTOR] = Actor(user_id, project_id, environ.get(REQUEST_ID))
+
+
 def ids_of(environ: dict[str, Any]) -> dict[str, Any]:
     """The ids of the request, as oslo.context expects them."""
     ids = {"request_id": environ.get(REQUEST_ID), "global_request_id": environ.get(GLOBAL_REQUEST_ID)}

@@ -3,24 +3,36 @@
 
 The tag of an entity is the journal seq of its last change. A kind with a ``last_seen_field`` has weak tags, because the
 journal does not record changes of that field.
+
+The tag of an entity of a removed source has a mark, because its document has one. A write compares tags without the
+mark, because the mark says nothing of the values that the write replaces.
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 import falcon
 
 from watcher_sync.api.core.operation import Call
 from watcher_sync.api.core.problems import Problem
+from watcher_sync.api.core.removed import MARK
 from watcher_sync.model.kinds import Kind
 
+_MARKED: Final = f'-{MARK}"'
+"""How a tag with the mark ends."""
 
-def of(kind: Kind, seq: int, more: str = "") -> str:
+
+def of(kind: Kind, seq: int | str, more: str = "", *, is_marked: bool = False) -> str:
     """The tag of an entity.
 
-    :param seq: the journal seq of its last change.
+    :param seq: the journal seq of its last change, or another text that no other state of it has.
     :param more: another text for other values of fields that are no part of the entity.
+    :param is_marked: whether the entity is that of a removed source.
     """
-    return f'"{seq}{more}"' if kind.last_seen_field is None else f'W/"{seq}{more}"'
+    end = _MARKED if is_marked else '"'
+    tag = f'"{seq}{more}{end}'
+    return tag if kind.last_seen_field is None else f"W/{tag}"
 
 
 def answered_not_modified(call: Call, tag: str) -> bool:
@@ -39,16 +51,20 @@ def answered_not_modified(call: Call, tag: str) -> bool:
 def require(call: Call, tag: str | None) -> None:
     """Requires that ``If-Match`` and ``If-None-Match`` of a write hold for the present tag.
 
-    :param tag: the tag of the entity; None: the entity does not exist.
+    :param tag: the tag of the entity, without the mark; None: the entity does not exist.
     :raises Problem: 412 when a condition does not hold.
     """
-    wanted = call.request.get_header("If-Match")
+    wanted = _unmarked(call.request.get_header("If-Match"))
     if wanted is not None and (tag is None or not _matches(wanted, tag, weak=False)):
         there = f"it is at {tag}" if tag is not None else "it does not exist"
         raise Problem(412, f"If-Match does not hold: {there}", headers={"ETag": tag} if tag else None)
-    unwanted = call.request.get_header("If-None-Match")
+    unwanted = _unmarked(call.request.get_header("If-None-Match"))
     if unwanted is not None and tag is not None and _matches(unwanted, tag, weak=True):
         raise Problem(412, f"If-None-Match does not hold: it is at {tag}", headers={"ETag": tag})
+
+
+def _unmarked(header: str | None) -> str | None:
+    return None if header is None else header.replace(_MARKED, '"')
 
 
 def _matches(header: str, tag: str, *, weak: bool) -> bool:

@@ -14,7 +14,6 @@ for a second, so that many requests cause only one query.
 from __future__ import annotations
 
 import abc
-import datetime
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -29,6 +28,7 @@ from oslo_middleware.healthcheck.pluginbase import HealthcheckBaseExtension, Hea
 from watcher_sync.conf.opts import HEALTH_BACKENDS
 from watcher_sync.exceptions import StorageError
 from watcher_sync.storage.database import open_database, translated
+from watcher_sync.storage.database_time import read_clock
 from watcher_sync.storage.source_status import list_sources, trouble_of
 
 if TYPE_CHECKING:
@@ -110,8 +110,7 @@ class Sources(_Backend):
 
     def _query(self, engine: sa.Engine) -> HealthcheckResult:
         limits = self.oslo_conf.monitoring
-        now = datetime.datetime.now(datetime.UTC)
-        rows = list_sources(engine)
+        rows, now = list_sources(engine), read_clock(engine)
         found = {
             row.source: trouble
             for row in rows

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from watcher_sync.api.core import problems
-from watcher_sync.api.core.operation import JSON, Operation
+from watcher_sync.api.core.operation import JSON, REPEATS, Operation
 from watcher_sync.api.core.rules import EVERYBODY
 
 Route = tuple[str, object]
@@ -136,11 +136,18 @@ def _path_parameters(template: str, declared: Operation) -> Iterator[dict[str, A
 
 def _query_parameters(declared: Operation) -> Iterator[dict[str, Any]]:
     for name, schema in declared.query["properties"].items():
-        parameter = {"name": name, "in": "query", "required": False, "schema": schema}
+        parameter = {
+            "name": name,
+            "in": "query",
+            "required": name in declared.query.get("required", ()),
+            "schema": schema,
+        }
         if "description" in schema:
             parameter["description"] = schema["description"]
         if schema.get("type") == "array":
-            parameter |= {"style": "form", "explode": False}
+            parameter |= {"style": "form", "explode": REPEATS in schema}
+        elif schema.get("type") == "object":
+            parameter |= {"style": "deepObject", "explode": True}
         yield parameter
 
 

@@ -18,8 +18,8 @@ Where a declaration depends on the entity kind, the resource's constructor decla
 
 The declaration names the policy rule with its default, the JSON Schemas (draft 2020-12) of query and body, and the
 answers. The responder validates a request before it calls the method. It calls the method again if the database ended
-the method's transaction because of a deadlock. The schema's type converts a query
-parameter: ``integer``, ``number``, ``boolean``, or ``array`` (separated by commas).
+the method's transaction because of a deadlock. The schema's type converts a query parameter: ``integer``, ``number``,
+``boolean``, ``array`` (separated by commas), or ``object`` (``name[member]=value``).
 """
 
 from __future__ import annotations
@@ -42,6 +42,14 @@ from watcher_sync.storage.conflicts import run_with_retries
 from watcher_sync.wire import json as wire_json
 
 JSON = "application/json"
+
+REPEATS = "x-repeats"
+"""Member of the schema of a parameter: a request may have it several times, once for each entry of the array."""
+
+
+class Repeated(list[str]):
+    """The values of a parameter that a request may have several times."""
+
 
 Responder = Callable[..., None]
 """What Falcon calls for a method of a route; its attribute ``operation`` is the declaration."""
@@ -78,6 +86,7 @@ class Body(msgspec.Struct, frozen=True):
     :ivar default: the media type of a body that declares none; empty: such a body is refused, or left to the method.
     :ivar not_json: the status of the answer to a body that is not JSON. An empty body is 400 in any case.
     :ivar prepare: converts a decoded document to the form that its schema describes.
+    :ivar max_bytes: the size of a body, if it is smaller than the limit of all bodies.
     """
 
     schemas: Mapping[str, Schema]
@@ -87,6 +96,7 @@ class Body(msgspec.Struct, frozen=True):
     default: str = ""
     not_json: int = 400
     prepare: Callable[[Any], Any] | None = None
+    max_bytes: int | None = None
 
     @property
     def media_types(self) -> tuple[str, ...]:
@@ -126,7 +136,11 @@ class Operation(msgspec.Struct, frozen=True):
 
 
 class Call(msgspec.Struct):
-    """One validated request, and its response."""
+    """One validated request, and its response.
+
+    The method changes nothing of the request: it runs again if the database ends its transaction in favour of another
+    one.
+    """
 
     request: falcon.Request
     response: falcon.Response
@@ -157,6 +171,7 @@ def operation(
     responses: Mapping[int, Answer],
     errors: Sequence[int] = (),
     query: Mapping[str, Schema] | None = None,
+    required: Sequence[str] = (),
     body: Body | None = None,
     headers: Mapping[str, Schema] | None = None,
     path: Mapping[str, Schema] | None = None,
@@ -172,12 +187,15 @@ def operation(
     :param responses: status -> the answer of a success.
     :param errors: statuses of the problems that the method itself raises. Those of the validation are added.
     :param query: parameter -> schema. The API refuses other parameters.
+    :param required: the parameters without which it refuses a request.
     :param headers: request header -> schema.
     :param path: path parameter -> schema, for an id that the operation may create. Other parameters need no schema:
         an impossible id is not found.
     :param tag: the group of the operation in the documentation.
     """
     schema: Schema = {"type": "object", "properties": dict(query or {}), "additionalProperties": False}
+    if required:
+        schema["required"] = list(required)
     declared = Operation(
         summary=summary,
         rules=(rule,) if isinstance(rule, Rule) else tuple(rule),
@@ -255,14 +273,24 @@ def _query(request: falcon.Request, declared: Operation, validator: jsonschema.D
     properties: dict[str, Schema] = declared.query["properties"]
     values: dict[str, Any] = {n: s["default"] for n, s in properties.items() if "default" in s}
     for name, text in falcon.uri.parse_query_string(request.query_string, keep_blank=True).items():
-        schema = properties.get(name)
-        if schema is None:
+        plain, bracket, member = name.partition("[")
+        schema = properties.get(plain)
+        if schema is None or (bracket and (schema.get("type") != "object" or not member.endswith("]"))):
             known = ", ".join(properties) or "no parameters"
-            raise bad_request("query", pointer([name]), f"{name[:80]!r} is no parameter here; there are {known}")
-        if isinstance(text, list):
+            raise bad_request("query", pointer([name[:80]]), f"{name[:80]!r} is no parameter here; there are {known}")
+        texts = text if isinstance(text, list) else [text]
+        if bracket:
+            members = values.setdefault(plain, {})
+            if isinstance(members, dict):  # else the schema refuses the text that is already there
+                members[member[:-1]] = Repeated(texts)
+        elif schema.get(REPEATS):
+            values[name] = Repeated(texts)
+        elif len(texts) > 1:
             raise bad_request("query", pointer([name]), f"{name} is given more than once")
-        values[name] = _typed(text, schema)
-    require_valid(values, validator, "query", "")
+        else:
+            values[name] = _typed(texts[0], schema)
+    repeated = [name for name, schema in properties.items() if REPEATS in schema or schema.get("type") == "object"]
+    require_valid(values, validator, "query", "", repeated=repeated)
     return values
 
 
@@ -270,6 +298,8 @@ def _typed(text: str, schema: Schema) -> Any:
     """Converts a parameter to its schema's type. A text that cannot be converted stays text; the schema refuses it."""
     kind = schema.get("type")
     try:
+        if kind == ["integer", "string"] and len(text) < 20 and text.isdecimal() and text.isascii():
+            return int(text)
         if kind == "integer" and len(text) < 20 and text.lstrip("-").isdecimal() and text.isascii():
             return int(text)
         if kind == "number":
@@ -281,12 +311,14 @@ def _typed(text: str, schema: Schema) -> Any:
     return text.split(",") if kind == "array" else text
 
 
-def read_bytes(request: falcon.Request) -> bytes:
+def read_bytes(request: falcon.Request, max_bytes: int | None = None) -> bytes:
     """Reads the body without decoding it.
 
+    :param max_bytes: a limit below that of all bodies.
     :raises Problem: 413 when it is too large, 400 when it ends before its declared length.
     """
     limit: int = request.context.max_body_bytes
+    limit = limit if max_bytes is None else min(limit, max_bytes)
     too_large = Problem(413, f"A body may have {limit} bytes")
     if (request.content_length or 0) > limit:
         raise too_large
@@ -308,7 +340,7 @@ def read_bytes(request: falcon.Request) -> bytes:
 def _read_body(
     request: falcon.Request, declared: Body, validators: Mapping[str, jsonschema.Draft202012Validator]
 ) -> Any:
-    data = read_bytes(request)
+    data = read_bytes(request, declared.max_bytes)
     if not data and not declared.required:
         return None
     media = (request.content_type or "").partition(";")[0].strip().lower() or declared.default

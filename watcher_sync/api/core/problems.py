@@ -118,9 +118,21 @@ SCHEMA: dict[str, Any] = {
         "detail": {"type": "string"},
         "holder": {"type": "string", "description": "The holder of the operation lease, if the lease is the conflict."},
         "operation": {"type": "string", "description": "The operation for which the holder has the lease."},
+        "ids": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "The first ids of the entities with the name, if several have it.",
+        },
         "request_id": {"type": "string", "description": "The id of the request, as in X-OpenStack-Request-ID."},
         "since": {"type": "string", "format": "date-time"},
         "expires_at": {"type": "string", "format": "date-time"},
+        "epoch": {"type": "string", "description": "The present epoch of the journal, if a position is not in it."},
+        "oldest_seq": {"type": "integer", "description": "The oldest seq of which as_of can show the model."},
+        "oldest_time": {
+            "type": ["string", "null"],
+            "format": "date-time",
+            "description": "The oldest time of which as_of can show the model; null: none, only the seq.",
+        },
         "quota": {"type": "integer", "description": "The quota of the project, if it is exceeded."},
         "used": {"type": "integer", "description": "What the project has of the quota."},
         "errors": {

@@ -3,9 +3,9 @@
 
 The middleware counts the writes. The module ``feed`` counts a stream or long poll when it takes a slot.
 
-An identity is a user in a project, or an address if the request has no valid token. Each has two token buckets: one for
-requests that write, and one for event streams and long polls. A bucket holds ``burst`` tokens, and gets ``rate`` tokens
-a second.
+An identity is a user in a project, or the client's address if the request has no valid token. Each has two token
+buckets: one for writes, and one for event streams and long polls. A bucket holds ``burst`` tokens, and gets ``rate``
+tokens a second.
 
 The buckets are in the memory of one worker process. The limit of the whole API is that of a worker times the number of
 workers. A process remembers the last :data:`MAX_IDENTITIES` identities.
@@ -22,6 +22,7 @@ from typing import Any
 
 from oslo_config import cfg
 
+from watcher_sync.api.core.client_address import client_of
 from watcher_sync.api.core.problems import Problem, wsgi_answer
 
 MAX_IDENTITIES = 10_000
@@ -42,7 +43,7 @@ def identity_of(environ: Mapping[str, Any]) -> Identity:
     """The identity of a request, after authentication."""
     if environ.get("HTTP_X_IDENTITY_STATUS") == "Confirmed":
         return ("user", environ.get("HTTP_X_USER_ID", ""), environ.get("HTTP_X_PROJECT_ID", ""))
-    return ("address", environ.get("REMOTE_ADDR", ""))
+    return ("address", client_of(environ))
 
 
 class TokenBuckets:
@@ -99,7 +100,7 @@ class TokenBuckets:
 
 
 class RateLimits:
-    """WSGI middleware. It follows the authentication, so it knows the identity."""
+    """WSGI middleware. It follows the authentication and the client address, so it knows the identity."""
 
     def __init__(
         self, application: Wsgi, conf: cfg.ConfigOpts, *, monotonic: Callable[[], float] = time.monotonic

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -31,6 +32,8 @@ def field_schema(field: Field) -> Schema:
     (schema,), definitions = msgspec.json.schema_components([field.type])
     if definitions:
         raise TypeError(f"{field.name}: a field's type refers to no other")
+    if field.python is datetime.datetime:  # msgspec does not name the format
+        schema = nullable(TIME) if field.nullable else TIME
     described = schema | {"description": field.doc} if field.doc else schema
     if field.admin_only is not None:
         what = ", ".join(field.admin_only.members) or "it"
@@ -47,7 +50,14 @@ def entity_schema(kind: Kind, more: Mapping[str, Schema] = MappingProxyType({}))
     properties: Schema = {"id": {"type": "string", "description": "Id."}}
     properties |= {name: field_schema(field) for name, field in kind.fields.items()}
     properties |= more
-    properties["seq"] = SEQ | {"description": "Journal seq of its last change."}
+    properties["source_removed"] = {
+        "const": True,
+        "description": "The source of the entity was removed from the configuration, so nothing updates it. "
+        "Absent for all other entities, with fields, versions or as_of, and in the answer of a write.",
+    }
+    properties["seq"] = nullable(SEQ) | {
+        "description": "Journal seq of its last change; null: with as_of, if the journal no longer has this change."
+    }
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
@@ -109,7 +119,7 @@ def paging(max_limit: int) -> dict[str, Schema]:
         "marker": {
             "type": "string",
             "minLength": 1,
-            "maxLength": 2000,
+            "maxLength": 2100,
             "description": "The next_marker of the previous page.",
         },
     }

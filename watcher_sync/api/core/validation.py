@@ -7,7 +7,7 @@ A problem has the JSON Pointers of the first wrong fields, at most :data:`MAX_ER
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import jsonschema
@@ -17,6 +17,9 @@ from watcher_sync.api.core import patterns
 from watcher_sync.api.core.problems import FieldError, Problem
 from watcher_sync.api.core.schemas import Schema
 from watcher_sync.wire.fields import BadEnvelope, parse_time
+
+FORM = "x-form"
+"""Member of a schema: which values match it, in words for the problem."""
 
 MAX_ERRORS = 10
 """The number of errors after which the validation of a document stops."""
@@ -49,19 +52,26 @@ def _validator(document: bytes) -> jsonschema.Draft202012Validator:
 
 
 def require_valid(
-    document: Any, against: jsonschema.Draft202012Validator, where: str, name: str, *, prefix: str = ""
+    document: Any,
+    against: jsonschema.Draft202012Validator,
+    where: str,
+    name: str,
+    *,
+    prefix: str = "",
+    repeated: Collection[str] = (),
 ) -> None:
     """Requires that a document matches a schema.
 
     :param where: query, body, header or path.
     :param name: the document's name in the problem, if no single field is wrong.
+    :param repeated: fields that a request has once for each of their entries. The problem names the field alone.
     :param prefix: what precedes the names of the fields in the request, but not in the document.
     :raises Problem: 400, with the wrong fields.
     """
     errors = _first_errors(against, document)
     if not errors:
         return
-    found = [FieldError(where, pointer(_path(e), prefix), _message(e)) for e in errors]
+    found = [FieldError(where, pointer(_path(e, repeated), prefix), _message(e)) for e in errors]
     at = found[0].pointer.lstrip("/") or name
     raise Problem(400, f"{at}: {found[0].detail}", errors=found)
 
@@ -76,9 +86,11 @@ def _first_errors(against: jsonschema.Draft202012Validator, document: Any) -> li
     return sorted(found, key=lambda error: [str(part) for part in error.absolute_path])
 
 
-def _path(error: jsonschema.ValidationError) -> list[Any]:
+def _path(error: jsonschema.ValidationError, repeated: Collection[str] = ()) -> list[Any]:
     """The path of the error. For a missing or an unknown field it is the path of that field."""
     path = list(error.absolute_path)
+    if path and path[0] in repeated and isinstance(path[-1], int):
+        path.pop()
     instance: Any = error.instance
     if error.validator == "required":
         missing = [name for name in error.validator_value if name not in instance]
@@ -91,6 +103,8 @@ def _path(error: jsonschema.ValidationError) -> list[Any]:
 
 def _message(error: jsonschema.ValidationError) -> str:
     value: Any = error.validator_value
+    if error.validator in ("pattern", "minLength", "type") and isinstance(error.schema, dict) and FORM in error.schema:
+        return f"is not {error.schema[FORM]}"
     if error.validator == "maximum":
         return f"is above the maximum of {value}"
     if error.validator == "minimum":

@@ -12,6 +12,9 @@ from watcher_sync.api.core.operation import Answer, Call, Rule, operation
 from watcher_sync.api.core.rules import EVERYBODY
 from watcher_sync.api.core.schemas import STRING, Schema
 
+LOGIN = "/v1/login"
+"""The path of the login; the link ``login`` of a version names it, if the API offers one."""
+
 _RULE = Rule("versions:show", EVERYBODY)
 
 _VERSION: Schema = {
@@ -35,22 +38,26 @@ def release() -> str:
     return importlib.metadata.version("watcher-sync")
 
 
-def _version(kinds: dict[str, str]) -> dict[str, Any]:
+def _version(kinds: dict[str, str], *, has_login: bool) -> dict[str, Any]:
+    login = [{"rel": "login", "href": LOGIN}] if has_login else []
     return {
         "id": "v1",
         "status": "CURRENT",
         "release": release(),
         "kinds": {name: f"/v1/{plural}" for name, plural in kinds.items()},
-        "links": [{"rel": "self", "href": "/v1"}, {"rel": "describedby", "href": "/openapi.json"}],
+        "links": [{"rel": "self", "href": "/v1"}, {"rel": "describedby", "href": "/openapi.json"}, *login],
     }
 
 
 class Versions:
     """``/versions``: all versions of the API."""
 
-    def __init__(self, kinds: dict[str, str]) -> None:
-        """:param kinds: kind -> plural."""
-        self._version = _version(kinds)
+    def __init__(self, kinds: dict[str, str], *, has_login: bool = False) -> None:
+        """:param kinds: kind -> plural.
+
+        :param has_login: whether the API offers a login.
+        """
+        self._version = _version(kinds, has_login=has_login)
 
     @operation(
         summary="List the versions of the API",
@@ -74,8 +81,8 @@ class Versions:
 class Version1:
     """``/v1``: version 1 of the API, with the paths of the kinds' lists."""
 
-    def __init__(self, kinds: dict[str, str]) -> None:
-        self._version = _version(kinds)
+    def __init__(self, kinds: dict[str, str], *, has_login: bool = False) -> None:
+        self._version = _version(kinds, has_login=has_login)
 
     @operation(
         summary="Show version 1 of the API",

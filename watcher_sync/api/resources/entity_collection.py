@@ -13,6 +13,7 @@ from typing import Any
 from watcher_sync.api.core import schemas
 from watcher_sync.api.core.operation import Call, Rule
 from watcher_sync.api.core.problems import Problem, not_found
+from watcher_sync.api.core.removed import MARK
 from watcher_sync.api.core.rules import ADMIN_ONLY_FIELDS, ADMIN_OR_SYSTEM_READER, PROJECT_READER
 from watcher_sync.api.core.visibility import hidden_from
 from watcher_sync.api.resources import host_usage
@@ -22,6 +23,9 @@ from watcher_sync.model.visibility import Hidden, seen
 from watcher_sync.storage import reading
 from watcher_sync.storage.entity_states import StateReader
 
+_MAX_SORT_CHARS = 600
+"""Characters of a text by which a list can be sorted: a marker has room for them."""
+
 
 class Collection:
     """The kind, the rules and the fields that the resources of one kind share."""
@@ -29,9 +33,10 @@ class Collection:
     def __init__(self, service: Service, kind: Kind) -> None:
         self.service = service
         self.kind = kind
-        self.filters = tuple(kind.indexes)
-        self.sorts = ("id", *(name for name in kind.indexes if kind.fields[name].python is str))
+        self.sorts = ("id", *(name for name, field in kind.fields.items() if field.is_within(_MAX_SORT_CHARS)))
         self.computed = host_usage.FIELDS if kind.name == host_usage.KIND and "instance" in service.kinds else {}
+        self.kinds_read = (kind.name, "instance") if self.computed else (kind.name,)
+        """The kinds whose tables have what the answers have."""
         self.names = (*kind.public, *self.computed, "seq")
         self.states = StateReader(service.tables, kind, service.store.database.dialect.name)
         read = PROJECT_READER if kind.is_scoped else ADMIN_OR_SYSTEM_READER
@@ -109,6 +114,22 @@ class Collection:
                 refused = call.context.refusal([ADMIN_ONLY_FIELDS])
                 raise Problem(refused.status, f"{refused.detail} (field {name})")
         return hidden
+
+    def is_of_removed(self, row: Mapping[str, Any]) -> bool:
+        """Whether an entity is that of a removed source.
+
+        :param row: all its fields.
+        """
+        return self.service.removed.has(self.kind.name, row)
+
+    def mark(self, rows: Iterable[Mapping[str, Any]], documents: Iterable[dict[str, Any]]) -> None:
+        """Mark the documents of the entities of removed sources.
+
+        :param rows: all fields of each entity.
+        """
+        for row, document in zip(rows, documents, strict=True):
+            if self.is_of_removed(row):
+                document[MARK] = True
 
     def selected(self, row: Mapping[str, Any], names: list[str] | None, hidden: Hidden) -> dict[str, Any]:
         """Returns the chosen fields in declared order.

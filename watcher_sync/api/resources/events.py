@@ -5,10 +5,10 @@ The changes come in the order of ``seq``, without a gap or repetition. To contin
 last answer: ``next_since`` of a page, or the id of the last event of a stream. The answer omits changes that only
 raised a version.
 
-The API ends a stream after ``[api] stream_max_age`` seconds. A client such as a browser's EventSource then connects
-again with ``Last-Event-ID``, and continues there.
+A stream ends after ``[api] stream_max_age`` seconds. ``Last-Event-ID`` continues it.
 
-The answer is 410 if the position is outside of the journal. The client must start from the lists.
+The answer is 410 if the position is outside of the journal, or of another ``epoch``: start from the lists. A database
+that goes back in time gets a new one.
 
 A project gets the changes of its entities, without fields that tell of hosts.
 """
@@ -21,18 +21,20 @@ from collections.abc import Generator
 import msgspec
 
 from watcher_sync.api.core import schemas
+from watcher_sync.api.core.epochs import EPOCH, EPOCH_HEADER, QUERY, beyond, other_epoch, require_epoch
 from watcher_sync.api.core.feed import Feed, Slot
 from watcher_sync.api.core.operation import JSON, Answer, Call, Rule, operation
-from watcher_sync.api.core.problems import Problem
 from watcher_sync.api.core.rate_limits import identity_of
 from watcher_sync.api.core.request_context import NO_PROJECT
 from watcher_sync.api.core.response_stream import ResponseStream
 from watcher_sync.api.core.rules import ALL_PROJECTS, PROJECT_READER
 from watcher_sync.api.core.visibility import Visibility, visibility
 from watcher_sync.api.service import Service
-from watcher_sync.exceptions import StorageError
+from watcher_sync.exceptions import JournalPurged, StorageError
 from watcher_sync.storage import reading
-from watcher_sync.storage.journal import JournalRow, read_head
+from watcher_sync.storage.history import Position, read_position
+from watcher_sync.storage.journal import JournalRow, first_since
+from watcher_sync.wire.fields import parse_time
 
 EVENT_STREAM = "text/event-stream"
 
@@ -47,13 +49,18 @@ _MAX_LAST_ROWS = 1_000
 
 _PAGE: schemas.Schema = {
     "type": "object",
-    "required": ["events", "next_since", "head"],
+    "required": ["events", "next_since", "head", "epoch"],
     "properties": {
         "events": {"type": "array", "items": schemas.JOURNAL_ROW},
         "next_since": schemas.SEQ | {"description": "The since of the next request."},
         "head": schemas.SEQ | {"description": "The seq of the last change in the journal."},
+        "epoch": {**EPOCH, "description": "The epoch of these positions, for the next request."},
     },
 }
+
+_NOTICE_SECONDS = 2.0
+"""How long a request waits for the epoch of a database that went back in time."""
+_NO_SEQ = 2**63
 
 
 class Filter(msgspec.Struct, frozen=True):
@@ -83,10 +90,12 @@ class Events:
     def __init__(self, service: Service, feed: Feed) -> None:
         limit = schemas.paging(service.max_limit)["limit"]
         query = {
-            "since": schemas.SEQ | {
-                "description": "The answer begins after this seq. Without it, a page has the last changes, and a long "
-                "poll or a stream begins at the end of the journal.",
+            "since": {
+                "type": ["integer", "string"], "minimum": 0, "maximum": 2**63 - 1, "format": "date-time",
+                "description": "The answer begins after this seq, or with the first change of this time or later. "
+                "Without it, a page has the last changes, and a long poll or a stream begins at the journal's end.",
             },
+            "epoch": QUERY,
             "limit": limit | {"description": "The maximum number of changes on a page; a stream has no limit."},
             "wait": {
                 "type": "number", "minimum": 0, "maximum": 60, "default": 0,
@@ -108,7 +117,11 @@ class Events:
             rule=Rule("events:list", PROJECT_READER),
             query=query,
             headers={"Last-Event-ID": {"type": "string", "pattern": "^[0-9]{0,18}$"}},
-            responses={200: Answer(_PAGE, "A page or a stream of changes", media_types=(JSON, EVENT_STREAM))},
+            responses={
+                200: Answer(
+                    _PAGE, "A page or a stream of changes", headers=(EPOCH_HEADER,), media_types=(JSON, EVENT_STREAM)
+                )
+            },
             errors=(410,),
             tag="events",
             streams=True,
@@ -116,14 +129,14 @@ class Events:
 
     def read(self, call: Call) -> None:
         """Answers with a stream if the client prefers one, else with a page, after waiting for a change if asked."""
-        chosen = Filter(call.query.get("kind"), call.query.get("id"), _sight(self._service, call))
+        chosen = Filter(call.query.get("kind"), call.query.get("id"), sight_of(self._service, call))
         if call.request.client_prefers((JSON, EVENT_STREAM)) == EVENT_STREAM:
             _stream(self._service, self._feed, call, chosen)
         else:
             _page(self._service, self._feed, call, chosen)
 
 
-def _sight(service: Service, call: Call) -> Visibility:
+def sight_of(service: Service, call: Call) -> Visibility:
     """What the caller sees, restricted to what it asks for.
 
     :raises Problem: 403 when it asks for more than it may see.
@@ -139,43 +152,73 @@ def _sight(service: Service, call: Call) -> Visibility:
 
 
 def _page(service: Service, feed: Feed, call: Call, chosen: Filter) -> None:
-    since: int | None = call.query.get("since")
+    since = _since(service, call)
     limit, wait = call.query["limit"], call.query["wait"]
     if since is None and not wait:
-        rows, head = _read_last(service, limit, chosen)
-        _answer(call, rows, head, head)
+        rows, position = _read_last(service, limit, chosen)
+        call.response.set_header(EPOCH_HEADER, position.epoch)
+        _answer(call, rows, position.seq, position)
         return
-    head = feed.head()
-    since = head if since is None else since
-    _require_known(since, head)
-    found, reached = _scan(feed, since, limit, chosen)
-    if not found and wait:
-        identity = identity_of(call.request.env)
-        slot = feed.take_slot(identity)
-        try:
-            deadline = time.monotonic() + wait
-            while not found and feed.wait(reached, deadline - time.monotonic()):
-                found, reached = _scan(feed, reached, limit, chosen)
-        finally:
-            slot.release()
-        if found:
-            feed.refund(identity)
-    _answer(call, found, reached, max(head, reached))
+    head = feed.position()
+    since = _start(call, since, head)
+    try:
+        found, reached = _scan(feed, since, limit, chosen)
+        if not found and wait:
+            identity = identity_of(call.request.env)
+            slot = feed.take_slot(identity)
+            try:
+                deadline = time.monotonic() + wait
+                while not found and (left := deadline - time.monotonic()) > 0 and feed.wait(reached, left, head.epoch):
+                    found, reached = _scan(feed, reached, limit, chosen)
+                if not feed.is_of(head.epoch):
+                    raise other_epoch(feed.position())
+            finally:
+                slot.release()
+            if found:
+                feed.refund(identity)
+    except JournalPurged:
+        now = feed.position()
+        if now.epoch == head.epoch and now.seq >= head.seq:
+            raise  # the row was purged
+        # The journal may end before what was read, because the database went back in time a moment ago.
+        feed.wait(_NO_SEQ, _NOTICE_SECONDS, head.epoch)
+        if feed.is_of(head.epoch):
+            raise
+        raise other_epoch(feed.position()) from None
+    _answer(call, found, reached, head)
 
 
-def _read_last(service: Service, limit: int, chosen: Filter) -> tuple[list[JournalRow], int]:
+def _since(service: Service, call: Call) -> int | None:
+    """The seq after which the answer begins; None: the request has none; 0: the journal does not reach back as far."""
+    since: int | str | None = call.query.get("since")
+    if not isinstance(since, str):
+        return since
+    with service.reading() as connection:
+        first = first_since(connection, service.tables, parse_time(since, "since"))
+        return 0 if first == reading.oldest_seq(connection, service.tables) else first - 1
+
+
+def _read_last(service: Service, limit: int, chosen: Filter) -> tuple[list[JournalRow], Position]:
     """Read the last chosen changes, backwards from the end of the journal.
 
-    :returns: at most ``limit`` changes in order, among the last 10,000 rows of about 8 MiB; and the journal's last seq.
+    :returns: at most ``limit`` changes in order, and the journal's end. The changes are among the last 10,000 rows of
+        the kind and the entity, of about 8 MiB.
     """
     found: list[JournalRow] = []
     before: int | None = None
     count, scanned, size = limit, 0, 0
     with service.reading() as connection:
-        head = read_head(connection, service.tables)
+        position = read_position(connection, service.tables)
+        head = position.seq
         while len(found) < limit and scanned < _MAX_SCANNED_ROWS and size < _MAX_PAGE_BYTES:
             rows = reading.read_last(
-                connection, service.tables, count, project_id=chosen.sight.project_id, before=before
+                connection,
+                service.tables,
+                count,
+                kind=chosen.kind,
+                entity_id=chosen.entity_id,
+                project_id=chosen.sight.project_id,
+                before=before,
             )
             if not rows:
                 break
@@ -184,12 +227,13 @@ def _read_last(service: Service, limit: int, chosen: Filter) -> tuple[list[Journ
             scanned += len(rows)
             size += sum(row.size() for row in rows)
             count = min(2 * count, max(limit, _MAX_LAST_ROWS))
-    return found[-limit:], head
+    return found[-limit:], Position(position.epoch, head, None)
 
 
-def _answer(call: Call, rows: list[JournalRow], reached: int, head: int) -> None:
+def _answer(call: Call, rows: list[JournalRow], reached: int, head: Position) -> None:
     call.response.set_header("Cache-Control", "no-store")
-    call.answer({"events": [row.document() for row in rows], "next_since": reached, "head": head})
+    events = [row.document() for row in rows]
+    call.answer({"events": events, "next_since": reached, "head": max(head.seq, reached), "epoch": head.epoch})
 
 
 def _scan(feed: Feed, since: int, limit: int, chosen: Filter) -> tuple[list[JournalRow], int]:
@@ -215,23 +259,30 @@ def _scan(feed: Feed, since: int, limit: int, chosen: Filter) -> tuple[list[Jour
     return found, reached
 
 
-def _require_known(since: int, head: int) -> None:
-    """:raises Problem: 410 when the position is after the journal's end."""
-    if since > head:
-        raise Problem(410, f"The journal ends at seq {head}, so seq {since} is of another one; start from the lists")
+def _start(call: Call, since: int | None, head: Position) -> int:
+    """The seq after which the answer begins.
+
+    :raises Problem: 410 when the position is after the journal's end, or of another epoch.
+    """
+    if since is None:
+        call.response.set_header(EPOCH_HEADER, head.epoch)
+        return head.seq
+    require_epoch(call, head)
+    if since > head.seq:
+        raise beyond(since, head)
+    return since
 
 
 def _stream(service: Service, feed: Feed, call: Call, chosen: Filter) -> None:
-    since: int | None = call.query.get("since")
+    since = _since(service, call)
     last = call.request.get_header("Last-Event-ID")
     if last:
         since = int(last)
     slot = feed.take_slot(identity_of(call.request.env))
     try:
-        head = feed.head()
-        since = head if since is None else since
-        _require_known(since, head)
-        if since < head:
+        head = feed.position()
+        since = _start(call, since, head)
+        if since < head.seq:
             feed.read(since, 1)  # raises JournalPurged before the stream begins, so that the answer is 410
     except BaseException:
         slot.release()
@@ -242,16 +293,23 @@ def _stream(service: Service, feed: Feed, call: Call, chosen: Filter) -> None:
     response.set_header("X-Accel-Buffering", "no")
     settings = service.conf.api
     response.stream = stream_of(
-        feed, slot, since, chosen, life=settings.stream_max_age, heartbeat=settings.stream_heartbeat
+        feed, slot, since, chosen, life=settings.stream_max_age, heartbeat=settings.stream_heartbeat, epoch=head.epoch
     )
 
 
-def stream_of(feed: Feed, slot: Slot, since: int, chosen: Filter, *, life: float, heartbeat: float) -> ResponseStream:
-    """Returns the changes after ``since`` as server-sent events. The end of the stream releases its slot."""
-    return ResponseStream(_chunks(feed, since, chosen, life=life, heartbeat=heartbeat), slot.release)
+def stream_of(
+    feed: Feed, slot: Slot, since: int, chosen: Filter, *, life: float, heartbeat: float, epoch: str | None = None
+) -> ResponseStream:
+    """Returns the changes after ``since`` as server-sent events. The end of the stream releases its slot.
+
+    :param epoch: the epoch of ``since``; the stream ends with it.
+    """
+    return ResponseStream(_chunks(feed, since, chosen, life=life, heartbeat=heartbeat, epoch=epoch), slot.release)
 
 
-def _chunks(feed: Feed, since: int, chosen: Filter, *, life: float, heartbeat: float) -> Generator[bytes, None, None]:
+def _chunks(
+    feed: Feed, since: int, chosen: Filter, *, life: float, heartbeat: float, epoch: str | None
+) -> Generator[bytes, None, None]:
     """Yields events as they are committed, and heartbeats.
 
     :param life: seconds after which the stream ends.
@@ -263,8 +321,11 @@ def _chunks(feed: Feed, since: int, chosen: Filter, *, life: float, heartbeat: f
     reached = sent_position = since
     while now < end:
         try:
-            rows = feed.read(reached) if feed.wait(reached, max(0.0, min(sent_at + heartbeat, end) - now)) else []
+            has_rows = feed.wait(reached, max(0.0, min(sent_at + heartbeat, end) - now), epoch)
+            rows = feed.read(reached) if has_rows and feed.is_of(epoch) else []
         except StorageError:  # the client connects again, and gets the problem
+            return
+        if not feed.is_of(epoch):
             return
         text = b"".join(_event(shown) for row in rows if (shown := chosen.shown(row)) is not None)
         if rows:

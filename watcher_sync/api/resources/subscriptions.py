@@ -19,17 +19,18 @@ import falcon
 import msgspec
 
 from watcher_sync.api.core import schemas
+from watcher_sync.api.core.epochs import QUERY, require_epoch
 from watcher_sync.api.core.operation import JSON, Answer, Body, Call, Rule, operation
 from watcher_sync.api.core.problems import Problem, bad_request, not_found
 from watcher_sync.api.core.request_context import NO_PROJECT
 from watcher_sync.api.core.rules import ALL_PROJECTS, PROJECT_MEMBER, PROJECT_READER
 from watcher_sync.api.resources import subscription_bodies as bodies
-from watcher_sync.api.resources.entities import next_page
+from watcher_sync.api.resources.entity_pages import next_page
 from watcher_sync.api.resources.instance_status import TAG, find_visible, project_of
 from watcher_sync.api.resources.subscription_requests import Requests
 from watcher_sync.api.service import Service
 from watcher_sync.exceptions import JournalPurged
-from watcher_sync.storage.journal import read_head
+from watcher_sync.storage.history import read_position
 from watcher_sync.storage.reading import TableModel, oldest_seq
 from watcher_sync.storage.subscription_rows import GONE, PENDING, WANTED, Row, Subscription
 from watcher_sync.storage.subscriptions import QuotaReached, SubscriptionExists, Subscriptions
@@ -277,6 +278,7 @@ class SubscriptionReplay:
         summary="Deliver the changes after a seq again, and make the subscription active",
         description="The answer is 410 if the journal does not reach back that far.",
         rule=_REPLAY,
+        query={"epoch": QUERY},
         body=Body({JSON: bodies.REPLAY}, default=JSON),
         responses={202: Answer(None, "A worker delivers the changes again")},
         errors=(403, 404, 410),
@@ -288,10 +290,12 @@ class SubscriptionReplay:
         subscription, _ = store.find(call, instance_id, name)
         store.requests.require_enabled()
         with store.service.reading() as connection:
-            head = read_head(connection, store.service.tables)
+            position = read_position(connection, store.service.tables)
+            head = position.seq
+            require_epoch(call, position)
             oldest = oldest_seq(connection, store.service.tables)
         if since > head:
-            raise bad_request("body", "/since", f"is after the end of the journal, {head}")
+            raise bad_request("body", "/since", f"is after the end of the journal, {head} of epoch {position.epoch}")
         if since + 1 < (head + 1 if oldest is None else oldest):
             raise JournalPurged(f"the journal has no change after seq {since} any more")
         if not store.rows.replay(subscription.id, since):

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """``/v1/topology``: hosts and clusters with the numbers of their members, for a view of a whole cloud.
 
-A host is one entry with the number of its instances in each state, and a cluster one with its workloads and pods. So a
-cloud of 20,000 instances needs two queries and one answer. Entries with problems come first, at most ``limit`` of a
+A host is one entry with the number of its instances in each state, a cluster one with its workloads and pods. So a
+large cloud needs two queries and one answer. Entries with problems come first, at most ``limit`` of a
 kind.
 
 This module defines the problems. A host is forced down, down, disabled, or deleted while it has instances. Members
-are in a state of error, see :data:`BAD_STATES`.
+have a state of error (:mod:`watcher_sync.storage.member_states`), or a workload has less than its wanted replicas.
 
 It is for administrators and readers of the system. For a caller who does not see every project, the answer counts only
 members of its own.
@@ -26,18 +26,14 @@ from watcher_sync.api.core import schemas
 from watcher_sync.api.core.operation import Answer, Call, Rule, operation
 from watcher_sync.api.core.request_context import RequestContext
 from watcher_sync.api.core.rules import ADMIN_OR_SYSTEM_READER
+from watcher_sync.api.resources import as_of
 from watcher_sync.api.service import Service
 from watcher_sync.model.kinds import PROJECT_FIELD, Kind
 from watcher_sync.storage.counting import Counts, count_by_state
-from watcher_sync.storage.journal import read_head
+from watcher_sync.storage.member_states import HEALTHS, Health, health_of, state_of
 
 MAX_ENTRIES = 500
 """The maximum number of entries of one kind in an answer."""
-
-BAD_STATES = frozenset({"error", "failed", "crashloopbackoff"})
-"""The states of members that are problems, in lower case."""
-
-_STATE_FIELDS = ("state", "status", "phase")
 
 
 class Group(msgspec.Struct, frozen=True):
@@ -64,21 +60,33 @@ _COUNTS: schemas.Schema = {
 _MEMBERS: schemas.Schema = {"type": "object", "description": "kind -> its counts.", "additionalProperties": _COUNTS}
 _TOTAL: schemas.Schema = {"type": "integer", "minimum": 0}
 
+_HEALTH: schemas.Schema = {
+    "type": "object",
+    "description": "kind -> health -> number of members: error, warning, changing, off, unknown or ok.",
+    "additionalProperties": {
+        "type": "object",
+        "propertyNames": {"enum": list(HEALTHS)},
+        "additionalProperties": {"type": "integer", "minimum": 1},
+    },
+}
+
 _ENTRY: schemas.Schema = {
     "type": "object",
-    "required": ["id", "zone", "level", "problems", "members"],
+    "required": ["id", "zone", "state", "level", "problems", "members", "health"],
     "properties": {
         "id": schemas.STRING,
         "zone": schemas.nullable(schemas.STRING) | {"description": "Its availability zone, if it has one."},
+        "state": schemas.nullable(schemas.STRING) | {"description": "Its own state, such as up, down or connected."},
         "level": {"enum": ["error", "warning", "ok"], "description": "The severity of its worst problem."},
         "problems": {"type": "array", "items": schemas.STRING, "description": "Its problems, worst first."},
         "members": _MEMBERS,
+        "health": _HEALTH,
     },
 }
 
 _GROUP: schemas.Schema = {
     "type": "object",
-    "required": ["kind", "total", "troubled", "more", "entries", "members", "unplaced"],
+    "required": ["kind", "total", "troubled", "more", "entries", "members", "health", "unplaced"],
     "properties": {
         "kind": schemas.STRING,
         "total": _TOTAL | {"description": "Number of entries that match the search."},
@@ -86,6 +94,7 @@ _GROUP: schemas.Schema = {
         "more": _TOTAL | {"description": "Number of these entries that the answer omits."},
         "entries": {"type": "array", "items": _ENTRY, "description": "Entries with problems first, then by id."},
         "members": _MEMBERS | {"description": "All members, with and without an owner."},
+        "health": _HEALTH | {"description": "Health of all members, with and without an owner."},
         "unplaced": _MEMBERS | {"description": "Members without a known owner."},
     },
 }
@@ -96,6 +105,7 @@ _TOPOLOGY: schemas.Schema = {
     "properties": {
         "seq": schemas.SEQ | {"description": "The journal's seq at which the answer was read."},
         "groups": {"type": "array", "items": _GROUP},
+        as_of.NAME: as_of.ANSWER,
     },
 }
 
@@ -103,9 +113,11 @@ _TOPOLOGY: schemas.Schema = {
 class _Entry(msgspec.Struct):
     id: str
     zone: str | None
+    state: str | None
     level: str
     problems: list[str]
     members: dict[str, dict[str, int]]
+    health: dict[str, dict[Health, int]]
 
 
 class Topology:
@@ -120,25 +132,28 @@ class Topology:
             },
             "search": schemas.SHORT_TEXT
             | {"description": "Only entries whose id contains this text, in upper or lower case."},
+            **as_of.PARAMETERS,
         }  # fmt: skip
         self._service = service
         self._groups = [group for group in GROUPS if group.kind in service.kinds]
+        read = {name for group in self._groups for name in (group.kind, *group.members)}
+        self._kinds_read = sorted(read & service.kinds.keys())
         self.on_get = operation(
             summary="Show hosts and clusters with their members, problems first",
             rule=Rule("topology:show", ADMIN_OR_SYSTEM_READER),
             query=query,
-            responses={200: Answer(_TOPOLOGY)},
+            responses={200: Answer(_TOPOLOGY, headers=(as_of.HEADER,))},
+            errors=(410,),
             tag="topology",
         )(self.show)
 
     def show(self, call: Call) -> None:
-        """Answers with all groups at one seq."""
+        """Answers with all groups at one seq, now or as they were."""
         service, search, limit = self._service, call.query.get("search", "").lower(), call.query["limit"]
-        with service.reading() as connection:
-            seq = read_head(connection, service.tables)
-            groups = [_group(service, connection, g, call.context, search, limit) for g in self._groups]
+        with as_of.reading(call, service, self._kinds_read) as source:
+            groups = [_group(service, source.connection, g, call.context, search, limit) for g in self._groups]
         call.response.set_header("Cache-Control", "no-store")
-        call.answer({"seq": seq, "groups": groups})
+        call.answer({"seq": source.seq, "groups": groups, **as_of.answer(source.moment)})
 
 
 def _group(
@@ -156,13 +171,15 @@ def _group(
     known = {row["id"] for row in rows}
     entries = [_entry(row, counts) for row in rows if not search or search in row["id"].lower()]
     entries.sort(key=_sort_key)
+    members = _sum_by_state(counts, lambda _: True)
     return {
         "kind": kind.name,
         "total": len(entries),
         "troubled": sum(entry.level != "ok" for entry in entries),
         "more": max(len(entries) - limit, 0),
         "entries": entries[:limit],
-        "members": _sum_by_state(counts, lambda _: True),
+        "members": members,
+        "health": _sum_by_health(members),
         "unplaced": _sum_by_state(counts, lambda owner: owner not in known),
     }
 
@@ -171,10 +188,11 @@ def _count_members(
     service: Service, connection: sa.Connection, kind: Kind, field: str, context: RequestContext
 ) -> Counts:
     """Counts the members of a kind that the caller may see, by owner and state."""
-    state = next((name for name in _STATE_FIELDS if name in kind.fields), field)
+    table = service.tables.entities[kind.name]
+    state = state_of(kind, table)
     scope = context.scope if kind.is_scoped else None
     only = {} if scope is None else {PROJECT_FIELD: scope}
-    return count_by_state(connection, service.tables.entities[kind.name], owner=field, state=state, only=only)
+    return count_by_state(connection, table, owner=field, state=sa.literal("") if state is None else state, only=only)
 
 
 def _sum_by_state(counts: Mapping[str, Counts], chosen: Callable[[str], bool]) -> dict[str, dict[str, int]]:
@@ -188,6 +206,16 @@ def _sum_by_state(counts: Mapping[str, Counts], chosen: Callable[[str], bool]) -
     return sums
 
 
+def _sum_by_health(members: Mapping[str, Mapping[str, int]]) -> dict[str, dict[Health, int]]:
+    """Sums the numbers of members of one health: kind -> health -> number."""
+    sums: dict[str, dict[Health, int]] = {kind: {} for kind in members}
+    for kind, states in members.items():
+        for state, number in states.items():
+            health = health_of(state)
+            sums[kind][health] = sums[kind].get(health, 0) + number
+    return sums
+
+
 _STATUS_FIELDS = ("availability_zone", "status", "state", "liveness_reason", "forced_down", "disabled_reason", "gone")
 
 
@@ -195,12 +223,15 @@ def _entry(row: Mapping[Any, Any], counts: Mapping[str, Counts]) -> _Entry:
     members = {kind: owners.get(row["id"], {}) for kind, owners in counts.items()}
     errors = _errors(row, occupied=any(members.values()))
     warnings = _warnings(row)
-    for kind, states in members.items():
-        bad = sum(number for state, number in states.items() if state.lower() in BAD_STATES)
-        if bad:
+    health = _sum_by_health(members)
+    for kind, numbers in health.items():
+        if bad := numbers.get("error", 0):
             warnings.append(f"{bad} {kind if bad == 1 else kind + 's'} in error")
+    if degraded := health.get("workload", {}).get("warning", 0):
+        warnings.append(f"{degraded} {'workload' if degraded == 1 else 'workloads'} degraded")
     level = "error" if errors else "warning" if warnings else "ok"
-    return _Entry(row["id"], row.get("availability_zone"), level, errors + warnings, members)
+    state = "down" if row.get("forced_down") else row.get("state")
+    return _Entry(row["id"], row.get("availability_zone"), state, level, errors + warnings, members, health)
 
 
 def _errors(row: Mapping[Any, Any], *, occupied: bool) -> list[str]:
@@ -208,7 +239,7 @@ def _errors(row: Mapping[Any, Any], *, occupied: bool) -> list[str]:
     problems = []
     if row.get("forced_down"):
         problems.append("forced down")
-    elif str(row.get("state") or "").lower() in {"down", "unreachable", "disconnected", *BAD_STATES}:
+    elif str(row.get("state") or "").lower() in {"down", "unreachable", "disconnected", "error", "failed"}:
         reason = row.get("liveness_reason")
         problems.append(f"{row['state']}: {reason}" if reason else str(row["state"]))
     if row.get("gone") and occupied:
@@ -227,7 +258,7 @@ def _warnings(row: Mapping[Any, Any]) -> list[str]:
 def _sort_key(entry: _Entry) -> tuple[Any, ...]:
     """Sorts by severity, then by the number of members in error, then by id."""
     rank = ("error", "warning", "ok").index(entry.level)
-    bad = sum(n for states in entry.members.values() for state, n in states.items() if state.lower() in BAD_STATES)
+    bad = sum(numbers.get("error", 0) for numbers in entry.health.values())
     return (rank, -bad, _natural_key(entry.id))
 
 

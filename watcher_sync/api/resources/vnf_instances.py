@@ -22,8 +22,8 @@ from watcher_sync.api.core.problems import FieldError, Problem, bad_request
 from watcher_sync.api.core.rules import ADMIN, PROJECT_MEMBER
 from watcher_sync.api.core.validation import pointer
 from watcher_sync.api.resources import sol003, sol013
-from watcher_sync.api.resources.entities import next_page, read_list
 from watcher_sync.api.resources.entity_collection import Collection
+from watcher_sync.api.resources.entity_pages import next_page, read_list
 from watcher_sync.api.resources.lease_proof import SECRET, TOKEN, owner_of, proof_of
 from watcher_sync.api.resources.writing import CONDITIONS, WritableItem, WritableKind, WritableList
 from watcher_sync.commit.direct import DirectCommitCycle
@@ -273,7 +273,7 @@ class VnfInstanceList(WritableList):
             return chosen.of(document) if all(each.matches(document) for each in wanted) else None
 
         page = read_list(collection, call, list(collection.names), names, make)
-        call.answer({collection.kind.plural: page.rows, **next_page(call, page.marker), "seq": page.seq})
+        call.answer({collection.kind.plural: page.rows, **next_page(call, page.marker), **page.about()})
 
 
 class VnfInstanceItem(WritableItem):
@@ -281,7 +281,7 @@ class VnfInstanceItem(WritableItem):
 
     def parameters(self) -> dict[str, schemas.Schema]:
         """The query parameters and their schemas."""
-        return {**_fields_parameter(), **_SELECTORS}
+        return {**super().parameters(), **_fields_parameter(), **_SELECTORS}
 
     def chosen(self, call: Call) -> Sequence[str]:
         """The own fields that the request names."""

@@ -28,8 +28,8 @@ from watcher_sync.api.core.operation import JSON, Answer, Body, Call, Rule, oper
 from watcher_sync.api.core.problems import Problem, held_by, not_found
 from watcher_sync.api.core.request_context import RequestContext
 from watcher_sync.api.core.rules import ADMIN, PROJECT_MEMBER, PROJECT_READER
-from watcher_sync.api.resources.entities import next_page
 from watcher_sync.api.resources.entity_collection import Collection
+from watcher_sync.api.resources.entity_pages import next_page
 from watcher_sync.api.resources.lease_proof import SECRET, owner_of, proof_of
 from watcher_sync.exceptions import StaleToken
 from watcher_sync.operations import LeaseRow, OperationRow, Operations

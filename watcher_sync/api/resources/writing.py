@@ -145,11 +145,12 @@ class WritableList(EntityList):
     def create(self, call: Call) -> None:
         """Creates an entity under a new id."""
         kind, collection = self._kind, self._collection
-        given = call.body.pop("id", None)
+        body = dict(call.body)
+        given = body.pop("id", None)
         entity_id = given or str(uuid.uuid4())
-        project_id = call.body.pop(PROJECT_FIELD, call.context.project_id)
+        project_id = body.pop(PROJECT_FIELD, call.context.project_id)
         call.context.require_on(call.rule, project_id)
-        values = {**self._writable.values(call.body), PROJECT_FIELD: project_id}
+        values = {**self._writable.values(body), PROJECT_FIELD: project_id}
         self._writable.authorize(call, kind, values)
         deleted = collection.require_owned(call, entity_id) if given is not None else None
         with self._writer.begin(call.context.actor) as cycle:
@@ -201,8 +202,9 @@ class WritableItem(EntityItem):
     def replace(self, call: Call, entity_id: str) -> None:
         """Creates the entity, or replaces its facets that the API owns."""
         kind, collection = self.collection.kind, self.collection
-        given: dict[str, Any] = {PROJECT_FIELD: call.body.pop(PROJECT_FIELD)} if PROJECT_FIELD in call.body else {}
-        values = self._writable.values(call.body)
+        body = dict(call.body)
+        given: dict[str, Any] = {PROJECT_FIELD: body.pop(PROJECT_FIELD)} if PROJECT_FIELD in body else {}
+        values = self._writable.values(body)
         if given:
             call.context.require_on(call.rule, given[PROJECT_FIELD])
         # Before a lease is taken, and before the ETags are compared.

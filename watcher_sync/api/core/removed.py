@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Marks the entities of removed sources: nothing updates them any more.
+
+The scopes of the removed sources are read every few seconds, and no entity is read for it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from watcher_sync.storage.removed_sources import Removed, read_removed
+from watcher_sync.storage.source_status import list_sources
+
+MARK: Final = "source_removed"
+"""The member of a document; it is absent for all other entities."""
+_MAX_AGE_SECONDS: Final = 5.0
+
+
+class RemovedEntities:
+    """Knows which entities are those of removed sources. For any thread: the last answer wins."""
+
+    def __init__(self, database: sa.Engine, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._database = database
+        self._monotonic = monotonic
+        self._known: tuple[float, Removed] | None = None
+
+    def has(self, kind: str, row: Mapping[str, Any]) -> bool:
+        """Whether an entity is that of a removed source.
+
+        :param row: all its fields.
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        removed = self._current()
+        scopes = removed.of_kind(kind)
+        return bool(scopes) and removed.has(scopes, row)
+
+    def _current(self) -> Removed:
+        known, now = self._known, self._monotonic()
+        if known is None or now - known[0] > _MAX_AGE_SECONDS:
+            known = self._known = now, read_removed(list_sources(self._database, removed=True))
+        return known[1]
