@@ -58,7 +58,7 @@ _STAGE_OF = {
     ("storage.store", "Store.prepare"): "statements",
     ("storage.store", "Store._run"): "commit",
     ("storage.store", "Store._end"): "commit",
-    ("commit.cycle", "BatchCommitter.publish"): "publish",
+    ("commit.batch_committer", "BatchCommitter.publish"): "publish",
     ("engine.consumer", "ConsumeLoop._ack_or_nack"): "ack",
 }
 _ROOT = "watcher_sync."

@@ -11,9 +11,9 @@ import pytest
 from nats.aio.client import Client
 from nats.js.api import StreamConfig
 
-from tests.functional.engine.driving import wait_until
 from tests.functional.sources.jetstream import Dcm, dcm_of
 from tests.services.servers import Server, private_nats
+from tests.waiting import PATIENCE_SECONDS, wait_until
 from watcher_sync.testing.dcm import publisher
 
 FILE = Path(__file__).parents[3] / "etc" / "watcher-sync" / "nats-server-dcm.conf"
@@ -46,7 +46,7 @@ class Login:
         self._dcm = dcm
         self.refused: list[str] = []
         self.client: Client = dcm.do(nats.connect(url, user=user, password=f"pw-{user}", error_cb=self._on_error))
-        self.js = self.client.jetstream(timeout=2)
+        self.js = self.client.jetstream(timeout=PATIENCE_SECONDS)
 
     async def _on_error(self, error: Exception) -> None:
         self.refused.append(str(error))
@@ -59,8 +59,8 @@ class Login:
         """Publish without an acknowledgement; what the server says to it."""
         before = len(self.refused)
         self._dcm.do(self.client.publish(subject, b"{}"))
-        self._dcm.do(self.client.flush())
-        wait_until(lambda: len(self.refused) > before, 10, "a refusal")
+        self._dcm.do(self.client.flush(int(PATIENCE_SECONDS)))
+        wait_until(lambda: len(self.refused) > before, what="a refusal")
         return self.refused[-1]
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import httpx
 
-from tests.functional.engine.driving import wait_until
 from tests.functional.security import documented
 from tests.services.servers import free_port
+from tests.waiting import wait_until
 
 BIN = Path(sys.executable).parent
 
@@ -41,7 +41,7 @@ def documented_api(config: Path) -> Iterator[httpx.Client]:
                 except httpx.TransportError:
                     return False
 
-            wait_until(answers, 30, "the API")
+            wait_until(answers, what="the API")
             yield client
     finally:
         with contextlib.suppress(ProcessLookupError):

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.functional.engine.driving import Installation, Line, wait_until
+from tests.functional.engine.driving import Installation, Line
 from tests.functional.sources.jetstream import Dcm, cloud_event, dcm_of
 from tests.services.servers import Server
+from tests.waiting import wait_until
 from watcher_sync.testing.dcm import publisher
 from watcher_sync.testing.nova import notifications
 
@@ -123,12 +124,12 @@ def test_no_source_brings_events_of_a_dialect_that_is_not_its_own(site: Installa
         oslo("dcm.status.vm", {"id": "vm-7", "status": "DELETED"}, publisher_id="dcm/providers/p1"),
         oslo("kubernetes.pod.listed", {"kind": "Pod", "uids": []}, publisher_id="edge"),
     ])  # fmt: skip
-    wait_until(lambda: dcm.settled() and not nova.waiting(), 30, "the attacks to be read")
+    wait_until(lambda: dcm.settled() and not nova.waiting(), what="the attacks to be read")
     # What comes after an attack is applied, so the attack itself was processed.
     dcm.publish(publisher.body_of(publisher.status("vm-8", provider="p1", event_id="later")))
     later = UUID.replace("9d3f", "aaaa")
     nova.publish([notifications.instance("instance.create.end", uuid=later, host="host1", node="host1")])
-    wait_until(lambda: {"vm-8", later} <= ids(site), 30, "the later events to be applied")
+    wait_until(lambda: {"vm-8", later} <= ids(site), what="the later events to be applied")
     after = dump(site)
     for kind, rows in before.items():
         for row in rows:
@@ -148,6 +149,7 @@ def test_no_source_brings_events_of_a_dialect_that_is_not_its_own(site: Installa
         assert entry["event_type"] in entry["reason"]
     warnings = [line for line in engine.log.splitlines() if "unauthorised" in line]
     assert len(warnings) == 2, warnings
-    result = json.loads(site.manage("quarantine", "replay", "--all"))
-    assert (result["read"], result["quarantined"]) == (5, 5)
+    again = site.run("watcher-sync-manage", "quarantine", "replay", "--all")
+    result = json.loads(again.stdout)
+    assert (again.returncode, result["read"], result["quarantined"]) == (1, 5, 5)
     assert {e["reason"] for e in quarantined(site)} == {e["reason"] for e in entries}

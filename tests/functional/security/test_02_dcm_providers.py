@@ -11,13 +11,14 @@ import nats
 import pytest
 from nats.errors import Error as NatsError
 
-from tests.functional.engine.driving import Installation, wait_until
+from tests.functional.engine.driving import Installation
 from tests.functional.security.provider_accounts import STREAM, Login, source
 from tests.functional.security.provider_accounts import dcm as dcm
 from tests.functional.security.provider_accounts import login as login
 from tests.functional.security.provider_accounts import server as server
 from tests.functional.sources.jetstream import Dcm
 from tests.services.servers import Server
+from tests.waiting import wait_until
 from watcher_sync.testing.dcm import publisher
 
 
@@ -44,7 +45,7 @@ def test_each_provider_gets_through_under_its_own_name_and_under_no_other(
         status = publisher.status(f"i-{provider}", provider=provider, event_id=f"e-{provider}")
         user.publish(status, publisher.subject("vm"))
     good = {"i-kubevirt": ("kubevirt", "vm", "RUNNING"), "i-acm": ("acm", "vm", "RUNNING")}
-    wait_until(lambda: rows(site) == good, 30, "both providers' events to be applied")
+    wait_until(lambda: rows(site) == good, what="both providers' events to be applied")
 
     # Its own subject in the other one's name: the server has put the real name into the subject.
     kubevirt.publish(publisher.status("i-acm", "DELETED", provider="acm", event_id="lie"), publisher.subject("vm"))
@@ -54,12 +55,12 @@ def test_each_provider_gets_through_under_its_own_name_and_under_no_other(
     for provider in ("kubevirt", "acm"):
         health = {**publisher.health(provider=provider, event_id=f"h-{provider}"), "source": "agent-1"}
         kubevirt.publish(health, publisher.SUBJECT_HEALTH)
-    wait_until(lambda: dcm.do(dcm.js.consumer_info(STREAM, "watcher-sync")).num_pending == 0, 30, "all to be read")
+    wait_until(lambda: dcm.do(dcm.js.consumer_info(STREAM, "watcher-sync")).num_pending == 0, what="all to be read")
 
     def quarantined() -> list[dict[str, Any]]:
         return [json.loads(line) for line in site.manage("quarantine", "list").splitlines()]
 
-    wait_until(lambda: len(quarantined()) == 3, 30, "the lies to be in quarantine")
+    wait_until(lambda: len(quarantined()) == 3, what="the lies to be in quarantine")
     assert rows(site) == good
     assert [(e["event_id"], e["channel"]) for e in quarantined()] == [
         ("lie", "dcm.providers.kubevirt.vm"),
@@ -82,7 +83,7 @@ def test_a_provider_cannot_publish_on_the_subject_of_another_one(login: Callable
 
 def test_the_user_of_the_engine_reads_and_cannot_publish(login: Callable[[str], Login], dcm: Dcm) -> None:
     reader = login("watcher_sync")
-    assert dcm.do(reader.client.request(f"$JS.API.STREAM.INFO.{STREAM}", timeout=5)).data
+    assert dcm.do(reader.client.request(f"$JS.API.STREAM.INFO.{STREAM}", timeout=60)).data
     for subject in ("dcm.vm", "dcm.providers.acm.vm", f"$JS.API.STREAM.DELETE.{STREAM}"):
         assert "permissions violation for publish" in reader.try_publish(subject).lower()
     assert dcm.do(dcm.js.stream_info(STREAM)).state.messages == 0

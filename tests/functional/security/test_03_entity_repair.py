@@ -40,7 +40,7 @@ class Site:
             ["--config-file", str(self.conf), *arguments],
             program=str(BIN / "watcher-sync-manage"),
             environment=os.environ,
-            timeout=60,
+            timeout=120,
         )
 
     def told(self, name: str, status: str, time: str) -> dict[str, Any]:

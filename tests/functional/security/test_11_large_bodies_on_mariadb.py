@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 
 import pytest
 import sqlalchemy as sa
 
 from tests.functional.storage.conftest import opened
 from tests.functional.storage.writing import commit, cycle_on, meter, rows
-from tests.services.servers import Server, private_mariadb
+from tests.services.servers import Server
 from tests.simulated import told
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.replay import decoded_again
@@ -27,12 +26,6 @@ from watcher_sync.storage.stored_events import Quarantined
 
 LARGE = b'"' * 8_500_000
 """Escaped it has 17 MB."""
-
-
-@pytest.fixture
-def own_mariadb() -> Iterator[Server]:
-    with private_mariadb() as server:
-        yield server
 
 
 def large(number: int, body: bytes = LARGE) -> Event:

@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.functional.engine.driving import Installation, wait_until
+from tests.functional.engine.driving import Installation
 from tests.functional.security import documented
 from tests.functional.security.keystone import Keystone, User, running_keystone
 from tests.functional.security.provider_accounts import STREAM, Login, source
@@ -26,6 +26,7 @@ from tests.functional.security.provider_accounts import server as server
 from tests.functional.security.serving import documented_api
 from tests.functional.sources.jetstream import Dcm
 from tests.services.servers import Server
+from tests.waiting import wait_until
 from watcher_sync.testing.dcm import publisher
 from watcher_sync.testing.nova import notifications
 
@@ -133,7 +134,7 @@ def story(
         found: str | None = of.get(f"service_type_instances/{ids[of]}")["status"]
         return found
 
-    wait_until(lambda: status(rosa) == status(bela) == "RUNNING", 30, "both providers' events")
+    wait_until(lambda: status(rosa) == status(bela) == "RUNNING", what="both providers' events")
 
     providers_stay_in_their_dialect_and_their_name(site, dcm, kubevirt, acm)
     assert status(rosa) == status(bela) == "RUNNING"
@@ -157,7 +158,7 @@ def providers_stay_in_their_dialect_and_their_name(site: Installation, dcm: Dcm,
         kubevirt.publish({**document, **more, "id": name}, "dcm.vm")
     assert "permissions violation" in kubevirt.try_publish("dcm.providers.acm.vm").lower()
     assert "permissions violation" in acm.try_publish(f"$JS.API.STREAM.PURGE.{STREAM}").lower()
-    wait_until(lambda: set(attacks) <= quarantined(site).keys(), 30, "the attacks to be in quarantine")
+    wait_until(lambda: set(attacks) <= quarantined(site).keys(), what="the attacks to be in quarantine")
     reasons = quarantined(site)
     for name in ("another-dialect", "an-empty-list", "another-instance", "another-name"):
         assert reasons[name].startswith("unauthorised"), reasons[name]
@@ -236,4 +237,4 @@ def keystone_goes_away(keystone: Keystone, api: httpx.Client) -> None:
     answer = api.get("/v1/instances", headers=token)
     assert (answer.status_code, int(answer.headers["Retry-After"]) > 0) == (503, True)
     keystone.start()
-    wait_until(lambda: api.get("/v1/instances", headers=token).status_code == 200, 20, "the return of Keystone")
+    wait_until(lambda: api.get("/v1/instances", headers=token).status_code == 200, what="the return of Keystone")

@@ -14,7 +14,10 @@ from tests.unit.security.callers import CALLERS, NODE, OWN, POD, SERVER, STI, WO
 from watcher_sync.api.app import make_routes
 from watcher_sync.api.core import openapi, policies
 from watcher_sync.api.service import Service
+from watcher_sync.conf import keystone
 from watcher_sync.dispatch import load_handlers
+from watcher_sync.testing.openstack import FakeOpenStack
+from watcher_sync.testing.openstack.identity import PASSWORD
 
 BOTH, ANY = ["system", "project"], None
 
@@ -42,14 +45,21 @@ TABLE = {
     "GET /static/{name}": ("page:show", ANY, PUBLIC),
     "GET /versions": ("versions:show", ANY, PUBLIC),
     "GET /v1": ("versions:show", ANY, PUBLIC),
+    "POST /v1/login": ("login:create", ANY, PUBLIC),
     "GET /openapi.json": ("versions:show", ANY, PUBLIC),
     "GET /v1/events": ("events:list", BOTH, LIST),
     "POST /v1/events": (EVENTS, BOTH, BRING),
+    "GET /v1/engines": ("engines:list", BOTH, HOSTS),
     "GET /v1/sources": ("sources:list", BOTH, HOSTS),
     "GET /v1/sources/{name}": ("sources:show", BOTH, HOSTS),
+    "GET /v1/search": ("search:list", BOTH, LIST),
+    "GET /v1/diff": ("diff:list", BOTH, LIST),
     "GET /v1/topology": ("topology:show", BOTH, HOSTS),
     "GET /v1/compute_model": ("compute_model:show", BOTH, HOSTS),
     "GET /v1/drifts": ("drifts:list", BOTH, LIST),
+    "GET /v1/leases": ("vnf_instances:operations", BOTH, LIST),
+    "GET /v1/quarantine_reasons": ("quarantine:list", BOTH, ADMIN),
+    "GET /v1/parked": ("parked:list", BOTH, ADMIN),
     "GET /v1/quarantine": ("quarantine:list", BOTH, ADMIN),
     "GET /v1/quarantine/{event_id}": ("quarantine:show", BOTH, ADMIN),
     "DELETE /v1/quarantine/{event_id}": ("quarantine:drop", BOTH, DROP),
@@ -59,20 +69,7 @@ TABLE = {
         for plural in ("aggregates", "compute_nodes", "providers", "clusters")
         for path, what in (("", "list"), ("/{entity_id}", "show"), ("/{entity_id}/history", "history"))
     },
-    **{
-        f"POST /v1/states/{plural}": (f"{plural}:list", BOTH, HOSTS)
-        for plural in (
-            "aggregates",
-            "compute_nodes",
-            "providers",
-            "clusters",
-            "instances",
-            "pods",
-            "workloads",
-            "service_type_instances",
-            "vnf_instances",
-        )
-    },
+    "GET /v1/states": ("states:list", BOTH, HOSTS),
     **{
         f"GET /v1/{plural}{path}": (f"{plural}:{what}", BOTH, answers)
         for plural in ("instances", "pods", "workloads", "service_type_instances", "vnf_instances")
@@ -133,7 +130,9 @@ def operations(conf, store):  # noqa: F811
 
 @pytest.fixture
 def api(conf, store):  # noqa: F811
-    with AuthTokenFixture() as fixture:
+    with AuthTokenFixture() as fixture, FakeOpenStack() as cloud:
+        keystone.register_opts(conf)
+        conf.set_override("auth_url", cloud.auth_url, group=keystone.GROUP)
         api = Api(conf, store, fixture)
         api.fill()
         yield api
@@ -169,6 +168,12 @@ def requested(api, operation, caller):
     path = path.replace("/static/{name}", "/static/app.js").replace("{name}", "nova")
     if template == "/v1/events" and method == "POST":
         more = {"body": json.dumps(CLOUD_EVENT), "headers": {"Content-Type": "application/cloudevents+json"}}
+    elif plural == "login":
+        more = {"json": {"user": "demo", "password": PASSWORD, "project": "demo"}}
+    elif plural == "search":
+        more = {"params": {"q": "web"}}
+    elif plural == "diff":
+        more = {"params": {"from": 0}}
     elif plural == "states":
         more = {"json": {"ids": [SERVER]}}
     elif method == "POST" and template.endswith("/operations"):

@@ -234,7 +234,7 @@ def test_a_cadf_notification_of_a_write_goes_out(conf, store, tokens, headers):
     try:
         answer = client.simulate_put(f"{PATH}/a", json=DEMO, headers=headers)
         client.simulate_get(f"{PATH}/a", headers=headers)
-        found = [received.get(timeout=20) for _ in range(2)]
+        found = [received.get(timeout=60) for _ in range(2)]
     finally:
         listener.stop()
         listener.wait()

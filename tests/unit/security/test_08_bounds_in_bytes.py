@@ -111,7 +111,7 @@ def test_a_source_waits_while_its_bytes_are_in_hand_and_another_does_not():
     assert intake.bytes_in_hand() == {"large": 6 * MIB, "small": 9 * MIB}
     for source, events in intake.take(100, linger=0, timeout=0):
         intake.done(source, events)
-    assert emitted.wait(30)
+    assert emitted.wait(60)
     thread.join(30)
     assert intake.bytes_in_hand() == {"large": 6 * MIB}
 

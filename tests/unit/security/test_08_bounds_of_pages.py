@@ -11,7 +11,7 @@ from watcher_sync.api.app import make_application
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.model.changes import Upsert
-from watcher_sync.storage import journal, reading
+from watcher_sync.storage import entity_pages, journal
 
 COUNT, SIZE = 45, 400_000
 MAX_BYTES = 8_388_608 + 2 * SIZE
@@ -64,7 +64,7 @@ def test_a_history_ends_its_pages_at_their_bytes_and_its_markers_reach_every_row
 
 
 def test_a_page_has_at_least_one_row_and_the_last_one_has_no_marker(client, store, monkeypatch):
-    monkeypatch.setattr(reading, "_MAX_PAGE_BYTES", 1)
+    monkeypatch.setattr(entity_pages, "_MAX_PAGE_BYTES", 1)
     committed(store, *((entity_id, "1", 10) for entity_id in "abc"))
     found = pages(client, "/v1/service_type_instances", "service_type_instances")
     assert [[row["id"] for row in page] for page in found] == [["a"], ["b"], ["c"]]

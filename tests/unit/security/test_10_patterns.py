@@ -31,7 +31,7 @@ from watcher_sync.model.model import Model
 from watcher_sync.wire.envelopes import read_body, read_message
 
 HUGE = 500_000
-LIMIT_SECONDS = 0.25
+LIMIT_SECONDS = 2.0
 """Of processor time; a linear pass over the text takes some milliseconds."""
 
 

@@ -27,16 +27,28 @@ from watcher_sync.events import Event
 OVERLONG = "watcher_sync_overlong_events_total"
 
 
+class _Waiting(threading.Event):
+    """An event that tells when a thread waits for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.entered = threading.Event()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.entered.set()
+        return super().wait(timeout)
+
+
 class Holding:
     """A handler that returns when the test says so."""
 
     events: ClassVar[Mapping[str, str]] = {"hold": "hold", "pass": "pass_on"}
 
     def __init__(self) -> None:
-        self.entered, self.go_on = threading.Event(), threading.Event()
+        self.go_on = _Waiting()
+        self.entered = self.go_on.entered
 
     def hold(self, _event: Event, _view: Any) -> tuple[()]:
-        self.entered.set()
         assert self.go_on.wait(60)
         return ()
 
@@ -69,7 +81,7 @@ def test_the_event_that_holds_the_thread_is_named_everywhere_and_is_applied(
     application = make_application(running.engine)
     assert until(lambda: ask(application, "/readyz")[0] == 200)
     spoken.say(event("poison-1", "hold"), event("innocent", "pass"))
-    assert holding.entered.wait(15)
+    assert holding.entered.wait(60)
     reports = [r for r in caplog.records if r.levelno == logging.ERROR]
     assert until(lambda: any("poison-1" in r.getMessage() for r in caplog.records))
     reports = [r.getMessage() for r in caplog.records if "poison-1" in r.getMessage()]
@@ -85,6 +97,8 @@ def test_the_event_that_holds_the_thread_is_named_everywhere_and_is_applied(
     assert until(lambda: ask(application, "/healthz")[0] == 503)
     assert "poison-1" in str(make_report(conf, running.engine)(_Version()).run())
 
+    conf.set_override("event_watchdog", 60.0, group="engine")
+    assert until(lambda: running.engine.watchdog.in_hand.limit == 60.0)  # the next event may take its time
     holding.go_on.set()
     assert until(lambda: spoken.acked == ["poison-1", "innocent"])
     assert until(lambda: ask(application, "/readyz")[0] == 200)

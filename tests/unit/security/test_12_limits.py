@@ -44,18 +44,18 @@ def configured(conf, store, **options):
 
 
 def test_writes_above_the_rate_get_429_with_the_time_to_wait(conf, store, problem):
-    client = configured(conf, store, write_rate=0.1, write_burst=3)
+    client = configured(conf, store, write_rate=0.01, write_burst=3)
     for _ in range(3):
         assert client.simulate_post(PATH, json=VM).status_code == 201
     answer = client.simulate_post(PATH, json=VM)
     problem(answer, 429)
-    assert 1 <= int(answer.headers["Retry-After"]) <= 10
+    assert 1 <= int(answer.headers["Retry-After"]) <= 100
     assert client.simulate_get(PATH).status_code == 200
 
 
 @pytest.mark.parametrize("accept", ["text/event-stream", "text/*", "text/*, application/json;q=0.1"])
 def test_streams_opened_above_the_rate_get_429(conf, store, problem, accept):
-    client = configured(conf, store, stream_rate=0.1, stream_burst=2, stream_max_age=1)
+    client = configured(conf, store, stream_rate=0.01, stream_burst=2, stream_max_age=1)
     stream = {"Accept": accept}
     for _ in range(2):
         answer = client.simulate_get("/v1/events", headers=stream)
@@ -68,7 +68,7 @@ def test_streams_opened_above_the_rate_get_429(conf, store, problem, accept):
 
 
 def test_long_polls_above_the_rate_of_streams_get_429(conf, store, problem):
-    client = configured(conf, store, stream_rate=0.1, stream_burst=2, stream_max_age=1)
+    client = configured(conf, store, stream_rate=0.01, stream_burst=2, stream_max_age=1)
     for _ in range(2):
         assert client.simulate_get("/v1/events", params={"wait": 0.01}).status_code == 200
     answer = client.simulate_get("/v1/events", params={"wait": 0.01})
@@ -78,13 +78,23 @@ def test_long_polls_above_the_rate_of_streams_get_429(conf, store, problem):
     assert client.simulate_get("/v1/events").status_code == 200
 
 
+def test_without_authentication_each_client_behind_a_trusted_proxy_has_its_own_limits(conf, store):
+    rates = {"write_rate": 0.01, "write_burst": 1, "stream_rate": 0.01, "stream_burst": 1}
+    client = configured(conf, store, noauth_allow_remote=True, trusted_proxies=["127.0.0.1"], **rates)
+    first, second = ({"X-Forwarded-For": f"2001:db8:0:{number}::1"} for number in (1, 2))
+    sibling = {"X-Forwarded-For": "2001:db8:0:1::2"}
+    for headers, polled, written in ((first, 200, 201), (sibling, 429, 429), (second, 200, 201)):
+        assert client.simulate_get("/v1/events", params={"wait": 0.01}, headers=headers).status_code == polled
+        assert client.simulate_post(PATH, json=VM, headers=headers).status_code == written
+
+
 def test_a_long_poll_that_finds_a_change_costs_nothing(conf, store, monkeypatch):
-    client = configured(conf, store, stream_rate=0.1, stream_burst=1)
+    client = configured(conf, store, stream_rate=0.01, stream_burst=1)
     wait = Feed.wait
 
-    def wait_for_a_write(feed, since, seconds):
+    def wait_for_a_write(feed, since, seconds, epoch):
         assert client.simulate_post(PATH, json=VM).status_code == 201
-        return wait(feed, since, seconds)
+        return wait(feed, since, seconds, epoch)
 
     monkeypatch.setattr(Feed, "wait", wait_for_a_write)
     for _ in range(3):
@@ -105,7 +115,7 @@ def test_a_token_that_comes_back_does_not_exceed_the_bucket():
 
 
 def test_a_page_for_which_streams_are_acceptable_too_costs_no_stream(conf, store):
-    client = configured(conf, store, stream_rate=0.1, stream_burst=1)
+    client = configured(conf, store, stream_rate=0.01, stream_burst=1)
     pages = {"Accept": "application/json, text/event-stream;q=0.5"}
     for _ in range(3):
         assert client.simulate_get("/v1/events", headers=pages).status_code == 200
@@ -132,8 +142,8 @@ def test_the_buckets_of_many_identities_need_bounded_memory(monkeypatch):
 def test_an_identity_is_the_token_or_else_the_address():
     confirmed = {"HTTP_X_IDENTITY_STATUS": "Confirmed", "HTTP_X_USER_ID": "u", "HTTP_X_PROJECT_ID": "p"}
     assert rate_limits.identity_of({**confirmed, "REMOTE_ADDR": "::1"}) == ("user", "u", "p")
-    forged = {**confirmed, "HTTP_X_IDENTITY_STATUS": "Invalid", "REMOTE_ADDR": "::1"}
-    assert rate_limits.identity_of(forged) == ("address", "::1")
+    forged = {**confirmed, "HTTP_X_IDENTITY_STATUS": "Invalid", "REMOTE_ADDR": "192.0.2.1"}
+    assert rate_limits.identity_of(forged) == ("address", "192.0.2.1")
 
 
 def test_one_identity_cannot_take_all_streams(store):
@@ -197,18 +207,18 @@ def test_concurrent_writes_cannot_pass_the_quota_of_a_project(owned):
 
 def test_a_body_with_a_hundred_thousand_wrong_entries_is_refused_soon():
     wrong = validator({"type": "array", "items": {"type": "object", "required": ["id"]}})
-    began = time.monotonic()
+    began = time.thread_time()
     with pytest.raises(Problem) as refused:
         require_valid([{} for _ in range(100_000)], wrong, "body", "The body")
-    assert time.monotonic() - began < 0.5
+    assert time.thread_time() - began < 3
     assert len(refused.value.errors) == MAX_ERRORS == 10
 
 
 def test_entries_in_excess_are_not_validated(client, problem):
     event = {"specversion": "1.0", "id": "1", "source": "s", "type": "t"}
-    began = time.monotonic()
+    began = time.thread_time()
     answer = client.simulate_post("/v1/events", body=json.dumps([event] * 8000), headers=BATCH)
-    assert time.monotonic() - began < 0.5
+    assert time.thread_time() - began < 3
     assert problem(answer, 400)["errors"][0]["detail"] == "has more than 1000 entries"
 
 
@@ -260,7 +270,7 @@ def test_a_compressed_answer_of_an_api_server_cannot_fill_the_memory(bomb, tmp_p
                     "current-context": "x"})
     )  # fmt: skip
     access = kubernetes.Access(kubeconfig=str(file))
-    connection = kubernetes.Connection(access, connect_timeout=5, read_timeout=5)
+    connection = kubernetes.Connection(access, connect_timeout=60, read_timeout=60)
     most = kubernetes.MAX_ANSWER_BYTES if status == 200 else 1024 * 1024
 
     def read():
