@@ -12,25 +12,30 @@
 The client imports nothing of the engine, the model or the storage. It needs keystoneauth1 and msgspec only;
 ``watch`` also needs grpcio, protobuf and urllib3.
 
-``changes``        ``Client.events``: an endless iterator that reads the journal by long polls and retries
-``client``         ``Client``: every operation of the API as a method, and ``connect``
-``commands``       The commands of ``watcher-sync`` and of the OpenStackClient plugin
-``deprecated``     Old names of classes, for one release
-``errors``         ``ClientError`` and its subclasses, one for each HTTP status
-``formatting``     Changes as text for people, without control characters
-``models``         The documents of the API as typed structs
-``operations``     ``Operation``: an operation lease as a ``with`` block, with a heartbeat thread
-``osc``            The plugin of OpenStackClient
-``paging``         Reads documents and the pages of lists
-``screen``         What ``top`` draws, for every size of the terminal
-``shell``          The application ``watcher-sync``: the server, the credentials, the exit status
-``stats``          ``ModelStats``: entities of each kind, the event rate, the latest changes
-``subscriptions``  The part of ``Client`` that reads the status of instances and writes subscriptions
-``terminal``       Guards a terminal against control characters in the output of a command
-``transport``      One HTTP request and its answer, or one of the errors
-``vnf_instances``  The part of ``Client`` that writes VNF instances and their operations
-``watch_topics``   The part of ``Client`` that writes watch topics and reads their past events
-``watch``          ``WatchManager``: the client of watch streams
+``changes``         ``Client.events``: an endless iterator that reads the journal by long polls and retries
+``client``          ``Client``: every operation of the API as a method, and ``connect``
+``columns``         The columns of a list in a file
+``commands``        The commands of ``watcher-sync`` and of the OpenStackClient plugin
+``deprecated``      Old names of classes, for one release
+``entities``        The part of ``Client`` that reads entities of every kind, as they are or were
+``errors``          ``ClientError`` and its subclasses, one for each HTTP status
+``export_formats``  Writes entities as JSON lines, CSV and Parquet
+``filters``         The filters of a list, as people write them
+``formatting``      Changes as text for people, without control characters
+``models``          The documents of the API as typed structs
+``monitoring``      The part of ``Client`` for engines, sources and stored events
+``operations``      ``Operation``: an operation lease as a ``with`` block, with a heartbeat thread
+``osc``             The plugin of OpenStackClient
+``paging``          Reads documents and the pages of lists
+``screen``          What ``top`` draws, for every size of the terminal
+``shell``           The application ``watcher-sync``: the server, the credentials, the exit status
+``stats``           ``ModelStats``: entities of each kind, the event rate, the latest changes
+``subscriptions``   The part of ``Client`` that reads the status of instances and writes subscriptions
+``terminal``        Guards a terminal against control characters in the output of a command
+``transport``       One HTTP request and its answer, or one of the errors
+``vnf_instances``   The part of ``Client`` that writes VNF instances and their operations
+``watch_topics``    The part of ``Client`` that writes watch topics and reads their past events
+``watch``           ``WatchManager``: the client of watch streams
 """
 
 from typing import TYPE_CHECKING
@@ -62,13 +67,17 @@ from watcher_sync.client.models import (
     BegunOperation,
     Change,
     Delivery,
+    Difference,
     Drift,
     Entity,
     EntityPage,
     EventPage,
+    Moment,
     Quarantined,
     QuarantinedWhole,
     Replayed,
+    SearchResult,
+    SearchResults,
     Source,
     Stored,
     Subscription,
@@ -90,15 +99,19 @@ __all__ = [
     "Change",
     "ChangeStream",
     "Delivery",
+    "Difference",
     "Drift",
     "Entity",
     "EntityPage",
     "EventPage",
     "Lease",
+    "Moment",
     "Operation",
     "Quarantined",
     "QuarantinedWhole",
     "Replayed",
+    "SearchResult",
+    "SearchResults",
     "Source",
     "Stored",
     "Subscription",

@@ -33,24 +33,27 @@ class ChangeStream(Iterator[Change]):
 
     :ivar position: the seq of the last change that the iterator returned, or a later one without further changes.
         Another stream continues with it as ``since``. None before the first request.
+    :ivar epoch: the epoch of the position; empty: not known yet. The API refuses a position of another epoch.
     """
 
     def __init__(
         self,
-        page: Callable[[int | None, float], EventPage],
+        page: Callable[[int | None, float, str], EventPage],
         since: int | None,
         *,
         patience: float | None = None,
         wait: float = DEFAULT_WAIT_SECONDS,
+        epoch: str = "",
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """:param page: (since, seconds to wait) -> a page of the journal.
+        """:param page: (since, seconds to wait, epoch of since) -> a page of the journal.
 
         :param patience: seconds for which the stream retries after an error; None: without limit.
         :param wait: seconds that one request waits for a change.
         """
         self.position = since
+        self.epoch = epoch
         self._page = page
         self._patience = patience
         self._wait = wait
@@ -85,7 +88,9 @@ class ChangeStream(Iterator[Change]):
         deadline = None if self._patience is None else self._monotonic() + wait + self._patience
         while True:
             try:
-                return self._page(since, wait)
+                page = self._page(since, wait, self.epoch)
+                self.epoch = page.epoch
+                return page
             except (Unreachable, Unavailable) as exc:
                 now = self._monotonic()
                 if deadline is not None and now >= deadline:

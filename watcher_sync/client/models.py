@@ -30,6 +30,38 @@ class EntityPage(Document, frozen=True):
     """The journal's seq at which the page was read."""
 
 
+class Moment(Document, frozen=True):
+    """A state of the model."""
+
+    seq: int
+    """The last change of it."""
+    time: datetime.datetime | None
+    """When that change was committed; None: the journal no longer has it."""
+
+
+class Difference(Document, frozen=True):
+    """How an entity differs at two moments."""
+
+    kind: str
+    id: str
+    name: str | None
+    change: str
+    """created, updated or deleted."""
+    fields: dict[str, tuple[Any, Any]]
+    """Field -> (old, new)."""
+    seq: int
+    """Its last change between the moments."""
+
+
+class DifferencePage(Document, frozen=True):
+    """One page of what changed between two moments."""
+
+    differences: list[Difference]
+    next_marker: str | None
+    since: Moment = msgspec.field(name="from")
+    upto: Moment = msgspec.field(name="to")
+
+
 class Stored(Document, frozen=True):
     """One entity and its version."""
 
@@ -67,6 +99,25 @@ class EventPage(Document, frozen=True):
     """The ``since`` of the next request."""
     head: int
     """The seq of the last change in the journal."""
+    epoch: str = ""
+    """The epoch of these positions, for the next request; empty: the server is older than epochs."""
+
+
+class SearchResult(Document, frozen=True):
+    """An entity that a search found."""
+
+    kind: str
+    id: str
+    name: str | None = None
+    project_id: str | None = None
+
+
+class SearchResults(Document, frozen=True):
+    """The results of a search: whole names and ids first, then beginnings, then other parts."""
+
+    results: list[SearchResult]
+    more: bool = False
+    """Whether there are further ones."""
 
 
 class Source(Document, frozen=True):
@@ -74,7 +125,7 @@ class Source(Document, frozen=True):
 
     source: str
     state: str
-    """starting, connected, disconnected, stopped or failed."""
+    """starting, connected, disconnected, stopped, failed or removed."""
     fresh: bool
     """Whether the data of the source is up to date."""
     updated_at: datetime.datetime
@@ -85,6 +136,12 @@ class Source(Document, frozen=True):
     """Why the source is not connected."""
     lag: int | None = None
     """Events that wait in the transport; None if the transport does not report it."""
+    behind_seconds: float | None = None
+    """Seconds by which the model is behind the source; None: unknown."""
+    current_until: datetime.datetime | None = None
+    """The model has all events that were published until then."""
+    notes: str | None = None
+    """What its engine holds back, such as deletions that wait for a confirmation."""
     last_event_age: float | None = None
     """Seconds since the last event."""
     last_event_at: datetime.datetime | None = None
@@ -93,10 +150,33 @@ class Source(Document, frozen=True):
     """When the present state began."""
     reconnects: int = 0
     restarts: int = 0
+    entities: int | None = None
+    """Entities of a removed source that remain; None: it is not removed."""
     engine_group: str = ""
     host: str = ""
     """The machine on which its engine runs."""
     pid: int = 0
+
+
+class Engine(Document, frozen=True):
+    """One engine process, as it last reported itself."""
+
+    group: str
+    host: str
+    state: str
+    """leading, standby or gone."""
+    since: datetime.datetime
+    """When the state began; of an engine that is gone, its last heartbeat."""
+    heartbeat_at: datetime.datetime
+    pid: int | None = None
+    release: str | None = None
+    """None for a release that does not report it."""
+    seq: int | None = None
+    """The journal seq of its model."""
+    lag_seconds: float | None = None
+    """Seconds that its model is behind the journal; None if it is gone."""
+    sources: list[str] = []
+    """Its enabled sources. It reads them while it leads."""
 
 
 class Inventory(Document, frozen=True):
@@ -114,9 +194,10 @@ class Inventory(Document, frozen=True):
 
 
 class Drift(Document, frozen=True):
-    """One difference between the model and the live system."""
+    """One difference between the model and the live system, or a VNF instance that is at no level."""
 
-    id: int
+    id: int | None
+    """None: a VNF instance that is at no level."""
     kind: str
     entity_id: str
     field: str
@@ -127,6 +208,13 @@ class Drift(Document, frozen=True):
     """heal or observe."""
     source: str
     since: datetime.datetime
+    cause: str = "live"
+    """live: a difference; level: a VNF instance that is at no level."""
+    name: str | None = None
+    summary: str = ""
+    """What differs, in words."""
+    remedy: str = ""
+    """What an operator can do."""
 
 
 class Quarantined(Document, frozen=True):
@@ -142,6 +230,25 @@ class Quarantined(Document, frozen=True):
     time: datetime.datetime | None
     deliveries: int
     received_at: datetime.datetime
+
+
+class ParkedEvent(Document, frozen=True):
+    """One event that waits for an entity which does not exist yet."""
+
+    id: int
+    event_id: str
+    event_type: str
+    source: str
+    kind: str
+    """The kind of the entity that it waits for."""
+    entity_id: str
+    parked_at: datetime.datetime
+    expires_at: datetime.datetime
+    """When it is dropped, unless the entity exists by then."""
+    origin: str = ""
+    subject: str = ""
+    time: datetime.datetime | None = None
+    deliveries: int = 1
 
 
 class QuarantinedWhole(Quarantined, frozen=True):
@@ -164,6 +271,8 @@ class Replayed(Document, frozen=True):
     """applied, stale, duplicate, ignored, parked or quarantined."""
     seq: int
     """The journal's seq after the commit."""
+    reason: str | None = None
+    """Why it was refused again, if it was."""
 
 
 class VnfOperation(Document, frozen=True):

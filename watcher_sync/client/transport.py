@@ -54,6 +54,8 @@ class SuccessResponse:
         self._content = content
         self.status = response.status_code
         self.etag: str = response.headers.get("ETag", "")
+        self.epoch: str = response.headers.get("X-Watcher-Sync-Epoch", "")
+        """The epoch of the seq in the answer; empty: it has none."""
 
     def read(self, into: type[T]) -> T:
         """Decodes the body.
@@ -65,6 +67,10 @@ class SuccessResponse:
             return msgspec.json.decode(self._content, type=into)
         except (msgspec.DecodeError, ValueError) as exc:
             raise UnexpectedResponse(f"the answer of {self._response.url} is not one of this API: {exc}") from None
+
+
+class Repeated(tuple[str, ...]):
+    """The values of a parameter that a request has several times."""
 
 
 class Transport:
@@ -92,7 +98,7 @@ class Transport:
     ) -> SuccessResponse:
         """Sends one request.
 
-        :param query: parameters; None is left out, a sequence is joined by commas.
+        :param query: parameters; None is left out, a sequence is joined by commas, :class:`Repeated` is sent as it is.
         :param body: a value that JSON can represent.
         :param wait: seconds that the request asks the API to wait.
         :param confidential: keep the request and its answer out of the debug log; one of them has a secret.
@@ -111,7 +117,11 @@ class Transport:
                 endpoint_override=self._endpoint(),
                 raise_exc=False,
                 headers=sent,
-                params={name: _text(value) for name, value in (query or {}).items() if value is not None},
+                params={
+                    name: list(value) if isinstance(value, Repeated) else _text(value)
+                    for name, value in (query or {}).items()
+                    if value is not None
+                },
                 timeout=(min(CONNECT_TIMEOUT_SECONDS, self._timeout), self._timeout + wait),
                 user_agent="watcher-sync-client",
                 log=not confidential,

@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 
 from tests.functional.api.conftest import config_on
-from tests.functional.engine.driving import wait_until
 from tests.functional.executables import PRELOADED, run_preloaded
 from tests.functional.storage.conftest import opened
 from tests.migrated import migrate
 from tests.services.servers import free_port
 from tests.simulated import cloud, nova
+from tests.waiting import wait_until
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.events import Event
@@ -52,19 +52,20 @@ class Site:
 
     def start(self) -> None:
         """The API, until it answers."""
-        config = config_on(self.store, self.folder, port=self.port)
+        # No engine writes the state of the sources again.
+        config = config_on(self.store, self.folder, port=self.port, monitoring__stale_after=3600)
         log = (self.folder / "api.log").open("ab")
         with log:
             command = [BIN / "watcher-sync-api", "--config-file", config]
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
-        wait_until(self._answers, 30, "the API")
+        wait_until(self._answers, 120, "the API")
 
     def stop(self) -> None:
         """The API, until it has ended."""
         if self._process is not None:
             self._process.send_signal(signal.SIGTERM)
             try:
-                self._process.wait(10)
+                self._process.wait(60)
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
@@ -74,7 +75,7 @@ class Site:
         assert self._process is not None
         assert self._process.poll() is None, (self.folder / "api.log").read_text()
         try:
-            with urllib.request.urlopen(f"{self.url}/v1", timeout=5) as answer:
+            with urllib.request.urlopen(f"{self.url}/v1", timeout=60) as answer:
                 return bool(answer.status == 200)
         except OSError:
             return False
@@ -141,13 +142,13 @@ def run(executable: str, *arguments: str, **variables: str) -> subprocess.Comple
             arguments,
             program=str(BIN / executable),
             environment=environment(**variables),
-            timeout=60,
+            timeout=120,
         )
     return subprocess.run(
         [BIN / executable, *arguments],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
         stdin=subprocess.DEVNULL,
         env=environment(**variables),

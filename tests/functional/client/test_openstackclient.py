@@ -14,7 +14,7 @@ def test_the_commands_run_with_openstacks_own_options(site: Site) -> None:
     done = run("openstack", *options, "watcher-sync", "entity", "list", "compute-node", "-f", "json", "--fields", "id")
     assert done.returncode == 0, done.stderr
     nodes = [row["id"] for row in site.cycle.model.snapshot().dump("compute_node")]
-    assert [row["id"] for row in json.loads(done.stdout)] == nodes
+    assert [row["ID"] for row in json.loads(done.stdout)] == nodes
     done = run("openstack", *options, "watcher-sync", "entity", "list", "rack")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "there is no kind 'rack'" in done.stderr

@@ -13,7 +13,7 @@ import pytest
 from tests.faulty_proxy import FaultyProxy
 from tests.functional.client.conftest import Site, run
 from tests.functional.client.outlet import Outlet
-from tests.functional.engine.driving import wait_until
+from tests.waiting import wait_until
 from watcher_sync.client import connect
 from watcher_sync.client.watch import MemorySequence, TopicNotFound, WatchManager
 
@@ -30,7 +30,7 @@ def outlet(site: Site) -> Iterator[Outlet]:
     post = urllib.request.Request(
         f"{site.url}{TOPICS}", json.dumps(document).encode(), {"Content-Type": "application/json"}, method="POST"
     )
-    with urllib.request.urlopen(post, timeout=10) as answer:
+    with urllib.request.urlopen(post, timeout=60) as answer:
         assert answer.status == 201
     made.start()
     try:
@@ -45,7 +45,7 @@ def head(site: Site) -> int:
 
 
 def catch_up(site: Site, query: str) -> list[dict[str, Any]]:
-    with urllib.request.urlopen(f"{site.url}/events{LINK}?{query}", timeout=10) as answer:
+    with urllib.request.urlopen(f"{site.url}/events{LINK}?{query}", timeout=60) as answer:
         found: list[dict[str, Any]] = json.load(answer)
     return found
 
@@ -76,11 +76,11 @@ def test_every_event_comes_once_over_cuts_and_a_restart_of_the_outlet(
         FaultyProxy(outlet.port) as proxy,
         watching(site, begin, proxy.port, got, errors, resume_only=resume_only) as manager,
     ):
-        wait_until(manager.status, 30, "the stream")
+        wait_until(manager.status, what="the stream")
         for start in range(200, len(site.events), 2):
             site.commit(site.events[start : start + 2])
             if start % 10 == 0:
-                wait_until(lambda: proxy.connections, 30, "a connection to cut")
+                wait_until(lambda: proxy.connections, what="a connection to cut")
                 proxy.reset()
             if start == 250:
                 outlet.stop()
@@ -88,7 +88,7 @@ def test_every_event_comes_once_over_cuts_and_a_restart_of_the_outlet(
         expected = newer(site, begin)
         assert len(expected) > 30
         wait_until(lambda: errors or len(got) >= len(expected), 60, "the events")
-        wait_until(manager.status, 30, "the stream")
+        wait_until(manager.status, what="the stream")
         assert proxy.attempts >= 10
 
     assert not errors
@@ -116,7 +116,7 @@ def test_a_topic_that_does_not_exist_is_an_error(site: Site, outlet: Outlet) -> 
     errors: list[Any] = []
     with connect(site.url).watch_manager(address=f"127.0.0.1:{outlet.port}", backoff=(0.1, 0.5)) as manager:
         manager.register_watch(f"{TOPICS}/none", lambda event: None, errors.append)
-        wait_until(lambda: errors, 30, "the error")
+        wait_until(lambda: errors, what="the error")
 
     assert isinstance(errors[0], TopicNotFound)
 
@@ -127,7 +127,7 @@ def test_events_tail_prints_a_topic(site: Site, outlet: Outlet) -> None:
     expected = newer(site, begin)[:5]
     stream = ("--stream-address", f"127.0.0.1:{outlet.port}")
     done = run(
-        "watcher-sync", "--endpoint", site.url, "events", "tail", "--topic", "instances", *stream,
+        "watcher-sync", "--endpoint", site.url, "event", "tail", "--topic", "instances", *stream,
         "--since", str(begin), "--limit", "5", "-f", "json",
     )  # fmt: skip
 

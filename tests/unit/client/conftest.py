@@ -41,7 +41,7 @@ def served(application, port=0):
     finally:
         server.shutdown()
         server.server_close()
-        thread.join(10)
+        thread.join(60)
 
 
 @pytest.fixture
@@ -81,4 +81,4 @@ def answering():
 def answered_client(answering):
     """A client of an API that sends the given answers."""
     with served(answering) as url:
-        yield connect(url, timeout=5)
+        yield connect(url, timeout=60)

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import threading
-import urllib.parse
 
 import pytest
 
+from tests.services.servers import free_port
 from tests.simulated import cloud
 from tests.unit.client.conftest import served
 from watcher_sync.client import Change, EventPage, Gone, ServerFailed, Unavailable, Unreachable, connect
@@ -28,15 +28,17 @@ class Script:
     def __init__(self, *answers):
         self.answers = list(answers)
         self.asked = []
+        self.epochs = []
         self.now = 0.0
         self.slept = []
 
-    def page(self, since, wait):
+    def page(self, since, wait, epoch):
+        self.epochs.append(epoch)
         self.asked.append(since)
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
-        return EventPage(events=[change(s) for s in answer[0]], next_since=answer[1], head=answer[1])
+        return EventPage(events=[change(s) for s in answer[0]], next_since=answer[1], head=answer[1], epoch="e1")
 
     def sleep(self, seconds):
         self.slept.append(seconds)
@@ -50,6 +52,13 @@ def test_now_is_asked_for_once_and_kept_through_failures():
     script = Script(([3, 4], 4), Unreachable("x"), ([], 4), ([5], 5))
     assert next(script.following(None)).seq == 5
     assert script.asked == [None, 4, 4, 4]
+
+
+def test_each_position_is_sent_with_the_epoch_of_its_page():
+    script = Script(([1], 1), ([], 2), ([3], 3))
+    following = script.following(0, epoch="e0")
+    assert [next(following).seq for _ in range(2)] == [1, 3]
+    assert (script.epochs, following.epoch) == (["e0", "e1", "e1"], "e1")
 
 
 def test_what_was_lost_is_asked_for_again_and_nothing_is_given_twice():
@@ -100,10 +109,10 @@ def committing(cycle, events):
 def test_a_reader_sees_every_change_through_a_restart_of_the_api(application, cycle):
     events, _ = cloud(seed=3, n=300)
     committing(cycle, events[:100])
-    with served(application) as url:
+    port = free_port()
+    with served(application, port) as url:
         following = connect(url).events(0)
         seen = [next(following).seq for _ in range(20)]
-        port = urllib.parse.urlsplit(url).port
     committer = threading.Thread(target=committing, args=(cycle, events[100:]))
     committer.start()
     with served(application, port):

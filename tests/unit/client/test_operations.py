@@ -28,7 +28,7 @@ def shown(client):
 
 
 def until(condition):
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline
 
@@ -54,7 +54,7 @@ def test_a_block_that_raises_has_failed_and_its_own_exception_is_seen(client, vn
 
 
 def test_heartbeats_keep_the_lease_beyond_its_time(client, vnf, conf):
-    conf.set_override("lease_time", 1, group="operations")
+    conf.set_override("lease_time", 15, group="operations")
     with client.operation(vnf, "SCALE") as operation:
         late = operation.lease.expires_at + datetime.timedelta(seconds=1)
         until(lambda: datetime.datetime.fromisoformat(shown(client)[-1]["expires_at"]) > late)
@@ -64,7 +64,7 @@ def test_heartbeats_keep_the_lease_beyond_its_time(client, vnf, conf):
 
 
 def test_who_lost_the_lease_is_told_so_in_the_block_and_at_its_end(client, vnf, conf, url):
-    conf.set_override("lease_time", 1, group="operations")
+    conf.set_override("lease_time", 15, group="operations")
     with pytest.raises(OperationLost, match="SCALE"), client.operation(vnf, "SCALE") as operation:
         path = f"{PATH}/operations/{operation.lease.id}"
         connect(url)._transport.request("DELETE", path, query={"state": "FAILED", "force": True})

@@ -191,15 +191,16 @@ def test_list_shows_the_state_the_last_code_the_lag_and_the_next_attempt(command
             )
         )
     _, output, _ = command("list")
-    heading = ["instance_id", "name", "state", "reason", "last_notify_status", "lag", "next_attempt_time"]
-    assert output.splitlines()[1].replace("|", "").split() == heading
+    heading = ["Instance ID", "Name", "State", "Reason", "Last Notify Status", "Lag", "Next Attempt Time"]
+    assert [title.strip() for title in output.splitlines()[1].strip("| ").split("|")] == heading
     found = as_json(command("list", "--state", "suspended", "-f", "json"))
-    assert [(one["instance_id"], one["last_notify_status"], one["lag"] > 0) for one in found] == [("other", 503, True)]
+    assert [(one["Instance ID"], one["Last Notify Status"], one["Lag"] > 0) for one in found] == [("other", 503, True)]
     of_one = as_json(command("list", "--instance", "vnf", "-f", "json"))
-    assert [one["instance_id"] for one in of_one] == ["vnf"]
+    assert [one["Instance ID"] for one in of_one] == ["vnf"]
     assert as_json(command("list", "--instance", "vnf", "--state", "gone", "-f", "json")) == []
     assert len(as_json(command("list", "--limit", "1", "-f", "json"))) == 1
-    assert command("list", "--instance", "vnf", "--limit", "1")[0] == 2
+    assert len(as_json(command("list", "--instance", "vnf", "--limit", "1", "-f", "json"))) == 1
+    assert command("list", "--instance", "vnf", "--all-projects")[0] == 2
 
 
 def test_delete_deletes_all_that_exist_and_names_the_others(command):
@@ -214,11 +215,11 @@ def test_delete_deletes_all_that_exist_and_names_the_others(command):
 def test_test_replay_and_deliveries(command, rows, store):
     as_json(command("create", "vnf", "one", URL, "-f", "json"))
     sent = as_json(command("test", "vnf", "one", "-f", "json"))
-    assert as_json(command("deliveries", "vnf", "one", "-f", "json"))[0]["webhook_id"] == sent["webhook_id"]
+    assert as_json(command("delivery", "list", "vnf", "one", "-f", "json"))[0]["Webhook ID"] == sent["webhook_id"]
     attempts = [{"time": "2026-01-01T00:00:00Z", "code": code, "detail": "", "seconds": 1} for code in (0, 503)]
     with store.database.begin() as connection:
         connection.execute(store.tables.webhook_deliveries.update().values(attempts=attempts, state="dead"))
-    _, output, _ = command("deliveries", "vnf", "one", "--state", "dead")
+    _, output, _ = command("delivery", "list", "vnf", "one", "--state", "dead")
     assert output.splitlines()[3].replace("|", "").split()[-2:] == ["2", "503"]
     assert command("replay", "vnf", "one", "--since", "1") == (0, "", "")
     assert rows.find("vnf", "one")[0].replay_since == 1

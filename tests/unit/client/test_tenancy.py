@@ -95,7 +95,7 @@ def test_an_administrator_registers_for_a_project_and_lists_all_projects(command
     status, out, _ = command("admin", "vnf", "register", *options, "--project", OTHER, "--format", "json")
     assert (status, json.loads(out)["project_id"]) == (0, OTHER)
     status, out, _ = command("admin", "vnf", "list", "--all-projects", "-f", "json")
-    assert [row["project_id"] for row in json.loads(out)] == [OTHER]
+    assert [row["Project ID"] for row in json.loads(out)] == [OTHER]
     assert command("member", "vnf", "register", *options, "--project", OTHER)[0] == 1
     status, out, _ = command("reader", "entity", "list", "instance", "-f", "value", "-c", "id")
     assert (status, out.split()) == (0, [SERVER])

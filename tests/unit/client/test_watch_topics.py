@@ -9,7 +9,8 @@ import json
 import pytest
 
 from watcher_sync.client import Conflict, Gone, NotFound
-from watcher_sync.client.commands.base import WrongUsage
+from watcher_sync.client.commands.cells import title
+from watcher_sync.client.commands.errors import WrongUsage
 from watcher_sync.client.commands.watch_topic import parsed_filter
 from watcher_sync.client.shell import run
 
@@ -74,7 +75,7 @@ def test_a_topic_of_options(command):
             "type": ["created", "deleted"],
         }
     ]
-    assert json.loads(command("list", "-f", "json")[1]) == [made]
+    assert json.loads(command("list", "-f", "json")[1]) == [{title(name): value for name, value in made.items()}]
     assert json.loads(command("show", "one", "-f", "json")[1]) == made
     assert command("delete", "one", "two") == (1, "", "error: there is no watch topic of the name two\n")
     assert json.loads(command("list", "-f", "json")[1]) == []
@@ -86,7 +87,7 @@ def test_a_topic_of_a_file_and_of_stdin(command, tmp_path, monkeypatch):
     assert command("create", "--file", str(file))[0] == 0
     monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(VALUES)))
     assert command("create", "renamed", "--file", "-")[0] == 0
-    assert [topic["name"] for topic in json.loads(command("list", "-f", "json")[1])] == ["of-file", "renamed"]
+    assert [topic["Name"] for topic in json.loads(command("list", "-f", "json")[1])] == ["of-file", "renamed"]
 
 
 @pytest.mark.parametrize(

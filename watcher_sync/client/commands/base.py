@@ -11,31 +11,25 @@ import argparse
 import contextlib
 import datetime
 import functools
-import json
 import sys
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
-import msgspec
-from cliff import columns, command, lister, show
+from cliff import command, lister, show
 
 from watcher_sync.client.client import Client
+from watcher_sync.client.commands.cells import shown, title
+from watcher_sync.client.commands.errors import PartialFailure as PartialFailure  # its former place, for importers
+from watcher_sync.client.commands.errors import WrongUsage
 from watcher_sync.client.deprecated import renamed
 from watcher_sync.client.errors import BadRequest, ClientError, NotConfigured, UnknownKind
-from watcher_sync.client.formatting import delta_text, plain
+from watcher_sync.client.filters import BadFilter, parse_filter
+from watcher_sync.client.formatting import plain
 from watcher_sync.client.terminal import guarded
 
 _WRONG_USAGE = (BadRequest, NotConfigured, UnknownKind)
 
 INTERRUPTED = 130
-
-
-class WrongUsage(ClientError):
-    """The command line is wrong in a way that argparse does not notice."""
-
-
-class PartialFailure(ClientError):
-    """The command did a part of its work; the rest failed."""
 
 
 class Command(command.Command):
@@ -74,66 +68,118 @@ class Command(command.Command):
                 return INTERRUPTED
 
 
-class ListCommand(Command, lister.Lister):
-    """A command that prints rows."""
+class RowsCommand(Command, lister.Lister):
+    """A command that prints rows.
+
+    ``take_action`` returns the names of fields. The output has titles, which ``-c`` takes as well as the names.
+    """
+
+    def produce_output(
+        self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Iterable[Sequence[Any]]
+    ) -> int:
+        """Prints the rows."""
+        titles = tuple(title(name) for name in column_names)
+        named = dict(zip(column_names, titles, strict=True))
+        parsed_args.columns = [named.get(column, column) for column in parsed_args.columns]
+        parsed_args.sort_columns = [named.get(column, column) for column in parsed_args.sort_columns]
+        _require_columns(parsed_args, titles)
+        rows = (tuple(shown(value, parsed_args.formatter) for value in each) for each in data)
+        return super().produce_output(parsed_args, titles, rows)
+
+
+class ListCommand(RowsCommand):
+    """A command that lists documents: it has the options of every list."""
+
+    marker_help = "where to begin: after this id"
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Makes the parser of the options."""
+        parser = super().get_parser(prog_name)
+        add_filters(parser)
+        add_sort(parser)
+        add_limit(parser)
+        parser.add_argument("--marker", metavar="MARKER", help=self.marker_help)
+        return parser
 
 
 class ShowCommand(Command, show.ShowOne):
     """A command that prints the names and values of one document."""
+
+    def produce_output(self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Iterable[Any]) -> int:
+        """Prints the document."""
+        _require_columns(parsed_args, column_names)
+        values = tuple(shown(value, parsed_args.formatter) for value in data)
+        return super().produce_output(parsed_args, column_names, values)
+
+
+C = TypeVar("C", bound=type[Command])
+
+
+def deprecated_name(old: str, command: C, new: str) -> C:
+    """Makes the alias of a command under its former name; ``help`` does not list it.
+
+    :param old: the words of the former name.
+    :param new: the words of the present name.
+    """
+    first = (command.__doc__ or "").partition("\n")[0]
+    text = f"Deprecated name of ``{new}``. {first}"
+    return cast(C, type(f"Deprecated{command.__name__}", (command,), {"__doc__": text, "deprecated": True}))
 
 
 if not TYPE_CHECKING:  # a type checker reports the old names
     __getattr__ = renamed(__name__, {"Asking": "Command", "NotAll": "PartialFailure"})
 
 
-class Json(columns.FormattableColumn[Any]):
-    """A list or an object: machine formats get the value, people get one line of JSON."""
-
-    def human_readable(self) -> str:
-        """Returns one line."""
-        return plain(json.dumps(self._value, ensure_ascii=False))
-
-
-class Delta(columns.FormattableColumn[Any]):
-    """The delta of a change: machine formats get the value, people get ``field: old -> new``."""
-
-    def human_readable(self) -> str:
-        """Returns one line."""
-        return plain(delta_text(self._value))
-
-
-class PlainText(columns.FormattableColumn[str]):
-    """A text of others: machine formats get the value, people get it without control characters."""
-
-    def human_readable(self) -> str:
-        """Returns the lines of the text."""
-        return "\n".join(plain(line) for line in self._value.split("\n"))
-
-
-def cell(value: Any) -> Any:
-    """Converts a value for the formatters of cliff."""
-    if isinstance(value, str) and not value.isprintable():
-        return PlainText(value)
-    if isinstance(value, (list, dict, tuple)):
-        return Json(value)
-    return value.isoformat() if isinstance(value, datetime.datetime) else value
-
-
-def row(document: msgspec.Struct | dict[str, Any], names: Iterable[str]) -> tuple[Any, ...]:
-    """Returns the values of these members for the formatters of cliff."""
-    if isinstance(document, dict):
-        return tuple(cell(document.get(name)) for name in names)
-    return tuple(
-        Delta(msgspec.to_builtins(value)) if name == "delta" else cell(value)
-        for name in names
-        for value in (getattr(document, name),)
+def add_sort(parser: argparse.ArgumentParser) -> None:
+    """Adds ``--sort``."""
+    parser.add_argument(
+        "--sort",
+        type=sort_key,
+        metavar="FIELD[:asc|:desc]",
+        help="sort by this field, ascending unless desc is given; --sort=-FIELD is FIELD:desc",
     )
 
 
-def add_paging(parser: argparse.ArgumentParser, *, marker: str = "where to begin: after this id") -> None:
-    """Adds ``--limit`` and ``--marker``."""
+def add_limit(parser: argparse.ArgumentParser) -> None:
+    """Adds ``--limit``."""
     parser.add_argument("--limit", type=at_least_1, metavar="N", help="the maximum number of entries (default: all)")
-    parser.add_argument("--marker", metavar="MARKER", help=marker)
+
+
+def add_filters(parser: argparse.ArgumentParser) -> None:
+    """Adds ``--filter``."""
+    parser.add_argument(
+        "--filter",
+        dest="filters",
+        action="append",
+        type=_filter,
+        default=[],
+        metavar="FILTER",
+        help="only entries that match: FIELD=VALUE, FIELD!=VALUE, FIELD>VALUE (also <, >=, <=), FIELD~PREFIX, 'FIELD "
+        "in VALUE,...', 'FIELD not in VALUE,...', or FIELD[MEMBER]=VALUE for a label; may be repeated",
+    )
+
+
+def sort_key(text: str) -> str:
+    """The type of ``--sort``: a field with its direction, in the form of the API (``-FIELD`` is descending)."""
+    field, colon, direction = text.partition(":")
+    if not field.lstrip("-") or (colon and direction not in ("asc", "desc")):
+        raise argparse.ArgumentTypeError(f"must be FIELD, FIELD:asc or FIELD:desc, not {text!r}")
+    return f"-{field.lstrip('-')}" if direction == "desc" else field
+
+
+def _filter(text: str) -> str:
+    try:
+        parse_filter(text)
+    except BadFilter as exc:
+        raise argparse.ArgumentTypeError(str(exc)) from None
+    return text
+
+
+def _require_columns(parsed_args: argparse.Namespace, names: Sequence[str]) -> None:
+    """:raises WrongUsage: when ``-c`` names none of the columns."""
+    wanted = {column.lower().strip().replace(" ", "_") for column in parsed_args.columns}
+    if wanted and wanted.isdisjoint(name.lower().replace(" ", "_") for name in names):
+        raise WrongUsage(f"there is no column {parsed_args.columns[0]!r}; the columns are {', '.join(names)}")
 
 
 def add_all_projects(parser: argparse.ArgumentParser) -> None:
@@ -143,6 +189,17 @@ def add_all_projects(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         default=None,
         help="those of all projects; an error, if the policy does not allow it (default: all that you may see)",
+    )
+
+
+def add_as_of(parser: argparse.ArgumentParser) -> None:
+    """Adds ``--as-of``."""
+    parser.add_argument(
+        "--as-of",
+        type=seq_or_time,
+        metavar="SEQ|TIME",
+        help="as it was after the change with this seq, or at this time (ISO 8601, such as 2026-01-31T12:00; without "
+        "an offset it is local time)",
     )
 
 
@@ -163,6 +220,16 @@ def seq(text: str) -> int:
     if value < 0:
         raise argparse.ArgumentTypeError("must not be negative")
     return value
+
+
+def seq_or_time(text: str) -> int | str:
+    """The type of an option: a seq, or a time as ISO 8601 in UTC. A time without an offset is local."""
+    if text.lstrip("-").isdecimal():
+        return seq(text)
+    try:
+        return datetime.datetime.fromisoformat(text).astimezone(datetime.UTC).isoformat()
+    except (ValueError, OverflowError):
+        raise argparse.ArgumentTypeError(f"must be a seq or a time such as 2026-01-31T12:00, not {text!r}") from None
 
 
 def one_line_errors(parser: argparse.ArgumentParser) -> None:

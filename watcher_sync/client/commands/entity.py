@@ -1,21 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``entity list``, ``entity show``, ``entity history``: the entities of every kind."""
+"""``entity list``, ``entity show``, ``entity history list``: the entities of every kind."""
 
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from watcher_sync.client.commands.base import (
-    ListCommand,
-    ShowCommand,
-    WrongUsage,
-    add_all_projects,
-    add_paging,
-    row,
-)
+from watcher_sync.client.commands.base import ListCommand, ShowCommand, add_all_projects, add_as_of, deprecated_name
+from watcher_sync.client.commands.cells import row
+from watcher_sync.client.commands.choosing import Choice
+from watcher_sync.client.filters import Filters, parse_filters
+from watcher_sync.client.models import Change, Entity
 
 _DEFAULT_COLUMNS = frozenset(
     {
@@ -30,43 +28,64 @@ _MAX_DEFAULT_COLUMNS = 8
 """How many columns a table has if the kind has none of the default columns."""
 
 
-class EntityList(ListCommand):
+class EntitiesCommand(ListCommand):
+    """The base of lists of entities, which the API filters and sorts."""
+
+    marker_help = "where to begin: after this id, or at the next_marker of a page"
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Makes the parser of the options."""
+        parser = super().get_parser(prog_name)
+        add_all_projects(parser)
+        add_as_of(parser)
+        return parser
+
+    def found(
+        self,
+        parsed_args: argparse.Namespace,
+        kind: str,
+        *,
+        fields: Sequence[str] | None = None,
+        filters: Filters | None = None,
+    ) -> Iterator[Entity]:
+        """Requests the entities that the options choose.
+
+        :param fields: the fields of the result; None: all.
+        :param filters: filters beside those of ``--filter``.
+        """
+        together = parse_filters(parsed_args.filters)
+        for name, values in (filters or {}).items():
+            together.setdefault(name, []).extend(values)
+        return self.client.entities(
+            kind,
+            filters=together,
+            sort=parsed_args.sort,
+            fields=fields,
+            limit=parsed_args.limit,
+            marker=parsed_args.marker,
+            all_projects=parsed_args.all_projects,
+            as_of=parsed_args.as_of,
+        )
+
+
+class EntityList(EntitiesCommand):
     """List the entities of a kind."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Makes the parser of the options."""
         parser = super().get_parser(prog_name)
         add_kind(parser)
-        parser.add_argument(
-            "--filter",
-            dest="filters",
-            action="append",
-            type=_pair,
-            default=[],
-            metavar="FIELD=VALUE",
-            help="only entities with this value in an indexed field; may be repeated",
-        )
-        parser.add_argument("--sort", metavar="FIELD", help="sort by this field; --sort=-FIELD reverses the order")
         add_fields(parser)
-        add_paging(parser, marker="where to begin: after this id, or at the next_marker of a page")
-        add_all_projects(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[tuple[Any, ...]]]:
         """Returns the columns and the rows."""
-        filters = dict(parsed_args.filters)
-        if len(filters) < len(parsed_args.filters):
-            raise WrongUsage("--filter: a field is given twice")
+        return self.listed(parsed_args, parsed_args.kind)
+
+    def listed(self, parsed_args: argparse.Namespace, kind: str) -> tuple[Sequence[str], Iterable[tuple[Any, ...]]]:
+        """Returns the columns and the rows of the entities of a kind."""
         fields = parsed_args.fields
-        entities = self.client.entities(
-            parsed_args.kind,
-            filters=filters,
-            sort=parsed_args.sort,
-            fields=fields,
-            limit=parsed_args.limit,
-            marker=parsed_args.marker,
-            all_projects=parsed_args.all_projects,
-        )
+        entities = self.found(parsed_args, kind, fields=fields)
         first = next(entities, None)
         if first is None:
             return fields or ("id",), ()
@@ -85,26 +104,30 @@ class EntityShow(ShowCommand):
         """Makes the parser of the options."""
         parser = super().get_parser(prog_name)
         add_kind(parser)
-        parser.add_argument("id", metavar="ID", help="its id")
+        parser.add_argument("id", metavar="NAME_OR_ID", help="its id, or its name if no other entity has it")
         add_fields(parser)
+        add_as_of(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], tuple[Any, ...]]:
         """Returns the names and the values."""
-        entity = self.client.entity(parsed_args.kind, parsed_args.id, fields=parsed_args.fields)
+        entity = self.client.find_entity(
+            parsed_args.kind, parsed_args.id, fields=parsed_args.fields, as_of=parsed_args.as_of
+        )
         names = tuple(parsed_args.fields or entity)
         return names, row(entity, names)
 
 
-class EntityHistory(ListCommand):
-    """Show the changes of one entity, oldest first; of a deleted entity too."""
+class EntityHistoryList(ListCommand):
+    """List the changes of one entity, oldest first; of a deleted entity too."""
+
+    marker_help = "where to begin: after this seq"
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Makes the parser of the options."""
         parser = super().get_parser(prog_name)
         add_kind(parser)
         parser.add_argument("id", metavar="ID", help="its id")
-        add_paging(parser, marker="where to begin: after this seq")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[tuple[Any, ...]]]:
@@ -112,10 +135,12 @@ class EntityHistory(ListCommand):
         names: tuple[str, ...] = ("seq", "time", "change", "event_type", "source", "merged", "delta")
         if parsed_args.formatter != "table":
             names = (*names, "actor")
-        changes = self.client.history(
-            parsed_args.kind, parsed_args.id, limit=parsed_args.limit, marker=parsed_args.marker
-        )
+        choice = Choice(parsed_args, Change.__struct_fields__, "seq")
+        changes = choice.of_pages(functools.partial(self.client.history, parsed_args.kind, parsed_args.id))
         return names, [row(change, names) for change in changes]
+
+
+EntityHistory = deprecated_name("entity history", EntityHistoryList, "entity history list")
 
 
 def add_kind(parser: argparse.ArgumentParser) -> None:
@@ -135,10 +160,3 @@ def _names(text: str) -> tuple[str, ...]:
     if not names:
         raise argparse.ArgumentTypeError("must name at least one field")
     return names
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not name or not equals:
-        raise argparse.ArgumentTypeError(f"must be FIELD=VALUE, not {text!r}")
-    return name, value

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from watcher_sync.client.commands.base import WrongUsage
+from watcher_sync.client.commands.errors import WrongUsage
 
 ENVIRONMENT: Final = "WATCHER_SYNC_OPERATION_SECRET"
 
@@ -19,7 +19,7 @@ def add_secret(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--secret-file",
         metavar="FILE",
-        help=f"file with the secret that 'vnf operation begin' printed; - is stdin (default: {ENVIRONMENT})",
+        help=f"file with the secret that 'vnf operation create' printed; - is stdin (default: {ENVIRONMENT})",
     )
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from watcher_sync.client.commands.base import WrongUsage
+from watcher_sync.client.commands.errors import WrongUsage
 
 VDU = "NAME=KIND/NAME,initial=N[,min=N][,max=N]"
 ASPECT = "NAME=MAX:VDU=DELTA[,VDU=DELTA]"
@@ -27,6 +27,10 @@ STDIN = "-"
 _PRODUCT = ("vnf_provider", "vnf_product_name", "vnf_software_version", "vnfd_version")
 _TEXTS = ("name", "cluster", "namespace", "vnfd_id", "flavour_id", *_PRODUCT)
 _REQUIRED = ("cluster", "vnfd_id", "vdu")
+_REGISTERED = (*_TEXTS, "vdus", "aspects", "ext_cp_info")
+
+OPTIONAL = ("name", "flavour_id", *_PRODUCT)
+"""The texts of a registration that an instance may lack."""
 
 Named = tuple[str, dict[str, Any]]
 """A VDU or an aspect under its name."""
@@ -81,17 +85,44 @@ def registration(options: argparse.Namespace) -> dict[str, Any]:
     return values
 
 
+def changes(options: argparse.Namespace) -> dict[str, Any]:
+    """Reads the fields that the options or the file give, which need not be a whole registration.
+
+    :raises WrongUsage: when there are none, or the file cannot be read.
+    """
+    values = _given(options) if options.file is None else _of_file(options)
+    if options.project is not None:
+        values["project_id"] = options.project
+    if not values:
+        raise WrongUsage("name at least one property to change")
+    return values
+
+
+def registered(entity: Mapping[str, Any]) -> dict[str, Any]:
+    """The registration of an instance, without what was observed."""
+    return {name: entity[name] for name in _REGISTERED if entity.get(name) is not None}
+
+
 def _registration(options: argparse.Namespace) -> dict[str, Any]:
-    given = [f"--{name.replace('_', '-')}" for name in (*_TEXTS, "vdu", "aspect") if getattr(options, name)]
     if options.file is not None:
-        if given:
-            raise WrongUsage(f"--file: cannot be combined with {given[0]}")
-        return read_file(options.file)
+        return _of_file(options)
     missing = [f"--{name.replace('_', '-')}" for name in _REQUIRED if not getattr(options, name)]
     if missing:
         raise WrongUsage(f"{', '.join(missing)}: required, unless --file is given")
-    values = {name: value for name in _TEXTS if (value := getattr(options, name)) is not None}
-    values["vdus"] = _together("--vdu", options.vdu)
+    return _given(options)
+
+
+def _of_file(options: argparse.Namespace) -> dict[str, Any]:
+    given = [f"--{name.replace('_', '-')}" for name in (*_TEXTS, "vdu", "aspect") if getattr(options, name)]
+    if given:
+        raise WrongUsage(f"--file: cannot be combined with {given[0]}")
+    return read_file(options.file)
+
+
+def _given(options: argparse.Namespace) -> dict[str, Any]:
+    values: dict[str, Any] = {name: value for name in _TEXTS if (value := getattr(options, name)) is not None}
+    if options.vdu:
+        values["vdus"] = _together("--vdu", options.vdu)
     if options.aspect:
         values["aspects"] = _together("--aspect", options.aspect)
     return values

@@ -9,26 +9,45 @@ from typing import Any
 
 import msgspec
 
-from watcher_sync.client.commands.base import ListCommand, ShowCommand, row
-from watcher_sync.client.models import Source
+from watcher_sync.client.commands.base import ListCommand, ShowCommand
+from watcher_sync.client.commands.cells import row
+from watcher_sync.client.commands.choosing import Choice
+from watcher_sync.client.models import Inventory, Source
 
 
 class SourceList(ListCommand):
     """List the sources of all engines."""
 
+    marker_help = "where to begin: after this source"
+
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[tuple[Any, ...]]]:
         """Returns the columns and the rows."""
-        names = ("source", "state", "fresh", "lag", "last_event_age", "last_full_sync_at", "reconnects", "trouble")
-        return names, [row(source, names) for source in self.client.sources()]
+        names = (
+            "source",
+            "state",
+            "fresh",
+            "behind_seconds",
+            "lag",
+            "last_event_age",
+            "last_full_sync_at",
+            "reconnects",
+            "entities",
+            "trouble",
+        )
+        choice = Choice(parsed_args, Source.__struct_fields__, "source")
+        return names, [row(source, names) for source in choice.of_all(self.client.sources())]
 
 
 class InventoryList(ListCommand):
     """List the inventories: whether the model has everything that the live systems have."""
 
+    marker_help = "where to begin: after this source"
+
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[tuple[Any, ...]]]:
         """Returns the columns and the rows."""
         names = ("source", "complete", "complete_since", "last_complete_at", "trouble")
-        return names, [row(inventory, names) for inventory in self.client.inventories()]
+        choice = Choice(parsed_args, Inventory.__struct_fields__, "source")
+        return names, [row(inventory, names) for inventory in choice.of_all(self.client.inventories())]
 
 
 class SourceShow(ShowCommand):

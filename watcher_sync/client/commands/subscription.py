@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``subscription list``, ``show``, ``create``, ``set``, ``delete``, ``test``, ``replay``, ``deliveries``.
+"""``subscription list``, ``show``, ``create``, ``set``, ``unset``, ``delete``, ``test``, ``replay``, ``delivery list``.
 
 A signing secret is read from a file, or made by ``--generate-secret`` and printed once. It is never on the command
 line, which every user of a machine can read.
@@ -8,6 +8,7 @@ line, which every user of a machine can read.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -17,14 +18,14 @@ import msgspec
 from watcher_sync.client.commands.base import (
     Command,
     ListCommand,
-    PartialFailure,
     ShowCommand,
-    WrongUsage,
     add_all_projects,
-    add_paging,
-    row,
+    deprecated_name,
     seq,
 )
+from watcher_sync.client.commands.cells import row
+from watcher_sync.client.commands.choosing import Choice
+from watcher_sync.client.commands.errors import PartialFailure, WrongUsage
 from watcher_sync.client.commands.operation_secret import secret_of_file
 from watcher_sync.client.errors import NotFound
 from watcher_sync.client.models import Delivery, Subscription
@@ -53,24 +54,23 @@ class SubscriptionList(ListCommand):
         parser.add_argument("--instance", metavar="ID", help="only those of this instance")
         parser.add_argument("--state", choices=["active", "suspended", "gone"], help="only those in this state")
         add_all_projects(parser)
-        add_paging(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[tuple[Any, ...]]]:
         """Returns the columns and the rows."""
         names = _LISTED if parsed_args.formatter == "table" else _NAMES
+        choice = Choice(parsed_args, _NAMES, "id")
         if parsed_args.instance is None:
-            found: Iterable[Subscription] = self.client.subscriptions(
-                state=parsed_args.state,
-                all_projects=parsed_args.all_projects,
-                limit=parsed_args.limit,
-                marker=parsed_args.marker,
+            found = choice.of_pages(
+                functools.partial(
+                    self.client.subscriptions, state=parsed_args.state, all_projects=parsed_args.all_projects
+                )
             )
-        elif parsed_args.limit or parsed_args.marker or parsed_args.all_projects:
-            raise WrongUsage("--instance lists all subscriptions of the instance, without pages or projects")
+        elif parsed_args.all_projects:
+            raise WrongUsage("--instance lists the subscriptions of the instance, without other projects")
         else:
             of_instance = self.client.instance_subscriptions(parsed_args.instance)
-            found = [one for one in of_instance if parsed_args.state in (None, one.state)]
+            found = choice.of_all(one for one in of_instance if parsed_args.state in (None, one.state))
         return names, [row(one, names) for one in found]
 
 
@@ -133,6 +133,34 @@ class SubscriptionSet(ShowCommand):
         return _shown(made, secret if parsed_args.generate_secret else {})
 
 
+class SubscriptionUnset(ShowCommand):
+    """Remove properties of a subscription, and make it active again. What no option names stays."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Makes the parser of the options."""
+        parser = super().get_parser(prog_name)
+        _add_subscription(parser)
+        for name in _FILTERS:
+            singular = name.removesuffix("s")
+            parser.add_argument(f"--{singular}", action="store_true", help=f"the filter by {singular}")
+        parser.add_argument("--interval", action="store_true", help="the least time between deliveries")
+        parser.add_argument("--metadata", action="store_true", help="what every delivery repeats")
+        parser.add_argument("--secret", action="store_true", help="the signing secret")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], tuple[Any, ...]]:
+        """Returns the names and the values."""
+        removed = {name for name in _FILTERS if getattr(parsed_args, name.removesuffix("s"))}
+        removed |= {"min-notify-interval"} if parsed_args.interval else set()
+        removed |= {"metadata"} if parsed_args.metadata else set()
+        if not removed and not parsed_args.secret:
+            raise WrongUsage("name at least one property to remove")
+        present = msgspec.to_builtins(self.client.subscription(parsed_args.instance, parsed_args.name))
+        values = {name: present[name] for name in _WRITTEN if present.get(name) is not None and name not in removed}
+        secret = {"secret": ""} if parsed_args.secret else {}
+        return _shown(self.client.replace_subscription(parsed_args.instance, parsed_args.name, {**values, **secret}))
+
+
 class SubscriptionDelete(Command):
     """Delete subscriptions of an instance."""
 
@@ -156,7 +184,7 @@ class SubscriptionDelete(Command):
 
 
 class SubscriptionTest(ShowCommand):
-    """Have a test message sent once. 'subscription deliveries' shows its outcome under the printed webhook id."""
+    """Have a test message sent once. 'subscription delivery list' shows its outcome under the printed webhook id."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Makes the parser of the options."""
@@ -184,26 +212,24 @@ class SubscriptionReplay(Command):
         self.client.replay_subscription(parsed_args.instance, parsed_args.name, parsed_args.since)
 
 
-class SubscriptionDeliveries(ListCommand):
+class SubscriptionDeliveryList(ListCommand):
     """List the deliveries of a subscription, the newest first."""
+
+    marker_help = "where to begin: before this id"
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Makes the parser of the options."""
         parser = super().get_parser(prog_name)
         _add_subscription(parser)
         parser.add_argument("--state", choices=["pending", "delivered", "dead"], help="only those in this state")
-        add_paging(parser, marker="where to begin: before this id")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[tuple[Any, ...]]]:
         """Returns the columns and the rows."""
-        found = self.client.deliveries(
-            parsed_args.instance,
-            parsed_args.name,
-            state=parsed_args.state,
-            limit=parsed_args.limit,
-            marker=parsed_args.marker,
+        deliveries = functools.partial(
+            self.client.deliveries, parsed_args.instance, parsed_args.name, state=parsed_args.state
         )
+        found = Choice(parsed_args, _DELIVERY_NAMES, "id").of_pages(deliveries)
         if parsed_args.formatter != "table":
             return _DELIVERY_NAMES, [row(one, _DELIVERY_NAMES) for one in found]
         names = (
@@ -218,6 +244,11 @@ class SubscriptionDeliveries(ListCommand):
         )
         rows = [(*row(one, names), len(one.attempts), _last_code(one)) for one in found]
         return (*names, "attempts", "last_code"), rows
+
+
+SubscriptionDeliveries = deprecated_name(
+    "subscription deliveries", SubscriptionDeliveryList, "subscription delivery list"
+)
 
 
 def _add_subscription(parser: argparse.ArgumentParser) -> None:

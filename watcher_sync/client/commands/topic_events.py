@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``events tail --topic``: the events of a watch topic, over the watch stream, until Ctrl-C or ``--limit``.
+"""``event tail --topic``: the events of a watch topic, over the watch stream, until Ctrl-C or ``--limit``.
 
 The stream reconnects by itself. After an interruption, ``--since`` with the last sequence continues the output.
 """
@@ -17,7 +17,8 @@ import msgspec
 import yaml
 
 from watcher_sync.client.client import Client
-from watcher_sync.client.commands.base import WrongUsage
+from watcher_sync.client.commands.cells import time_text, title
+from watcher_sync.client.commands.errors import WrongUsage
 from watcher_sync.client.formatting import plain
 from watcher_sync.client.transport import segment
 
@@ -63,6 +64,8 @@ def check_options(parsed_args: argparse.Namespace) -> None:
         if parsed_args.stream_address is not None or parsed_args.stream_tls is not None:
             raise WrongUsage("--stream-address and --stream-tls need --topic")
         return
+    if isinstance(parsed_args.since, str):
+        raise WrongUsage("--since is the sequence of an event with --topic, and no time")
     for name in ("kind", "entity_id", "all_projects"):
         if getattr(parsed_args, name) is not None:
             option = "id" if name == "entity_id" else name.replace("_", "-")
@@ -106,7 +109,7 @@ def _yaml() -> Writer:
 
 def _csv() -> Writer:
     out = csv.writer(sys.stdout)
-    out.writerow(_COLUMNS)
+    out.writerow([title(name) for name in _COLUMNS])
 
     def write(event: WatchEvent) -> None:
         values: dict[str, Any] = event.to_dict()
@@ -119,7 +122,7 @@ def _csv() -> Writer:
 
 def _table() -> Writer:
     def write(event: WatchEvent) -> None:
-        time = event.time.astimezone().strftime("%H:%M:%S") if event.time else "-"
+        time = time_text(event.time) if event.time else "-"
         scope = f" in {event.scope.kind} {event.scope.name}" if event.scope else ""
         attributes = " ".join(f"{name}={value}" for name, value in sorted(event.attributes.items()))
         what = f"{event.type} {event.group}/{event.kind} {event.name}{scope}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``vnf list``, ``show``, ``register``, ``update``, ``delete``, ``sync``: network functions that run in clusters.
+"""``vnf list``, ``show``, ``create``, ``set``, ``unset``, ``delete``, ``sync``: network functions that run in clusters.
 
 The commands write the registration; the engine observes what runs. No command changes anything in a cluster.
 """
@@ -8,27 +8,18 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from cliff import columns
 
-from watcher_sync.client.commands.base import (
-    Command,
-    ListCommand,
-    ShowCommand,
-    WrongUsage,
-    add_all_projects,
-    add_paging,
-    cell,
-    seq,
-)
+from watcher_sync.client.commands.base import Command, ShowCommand, add_as_of, deprecated_name, seq
+from watcher_sync.client.commands.entity import EntitiesCommand
+from watcher_sync.client.commands.errors import WrongUsage
 from watcher_sync.client.commands.operation_secret import add_secret, required_secret
-from watcher_sync.client.commands.registration import add_registration, aspect_text, registration, vdu_text
+from watcher_sync.client.commands.registration import OPTIONAL, add_registration, changes, registered, registration
+from watcher_sync.client.commands.vnf_cells import vnf_row
 from watcher_sync.client.errors import ClientError, PreconditionFailed
-from watcher_sync.client.formatting import delta_text, plain
 from watcher_sync.client.models import Stored, SyncReport
 from watcher_sync.client.vnf_instances import EXISTING
 
@@ -47,11 +38,8 @@ _SHOW_FIELDS = (
 )  # fmt: skip
 """Fields of one instance as a table without ``-c``; otherwise all fields are available."""
 
-_MAX_DIFFERENCE_LENGTH = 120
-"""Characters that a difference with its values may have; a longer one is shown without values."""
 
-
-class VnfList(ListCommand):
+class VnfList(EntitiesCommand):
     """List VNF instances."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -59,30 +47,20 @@ class VnfList(ListCommand):
         parser = super().get_parser(prog_name)
         for name in _FILTERS:
             option = name.replace("_", "-")
-            parser.add_argument(f"--{option}", metavar=option.upper(), help=f"only instances with this {option}")
-        parser.add_argument("--sort", metavar="FIELD", help="sort by this field; --sort=-FIELD reverses the order")
-        add_paging(parser, marker="where to begin: after this id, or at the next_marker of a page")
-        add_all_projects(parser)
+            text = f"only instances with this {option}; the same as --filter {name}={option.upper()}"
+            parser.add_argument(f"--{option}", metavar=option.upper(), help=text)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[tuple[Any, ...]]]:
         """Returns the columns and the rows."""
         few = parsed_args.formatter == "table" and not parsed_args.columns
-        filters = {name: value for name in _FILTERS if (value := getattr(parsed_args, name)) is not None}
-        entities = self.client.entities(
-            _KIND,
-            filters=filters,
-            sort=parsed_args.sort,
-            fields=_LIST_COLUMNS if few else None,
-            limit=parsed_args.limit,
-            marker=parsed_args.marker,
-            all_projects=parsed_args.all_projects,
-        )
+        filters = {name: [value] for name in _FILTERS if (value := getattr(parsed_args, name)) is not None}
+        entities = self.found(parsed_args, _KIND, fields=_LIST_COLUMNS if few else None, filters=filters)
         first = next(entities, None)
         if first is None:
             return _LIST_COLUMNS, ()
         names = _LIST_COLUMNS if few else tuple(first)
-        return names, (_row(entity, names) for entity in itertools.chain([first], entities))
+        return names, (vnf_row(entity, names) for entity in itertools.chain([first], entities))
 
 
 class VnfShow(ShowCommand):
@@ -91,15 +69,16 @@ class VnfShow(ShowCommand):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Makes the parser of the options."""
         parser = super().get_parser(prog_name)
-        add_id(parser)
+        parser.add_argument("id", metavar="NAME_OR_ID", help="its id, or its name if no other instance has it")
+        add_as_of(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], tuple[Any, ...]]:
         """Returns the names and the values."""
-        return _shown(parsed_args, self.client.stored(_KIND, parsed_args.id))
+        return _shown(parsed_args, self.client.find_stored(_KIND, parsed_args.id, as_of=parsed_args.as_of))
 
 
-class VnfRegister(ShowCommand):
+class VnfCreate(ShowCommand):
     """Register a VNF instance; the API computes its levels from its VDUs and aspects."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -118,8 +97,11 @@ class VnfRegister(ShowCommand):
         return _shown(parsed_args, self.client.register_vnf_instance(values))
 
 
-class VnfUpdate(ShowCommand):
-    """Replace the registration of a VNF instance. A field that is not given becomes null. Observed fields stay."""
+VnfRegister = deprecated_name("vnf register", VnfCreate, "vnf create")
+
+
+class VnfSet(ShowCommand):
+    """Change the registration of a VNF instance. What no option and no file names stays."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Makes the parser of the options."""
@@ -131,19 +113,65 @@ class VnfUpdate(ShowCommand):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], tuple[Any, ...]]:
         """Returns the names and the values."""
+        given = changes(parsed_args)
+        _require_id(given, parsed_args.id, "ID")
+        stored = self.client.stored(_KIND, parsed_args.id)
+        values = registered(stored.entity)
+        if parsed_args.file is None:  # an option names one VDU or aspect, and a file all of them
+            named = [name for name in ("vdus", "aspects") if name in given]
+            given |= {name: {**(values.get(name) or {}), **given[name]} for name in named}
+        return _replaced(self, parsed_args, {**values, **given}, stored)
+
+
+class VnfUnset(ShowCommand):
+    """Remove parts of the registration of a VNF instance."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Makes the parser of the options."""
+        parser = super().get_parser(prog_name)
+        add_id(parser)
+        for name in OPTIONAL:
+            option = name.replace("_", "-")
+            parser.add_argument(f"--{option}", action="store_true", help=f"the {option}")
+        for name in ("vdu", "aspect"):
+            help_text = f"the {name} of this name; may be repeated"
+            parser.add_argument(f"--{name}", action="append", default=[], metavar="NAME", help=help_text)
+        _add_conditions(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], tuple[Any, ...]]:
+        """Returns the names and the values."""
+        removed = [name for name in OPTIONAL if getattr(parsed_args, name)]
+        if not (removed or parsed_args.vdu or parsed_args.aspect):
+            raise WrongUsage("name at least one property to remove")
+        stored = self.client.stored(_KIND, parsed_args.id)
+        values = {name: value for name, value in registered(stored.entity).items() if name not in removed}
+        for option in ("vdu", "aspect"):
+            wanted, present = getattr(parsed_args, option), values.get(f"{option}s") or {}
+            unknown = [name for name in wanted if name not in present]
+            if unknown:
+                raise WrongUsage(f"--{option}: {_KIND} {parsed_args.id} has no {option} {unknown[0]!r}")
+            if wanted:
+                values[f"{option}s"] = {name: value for name, value in present.items() if name not in wanted}
+        return _replaced(self, parsed_args, values, stored)
+
+
+class VnfUpdate(VnfSet):
+    """Deprecated; use ``vnf set``. Replaces the registration: a field that is not given becomes null."""
+
+    deprecated = True
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], tuple[Any, ...]]:
+        """Returns the names and the values."""
         values = registration(parsed_args)
         _require_id(values, parsed_args.id, "ID")
         values.pop("id", None)
-        vnf_id, if_match = parsed_args.id, parsed_args.if_match
         try:
-            stored = self.client.replace_vnf_instance(
-                vnf_id, values, if_match=if_match or EXISTING, token=parsed_args.token, secret=_secret(parsed_args)
-            )
+            return _replaced(self, parsed_args, values, None)
         except PreconditionFailed:
-            if if_match:
+            if parsed_args.if_match:
                 raise
-            raise ClientError(f"{_KIND} {vnf_id} does not exist; vnf register creates it") from None
-        return _shown(parsed_args, stored)
+            raise ClientError(f"{_KIND} {parsed_args.id} does not exist; vnf create registers it") from None
 
 
 class VnfDelete(Command):
@@ -177,20 +205,7 @@ class VnfSyncNow(ShowCommand):
         """Returns the names and the values."""
         report = self.client.sync_vnf_instance(parsed_args.id, dry_run=parsed_args.dry_run)
         names = tuple(field.name for field in msgspec.structs.fields(SyncReport))
-        return names, _row(msgspec.to_builtins(report), names)
-
-
-class Lines(columns.FormattableColumn[Any]):
-    """A list or an object: machine formats get the value, people get a line for each entry."""
-
-    def __init__(self, value: Any, lines: Callable[[Any], Iterable[str]]) -> None:
-        """:param lines: formats the value as lines for people."""
-        super().__init__(value)
-        self._lines = lines
-
-    def human_readable(self) -> str:
-        """Returns the lines."""
-        return "\n".join(plain(line) for line in self._lines(self._value))
+        return names, vnf_row(msgspec.to_builtins(report), names)
 
 
 def add_id(parser: argparse.ArgumentParser) -> None:
@@ -219,6 +234,24 @@ def _secret(parsed_args: argparse.Namespace) -> str | None:
     return None if parsed_args.token is None else required_secret(parsed_args)
 
 
+def _replaced(
+    command: Command, parsed_args: argparse.Namespace, values: Mapping[str, Any], stored: Stored | None
+) -> tuple[Sequence[str], tuple[Any, ...]]:
+    """Writes the registration, and returns the names and the values.
+
+    :param stored: the instance that the change is based on; None: any.
+    """
+    based_on = EXISTING if stored is None else stored.etag
+    written = command.client.replace_vnf_instance(
+        parsed_args.id,
+        {name: value for name, value in values.items() if name != "id"},
+        if_match=parsed_args.if_match or based_on,
+        token=parsed_args.token,
+        secret=_secret(parsed_args),
+    )
+    return _shown(parsed_args, written)
+
+
 def _require_id(values: Mapping[str, Any], wanted: str, name: str) -> None:
     """:raises WrongUsage: when the file has another id."""
     if values.get("id", wanted) != wanted:
@@ -229,54 +262,4 @@ def _shown(parsed_args: argparse.Namespace, stored: Stored) -> tuple[Sequence[st
     values = {**stored.entity, "etag": stored.etag}
     few = parsed_args.formatter == "table" and not parsed_args.columns
     names = _SHOW_FIELDS if few else tuple(values)
-    return names, _row(values, names)
-
-
-def _row(values: Mapping[str, Any], names: Iterable[str]) -> tuple[Any, ...]:
-    return tuple(_cell(name, values.get(name)) for name in names)
-
-
-def _cell(name: str, value: Any) -> Any:
-    lines = _LINES.get(name)
-    return cell(value) if lines is None or value is None else Lines(value, lines)
-
-
-def _numbers(value: Mapping[str, Any]) -> Iterable[str]:
-    return (f"{name}={'-' if number is None else number}" for name, number in value.items())
-
-
-def _results(value: Mapping[str, Any]) -> Iterable[str]:
-    for name, found in value.items():
-        more = {key: seen for key, seen in found.items() if key not in ("result", "detail")}
-        parts = [found["result"], found.get("detail"), more and json.dumps(more, ensure_ascii=False)]
-        yield f"{name}: {', '.join(part for part in parts if part)}"
-
-
-def _resources(value: Iterable[Mapping[str, Any]]) -> Iterable[str]:
-    for vnfc in value:
-        pod = (vnfc.get("computeResource") or {}).get("resourceId") or "-"
-        yield f"{vnfc['vduId']}: {pod} ({vnfc['id']})"
-
-
-def _differences(value: Iterable[Mapping[str, Any]]) -> Iterable[str]:
-    for found in value:
-        line = delta_text({found["field"]: (found["model_value"], found["live_value"])})
-        yield line if len(line) <= _MAX_DIFFERENCE_LENGTH else f"{found['field']} differs"
-
-
-def _pods(value: Iterable[Mapping[str, Any]]) -> Iterable[str]:
-    return (f"{pod['vdu']}: {pod['old'] or '-'} -> {pod['new'] or '-'} ({pod['vnfc_id']})" for pod in value)
-
-
-_LINES: Mapping[str, Callable[[Any], Iterable[str]]] = {
-    "vdus": lambda value: (vdu_text(name, vdu) for name, vdu in value.items()),
-    "aspects": lambda value: (aspect_text(name, aspect) for name, aspect in value.items()),
-    "scale_level": _numbers,
-    "nearest_level": _numbers,
-    "observed": _numbers,
-    "vdu_results": _results,
-    "vnfc_resource_info": _resources,
-    "differences": _differences,
-    "pods": _pods,
-}
-"""Field -> its lines for people."""
+    return names, vnf_row(values, names)

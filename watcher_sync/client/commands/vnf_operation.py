@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``vnf operation begin``, ``heartbeat``, ``end``, ``list``, ``show``: the operation lease of a VNF instance.
+"""``vnf operation create``, ``heartbeat``, ``end``, ``list``, ``show``: the operation lease of a VNF instance.
 
 The commands are for shell scripts, and for operators who need to see or to end an operation. A program in Python uses
 the ``with`` block of :meth:`watcher_sync.client.Client.operation`, which sends the heartbeats.
 
-``begin`` prints the secret of the operation. The other commands read it from a file or from the environment, because
+``create`` prints the secret of the operation. The other commands read it from a file or from the environment, because
 every user of a machine can read command lines.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import getpass
 import os
 import socket
@@ -19,7 +20,9 @@ from typing import Any
 
 import msgspec
 
-from watcher_sync.client.commands.base import Command, ListCommand, ShowCommand, add_paging, row, seq
+from watcher_sync.client.commands.base import Command, ListCommand, ShowCommand, deprecated_name, seq
+from watcher_sync.client.commands.cells import row
+from watcher_sync.client.commands.choosing import Choice
 from watcher_sync.client.commands.operation_secret import add_secret, given_secret, required_secret
 from watcher_sync.client.commands.vnf import add_id
 from watcher_sync.client.models import BegunOperation, VnfOperation
@@ -28,7 +31,7 @@ _NAMES = tuple(field.name for field in msgspec.structs.fields(VnfOperation))
 _BEGUN_NAMES = tuple(field.name for field in msgspec.structs.fields(BegunOperation))
 
 
-class VnfOperationBegin(ShowCommand):
+class VnfOperationCreate(ShowCommand):
     """Begin an operation on a VNF instance, and print its secret, once. If another runs, the error names its holder."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -44,6 +47,9 @@ class VnfOperationBegin(ShowCommand):
         holder = parsed_args.holder or _default_holder()
         begun = self.client.begin_operation(parsed_args.id, parsed_args.operation, holder)
         return _BEGUN_NAMES, row(begun, _BEGUN_NAMES)
+
+
+VnfOperationBegin = deprecated_name("vnf operation begin", VnfOperationCreate, "vnf operation create")
 
 
 class VnfOperationHeartbeat(ShowCommand):
@@ -95,16 +101,18 @@ class VnfOperationEnd(Command):
 class VnfOperationList(ListCommand):
     """List the operations on a VNF instance, oldest first."""
 
+    marker_help = "where to begin: after this token"
+
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Makes the parser of the options."""
         parser = super().get_parser(prog_name)
         add_id(parser)
-        add_paging(parser, marker="where to begin: after this token")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[tuple[Any, ...]]]:
         """Returns the columns and the rows."""
-        operations = self.client.operations(parsed_args.id, limit=parsed_args.limit, marker=parsed_args.marker)
+        choice = Choice(parsed_args, _NAMES, "token")
+        operations = choice.of_pages(functools.partial(self.client.operations, parsed_args.id))
         return _NAMES, [row(operation, _NAMES) for operation in operations]
 
 

@@ -14,7 +14,10 @@ from typing import Any
 import msgspec
 import yaml
 
-from watcher_sync.client.commands.base import Command, ListCommand, PartialFailure, ShowCommand, WrongUsage, row
+from watcher_sync.client.commands.base import Command, ListCommand, ShowCommand
+from watcher_sync.client.commands.cells import row
+from watcher_sync.client.commands.choosing import Choice
+from watcher_sync.client.commands.errors import PartialFailure, WrongUsage
 from watcher_sync.client.errors import NotFound
 from watcher_sync.client.models import WatchTopic
 
@@ -48,10 +51,13 @@ class WatchTopicCreate(ShowCommand):
 class WatchTopicList(ListCommand):
     """List the watch topics."""
 
+    marker_help = "where to begin: after this name"
+
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[tuple[Any, ...]]]:
         """Returns the columns and the rows."""
         names = _LISTED if parsed_args.formatter == "table" else _NAMES
-        return names, [row(_shown(topic), names) for topic in self.client.watch_topics()]
+        topics = Choice(parsed_args, _NAMES, "name").of_all(_shown(topic) for topic in self.client.watch_topics())
+        return names, [row(topic, names) for topic in topics]
 
 
 class WatchTopicShow(ShowCommand):

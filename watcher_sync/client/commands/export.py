@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``export``: the entities of a kind as JSON lines, CSV or Parquet, page by page.
+
+A file appears when it is complete: the command writes to ``FILE.part`` first, and deletes it after a failure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import os
+import sys
+from collections.abc import Iterator
+from typing import IO, Any
+
+from watcher_sync.client.columns import Column
+from watcher_sync.client.commands.base import Command, add_all_projects, add_as_of, add_filters, add_limit, add_sort
+from watcher_sync.client.commands.entity import add_fields, add_kind
+from watcher_sync.client.commands.errors import WrongUsage
+from watcher_sync.client.errors import ClientError
+from watcher_sync.client.export_formats import FORMATS
+from watcher_sync.client.filters import parse_filters
+
+
+class Export(Command):
+    """Write the entities of a kind to a file or to stdout: as JSON lines, CSV or Parquet."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Makes the parser of the options."""
+        parser = super().get_parser(prog_name)
+        add_kind(parser)
+        add = parser.add_argument
+        add("-f", "--format", choices=list(FORMATS), default="jsonl", help="format (default: jsonl)")
+        add("-o", "--output", metavar="FILE", help="the file; an existing one is replaced (default: stdout)")
+        add_filters(parser)
+        add_sort(parser)
+        add_fields(parser)
+        add_limit(parser)
+        add("--marker", metavar="MARKER", help="where to begin: after this id, or at the next_marker of a page")
+        add_all_projects(parser)
+        add_as_of(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Writes the pages, and says how many entities there were."""
+        if parsed_args.output is None and parsed_args.format == "parquet" and sys.stdout.isatty():
+            raise WrongUsage("Parquet is no output for a terminal; name a file by -o")
+        columns = self._columns(parsed_args)
+        pages = self.client.entity_pages(
+            parsed_args.kind,
+            filters=parse_filters(parsed_args.filters),
+            sort=parsed_args.sort,
+            fields=[column.name for column in columns] if parsed_args.fields else None,
+            limit=parsed_args.limit,
+            marker=parsed_args.marker,
+            all_projects=parsed_args.all_projects,
+            as_of=parsed_args.as_of,
+        )
+        count, seq = 0, None
+        with _opened(parsed_args.output) as file:
+            writer = FORMATS[parsed_args.format](file, columns)
+            for page in pages:
+                writer.write(page.entities)
+                count += len(page.entities)
+                seq = page.seq if seq is None else seq
+            writer.close()
+        if parsed_args.output is not None:
+            print(f"{count} entities as of seq {seq}", file=sys.stderr)
+
+    def _columns(self, parsed_args: argparse.Namespace) -> list[Column]:
+        every = self.client.columns(parsed_args.kind)
+        if not parsed_args.fields:
+            return every
+        known = {column.name: column for column in every}
+        for name in parsed_args.fields:
+            if name not in known:
+                raise WrongUsage(f"there is no field {name!r}; there are {', '.join(known)}")
+        return [known[name] for name in parsed_args.fields]
+
+
+@contextlib.contextmanager
+def _opened(path: str | None) -> Iterator[IO[bytes]]:
+    """The file to write to; it gets its name at the end of the block.
+
+    :raises ClientError: it cannot be written.
+    """
+    if path is None:
+        with _binary_stdout() as stdout:
+            yield stdout
+        return
+    part = f"{path}.part"
+    try:
+        with open(part, "wb") as file:
+            yield file
+        os.replace(part, path)
+    except OSError as exc:
+        raise ClientError(f"{exc.filename or path}: {exc.strerror}") from None
+    finally:
+        with contextlib.suppress(FileNotFoundError, PermissionError, NotADirectoryError):
+            os.unlink(part)
+
+
+class _Terminal(io.RawIOBase):
+    """Writes bytes as text, so that a terminal gets no control characters."""
+
+    def writable(self) -> bool:
+        """It is."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """Write whole characters in UTF-8."""
+        sys.stdout.write(bytes(data).decode("utf-8", "replace"))
+        return len(data)
+
+
+@contextlib.contextmanager
+def _binary_stdout() -> Iterator[Any]:
+    sys.stdout.flush()
+    yield _Terminal() if sys.stdout.isatty() else sys.stdout.buffer
+    sys.stdout.flush()

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes entities to a file, page by page: JSON lines, CSV and Parquet.
+
+Lists and objects are JSON text in CSV and Parquet. A null is an empty cell in CSV. In CSV an empty text is the same as
+a null; the other formats distinguish them. Parquet needs pyarrow, the extra ``parquet``.
+"""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import io
+from collections.abc import Sequence
+from typing import IO, Any, Protocol
+
+import msgspec
+
+from watcher_sync.client.columns import Column
+from watcher_sync.client.errors import ClientError
+from watcher_sync.client.models import Entity
+
+_encode = msgspec.json.encode
+
+
+class LibraryMissing(ClientError):
+    """The format needs a library that is not installed."""
+
+
+class Writer(Protocol):
+    """Writes one file."""
+
+    def write(self, entities: Sequence[Entity]) -> None:
+        """Write a page."""
+
+    def close(self) -> None:
+        """Write the end; the file remains open."""
+
+
+class JsonLines:
+    """One object a line."""
+
+    def __init__(self, file: IO[bytes], columns: Sequence[Column]) -> None:
+        self._file = file
+        self._names = [column.name for column in columns]
+
+    def write(self, entities: Sequence[Entity]) -> None:
+        """Write a page."""
+        for entity in entities:
+            document = {name: entity[name] for name in self._names if name in entity}
+            self._file.write(_encode(document) + b"\n")
+
+    def close(self) -> None:
+        """JSON lines have no end."""
+
+
+class Csv:
+    """A header, and one record an entity (RFC 4180, UTF-8)."""
+
+    def __init__(self, file: IO[bytes], columns: Sequence[Column]) -> None:
+        self._columns = columns
+        self._text = io.TextIOWrapper(file, "utf-8", newline="", write_through=True)
+        self._out = csv.writer(self._text)
+        self._out.writerow([column.name for column in columns])
+
+    def write(self, entities: Sequence[Entity]) -> None:
+        """Write a page."""
+        self._out.writerows([_cell(entity.get(column.name)) for column in self._columns] for entity in entities)
+
+    def close(self) -> None:
+        """Write what is buffered."""
+        self._text.detach()
+
+
+class Parquet:
+    """A column a field, and a row group a page.
+
+    :raises LibraryMissing: pyarrow is not installed.
+    """
+
+    def __init__(self, file: IO[bytes], columns: Sequence[Column]) -> None:
+        try:
+            import pyarrow
+            from pyarrow import parquet
+        except ImportError:
+            raise LibraryMissing("Parquet needs pyarrow: pip install 'watcher-sync[parquet]'") from None
+        types = {
+            "integer": pyarrow.int64(),
+            "number": pyarrow.float64(),
+            "boolean": pyarrow.bool_(),
+            "time": pyarrow.timestamp("us", tz="UTC"),
+            "text": pyarrow.string(),
+            "json": pyarrow.string(),
+        }
+        self._columns = columns
+        self._arrow = pyarrow
+        self._schema = pyarrow.schema([(column.name, types[column.type]) for column in columns])
+        self._writer = parquet.ParquetWriter(file, self._schema)
+
+    def write(self, entities: Sequence[Entity]) -> None:
+        """Write a page."""
+        arrays = [
+            self._arrow.array([_typed(entity.get(column.name), column) for entity in entities], self._schema[i].type)
+            for i, column in enumerate(self._columns)
+        ]
+        self._writer.write_table(self._arrow.Table.from_arrays(arrays, schema=self._schema))
+
+    def close(self) -> None:
+        """Write the footer."""
+        self._writer.close()
+
+
+FORMATS: dict[str, type[JsonLines | Csv | Parquet]] = {"jsonl": JsonLines, "csv": Csv, "parquet": Parquet}
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return _encode(value).decode() if isinstance(value, (list, dict)) else value
+
+
+def _typed(value: Any, column: Column) -> Any:
+    if value is None:
+        return None
+    if column.type == "json":
+        return _encode(value).decode()
+    return msgspec.convert(value, datetime.datetime) if column.type == "time" else value
