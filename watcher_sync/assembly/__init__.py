@@ -5,6 +5,7 @@
 ``api``                The REST API's WSGI application
 ``drivers``            The installed source drivers
 ``engine``             An engine with its sources and background services
+``forgetting``        Deletes what is stored of a source that was removed
 ``grants``             What each configured source may bring
 ``insecure_settings``  Settings that let others do or read more than they should
 ``loose_files``        Files that other users can read or change

@@ -8,7 +8,7 @@ from oslo_config import cfg
 from watcher_sync.api.app import Wsgi, make_application
 from watcher_sync.assembly.grants import ConfiguredGrants
 from watcher_sync.assembly.on_demand import SyncOnDemand
-from watcher_sync.assembly.store import open_store
+from watcher_sync.assembly.store import open_store_of_server
 from watcher_sync.conf import keystone
 
 
@@ -21,5 +21,5 @@ def assemble(conf: cfg.ConfigOpts) -> Wsgi:
     """
     if conf.api.auth_strategy == "keystone":
         keystone.require_complete(conf)
-    store = open_store(conf)
+    store = open_store_of_server(conf)
     return make_application(conf, store, SyncOnDemand(conf, store), ConfiguredGrants(conf))

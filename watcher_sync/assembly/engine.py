@@ -11,16 +11,17 @@ from collections.abc import Mapping
 
 from oslo_config import cfg
 
+from watcher_sync import tracing
 from watcher_sync.assembly.grants import make_authority
 from watcher_sync.assembly.reconcile import background_services, make_evaluation
-from watcher_sync.assembly.sources import source_makers
-from watcher_sync.assembly.store import open_store
+from watcher_sync.assembly.sources import source_makers, source_scopes
+from watcher_sync.assembly.store import open_store, usable_store
+from watcher_sync.commit.spans import BatchSpans, BatchTracer
 from watcher_sync.conf import reconcile
 from watcher_sync.dispatch import Dispatcher, load_handlers
 from watcher_sync.engine.engine import Engine
 from watcher_sync.engine.supervision import MakeSource
 from watcher_sync.sources.base import Source
-from watcher_sync.storage import schema
 from watcher_sync.storage.database import open_database
 from watcher_sync.storage.leases import EngineLease
 from watcher_sync.storage.store import Store
@@ -49,14 +50,32 @@ def assemble(conf: cfg.ConfigOpts, more_sources: Mapping[str, Source] | None = N
     """
     dispatcher: Dispatcher = load_handlers(conf)
     # The configuration first: an unavailable database must not hide its mistakes.
-    store = open_store(conf, checked=False)
-    makers = source_makers(conf, store) | {name: _maker(source) for name, source in (more_sources or {}).items()}
+    declared = open_store(conf, checked=False)
+    source_makers(conf, declared)
+    tracing.require_installed(conf)
     authority = make_authority(conf, dispatcher, more_sources)
-    reconcile.policies(conf, store.kinds)
-    schema.check(store.database, store.tables)
+    reconcile.policies(conf, declared.kinds)
+    store = usable_store(conf, declared)
+    makers = source_makers(conf, store) | {name: _maker(source) for name, source in (more_sources or {}).items()}
     evaluation = make_evaluation(conf)
     services = background_services(conf, dispatcher, evaluation)
-    return Engine(conf, store, dispatcher, make_lease(conf, store), makers, services, evaluation, authority)
+    return Engine(
+        conf,
+        store,
+        dispatcher,
+        make_lease(conf, store),
+        makers,
+        services,
+        evaluation,
+        authority,
+        scopes=source_scopes(conf, dispatcher),
+        make_tracer=lambda: _tracer(conf),
+    )
+
+
+def _tracer(conf: cfg.ConfigOpts) -> BatchTracer | None:
+    provider = tracing.make_provider(conf, "watcher-sync-engine")
+    return None if provider is None else BatchSpans(provider, scope=tracing.SCOPE)
 
 
 def _maker(source: Source) -> MakeSource:

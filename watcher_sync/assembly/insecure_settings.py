@@ -17,6 +17,7 @@ from sqlalchemy import exc as sa_exc
 
 from watcher_sync.api.core.authentication import is_loopback
 from watcher_sync.conf import opts, outlet_watch, outlet_webhook
+from watcher_sync.conf.networks import Network
 from watcher_sync.handlers.dcm.handler import DcmHandler
 from watcher_sync.sources.kubernetes.kubeconfig import KubeconfigError, read_kubeconfig
 
@@ -151,7 +152,7 @@ def _callbacks(conf: cfg.ConfigOpts) -> Iterator[str]:
             yield f"{where}: {network}: {consequence}; name only the networks of the receivers."
 
 
-def _consequence(network: outlet_webhook.Network) -> str:
+def _consequence(network: Network) -> str:
     """What follows from an allowed network that is too large; empty: nothing."""
     if not network.prefixlen:
         return "subscribers can have the outlet connect to every address"

@@ -11,9 +11,11 @@ from oslo_config import cfg
 from watcher_sync.assembly.drivers import load_drivers, missing_declaration
 from watcher_sync.commit.authorisation import API, REPLAY
 from watcher_sync.conf import opts
+from watcher_sync.dispatch import Dispatcher
 from watcher_sync.engine import intake
 from watcher_sync.engine.supervision import MakeSource
 from watcher_sync.exceptions import ConfigError, SourceError
+from watcher_sync.model.scopes import EntityScope
 from watcher_sync.sources.base import Source
 from watcher_sync.sources.subprocess.source import SubprocessSource
 from watcher_sync.storage.source_cursors import next_epoch
@@ -35,15 +37,30 @@ def source_makers(conf: cfg.ConfigOpts, store: Store | None) -> dict[str, MakeSo
     return makers
 
 
-def make_unstarted(conf: cfg.ConfigOpts, name: str) -> Source:
+def source_scopes(conf: cfg.ConfigOpts, dispatcher: Dispatcher) -> dict[str, list[EntityScope]]:
+    """name -> the entities that exist only through the source, for each of ``[engine] enabled_sources``.
+
+    :raises ConfigError: a source has no driver, or one that is not installed.
+    """
+    drivers, dialects = load_drivers(), [dispatcher.dialect(name) for name in dispatcher.dialects]
+    found: dict[str, list[EntityScope]] = {}
+    for name in conf.engine.enabled_sources:
+        origin = _driver_of(conf, name, drivers).origin_of(name, conf)
+        driver = conf[f"source_{name}"].driver
+        found[name] = [scope for one in dialects if driver in one.drivers for scope in one.scopes(origin)]
+    return found
+
+
+def make_unstarted(conf: cfg.ConfigOpts, name: str, cursor: str | None = None) -> Source:
     """A source of ``[engine] enabled_sources`` in this process, which is never started.
 
+    :param cursor: its stored position.
     :raises ConfigError: there is no such source, or its options are wrong.
     """
     if name not in conf.engine.enabled_sources:
         known = ", ".join(sorted(conf.engine.enabled_sources)) or "none"
         raise ConfigError(f"{name}: no such source; [engine] enabled_sources are {known}")
-    return _driver_of(conf, name, load_drivers())(name, conf)
+    return _driver_of(conf, name, load_drivers())(name, conf, cursor=cursor)
 
 
 def _maker(conf: cfg.ConfigOpts, store: Store | None, name: str, drivers: dict[str, type[Source]]) -> MakeSource:
@@ -54,10 +71,11 @@ def _maker(conf: cfg.ConfigOpts, store: Store | None, name: str, drivers: dict[s
     def make() -> Source:
         if why_not is not None:
             raise SourceError(why_not)
+        cursor = _cursor_of(store, name, cls) if store is not None else None
         if cls.runs_in_subprocess(name, conf):
-            most_bytes = int(conf.engine.max_bytes_in_hand)
-            return SubprocessSource(cls, name, conf, most=intake.max_in_hand(conf), most_bytes=most_bytes)
-        return cls(name, conf, cursor=_cursor_of(store, name, cls) if store is not None else None)
+            most, most_bytes = intake.max_in_hand(conf), int(conf.engine.max_bytes_in_hand)
+            return SubprocessSource(cls, name, conf, cursor=cursor, most=most, most_bytes=most_bytes)
+        return cls(name, conf, cursor=cursor)
 
     return make
 
@@ -68,7 +86,7 @@ def _cursor_of(store: Store, name: str, cls: type[Source]) -> str | None:
     :raises DatabaseUnavailable: the database is unavailable.
     """
     if cls.counts_epochs:
-        return str(next_epoch(store.database, store.tables, name))
+        return str(next_epoch(store.commits, store.tables, name))
     return store.cursors().get(name)
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 from oslo_config import cfg
@@ -19,6 +20,9 @@ from watcher_sync.storage.store import Store
 from watcher_sync.storage.time_limits import CommitWatch
 
 LOG = logging.getLogger(__name__)
+
+_reported_troubles: set[str] = set()
+"""What was logged of kinds, by this process or by the one that forked it: a service opens the store in both."""
 
 ENTITIES = "watcher_sync.entities"
 
@@ -42,23 +46,67 @@ def load_kinds() -> Kinds:
 
 
 def open_store(
-    conf: cfg.ConfigOpts, kinds: Kinds | None = None, *, checked: bool = True, limited: bool = True
+    conf: cfg.ConfigOpts,
+    kinds: Kinds | None = None,
+    *,
+    checked: bool = True,
+    limited: bool = True,
+    answer: Callable[[], float] | None = None,
 ) -> Store:
     """The store of ``[database] connection``.
 
     :param kinds: the entity kinds; None loads them.
-    :param checked: check that the schema is the one of this release.
+    :param checked: check that this release can work on the schema, and leave out the kinds that have no fitting table.
     :param limited: whether statements and transactions have time limits.
+    :param answer: returns the seconds that a statement waits for an answer, if it belongs to no commit; None:
+        ``[database] statement_timeout``.
     :raises ConfigError: the database URL is wrong.
     :raises SchemaMissing: ``db_sync`` has not been run (only if checked).
     :raises DatabaseUnavailable: the database is unavailable (only if checked).
     """
-    database = commits = open_database(conf, limited=limited)
+    store = _make_store(conf, kinds if kinds is not None else load_kinds(), limited=limited, answer=answer)
+    return usable_store(conf, store, limited=limited, answer=answer) if checked else store
+
+
+def usable_store(
+    conf: cfg.ConfigOpts, store: Store, *, limited: bool = True, answer: Callable[[], float] | None = None
+) -> Store:
+    """The store, without the kinds of plugins whose entities the database cannot keep.
+
+    Events that change such an entity go to the quarantine, from which they can be replayed later.
+
+    :returns: the same store if the database keeps all its kinds.
+    :raises SchemaMissing: ``db_sync`` has not been run.
+    :raises DatabaseUnavailable: the database is unavailable.
+    """
+    troubles = schema.check(store.database, store.tables)
+    if not troubles:
+        return store
+    unusable = set(troubles)
+    for name, declared in store.kinds.items():
+        if lost := {reference.kind for reference in declared.references} & unusable - {name}:
+            unusable.add(name)
+            troubles.setdefault(name, f"entity kind {name!r} refers to {', '.join(sorted(lost))}")
+    for trouble in sorted({*troubles.values()} - _reported_troubles):
+        LOG.error("%s; until then its events go to the quarantine", trouble)
+    _reported_troubles.update(troubles.values())
+    store.dispose()
+    return _make_store(conf, store.kinds.without(unusable), limited=limited, answer=answer)
+
+
+def _make_store(conf: cfg.ConfigOpts, kinds: Kinds, *, limited: bool, answer: Callable[[], float] | None) -> Store:
+    database = commits = open_database(conf, answer=answer, limited=limited)
     watch = CommitWatch(float(conf.database.commit_timeout), float(conf.database.statement_timeout))
     if limited and database.dialect.name != "sqlite":
         commits = open_database(conf, answer=lambda: watch.seconds)
-    declared = kinds if kinds is not None else load_kinds()
-    store = Store(database, declared, quotas=lambda: Quotas.from_conf(conf.retention), commits=commits, watch=watch)
-    if checked:
-        schema.check(database, store.tables)
-    return store
+    return Store(database, kinds, quotas=lambda: Quotas.from_conf(conf.retention), commits=commits, watch=watch)
+
+
+def open_store_of_server(conf: cfg.ConfigOpts) -> Store:
+    """The store of a process whose clients wait for it: an API worker or an outlet.
+
+    A statement waits ``[database] read_timeout`` for an answer.
+
+    :raises: as :func:`open_store`.
+    """
+    return open_store(conf, answer=lambda: float(conf.database.read_timeout))

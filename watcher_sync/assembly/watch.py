@@ -7,7 +7,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from watcher_sync.assembly import watch_options
-from watcher_sync.assembly.store import open_store
+from watcher_sync.assembly.store import open_store_of_server
 from watcher_sync.assembly.watch_callers import make_authenticator
 from watcher_sync.assembly.watch_stored import stored_of
 from watcher_sync.exceptions import ConfigError
@@ -59,7 +59,7 @@ def assemble(conf: cfg.ConfigOpts) -> Outlet:
     :raises DatabaseUnavailable: the database is unavailable.
     """
     watch_options.check(conf)
-    store = open_store(conf)
+    store = open_store_of_server(conf)
     group = conf.outlet_watch
     reader = JournalReader(store.database, store.tables, interval=group.journal_poll_interval)
     describer = Describer(store.kinds)

@@ -9,6 +9,7 @@
 ``manage``           The executable ``watcher-sync-manage``: the database, the quarantine and recorded events
 ``outlet``           The executable ``watcher-sync-outlet``: delivers webhooks to subscribers
 ``outlet_services``  The work of ``watcher-sync-outlet``
+``output``           The output of ``watcher-sync-manage``: JSON and tables
 ``start_signals``    Signals from the first moment of an executable
 ``status``           The executable ``watcher-sync-status``: checks that this release can start
 """

@@ -28,7 +28,7 @@ from watcher_sync.assembly.engine import assemble
 from watcher_sync.engine import guru_report
 from watcher_sync.engine.engine import Engine
 from watcher_sync.engine.monitoring_http import MonitoringServer, check_port, make_application
-from watcher_sync.exceptions import LeaseHeld
+from watcher_sync.exceptions import LeaseHeld, SchemaMissing
 from watcher_sync.storage.leases import LeaseView
 
 LOG = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class EngineService(cotyledon.Service):
         """Run the engine until it is terminated."""
         try:
             self._engine.run()
-        except LeaseHeld as exc:
+        except (LeaseHeld, SchemaMissing) as exc:
             LOG.error("%s", exc)
             os.kill(os.getppid(), signal.SIGTERM)
 

@@ -4,38 +4,35 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
 import time
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
-import msgspec
 from oslo_config import cfg
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
 from watcher_sync.assembly import process
+from watcher_sync.assembly.forgetting import forget
 from watcher_sync.assembly.grants import ConfiguredGrants
 from watcher_sync.assembly.store import load_kinds, open_store
 from watcher_sync.cmd import start_signals
+from watcher_sync.cmd.output import print_indented, print_json, print_lines, print_report, print_result, print_table
 from watcher_sync.commit import entity_repair
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.commit.replay import replay, replay_quarantined
 from watcher_sync.dispatch import load_handlers
-from watcher_sync.escaping import escaped, escaped_lines
-from watcher_sync.exceptions import ConfigError, ReconcileError
+from watcher_sync.escaping import escaped
+from watcher_sync.exceptions import ConfigError, ReconcileError, ReplayRefused
 from watcher_sync.model.kinds import Kind, Kinds
 from watcher_sync.sources.prefetch import read_ahead
 from watcher_sync.sources.replay import find_files, read_events
 from watcher_sync.storage import journal, retention, schema
 from watcher_sync.storage.database import translated
 from watcher_sync.storage.quarantine import Quarantine
+from watcher_sync.storage.store import Store
 from watcher_sync.storage.subscription_secrets import SecretBox, new_key
 from watcher_sync.storage.subscriptions import Subscriptions
-
-if TYPE_CHECKING:
-    from watcher_sync.reconcile.base import Report
 
 _PAGE = 1000
 
@@ -48,7 +45,7 @@ def main() -> None:
 
 
 def _main(argv: list[str]) -> int:
-    command = cfg.SubCommandOpt("command", title="commands", handler=_add_commands)
+    command = cfg.SubCommandOpt("command", title="commands", handler=add_commands)
     conf = process.make_conf(argv, prog="watcher-sync-manage", cli_opts=[command], log_to_stderr_only_warnings=True)
     if conf.command.name is None:
         raise ConfigError("no command given; see watcher-sync-manage --help")
@@ -56,14 +53,26 @@ def _main(argv: list[str]) -> int:
     return work(conf) or 0
 
 
-def _add_commands(commands: Any) -> None:
+def add_commands(commands: Any) -> None:
+    """Adds the parsers of all commands; the reference in the documentation is made of them, too.
+
+    :param commands: the subparsers of :mod:`argparse`.
+    """
+
     def add(name: str, work: Callable[[cfg.ConfigOpts], int | None], text: str) -> argparse.ArgumentParser:
         parser: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text)
         parser.set_defaults(work=work)
         return parser
 
-    sync = add("db_sync", _db_sync, "Create or upgrade the database schema.")
+    sync = add("db_sync", _db_sync, "Create or upgrade the database schema. It only adds.")
     sync.add_argument("--revision", default="head", help="target revision (default: head)")
+    sync_mode = sync.add_mutually_exclusive_group()
+    sync_mode.add_argument("--dry-run", action="store_true", help="print what would be done and change nothing")
+    sync_mode.add_argument(
+        "--contract",
+        action="store_true",
+        help="end an upgrade: no process of an older release may work on this schema any more",
+    )
 
     add(
         "db_purge",
@@ -111,7 +120,13 @@ def _add_commands(commands: Any) -> None:
     source = add("source", _source, "Set the position from which a source reads when its engine starts.")
     source.add_argument("action", choices=["rewind"], help="rewind: read history again, from a place that --to names")
     source.add_argument("name_of_source", metavar="NAME", help="the source, one of [engine] enabled_sources")
-    source.add_argument("--to", required=True, metavar="PLACE", help="first, an offset, or an ISO 8601 time (UTC)")
+    source.add_argument(
+        "--to", required=True, metavar="PLACE", help="first, an offset or sequence, or an ISO 8601 time (UTC)"
+    )
+
+    removed = add("forget-source", _forget_source, "Delete what a source left behind that is not configured any more.")
+    removed.add_argument("name_of_source", metavar="NAME", help="the source, as source list of watcher-sync shows it")
+    removed.add_argument("--dry-run", action="store_true", help="print what would be deleted and delete nothing")
 
     compare = add("reconcile", _reconcile, "Compare the model with the live systems and repair the model.")
     compare.add_argument("scopes", nargs="*", metavar="SCOPE", help="a scope, such as a cluster (default: all scopes)")
@@ -133,8 +148,14 @@ def _add_format(parser: argparse.ArgumentParser) -> None:
 
 def _db_sync(conf: cfg.ConfigOpts) -> None:
     store = open_store(conf, checked=False, limited=False)
-    revision = schema.upgrade(store.database, store.tables, conf.command.revision)
-    print(f"The schema is at revision {revision}.")
+    if conf.command.dry_run:
+        for line in schema.plan(store.database, store.tables):
+            print(line)
+    elif conf.command.contract:
+        print(f"Releases before revision {schema.contract(store.database, store.tables)} are refused from now on.")
+    else:
+        revision = schema.upgrade(store.database, store.tables, conf.command.revision)
+        print(f"The schema is at revision {revision}.")
 
 
 def _db_purge(conf: cfg.ConfigOpts) -> None:
@@ -143,7 +164,7 @@ def _db_purge(conf: cfg.ConfigOpts) -> None:
     if now is None:
         raise ConfigError(f"nothing is deleted by age: {store.time.doubt}")
     purged = retention.purge(store.database, store.tables, retention.Retention.from_conf(conf.retention), now)
-    _print_json(purged)
+    print_json(purged)
 
 
 def _replay(conf: cfg.ConfigOpts) -> None:
@@ -159,13 +180,13 @@ def _replay(conf: cfg.ConfigOpts) -> None:
         parked_ttl=settings.parked_ttl,
         max_clock_skew=settings.max_clock_skew,
     )
-    _print_result(conf, result)
+    print_result(result, as_table=conf.command.format == "table")
 
 
 def _model_dump(conf: cfg.ConfigOpts) -> None:
-    kinds = load_kinds()
-    kind = _kind_of(kinds, conf.command.kind)
-    _print_lines(open_store(conf, kinds).load().snapshot().dump(kind.name))
+    _kind_of(load_kinds(), conf.command.kind)  # before the database is asked
+    store = open_store(conf)
+    print_lines(store.load().snapshot().dump(_kind_of(store.kinds, conf.command.kind).name))
 
 
 def _journal_tail(conf: cfg.ConfigOpts) -> None:
@@ -180,7 +201,7 @@ def _journal_tail(conf: cfg.ConfigOpts) -> None:
             rows = journal.read_since(connection, store.tables, since, min(limit or _PAGE, _PAGE))
             if not rows:
                 return
-            _print_lines(row.document() for row in rows)
+            print_lines(row.document() for row in rows)
             since = rows[-1].seq
             limit = None if limit is None else limit - len(rows)
 
@@ -197,51 +218,67 @@ def _quarantine(conf: cfg.ConfigOpts) -> None:
         _list_quarantine(quarantine, as_table=conf.command.format == "table")
     elif action == "show":
         for row_id in ids:
-            text = msgspec.json.format(msgspec.json.encode(quarantine.show(row_id))).decode()
-            print(escaped_lines(text) if sys.stdout.isatty() else text)
+            print_indented(quarantine.show(row_id))
     elif action == "replay":
-        events = quarantine.events(None if conf.command.all else ids)
+        chosen = quarantine.ids() if conf.command.all else ids
         settings = conf.engine
         result = replay_quarantined(
             store,
             load_handlers(conf),
-            events,
+            quarantine.events(chosen),
             grants=ConfiguredGrants(conf),
             batch_size=settings.batch_size,
             parked_ttl=settings.parked_ttl,
             max_clock_skew=settings.max_clock_skew,
         )
-        _print_result(conf, result)
+        print_result(result, as_table=conf.command.format == "table")
+        refused = quarantine.reasons_of(chosen)
+        for row_id, reason in refused.items():
+            print(escaped(f"{row_id}: {reason}"), file=sys.stderr)
+        if refused:
+            raise ReplayRefused(f"{len(refused)} events are refused again and stay in quarantine")
     else:
-        chosen = [row_id for row_id, _ in quarantine.events(None)] if conf.command.all else ids
+        chosen = quarantine.ids() if conf.command.all else ids
         for start in range(0, len(chosen), _PAGE):
             quarantine.drop(chosen[start : start + _PAGE])
         print(f"Dropped {len(chosen)} events.")
 
 
 def _entity(conf: cfg.ConfigOpts) -> None:
-    kinds = load_kinds()
-    kind = _kind_of(kinds, conf.command.kind)
+    kind = _kind_of(load_kinds(), conf.command.kind)
     action, entity_id, facet = conf.command.action, conf.command.id, conf.command.facet
     if facet is not None and action == "undelete":
         raise ConfigError("entity undelete: --facet is for entity reset only")
     if facet is not None and facet not in kind.facets:
         raise ConfigError(f"--facet {facet}: {kind.name} has no such facet; the facets are {', '.join(kind.facets)}")
+    store = open_store(conf)
+    _kind_of(store.kinds, kind.name)
+    repair = entity_repair.undelete if action == "undelete" else functools.partial(entity_repair.reset, facet=facet)
+    print_json(repair(_writer(conf, store), kind, entity_id))
+
+
+def _writer(conf: cfg.ConfigOpts, store: Store) -> DirectWriter:
     settings = conf.engine
-    writer = DirectWriter(
-        open_store(conf, kinds),
+    return DirectWriter(
+        store,
         load_handlers(conf),
         lambda: float(settings.parked_ttl),
         max_clock_skew=lambda: float(settings.max_clock_skew),
     )
-    if action == "reset":
-        _print_json(entity_repair.reset(writer, kind, entity_id, facet))
-    else:
-        _print_json(entity_repair.undelete(writer, kind, entity_id))
+
+
+def _forget_source(conf: cfg.ConfigOpts) -> None:
+    # Not at the top, for the start time alone: few commands import the drivers.
+    from watcher_sync.assembly.sources import source_scopes
+
+    store = open_store(conf)
+    writer = _writer(conf, store)
+    configured = source_scopes(conf, load_handlers(conf))
+    print_json(forget(conf, configured, store, writer, conf.command.name_of_source, dry_run=conf.command.dry_run))
 
 
 def _source(conf: cfg.ConfigOpts) -> None:
-    # Not at the top, for the start time alone: no other command imports the drivers.
+    # Not at the top, for the start time alone: few commands import the drivers.
     from watcher_sync.assembly.rewind import rewind
 
     rewind(conf, open_store(conf), conf.command.name_of_source, conf.command.to)
@@ -290,9 +327,9 @@ def _reconcile(conf: cfg.ConfigOpts) -> int:
             continue
         failed |= not report.complete or bool(report.refused_deletes) or bool(report.refused_writes)
         if conf.command.format == "table":
-            _print_report(report)
+            print_report(report)
         else:
-            _print_json(report)
+            print_json(report)
         for kind in report.refused_deletes:
             print(
                 f"{report.scope}: the delete guard refused to delete {report.refused_share(kind)} entities of the kind "
@@ -300,28 +337,6 @@ def _reconcile(conf: cfg.ConfigOpts) -> int:
                 file=sys.stderr,
             )
     return int(failed)
-
-
-def _print_report(report: Report) -> None:
-    columns = ("kind", "id", "field", "model", "live", "policy")
-    rows = (
-        (d.kind, d.entity_id, d.field, _shown(d.model_value), _shown(d.live_value), d.policy)
-        for d in report.differences
-    )
-    _print_table(columns, rows)
-    print(
-        f"{report.scope}: {len(report.differences)} differences, {report.written} written, {report.deleted} deleted, "
-        f"{sum(report.refused_deletes.values())} deletions refused, "
-        f"{report.requests} requests in {report.seconds:.2f} s"
-    )
-    for resource, why in report.failures.items():
-        print(escaped(f"{report.scope}: {resource} could not be listed: {why}"), file=sys.stderr)
-    for entity, why in report.refused_writes.items():
-        print(escaped(f"{report.scope}: {entity} cannot be stored: {why}"), file=sys.stderr)
-
-
-def _shown(value: Any) -> str:
-    return "" if value is None else msgspec.json.encode(value).decode()[:60]
 
 
 def _list_quarantine(quarantine: Quarantine, *, as_table: bool) -> None:
@@ -332,10 +347,10 @@ def _list_quarantine(quarantine: Quarantine, *, as_table: bool) -> None:
         if as_table:
             rows += page
         else:
-            _print_lines(page)
+            print_lines(page)
     if as_table:
         columns = ("id", "received_at", "source", "event_type", "deliveries", "reason")
-        _print_table(columns, ([str(row[c]) for c in columns] for row in rows))
+        print_table(columns, ([str(row[c]) for c in columns] for row in rows))
 
 
 def _handlers(conf: cfg.ConfigOpts) -> None:
@@ -343,40 +358,8 @@ def _handlers(conf: cfg.ConfigOpts) -> None:
     columns = ("pattern", "handler", "plugin")
     entries = [(e.pattern, e.handler, e.plugin) for e in dispatcher.table()]
     if conf.command.format == "json":
-        _print_json([dict(zip(columns, entry, strict=True)) for entry in entries])
+        print_json([dict(zip(columns, entry, strict=True)) for entry in entries])
     else:
-        _print_table(columns, entries)
+        print_table(columns, entries)
     for failure in dispatcher.failures:
         print(escaped(f"failed to load: {failure.plugin}: {failure.reason}"), file=sys.stderr)
-
-
-def _print_result(conf: cfg.ConfigOpts, result: dict[str, float]) -> None:
-    if conf.command.format == "table":
-        _print_table(("what", "count"), ((name, str(value)) for name, value in result.items()))
-    else:
-        _print_json(result)
-
-
-def _print_json(document: Any) -> None:
-    _print_lines([document])
-
-
-def _print_lines(documents: Iterable[Any]) -> None:
-    write = sys.stdout.buffer.write
-    sys.stdout.flush()
-    is_terminal = sys.stdout.isatty()
-    for document in documents:
-        line = msgspec.json.encode(document)
-        # JSON has no C0 characters, but it may have C1 characters and bidirectional overrides.
-        write((escaped(line.decode()).encode() if is_terminal else line) + b"\n")
-    sys.stdout.buffer.flush()
-
-
-def _print_table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
-    table = Table(*columns, box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
-    for row in rows:
-        table.add_row(*(escaped(text) for text in row))
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=200)
-    console.print(table, highlight=False, markup=False)

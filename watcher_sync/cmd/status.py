@@ -76,12 +76,14 @@ class Checks(upgradecheck.UpgradeCommands):
         """The database is available and has the schema of this release."""
         try:
             store = open_store(self._conf, checked=False)
-            schema.check(store.database, store.tables)
+            troubles = schema.check(store.database, store.tables)
         except (SchemaMissing, ConfigError) as exc:
             return Result(Code.FAILURE, escaped(str(exc)))
         except StorageError as exc:
             return Result(Code.FAILURE, escaped(f"The database is unavailable: {exc}"))
         self._store = store
+        if troubles:
+            return Result(Code.WARNING, escaped("; ".join(troubles.values())))
         return Result(Code.SUCCESS)
 
     def sources(self) -> Result:

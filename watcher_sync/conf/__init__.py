@@ -7,8 +7,10 @@
 ``engine``          ``[engine]``: sources, batches, leadership and shutdown
 ``keystone``        ``[keystone_authtoken]``: keystonemiddleware and its auth plugin
 ``liveness``        ``[liveness]``: when a host counts as down
+``login``           Further options of ``[api]``: the login with user and password
 ``monitoring``      ``[monitoring]``: the monitoring HTTP server, and when a source is stale
 ``namespaces``      Namespaces of Kubernetes that belong to projects
+``networks``        The type of options whose values are networks or addresses
 ``operations``      ``[operations]``: the leases of life-cycle operations and syncs
 ``outlet_watch``    ``[outlet_watch]``: the gRPC watch stream
 ``outlet_webhook``  ``[outlet_webhook]``: subscriptions and their delivery
@@ -18,4 +20,5 @@
 ``reconcile_nova``  ``[reconcile_nova]``: the cloud that is asked, and the options of keystoneauth
 ``retention``       ``[retention]``: how long history is stored
 ``strict``          Rejects sections and options that no module declares
+``tracing``         ``[tracing]``: traces of batches and requests
 """

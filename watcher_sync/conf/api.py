@@ -80,6 +80,16 @@ Related options: ``host``.
 """,
     ),
     cfg.BoolOpt(
+        "metrics",
+        default=False,
+        help="""
+Serve ``/metrics`` for Prometheus: the engines, their sources, the journal and the drifts, as the database has them.
+
+The request needs no token. A client can read the names of engine groups, hosts of engines and sources, and nothing
+more. Let the proxy in front of the API restrict the path to the monitoring system.
+""",
+    ),
+    cfg.BoolOpt(
         "access_log",
         default=True,
         help="""
@@ -128,6 +138,18 @@ Related options: ``audit``.
         help="Maximum number of entries in one page of a list. It limits the query parameter ``limit``.",
     ),
     cfg.IntOpt(
+        "max_past_mib",
+        default=256,
+        min=0,
+        help="""
+Maximum memory in MiB that one worker process has for copies of past models, between requests.
+
+A list with ``as_of`` comes from a copy of its kind as it was then. 20,000 instances take about 12 MiB. Later pages and
+other requests of the same moment use the same copy. Above the limit, the copies that were not used for the longest time
+are dropped; the last one is always retained.
+""",
+    ),
+    cfg.IntOpt(
         "max_body_bytes",
         default=4_194_304,
         min=1024,
@@ -153,9 +175,9 @@ remaining threads serve ordinary requests.
 Maximum number of concurrent event streams and long polls of one identity in one worker process. The API answers a
 further one with 429.
 
-An identity is a user in a project. Without authentication it is the address of the client.
+An identity is a user in a project. Without a token it is the address of the client, with IPv6 its /64 network.
 
-Related options: ``max_streams``.
+Related options: ``max_streams``, ``trusted_proxies``.
 """,
     ),
     cfg.FloatOpt(
@@ -166,9 +188,9 @@ Related options: ``max_streams``.
 Number of writes a second that one identity may make in one worker process. 0: no limit. The API answers a further
 write with 429 and ``Retry-After``.
 
-An identity is a user in a project. Without authentication it is the address of the client.
+An identity is a user in a project. Without a token it is the address of the client, with IPv6 its /64 network.
 
-Related options: ``write_burst``.
+Related options: ``write_burst``, ``trusted_proxies``.
 """,
     ),
     cfg.IntOpt(
@@ -190,7 +212,7 @@ Number of event streams and long polls a second that one identity may begin in o
 answers a further one with 429 and ``Retry-After``. A long poll counts if it waits without
 finding a change.
 
-Related options: ``stream_burst``, ``max_streams_per_identity``.
+Related options: ``stream_burst``, ``max_streams_per_identity``, ``trusted_proxies``.
 """,
     ),
     cfg.IntOpt(
@@ -256,12 +278,15 @@ Related options: ``stream_max_age``.
     ),
     cfg.FloatOpt(
         "feed_poll_interval",
-        default=0.1,
+        default=0.05,
         min=0.01,
         max=1,
         deprecated_name="follow_interval",
         help="""
-Seconds between two reads of the journal for event streams and long polls.
+Seconds between two reads of the journal for event streams and long polls, on SQLite and MariaDB.
+
+PostgreSQL announces each commit, so it is read at once and not polled. Without announcements, as through some proxies,
+it is polled, too.
 
 One thread of each worker process reads the journal for all streams. It does not read while there are none.
 

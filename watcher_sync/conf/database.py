@@ -32,12 +32,26 @@ Related options: ``statement_timeout``, ``idle_transaction_timeout``.
         min=1,
         max=3600,
         help="""
-Seconds without an answer after which any other statement gives its connection up.
+Seconds without an answer after which any other statement of an engine or a command gives its connection up.
 
 Increase it if reading or purging a large table takes the database longer than this until its first row. It does not
 apply to SQLite, nor to ``watcher-sync-manage db_sync``.
 
-Related options: ``commit_timeout``.
+Related options: ``commit_timeout``, ``read_timeout``.
+""",
+    ),
+    cfg.FloatOpt(
+        "read_timeout",
+        default=10.0,
+        min=1,
+        max=3600,
+        help="""
+Seconds without an answer after which a statement of an API worker or an outlet gives its connection up.
+
+The worker connects again, which takes at most three seconds. If that fails, too, the API answers 503. Increase this
+value if the first row of a page takes the database longer. It does not apply to SQLite, nor to commits.
+
+Related options: ``statement_timeout``, ``commit_timeout``.
 """,
     ),
     cfg.IntOpt(

@@ -33,14 +33,14 @@ Related options: ``port``.
     ),
     cfg.FloatOpt(
         "stale_after",
-        default=60.0,
+        default=20.0,
         min=1,
         mutable=True,
         help="""
 Seconds after which a source is stale because it is disconnected, or because no engine has written its status.
 
-A stale source makes ``/readyz`` and the API's ``/healthcheck`` answer 503. The value must exceed ``status_interval``.
-A SIGHUP applies a new value.
+An engine that has not written its own row for this time is shown as gone. A stale source makes ``/readyz`` and the
+API's ``/healthcheck`` answer 503. The value must exceed ``status_interval``. A SIGHUP applies a new value.
 
 Related options: ``idle_after``, ``status_interval``.
 """,
@@ -66,9 +66,9 @@ Related options: ``stale_after``.
         min=0.1,
         max=300,
         help="""
-Seconds between two writes of the sources' state to the table ``source_status``.
+Seconds between two writes of the engine's state and of its sources' state to the database.
 
-The API and other processes read the state there.
+The API and other processes read the states there.
 
 Related options: ``stale_after``.
 """,

@@ -21,6 +21,7 @@ from watcher_sync.conf import (
     database,
     engine,
     liveness,
+    login,
     monitoring,
     operations,
     outlet_watch,
@@ -29,6 +30,7 @@ from watcher_sync.conf import (
     reconcile,
     reconcile_nova,
     retention,
+    tracing,
 )
 
 SOURCES = "watcher_sync.sources"
@@ -78,12 +80,14 @@ _MODULES = (
     engine,
     liveness,
     monitoring,
+    tracing,
     operations,
     reconcile,
     reconcile_nova,
     capacity,
     retention,
     api,
+    login,
     outlet_webhook,
     outlet_watch,
 )

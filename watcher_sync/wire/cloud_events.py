@@ -22,7 +22,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from watcher_sync.events import CLOUD_EVENTS, Event
+from watcher_sync.events import CLOUD_EVENTS, Event, TraceContext
 from watcher_sync.wire import json as wire_json
 from watcher_sync.wire.fields import (
     BadEnvelope,
@@ -44,6 +44,8 @@ _LOWER_CASE_NAMES: Final = frozenset(
 _MAX_HEADER_LENGTH: Final = 4096
 """Characters of a header that is decoded. A longer one is too long for every attribute that the model uses."""
 
+_TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+"""W3C Trace Context, without what later versions may append."""
 _QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _ESCAPED: Final = re.compile(r"\\(.)")
 """A quoted string, and a quoted pair in it (RFC 7230, section 3.2.6)."""
@@ -74,12 +76,12 @@ def read_structured(document: dict[str, Any], delivery: Delivery, body: bytes | 
     :param body: its text; None where the transport had decoded it already.
     :raises BadEnvelope: naming the attribute that is wrong.
     """
-    attributes = document
-    if not _LOWER_CASE_NAMES.issuperset(document):
-        attributes = {name.lower(): value for name, value in document.items()}
-        if len(attributes) != len(document):
-            raise BadEnvelope("two attributes have names that differ by case only")
-    return _cloud_event_of(attributes, _cloud_event_data(attributes, body), delivery)
+    if _LOWER_CASE_NAMES.issuperset(document):
+        return _cloud_event_of(document, _cloud_event_data(document, body), delivery)
+    attributes = {name.lower(): value for name, value in document.items()}
+    if len(attributes) != len(document):
+        raise BadEnvelope("two attributes have names that differ by case only")
+    return _traced(_cloud_event_of(attributes, _cloud_event_data(attributes, body), delivery), attributes)
 
 
 def read_binary(headers: BinaryHeaders, body: bytes, delivery: Delivery, *, max_size: int) -> Event:
@@ -95,7 +97,7 @@ def read_binary(headers: BinaryHeaders, body: bytes, delivery: Delivery, *, max_
         if not _is_json(attributes.get("datacontenttype", "application/json")):
             raise BadEnvelope(f"content-type is {show(attributes['datacontenttype'])}, not JSON")
         wire_json.decode(body, max_size=max_size)
-    return _cloud_event_of(attributes, body or None, delivery)
+    return _traced(_cloud_event_of(attributes, body or None, delivery), attributes)
 
 
 def binary_headers(headers: Mapping[str, str]) -> BinaryHeaders | None:
@@ -193,6 +195,14 @@ def _cloud_event_of(attributes: Mapping[str, Any], data: Any, delivery: Delivery
         envelope=CLOUD_EVENTS,
         size=delivery.size,
     )
+
+
+def _traced(event: Event, attributes: Mapping[str, Any]) -> Event:
+    """The event with its trace context (distributed tracing extension). A malformed one is none."""
+    text = attributes.get("traceparent")
+    if type(text) is not str or _TRACEPARENT.fullmatch(text) is None:
+        return event
+    return msgspec.structs.replace(event, trace=TraceContext(traceparent=text))
 
 
 def _cloud_event_data(attributes: dict[str, Any], body: bytes | None) -> Any:

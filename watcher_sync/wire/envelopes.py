@@ -21,12 +21,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
-from watcher_sync.events import CLOUD_EVENTS, KUBERNETES_WATCH, OSLO, Event, excerpt
+from watcher_sync.events import CLOUD_EVENTS, KUBERNETES_WATCH, OSLO, Event, TraceContext, excerpt
 from watcher_sync.wire import cloud_events
 from watcher_sync.wire import json as wire_json
 from watcher_sync.wire.fields import (
@@ -44,6 +45,8 @@ from watcher_sync.wire.json import BadJson
 
 UNDECODABLE_TYPE: Final = "undecodable"
 """The type of an event whose envelope has no readable type."""
+
+_REQUEST_ID: Final = re.compile(r"req-[0-9A-Fa-f-]{36}")
 
 _WATCH_TYPES: Final = {"ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"}
 
@@ -282,6 +285,7 @@ def _build(document: Any, delivery: Delivery, body: bytes | None) -> Event:
         if "message_id" in document:
             raise BadEnvelope(f"message_id is {show(message_id)}, not a name")
         message_id = _generated_id(delivery.number, body if body is not None else _text_of(document))
+    request_id = document.get("_context_global_request_id")
     return Event(
         id=message_id,
         type=event_type,
@@ -295,7 +299,15 @@ def _build(document: Any, delivery: Delivery, body: bytes | None) -> Event:
         deliveries=delivery.deliveries,
         envelope=OSLO,
         size=delivery.size,
+        trace=None if request_id is None else _trace_of(request_id),
     )
+
+
+def _trace_of(request_id: Any) -> TraceContext | None:
+    """The trace of a global request id of a request context; None where it is none."""
+    if type(request_id) is not str or _REQUEST_ID.fullmatch(request_id) is None:
+        return None
+    return TraceContext(global_request_id=request_id)
 
 
 def _watch_event(document: dict[str, Any], delivery: Delivery, body: bytes | None) -> Event:

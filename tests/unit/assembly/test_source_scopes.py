@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which entities exist through each configured source: its handlers say it, and its driver names the origin."""
+
+from __future__ import annotations
+
+import pytest
+from oslo_config import cfg
+
+from watcher_sync.assembly.sources import source_scopes
+from watcher_sync.conf import opts
+from watcher_sync.dispatch import Dispatcher
+from watcher_sync.events import Event
+from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
+from watcher_sync.handlers.nova.handler import NovaHandler
+from watcher_sync.handlers.watch.handler import WatchHandler
+
+CONF = """
+[engine]
+enabled_sources = cell, edge, core, north, files
+[source_cell]
+driver = rabbitmq
+[source_edge]
+driver = kubernetes
+[source_core]
+driver = kubernetes
+cluster = heart
+[source_north]
+driver = watch
+[source_files]
+driver = replay
+"""
+
+
+class Plain:
+    """A plugin's handler from before scopes."""
+
+    events = {"plain": "plain"}  # noqa: RUF012
+    drivers = ("rabbitmq",)
+
+    def plain(self, event: Event, view: object) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def conf(tmp_path) -> cfg.ConfigOpts:
+    conf, path = cfg.ConfigOpts(), tmp_path / "ws.conf"
+    path.write_text(CONF)
+    opts.register_opts(conf)
+    conf([], default_config_files=[str(path)], default_config_dirs=[])
+    return conf
+
+
+def test_each_source_has_the_scopes_of_its_handlers_with_the_origin_of_its_driver(conf):
+    handlers = {"kubernetes": KubernetesHandler(), "nova": NovaHandler(), "watch": WatchHandler(), "plain": Plain()}
+    found = source_scopes(conf, Dispatcher(handlers.items()))
+    shown = {source: [(s.kind, s.field, s.value, s.is_prefix) for s in scopes] for source, scopes in found.items()}
+    assert shown == {
+        "cell": [(kind, "", "", False) for kind in ("instance", "aggregate", "compute_node")],
+        "edge": [
+            ("pod", "cluster", "edge", False),
+            ("workload", "cluster", "edge", False),
+            ("cluster", "id", "edge", False),
+        ],
+        "core": [
+            ("pod", "cluster", "heart", False),
+            ("workload", "cluster", "heart", False),
+            ("cluster", "id", "heart", False),
+        ],
+        "north": [("", "id", "north:", True)],
+        "files": [],
+    }

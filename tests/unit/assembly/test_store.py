@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A kind without a fitting table is left out, and the log has one line for it."""
+
+from __future__ import annotations
+
+import pytest
+from oslo_config import cfg
+
+from watcher_sync.assembly import store as assembly
+from watcher_sync.conf import opts
+from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.storage import database, schema
+
+
+def test_a_kind_that_the_database_lacks_is_left_out_and_logged_once_by_a_process_and_its_children(
+    tmp_path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    conf = cfg.ConfigOpts()
+    opts.register_opts(conf)
+    database.register_opts(conf)
+    conf([], default_config_files=[], default_config_dirs=[])
+    conf.set_override("connection", f"sqlite:///{tmp_path / 'ws.sqlite'}", group="database")
+    monkeypatch.setattr(assembly, "_reported_troubles", set())
+    monkeypatch.setattr(schema, "check", lambda *_: {"aggregate": "entity kind 'aggregate' of here: it lacks a column"})
+    for _ in range(2):  # as the parent does to check, and its worker after the fork
+        store = assembly.open_store(conf, builtin_kinds())
+        assert "aggregate" not in store.kinds
+        assert "instance" in store.kinds
+        store.dispose()
+    lines = [record.getMessage() for record in caplog.records if "it lacks a column" in record.getMessage()]
+    assert lines == ["entity kind 'aggregate' of here: it lacks a column; until then its events go to the quarantine"]
