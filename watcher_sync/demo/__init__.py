@@ -16,6 +16,7 @@
 ``live_providers``     Posts the simulated DCM's rows and publishes its status events
 ``nats_server``        Runs a NATS server, and publishes to its stream
 ``network_functions``  The workloads of a small cluster, and their registrations as VNF instances
+``outcome``            What came out of a run, as it is printed at its end
 ``receiver``           Receives webhooks, verifies them, and applies them to a view of its own
 ``run_folder``         The folder of one run, with its configuration file, log and database
 ``screen``             Draws the figures on a terminal, or prints a line

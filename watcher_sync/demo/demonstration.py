@@ -44,12 +44,12 @@ from watcher_sync.demo.existing_cloud import ExistingCloud
 from watcher_sync.demo.interruption import until_interrupted
 from watcher_sync.demo.kubernetes import SOURCE as CLUSTER
 from watcher_sync.demo.kubernetes import Kubernetes
+from watcher_sync.demo.outcome import Outcome, tell_outcome
 from watcher_sync.demo.run_folder import configure, run_folder
 from watcher_sync.demo.screen import Screen, ScreenFigures, plain_line
 from watcher_sync.demo.watch import Watch
 from watcher_sync.demo.webhooks import Webhooks
 from watcher_sync.engine.engine import Engine
-from watcher_sync.escaping import escaped
 from watcher_sync.exceptions import ConfigError, WatcherSyncError
 from watcher_sync.sources.base import SourceState
 from watcher_sync.storage import schema
@@ -68,8 +68,6 @@ _MOST_AHEAD: Final = 2000
 _SETTLE_TIMEOUT: Final = 10.0
 """Seconds until the model must have all pods and workloads. After that the comparison lists those that it lacks."""
 _UNTOLD: Final = demo_dcm.UNTOLD | demo_kubernetes.UNTOLD
-_DIFFERENCES: Final = 10
-"""How many differences are printed."""
 
 
 class DemoFailed(WatcherSyncError):
@@ -208,30 +206,22 @@ class _Demo:
 
     def judge(self, truth: Truth) -> int:
         """Load the tables, compare, say what came out; the exit status."""
-        say = self._console.print
         snapshot = self._reader.load().snapshot()
+        outcome = Outcome(
+            published=self._cloud.published + self._dcm.published,
+            seconds=self._seconds,
+            repeated=self._cloud.repeated + self._dcm.repeated,
+            poisoned=self._cloud.poisoned + self._dcm.poisoned,
+            dcm_way=self._dcm.way,
+            existed=self._existed,
+            repaired=self._existing.repaired,
+            outcomes=self._engine.stats.as_dict(),
+            quarantined=Quarantine(self._reader).count(),
+            lines=[*self._kubernetes.summary(snapshot), *self._webhooks.summary()],
+        )
         compared = [*compare(truth, snapshot, ignored=_UNTOLD), *self._kubernetes.differences(snapshot)]
         differences = [*map(str, compared), *self._webhooks.differences(snapshot)]
-        entities = {kind: snapshot.count(kind) for kind in snapshot.kinds if snapshot.count(kind)}
-        outcomes = self._engine.stats.as_dict()
-        quarantined = Quarantine(self._reader).count()
-        published = self._cloud.published + self._dcm.published
-        repeated, poisoned = self._cloud.repeated + self._dcm.repeated, self._cloud.poisoned + self._dcm.poisoned
-        say(f"Published  {published:,} messages in {self._seconds:.0f} s; {repeated:,} of them "
-            f"came twice, {poisoned:,} were broken; DCM's came {self._dcm.way}")  # fmt: skip
-        say(f"Reconciled {self._existed}; {self._existing.repaired:,} differences after the last message")
-        say("Committed  " + ", ".join(f"{name} {n:,}" for name, n in outcomes.items() if name != "read" and n))
-        say(f"Model      {', '.join(f'{kind} {n:,}' for kind, n in entities.items())}; journal at seq "
-            f"{snapshot.generation:,}; {quarantined:,} different messages in quarantine")  # fmt: skip
-        for line in [*self._kubernetes.summary(snapshot), *self._webhooks.summary()]:
-            self._console.print(line, markup=False)
-        if differences:
-            say(f"[bold red]Not equal[/]  {len(differences):,} differences from the truth:")
-            for difference in differences[:_DIFFERENCES]:
-                self._console.print(f"  {escaped(difference)}", markup=False)
-        else:
-            say(f"[bold green]Equal[/]      {sum(entities.values()):,} entities, {_values(truth):,} values: "
-                "the tables, loaded back, hold exactly what the simulated systems are")  # fmt: skip
+        tell_outcome(self._console, outcome, snapshot, truth, differences)
         if self._kept or differences:
             self._console.print(f"Stored     {self._folder}; inspect with {self._manage()} --help", soft_wrap=True)
         return 1 if differences else 0
@@ -367,7 +357,7 @@ class _Demo:
     def _suggested_commands(self) -> list[str]:
         """Commands that show the model in another shell."""
         client = f"{_typed('watcher-sync')} --endpoint {self._api.url}"
-        commands = [f"{client} top", f"{client} entity list instance", f"{client} events tail --follow"]
+        commands = [f"{client} top", f"{client} entity list instance", f"{client} event tail --follow"]
         return [*commands, f"{client} subscription list"] if self._webhooks.config else commands
 
     def _manage(self) -> str:
@@ -403,7 +393,3 @@ def _make_engine(conf: cfg.ConfigOpts, dcm: Dcm) -> Engine:
     schema.upgrade(store.database, store.tables)
     store.dispose()
     return assemble(conf, dcm.sources)
-
-
-def _values(truth: Truth) -> int:
-    return sum(len(row) for rows in truth.values() for row in rows.values())

@@ -128,15 +128,18 @@ class LiveManagers:
         what = "SCALE" if function.aspects and rng.random() < 0.8 else "HEAL"
         try:
             with client.operation(function.id, what, holder=name) as operation:
+                mine = f"{name} {what}"
                 with self._lock:
-                    self._held[function.id] = f"{name} {what}"
+                    self._held[function.id] = mine
                 try:
                     operation.require_held()
                     self._do(what, function, rng)
                     self._stopping.wait(rng.uniform(*self._work))
                 finally:
                     with self._lock:
-                        del self._held[function.id]
+                        # Another manager may have it: a database that went back in time has lost the lease.
+                        if self._held.get(function.id) == mine:
+                            del self._held[function.id]
             self._count("completed")
         except Conflict as conflict:
             self._refusal = f"{what} of {function.name} by {name}: {conflict.detail}"

@@ -42,7 +42,7 @@ def changed(model: Model, entity_id: str, change: Callable[[VnfInstance], dict[s
 @pytest.mark.parametrize("seed", range(12))
 def test_after_any_accidents_the_account_of_the_vnf_instances_is_what_an_observer_sees(seed: int) -> None:
     cluster = make(seed, accidents=40)
-    assert cluster.stop(1)
+    assert cluster.stop(60)
     truth = cluster.truth()
     snapshot = model_of(truth).snapshot()
     assert list(compare(truth, snapshot, ignored=UNTOLD)) == []
@@ -62,7 +62,7 @@ def test_at_rest_nothing_crashes_and_nothing_is_on_its_way() -> None:
     cluster = make(2, accidents=60)
     cluster.server.cluster.crash_loop(cluster.server.pods()[0]["metadata"]["name"], namespace="access")
     cluster.server.cluster.rollout("DaemonSet", "du-agent", IMAGES[1], namespace="access")
-    assert cluster.stop(1)
+    assert cluster.stop(60)
     assert cluster.server.cluster.settle() == 0
     pods = cluster.truth()["pod"].values()
     assert {pod["phase"] for pod in pods} <= {"Running", "Failed"}
@@ -74,8 +74,8 @@ def test_accidents_end_with_the_cluster_at_rest_while_its_server_still_answers()
     cluster.server.start()
     cluster.start()
     with cluster.server.store.changed:
-        assert cluster.server.store.changed.wait_for(lambda: sum(cluster.counts.values()) > 20, 10)
-    assert cluster.stop(10)
+        assert cluster.server.store.changed.wait_for(lambda: sum(cluster.counts.values()) > 20, 60)
+    assert cluster.stop(60)
     assert cluster.failure is None
     assert cluster.server.cluster.settle() == 0
     cluster.close()
@@ -85,9 +85,9 @@ def test_a_thread_that_fails_says_so_and_the_cluster_does_not_count_as_at_work(m
     cluster = LiveCluster("edge", rate=1000.0)
     monkeypatch.setattr(cluster, "accident", lambda: 1 // 0)
     cluster.start()
-    cluster._thread.join(10)
+    cluster._thread.join(60)
     assert isinstance(cluster.failure, ZeroDivisionError)
-    assert cluster.stop(1)
+    assert cluster.stop(60)
 
 
 def test_a_manager_scales_all_workloads_of_an_aspect_at_once() -> None:

@@ -61,9 +61,9 @@ class InFlight:
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    """Waits until the condition is true, for 10 seconds at most."""
+    """Waits until the condition is true, for 60 seconds at most."""
     waiting = threading.Event()
-    for _ in range(1000):
+    for _ in range(6000):
         if condition():
             return
         waiting.wait(0.01)
@@ -79,7 +79,7 @@ def test_of_two_who_want_the_same_instance_one_is_refused_and_counted() -> None:
     found = managers(leases, FUNCTIONS[:1])
     found.start()
     wait_for(lambda: found.refused > 2 and found.completed > 2)
-    assert found.stop(10)
+    assert found.stop(60)
     assert found.failure is None
     assert found.completed == leases.taken
     assert found.held() == leases.held == {}
@@ -97,7 +97,7 @@ def test_who_works_on_what_is_to_be_seen_meanwhile() -> None:
         return {"lcm-1 SCALE", "lcm-2 SCALE", "lcm-1 HEAL"} <= seen
 
     wait_for(looked)
-    assert found.stop(10)
+    assert found.stop(60)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_a_lease_that_is_lost_and_an_api_that_cannot_now_end_no_manager(trouble:
     wait_for(lambda: found._counts[count] > 2)
     leases.trouble = None
     wait_for(lambda: found.completed > 0)
-    assert found.stop(10)
+    assert found.stop(60)
     assert found.failure is None
 
 
@@ -121,4 +121,4 @@ def test_anything_else_ends_a_manager_and_is_told() -> None:
     found = managers(leases)
     found.start()
     wait_for(lambda: isinstance(found.failure, ZeroDivisionError))
-    assert found.stop(10)
+    assert found.stop(60)

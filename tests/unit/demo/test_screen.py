@@ -77,7 +77,7 @@ FIGURES = ScreenFigures(
 
 LOOK = [
     ".venv/bin/watcher-sync --endpoint http://127.0.0.1:8790 top",
-    ".venv/bin/watcher-sync --endpoint http://127.0.0.1:8790 events tail --follow",
+    ".venv/bin/watcher-sync --endpoint http://127.0.0.1:8790 event tail --follow",
 ]
 
 

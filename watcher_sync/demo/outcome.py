@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What came out of a run of the demo, as it is printed at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rich.console import Console
+
+from watcher_sync.escaping import escaped
+from watcher_sync.model.model import Snapshot
+from watcher_sync.testing.ledger import Truth
+
+_DIFFERENCES: Final = 10
+"""How many differences are printed."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outcome:
+    """The figures of one run."""
+
+    published: int
+    """Messages, those that came twice and those that were broken among them."""
+    seconds: float
+    repeated: int
+    poisoned: int
+    dcm_way: str
+    """How the providers' events came."""
+    existed: str
+    """What the model had before the first notification."""
+    repaired: int
+    """Differences that the last comparison with the cloud healed."""
+    outcomes: Mapping[str, int]
+    """The engine's counters by name."""
+    quarantined: int
+    lines: Sequence[str]
+    """What the other parts of the demo say of themselves."""
+
+
+def tell_outcome(
+    console: Console, outcome: Outcome, snapshot: Snapshot, truth: Truth, differences: Sequence[str]
+) -> None:
+    """Print the figures, and whether the tables equal the truth.
+
+    :param snapshot: the tables, loaded back.
+    :param truth: what the simulated systems are.
+    :param differences: a line for each place where the two differ.
+    """
+    say = console.print
+    entities = {kind: snapshot.count(kind) for kind in snapshot.kinds if snapshot.count(kind)}
+    say(f"Published  {outcome.published:,} messages in {outcome.seconds:.0f} s; {outcome.repeated:,} of them "
+        f"came twice, {outcome.poisoned:,} were broken; DCM's came {outcome.dcm_way}")  # fmt: skip
+    say(f"Reconciled {outcome.existed}; {outcome.repaired:,} differences after the last message")
+    say("Committed  " + ", ".join(f"{name} {n:,}" for name, n in outcome.outcomes.items() if name != "read" and n))
+    say(f"Model      {', '.join(f'{kind} {n:,}' for kind, n in entities.items())}; journal at seq "
+        f"{snapshot.generation:,}; {outcome.quarantined:,} different messages in quarantine")  # fmt: skip
+    for line in outcome.lines:
+        say(line, markup=False)
+    if differences:
+        say(f"[bold red]Not equal[/]  {len(differences):,} differences from the truth:")
+        for difference in differences[:_DIFFERENCES]:
+            say(f"  {escaped(difference)}", markup=False)
+    else:
+        values = sum(len(row) for rows in truth.values() for row in rows.values())
+        say(f"[bold green]Equal[/]      {sum(entities.values()):,} entities, {values:,} values: "
+            "the tables, loaded back, hold exactly what the simulated systems are")  # fmt: skip
