@@ -5,6 +5,10 @@ import sys
 from importlib.metadata import version as installed
 from pathlib import Path
 
+from oslo_service import backend
+
+# The modules that the pages describe load oslo.service, which prefers eventlet where it is installed.
+backend.init_backend(backend.BackendType.THREADING)
 sys.path.insert(0, str(Path(__file__).parents[1] / "ext"))
 
 project = "watcher_sync"
@@ -17,6 +21,7 @@ extensions = [
     "oslo_config.sphinxext",
     "sphinx.ext.autodoc",
     "watcher_sync_registry",
+    "watcher_sync_rest",
 ]
 
 html_theme = "furo"
