@@ -139,7 +139,7 @@ def poisoned(bench: Bench) -> list[Figure]:
 
     The good events are the same in both, and every kind of bad input is among the bad, those of a mebibyte too.
     """
-    good = bench.part_events(bench.scale.messages)
+    good = bench.part_events(bench.scale.messages * 3)  # over a second: pauses of the machine are a small part of it
     bad = [item.raw for item in poison(random.Random(3), form="oslo") if item.quarantine]
     random.Random(4).shuffle(bad)  # so that a short run has some of every sort
     mixed: list[Document | bytes] = list(among(good, bad))

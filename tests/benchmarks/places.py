@@ -119,7 +119,7 @@ class Bench:
     def database(self, service: str) -> Iterator[str]:
         """The URL of an empty database, which is gone afterwards.
 
-        :param service: ``sqlite`` or ``postgresql``.
+        :param service: ``sqlite``, ``postgresql`` or ``mariadb``.
         """
         if service == "sqlite":
             yield f"sqlite:///{self.folder / f'database-{next(self._numbers)}.sqlite'}"
@@ -133,7 +133,8 @@ class Bench:
             yield server.set(database=name).render_as_string(hide_password=False)
         finally:
             with engine.connect() as connection:
-                connection.exec_driver_sql(f"DROP DATABASE {name} WITH (FORCE)")
+                force = " WITH (FORCE)" if server.get_backend_name() == "postgresql" else ""
+                connection.exec_driver_sql(f"DROP DATABASE {name}{force}")
 
     @property
     def broker(self) -> str:
