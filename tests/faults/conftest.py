@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from tests.functional.conftest import broker as broker
 from tests.functional.conftest import figure as figure
+from tests.functional.conftest import mariadb_url as mariadb_url
 from tests.functional.conftest import own_nats as own_nats
 from tests.functional.conftest import own_postgresql as own_postgresql
 from tests.functional.conftest import postgresql_url as postgresql_url

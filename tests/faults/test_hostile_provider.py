@@ -29,9 +29,10 @@ from oslo_service import backend
 backend.init_backend(backend.BackendType.THREADING)
 
 from tests.faults import hostile  # noqa: E402
-from tests.functional.engine.driving import EngineProcess, Installation, wait_until  # noqa: E402
+from tests.functional.engine.driving import EngineProcess, Installation  # noqa: E402
 from tests.functional.sources.jetstream import Dcm, dcm_of  # noqa: E402
 from tests.services.servers import Server, free_port  # noqa: E402
+from tests.waiting import wait_until  # noqa: E402
 from watcher_sync.events import Event  # noqa: E402
 from watcher_sync.model.changes import WRITTEN_HERE, Upsert, Version  # noqa: E402
 from watcher_sync.model.transaction import Transaction  # noqa: E402

@@ -33,7 +33,11 @@ from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.view import View
 from watcher_sync.model.watch.topics import WatchTopic
 from watcher_sync.outlets.shards import ShardLeases
-from watcher_sync.storage import database, drifts, inventories, source_cursors, source_status
+from watcher_sync.storage import database, drifts, engines, inventories, removed_sources, source_cursors, source_status
+from watcher_sync.storage.engines import EngineRow
+from watcher_sync.storage.healed_drifts import forget_healed
+from watcher_sync.storage.history import Position, read_position
+from watcher_sync.storage.journal_tail import JournalTail
 from watcher_sync.storage.leases import EngineLease
 from watcher_sync.storage.locked import lock_head
 from watcher_sync.storage.operation_leases import LeaseRequest, OperationLeases
@@ -53,7 +57,9 @@ _numbers = itertools.count(1)
 NOW: Final = datetime.datetime.now(datetime.UTC)
 
 EXEMPT: Final = {
-    "storage/schema.py:upgrade": "an operator runs it, with limits that the operator sets",
+    "storage/schema.py:_upgrade": "an operator runs it, with limits that the operator sets",
+    "storage/schema.py:contract": "an operator runs it, with limits that the operator sets",
+    "storage/past_models.py:load": "its database is in memory, of one process",
     "storage/leases.py:_end_stalled_transactions": "it only reads",
     "storage/store.py:end_stalled_transactions": "it only reads",
 }
@@ -225,6 +231,39 @@ def _bury(w: Writer) -> None:
     ShardLeases(w.database, w.tables, seconds=0.0, name=str(uuid.uuid4()), shards=2).beat()
 
 
+def _other_history(w: Writer) -> Position:
+    """A position that the database does not have."""
+    with w.database.connect() as connection:
+        known = read_position(connection, w.tables)
+    return Position(known.epoch, known.seq + 1_000_000, known.mark)
+
+
+def _renew_by_tail(w: Writer) -> None:
+    JournalTail(w.database, w.tables, interval=1.0)._begin_again(_other_history(w))
+
+
+def _engine(w: Writer) -> EngineRow:
+    return EngineRow(
+        id=str(uuid.uuid4()), engine_group="default", host="h", pid=1, release="1", since=NOW, heartbeat_at=NOW, seq=1,
+        lag_seconds=0.0, sources=["nova"],
+    )  # fmt: skip
+
+
+def _heal_drifts(w: Writer) -> None:
+    """A drift of an entity that is gone is healed."""
+    gone = drifts.Difference(
+        kind="compute_node", entity_id=str(uuid.uuid4()), field="status", live_value="enabled", policy="heal"
+    )
+    drifts.replace_drifts(w.database, [gone], source="edge", kinds=["compute_node"], now=NOW)
+    forget_healed(w.database, w.tables, w.store.kinds)
+
+
+def _write_epoch(w: Writer) -> None:
+    w.shards.beat()
+    owned = w.shards.owned
+    WebhookStore(w.database, w.tables).write_epoch(uuid.uuid4().hex, 1, list(owned), owned, w.shards.name)
+
+
 def _webhooks(w: Writer) -> None:
     w.shards.beat()
     WebhookStore(w.database, w.tables).write(WorkerWrites(sequence=1), w.shards.owned, w.shards.name)
@@ -236,9 +275,13 @@ CASES: Final[dict[str, Callable[[Writer], object]]] = {
     "storage/leases.py:_execute": lambda w: w.lease.beat(),
     "storage/locked.py:lock_head": _lock_head,
     "storage/source_status.py:write_sources": lambda w: source_status.write_sources(w.database, [_row(w)]),
-    "storage/source_status.py:forget_others": lambda w: source_status.forget_others(w.database, "default", []),
+    "storage/source_status.py:mark_removed": lambda w: source_status.mark_removed(w.database, "default", [], NOW),
+    "storage/removed_sources.py:forget_rows": lambda w: removed_sources.forget_rows(
+        w.database, w.tables, removed_sources.Removed({}), "nova"
+    ),
     "storage/source_status.py:record_full_sync": lambda w: source_status.record_full_sync(w.database, "nova", NOW),
     "storage/source_cursors.py:write_cursor": lambda w: source_cursors.write_cursor(w.database, w.tables, "nova", "1"),
+    "storage/source_cursors.py:next_epoch": lambda w: source_cursors.next_epoch(w.database, w.tables, "edge"),
     "storage/inventories.py:declare_inventory": lambda w: inventories.declare_inventory(
         w.database, str(uuid.uuid4()), NOW
     ),
@@ -266,6 +309,12 @@ CASES: Final[dict[str, Callable[[Writer], object]]] = {
     "storage/watch_topics.py:remember": _remember,
     "storage/watch_topics.py:purge": lambda w: WatchPositions(w.database, w.tables).purge(),
     "storage/webhooks.py:write": _webhooks,
+    "storage/webhooks.py:write_epoch": _write_epoch,
+    "storage/store.py:renew": lambda w: w.store.reload(_other_history(w)),
+    "storage/journal_tail.py:_begin_again": _renew_by_tail,
+    "storage/healed_drifts.py:_forget": _heal_drifts,
+    "storage/engines.py:write_engine": lambda w: engines.write_engine(w.database, _engine(w)),
+    "storage/engines.py:remove_engine": lambda w: engines.remove_engine(w.database, "x"),
     "storage/webhooks.py:purge": lambda w: WebhookStore(w.database, w.tables).purge(NOW),
     "outlets/shards.py:give_back": lambda w: w.shards.give_back([0]),
     "outlets/shards.py:leave": lambda w: w.shards.leave(),

@@ -16,11 +16,12 @@ from pathlib import Path
 
 import kombu
 
-from tests.functional.engine.driving import EngineProcess, Installation, wait_until
+from tests.functional.engine.driving import EngineProcess, Installation
 from tests.real_nova.cloud import EXCHANGE, TOPIC, Cloud
 from tests.real_nova.recording import bind_queue
 from tests.real_nova.truth import KINDS, Rows
 from tests.services.servers import free_port
+from tests.waiting import wait_until
 from watcher_sync.assembly import process
 from watcher_sync.assembly.reconcile import make_reconcilers
 from watcher_sync.dispatch import load_handlers

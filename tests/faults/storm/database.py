@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The private database servers of a storm, and what happens to them."""
+"""The private databases of a storm, and what happens to them."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
+import sqlite3
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,19 +22,19 @@ _USER = "storm"
 
 
 class Database(Protocol):
-    """A server with one empty database."""
+    """One empty database, mostly on a server."""
 
-    server: Server
+    server: Server | None
 
     @property
     def url(self) -> str:
         """The address for the installation."""
 
     def terminate_sessions(self) -> int:
-        """End all sessions but ours; how many there were."""
+        """End all sessions but ours; how many there were. Only with a server."""
 
     def set_read_only(self, value: bool) -> None:
-        """Refuse writes, or accept them again."""
+        """Refuse writes, or accept them again. Only with a server."""
 
     def save(self) -> None:
         """Make a backup of the present state, which replaces the one before."""
@@ -65,7 +67,7 @@ class PostgreSQLDatabase:
     """PostgreSQL."""
 
     def __init__(self, server: _PostgreSQLServer) -> None:
-        self.server: Server = server
+        self.server: Server | None = server
         self._own = server
 
     @property
@@ -99,7 +101,8 @@ class MariaDBDatabase:
     """
 
     def __init__(self, server: Server, root_url: str) -> None:
-        self.server = server
+        self.server: Server | None = server
+        self._own = server
         self._root_url = root_url
         self._name = str(sa.make_url(root_url).database)
         self._saved = server.home / "saved.sql"
@@ -129,22 +132,59 @@ class MariaDBDatabase:
             subprocess.run([*self._command("mariadb-dump"), "--single-transaction"], stdout=out, check=True)
 
     def restore(self) -> None:
-        self.server.kill()
-        self.server.start()
+        self._own.kill()
+        self._own.start()
         with self._saved.open("rb") as saved:
             subprocess.run(self._command("mariadb"), stdin=saved, check=True)
 
     def _command(self, program: str) -> list[str]:
-        at = ("--no-defaults", "--host=127.0.0.1", f"--port={self.server.port}", "--user=root")
+        at = ("--no-defaults", "--host=127.0.0.1", f"--port={self._own.port}", "--user=root")
         return [program, *at, self._name]
 
 
-@contextlib.contextmanager
-def private_database(kind: str) -> Iterator[Database]:
-    """A server of the storm's own.
+class SQLiteDatabase:
+    """SQLite: a file in a folder."""
 
-    :param kind: postgresql or mariadb.
+    server: Server | None = None
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "storm.sqlite"
+        self._saved = folder / "saved.sqlite"
+
+    @property
+    def url(self) -> str:
+        return f"sqlite:///{self._path}"
+
+    def terminate_sessions(self) -> int:
+        raise AssertionError("SQLite has no sessions")
+
+    def set_read_only(self, value: bool) -> None:
+        assert not value, "SQLite is not made read-only"
+
+    def save(self) -> None:
+        with (
+            contextlib.closing(sqlite3.connect(self._path)) as source,
+            contextlib.closing(sqlite3.connect(self._saved)) as target,
+        ):
+            source.backup(target)
+
+    def restore(self) -> None:
+        """Replace the file, as an operator does with a backup."""
+        os.replace(self._saved, self._path)
+        for suffix in ("-wal", "-shm"):
+            Path(f"{self._path}{suffix}").unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def private_database(kind: str, folder: Path) -> Iterator[Database]:
+    """A database of the storm's own.
+
+    :param kind: postgresql, mariadb or sqlite.
+    :param folder: for the file of SQLite.
     """
+    if kind == "sqlite":
+        yield SQLiteDatabase(folder)
+        return
     server: Any = _PostgreSQLServer() if kind == "postgresql" else MariaDB()
     try:
         server.create()
@@ -165,8 +205,3 @@ def _admin(url: str) -> Iterator[sa.Connection]:
             yield connection
     finally:
         engine.dispose()
-
-
-def through(url: str, port: int) -> str:
-    """The same address through a proxy."""
-    return sa.make_url(url).set(port=port).render_as_string(hide_password=False)

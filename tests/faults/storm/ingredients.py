@@ -18,13 +18,16 @@ from tests.faults.storm.database import Database
 from tests.faults.storm.processes import EngineSlot, Processes, heal
 from tests.faults.storm.writers import CLUSTER, Writers
 from tests.faulty_proxy import DOWN, UP, FaultyProxy
+from tests.functional.engine.test_sighup_at_start import handles_sighup
 from tests.functional.sources.jetstream import STREAM, Dcm
 from tests.services.rabbitmq import RabbitMQNode
 from tests.services.servers import Server
+from tests.waiting import wait_until
 from watcher_sync.testing.kubernetes import error_event
 
 ENGINE_SOURCES: Final = ("nova", "dcm", CLUSTER)
 _SOURCE_OF: Final = {"rabbitmq": "nova", "nats": "dcm", "kubernetes": CLUSTER}
+_INTERPRETER_SECONDS: Final = 60.0
 _BACKUP_SECONDS: Final = (0.5, 6.0)
 _NO_PROGRESS: Final = error_event(
     500, "InternalError", "the required storage feature RequestWatchProgress is disabled"
@@ -79,7 +82,10 @@ class Ingredients:
     def _chosen(self, connection: str) -> FaultyProxy:
         if connection == "database":
             return self._rng.choice(self._processes.database_proxies)
-        return self._processes.proxy if connection == "database-api" else self._proxies[connection]
+        if connection == "database-api":
+            assert self._processes.proxy is not None
+            return self._processes.proxy
+        return self._proxies[connection]
 
     def _break(self, way: str, proxy: FaultyProxy, seconds: float) -> None:
         match way:
@@ -146,6 +152,7 @@ class Ingredients:
         time.sleep(seconds)
 
     def _silent(self, slot: EngineSlot, *, kill: bool) -> None:
+        assert slot.proxy is not None
         slot.proxy.silence()
         if kill:
             self._processes.kill_engine(slot)
@@ -155,13 +162,22 @@ class Ingredients:
         self._processes.kill_engine(slot)
         slot.start()
         process = slot.process
+        # SIGHUP ends a bare interpreter: no code of ours can run before its start has ended.
+        wait_until(lambda: handles_sighup(process.pid), _INTERPRETER_SECONDS)
         time.sleep(seconds / 4)
         process.signal(signal.SIGHUP)
         time.sleep(1)
         if not process.running:
-            raise AssertionError(f"SIGHUP {seconds / 4:.2f} s after its start ended the engine:\n{process.log[-2000:]}")
+            raise AssertionError(
+                f"SIGHUP {seconds / 4:.2f} s after its first line ended the engine:\n{process.log[-2000:]}"
+            )
 
     # The database
+
+    @property
+    def _server(self) -> Server:
+        assert self._database.server is not None
+        return self._database.server
 
     def terminate_sessions(self, _seconds: float) -> None:
         self._database.terminate_sessions()
@@ -172,14 +188,16 @@ class Ingredients:
         self._database.set_read_only(False)
 
     def restart_database(self, seconds: float) -> None:
-        self._database.server.stop()
+        server = self._server
+        server.stop()
         time.sleep(seconds / 2)
-        self._database.server.start()
+        server.start()
 
     def kill_database(self, seconds: float) -> None:
-        self._database.server.kill()
+        server = self._server
+        server.kill()
         time.sleep(seconds / 2)
-        self._database.server.start()
+        server.start()
 
     def failover_to_lagging_standby(self, _seconds: float) -> None:
         self._go_back(self._rng.uniform(*_BACKUP_SECONDS) / 4)

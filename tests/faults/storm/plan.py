@@ -14,7 +14,10 @@ from typing import Final
 
 import msgspec
 
-CONNECTIONS: Final = ("database", "database-api", "rabbitmq", "nats", "kubernetes")
+DATABASES: Final = ("postgresql", "mariadb", "sqlite")
+
+_DATABASE_CONNECTIONS: Final = ("database", "database-api")
+CONNECTIONS: Final = (*_DATABASE_CONNECTIONS, "rabbitmq", "nats", "kubernetes")
 """The connections that break: those of the engines and those of the API to the database, and those to the sources."""
 
 WAYS: Final = ("cut", "half_close_up", "half_close_down", "freeze", "refuse")
@@ -23,29 +26,38 @@ WAYS: Final = ("cut", "half_close_up", "half_close_down", "freeze", "refuse")
 ACCIDENTS: Final = (
     "kill_leader", "kill_standby", "kill_api", "kill_outlet", "freeze_leader", "stop_leader", "terminate_sessions",
     "read_only", "restart_database", "kill_database", "restart_nats", "kill_nats", "restart_rabbitmq",
-    "kubernetes_410", "kubernetes_away",
+    "kubernetes_410", "kubernetes_away", "leader_machine_stops", "silent_connections", "sighup_at_start",
+    "watch_list_refused",
 )  # fmt: skip
 """What happens to processes and servers."""
 
 OPTIONAL: Final = {
-    "leader_machine_stops": "number 1: its connections are silent, and nothing closes them",
-    "silent_connections": "number 2: the connections of the leader to the database answer no more",
-    "sighup_at_start": "number 2b: SIGHUP in the first second of a start",
-    "failover_to_lagging_standby": "number 3: the database is a second behind",
-    "restored_database": "number 3: the database is an older backup",
-    "restored_stream": "number 6: the stream is an older backup",
-    "discarded_messages": "number 6: the stream discards messages that no engine has read",
-    "watch_list_refused": "number 8: the API server answers the streamed list with an error event",
+    "failover_to_lagging_standby": "the database is a second behind",
+    "restored_database": "the database is an older backup",
+    "restored_stream": "the stream is an older backup",
+    "discarded_messages": "the stream discards messages that no engine has read",
 }
-"""Ingredients that are off unless the settings name them, each with its number in the list of known defects."""
+"""Ingredients that are off unless the settings name them: they destroy data, so the verdict is another one."""
 
-LOSING: Final = frozenset(
-    ("failover_to_lagging_standby", "restored_database", "restored_stream", "discarded_messages")
-)  # fmt: skip
-"""Those that destroy data: a difference must have a report then."""
+LOSING_STREAM: Final = ("restored_stream", "discarded_messages")
+"""Those that destroy messages of DCM: a difference of what they said must have a report then."""
+
+LOSING_DATABASE: Final = ("failover_to_lagging_standby", "restored_database")
+"""Those that destroy commits: any difference must have a report then."""
+
+LOSING: Final = (*LOSING_STREAM, *LOSING_DATABASE)
+
+TURNS: Final = ((), LOSING_STREAM, LOSING_DATABASE)
+"""What is on as well in the first turn through the databases, in the second and in the third."""
 
 _OF_NODE: Final = frozenset(("restart_rabbitmq",))
 """Those that need a RabbitMQ of the storm's own."""
+
+_OF_SERVER: Final = frozenset((
+    "terminate_sessions", "read_only", "restart_database", "kill_database", "leader_machine_stops",
+    "silent_connections", "failover_to_lagging_standby",
+))  # fmt: skip
+"""Those that need a database with a server."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,6 +72,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Names of the only ingredients; empty: all that are on."""
     pause: float = 2.0
     """Mean seconds between two faults of a lane."""
+    burst: float = 20.0
+    """Seconds of faults between two calms. In a calm nothing breaks until each source has committed again."""
     most: int = 100_000
     """The maximum number of faults."""
     nova_rate: float = 100.0
@@ -79,10 +93,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         }
         return cls(**{**found, **given})  # type: ignore[arg-type]
 
-    @property
-    def is_losing(self) -> bool:
-        """Whether an ingredient destroys data."""
-        return not LOSING.isdisjoint((*self.also, *self.only))
+    def has_any(self, names: Sequence[str]) -> bool:
+        """Whether one of these ingredients is on."""
+        return not set(names).isdisjoint((*self.also, *self.only))
 
 
 class Fault(msgspec.Struct, frozen=True):
@@ -104,11 +117,14 @@ def plan(settings: Settings, *, has_node: bool = True) -> list[list[Fault]]:
     if unknown:
         raise ValueError(f"no such ingredient: {', '.join(sorted(unknown))}; there are {', '.join(OPTIONAL)}")
     rng = random.Random(f"storm-{settings.seed}")
-    breaks = [f"{way} {connection}" for connection in CONNECTIONS for way in WAYS]
-    accidents = [name for name in (*ACCIDENTS, *settings.also) if has_node or name not in _OF_NODE]
+    has_server = settings.database != "sqlite"
+    connections = [each for each in CONNECTIONS if has_server or each not in _DATABASE_CONNECTIONS]
+    impossible = (_OF_NODE if not has_node else frozenset()) | (_OF_SERVER if not has_server else frozenset())
+    breaks = [f"{way} {connection}" for connection in connections for way in WAYS]
+    accidents = [name for name in (*ACCIDENTS, *settings.also) if name not in impossible]
     if settings.only:
         breaks = [name for name in breaks if name in settings.only]
-        accidents = [name for name in (*ACCIDENTS, *OPTIONAL) if name in settings.only]
+        accidents = [name for name in (*ACCIDENTS, *OPTIONAL) if name in settings.only and name not in impossible]
     return [_lane(rng, deck, settings) for deck in (breaks, accidents) if deck]
 
 
@@ -123,3 +139,14 @@ def _lane(rng: random.Random, deck: Sequence[str], settings: Settings) -> list[F
         found.append(fault)
         at += fault.seconds + min(rng.expovariate(1 / settings.pause), 4 * settings.pause)
     return found
+
+
+def bursts(lanes: Sequence[Sequence[Fault]], seconds: float) -> list[list[list[Fault]]]:
+    """The lanes in parts of so many seconds; the times of each part begin at its own beginning."""
+    found: dict[int, list[list[Fault]]] = {}
+    for number, lane in enumerate(lanes):
+        for fault in lane:
+            part = int(fault.at // seconds)
+            own = msgspec.structs.replace(fault, at=fault.at - part * seconds)
+            found.setdefault(part, [[] for _ in lanes])[number].append(own)
+    return [found[part] for part in sorted(found)]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The engines, the API and the outlet of a storm, which are started again when they are killed.
 
-Each engine has a proxy of its own to the database, so that its connections break alone. The API and the outlet share
-one. Two threads may break things at the same time: the lock guards kills and starts.
+Each engine has a proxy of its own to the database server, so that its connections break alone. The API and the outlet
+share one. SQLite has none. Two threads may break things at the same time: the lock guards kills and starts.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Final
 
-from tests.faults.storm.database import through
+import sqlalchemy as sa
+
 from tests.faulty_proxy import FaultyProxy
 from tests.functional.engine.driving import EngineProcess, Installation
 from tests.functional.engine.test_monitoring import ask
@@ -21,6 +23,8 @@ from tests.functional.outlets.driving import outlet
 from tests.services.servers import free_port
 from tests.unit.engine.asking import figures
 
+_LEADER_SECONDS: Final = 10.0
+_POLL_SECONDS: Final = 0.1
 _BIN: Final = Path(sys.executable).parent
 _API_OPTIONS: Final = {
     "api__auth_strategy": "noauth", "api__write_rate": 0, "api__stream_rate": 0, "api__feed_poll_interval": 0.1,
@@ -31,12 +35,12 @@ _API_OPTIONS: Final = {
 class EngineSlot:
     """One engine of the group: its configuration, its proxy, and the process that runs now."""
 
-    def __init__(self, site: Installation, database: int) -> None:
-        self.proxy = FaultyProxy(database)
+    def __init__(self, site: Installation, database: int | None) -> None:
+        self.proxy = FaultyProxy(database) if database is not None else None
         self.port = free_port()
         self._site = site
         self.config = site.config(
-            database__connection=through(site.url, self.proxy.port), monitoring__port=self.port,
+            database__connection=through(site.url, self.proxy), monitoring__port=self.port,
             monitoring__status_interval=0.5,
         )  # fmt: skip
         self.process = site.engine(self.config)
@@ -48,13 +52,12 @@ class EngineSlot:
             self.process = self._site.engine(self.config)
             self.starts += 1
 
-    @property
-    def is_leading(self) -> bool:
-        """Whether it said so last."""
-        lines = [
-            line for line in self.process.log.splitlines() if "Leading the engine group" in line or "taken over" in line
-        ]
-        return bool(lines) and "Leading" in lines[-1] and self.process.running
+    def holds(self, lease: str) -> bool:
+        """Whether the holder of a lease is this engine.
+
+        :param lease: the holder's name: host, boot, namespace, process and its start.
+        """
+        return self.process.running and lease.split("/")[-2:-1] in [[str(pid)] for pid in self.process.processes]
 
     def metric(self, name: str) -> float:
         """The sum of a metric over its labels; 0 while the engine does not answer."""
@@ -65,19 +68,19 @@ class EngineSlot:
 class Processes:
     """All processes of the installation.
 
-    :param database: the port of the server.
+    :param database: the port of the server; None: there is none.
     :param api: the port of the API.
     """
 
-    def __init__(self, site: Installation, database: int, api: int) -> None:
+    def __init__(self, site: Installation, database: int | None, api: int) -> None:
         self._site = site
         self._lock = threading.RLock()
         """Guards the processes."""
         self.engines = [EngineSlot(site, database) for _ in range(2)]
-        self.proxy = FaultyProxy(database)
+        self._last_leader = self.engines[0]
+        self.proxy = FaultyProxy(database) if database is not None else None
         """Of the API and the outlet."""
-        url = through(site.url, self.proxy.port)
-        self._config = site.config(database__connection=url, **_API_OPTIONS)
+        self._config = site.config(database__connection=through(site.url, self.proxy), **_API_OPTIONS)
         self._api_port = api
         self.api = self._start_api()
         self.outlet = outlet(site, self._config)
@@ -85,11 +88,33 @@ class Processes:
     @property
     def database_proxies(self) -> list[FaultyProxy]:
         """Of the engines."""
-        return [slot.proxy for slot in self.engines]
+        return [slot.proxy for slot in self.engines if slot.proxy is not None]
+
+    @property
+    def _proxies(self) -> list[FaultyProxy]:
+        return self.database_proxies + ([self.proxy] if self.proxy is not None else [])
 
     def leader(self) -> EngineSlot:
-        """The engine that leads; the first one if none says so."""
-        return next((slot for slot in self.engines if slot.is_leading), self.engines[0])
+        """The engine that holds the lease, after some waiting for one; the last one that did if none does."""
+        deadline = time.monotonic() + _LEADER_SECONDS
+        while time.monotonic() < deadline:
+            holder = self._holder()
+            found = next((slot for slot in self.engines if slot.holds(holder)), None)
+            if found is not None:
+                self._last_leader = found
+                break
+            time.sleep(_POLL_SECONDS)
+        return self._last_leader
+
+    def _holder(self) -> str:
+        """The holder of the lease in the database; empty while there is none or the database is away."""
+        t = self._site.store.tables.leases
+        try:
+            with self._site.store.database.connect() as connection:
+                query = sa.select(t.c.holder).where(t.c.name.like("engine:%"))
+                return str(connection.execute(query).scalar() or "")
+        except Exception:  # noqa: BLE001 - the database is away
+            return ""
 
     def standby(self) -> EngineSlot:
         """The other one."""
@@ -126,13 +151,13 @@ class Processes:
 
     def heal(self) -> None:
         """Connections as they were, and all processes running."""
-        for proxy in (*self.database_proxies, self.proxy):
+        for proxy in self._proxies:
             heal(proxy)
         self.start()
 
     def close(self) -> None:
         """The installation kills the processes."""
-        for proxy in (*self.database_proxies, self.proxy):
+        for proxy in self._proxies:
             proxy.cut()
 
     def _start_api(self) -> EngineProcess:
@@ -145,6 +170,11 @@ class Processes:
         process = EngineProcess(command, site.folder / f"api-{len(site.engines) + 1}.log", environment)
         site.engines.append(process)
         return process
+
+
+def through(url: str, proxy: FaultyProxy | None) -> str:
+    """The same address through a proxy, if there is one."""
+    return sa.make_url(url).set(port=proxy.port).render_as_string(hide_password=False) if proxy is not None else url
 
 
 def heal(proxy: FaultyProxy) -> None:

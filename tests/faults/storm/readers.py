@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import bisect
 import collections
 import threading
 import time
@@ -37,9 +38,20 @@ class JournalWatch:
 
     def first_after(self, moment: float, sources: tuple[str, ...]) -> float | None:
         """Seconds from the moment to the first commit of these sources; None: there is none."""
-        found = (at for source in sources for at in self.seen.get(source, ()) if at > moment)
-        first = min(found, default=None)
-        return None if first is None else first - moment
+        found: list[float] = []
+        for source in sources:
+            times = self.seen.get(source, [])
+            found += times[bisect.bisect_right(times, moment) :][:1]
+        return min(found) - moment if found else None
+
+    def wait_for_commits(self, sources: tuple[str, ...], seconds: float) -> dict[str, float | None]:
+        """Wait until each source has committed, at most so long; source -> seconds until it did, None: it did not."""
+        began = time.monotonic()
+        while True:
+            found = {source: self.first_after(began, (source,)) for source in sources}
+            if None not in found.values() or time.monotonic() - began > seconds:
+                return found
+            time.sleep(_POLL_SECONDS)
 
     def _run(self) -> None:
         t = self._site.store.tables.journal

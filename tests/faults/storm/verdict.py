@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 import sqlalchemy as sa
 
-from tests.faults.storm.plan import Settings
+from tests.faults.storm.plan import LOSING, LOSING_DATABASE, LOSING_STREAM, Settings
 from tests.faults.storm.processes import Processes
 from tests.faults.storm.readers import FeedReader, JournalWatch
 from tests.faults.storm.writers import Writers
@@ -30,13 +30,22 @@ from watcher_sync.storage.drifts import list_drifts
 from watcher_sync.storage.journal import JournalRow
 from watcher_sync.testing.comparison import compare
 from watcher_sync.testing.dcm.providers import UNTOLD
+from watcher_sync.testing.kubernetes.resources import BUILTIN
+from watcher_sync.testing.kubernetes.store import Store
 
 _IGNORED: Final = UNTOLD | UNTOLD_OF_CLUSTERS | {"last_heard"}
 _REPORT: Final = re.compile(
     r"(?:WARNING|ERROR).*(?:events are lost|epoch|went back|another (?:journal|history)|discarded|restored)", re.I
 )  # fmt: skip
+_OF_STREAM: Final = ("provider ", "service_type_instance ")
+"""How the differences of entities begin that DCM's messages tell of."""
+_OF_API: Final = ("service_type_instance own-",)
+"""Of those, what only the API wrote."""
 _MOST_SHOWN: Final = 10
-_CATCH_UP_SECONDS: Final = 20.0
+_MOST_CHARACTERS: Final = 300
+_UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_CATCH_UP_SECONDS: Final = 60.0
+_LOST_SECONDS: Final = 30.0
 
 
 class Verdict(msgspec.Struct):
@@ -45,6 +54,8 @@ class Verdict(msgspec.Struct):
     differences: list[str] = []
     reports: dict[str, int] = {}
     """Way of reporting -> how often."""
+    compared: dict[str, int] = {}
+    """Kind -> entities of the truth."""
     failures: list[str] = []
     changes: int = 0
     feed_rows: int = 0
@@ -60,46 +71,90 @@ def differences(site: Installation, writers: Writers) -> list[str]:
     return found + [str(each) for each in observed_differences(cluster.server, cluster.functions, snapshot)]
 
 
-def settle(site: Installation, writers: Writers, line: Line, seconds: float) -> tuple[list[str], float]:
+def settle(site: Installation, writers: Writers, line: Line, seconds: float, rest: float) -> tuple[list[str], float]:
     """Wait until the tables are the truth and the queues are empty, at most so long.
 
+    :param rest: differences that have not changed for so many seconds while the queues are empty do not go away.
     :returns: the differences that remain, and the seconds.
     """
-    began = time.monotonic()
+    began = same_since = time.monotonic()
+    before: list[str] = []
     while True:
         found = differences(site, writers)
         is_empty = line.waiting() == 0 and writers.providers.settled()
-        took = time.monotonic() - began
-        if (not found and is_empty) or took > seconds:
-            return found or ([] if is_empty else ["a queue is not empty"]), took
+        now = time.monotonic()
+        if found != before or not is_empty:
+            before, same_since = found, now
+        if (is_empty and (not found or now - same_since > rest)) or now - began > seconds:
+            return found or ([] if is_empty else ["a queue is not empty"]), now - began
         time.sleep(0.2)
 
 
 def judge(
-    settings: Settings, site: Installation, writers: Writers, processes: Processes, line: Line, feed: FeedReader,
-    watch: JournalWatch, record: Record, *, quiet: float,
-) -> Verdict:  # fmt: skip
+    verdict: Verdict, settings: Settings, site: Installation, writers: Writers, processes: Processes, line: Line,
+    feed: FeedReader, watch: JournalWatch, record: Record, *, quiet: float,
+) -> None:  # fmt: skip
     """Look at everything; the writers have stopped, and nothing breaks any more."""
-    verdict = Verdict()
-    verdict.differences, verdict.quiet_seconds = settle(site, writers, line, quiet)
+    verdict.compared = {kind: len(entities) for kind, entities in writers.truth().items()}
+    verdict.differences, verdict.quiet_seconds = settle(
+        site, writers, line, quiet, rest=_LOST_SECONDS if settings.has_any(LOSING) else quiet
+    )
     verdict.reports = _reports(site, processes, feed)
-    silent = [] if settings.is_losing and any(verdict.reports.values()) else _not_drifting(site, verdict.differences)
+    silent = _not_drifting(site, _unreported(verdict, settings))
     if silent:
         shown = "\n".join(silent[:_MOST_SHOWN])
         verdict.failures.append(f"{len(silent)} differences without a report:\n{shown}")
+        verdict.failures += _stories(shown, site, writers)
     rows = site.rows()
     verdict.changes = len(rows)
-    _check_journal(verdict, site, rows, watch, settings)
+    _check_journal(verdict, site, rows, watch, settings, writers)
     check_feed(verdict, feed, rows)
     _check_quarantine(verdict, site)
     _check_webhooks(verdict, site, writers, record)
-    return verdict
+
+
+def _stories(text: str, site: Installation, writers: Writers) -> list[str]:
+    """What the journal and the API server know of the entities that a text names: for the search of the cause."""
+    lines: list[str] = []
+    for entity_id in sorted(set(_UUID.findall(text)))[:_MOST_SHOWN]:
+        for row in [row for row in site.rows() if row.entity_id == entity_id][-_MOST_SHOWN:]:
+            lines.append(
+                f"  journal {row.seq} {row.time:%H:%M:%S.%f} {row.change} {row.kind} {row.entity_id} "
+                f"by {row.event_type} {row.event_id} of {row.source}, {row.merged} merged, {row.versions}: "
+                f"{_clipped(row.delta)}"
+            )
+        lines += _history(writers.cluster.server.store, entity_id)
+    return lines
+
+
+def _history(store: Store, uid: str) -> list[str]:
+    """The changes of an object that the API server still knows."""
+    events = [event for each in BUILTIN for event in store.events_after(each, store.oldest) if event.last.uid == uid]
+    names = {
+        event.version: "deleted" if event.new is None else "modified" if event.old else "added" for event in events
+    }
+    return [f"  API server {version} {what} {uid}" for version, what in sorted(names.items())]
+
+
+def _clipped(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= _MOST_CHARACTERS else text[:_MOST_CHARACTERS] + "..."
 
 
 def _reports(site: Installation, processes: Processes, feed: FeedReader) -> dict[str, int]:
     lines = [line for engine in site.engines for line in engine.log.splitlines() if _REPORT.search(line)]
     gaps = sum(slot.metric("watcher_sync_source_gaps_total") for slot in processes.engines)
     return {"log": len(lines), "gaps": int(gaps), "410": len(feed.gone)}
+
+
+def _unreported(verdict: Verdict, settings: Settings) -> list[str]:
+    """The differences that no report explains."""
+    if not any(verdict.reports.values()):
+        return verdict.differences
+    if settings.has_any(LOSING_DATABASE):
+        return []
+    lost = _OF_STREAM if settings.has_any(LOSING_STREAM) else ()
+    return [each for each in verdict.differences if not each.startswith(lost) or each.startswith(_OF_API)]
 
 
 def _not_drifting(site: Installation, found: list[str]) -> list[str]:
@@ -109,12 +164,13 @@ def _not_drifting(site: Installation, found: list[str]) -> list[str]:
 
 
 def _check_journal(
-    verdict: Verdict, site: Installation, rows: list[JournalRow], watch: JournalWatch, settings: Settings
-) -> None:
+    verdict: Verdict, site: Installation, rows: list[JournalRow], watch: JournalWatch, settings: Settings,
+    writers: Writers,
+) -> None:  # fmt: skip
     gaps = [(one.seq, other.seq) for one, other in itertools.pairwise(rows) if other.seq != one.seq + 1]
     if gaps:
         verdict.failures.append(f"the journal has gaps, such as {gaps[:3]}")
-    if settings.is_losing:
+    if settings.has_any(LOSING_DATABASE):
         return
     if watch.heads:
         verdict.failures.append(f"the journal's head went back to {watch.heads[:3]}")
@@ -122,6 +178,7 @@ def _check_journal(
         site.check_journal()
     except AssertionError as exc:
         verdict.failures.append(f"journal: {exc}")
+        verdict.failures += _stories(str(exc), site, writers)
 
 
 def check_feed(verdict: Verdict, feed: FeedReader, rows: list[JournalRow]) -> None:
@@ -131,7 +188,7 @@ def check_feed(verdict: Verdict, feed: FeedReader, rows: list[JournalRow]) -> No
     while feed.since < head and time.monotonic() < deadline:
         time.sleep(0.05)
     verdict.feed_rows = len(feed.rows)
-    got = [seq for seq, *_ in feed.rows]
+    got = [seq for seq, *_ in feed.rows if seq <= head]  # changes may follow after the journal was read
     if feed.gone:
         return
     wanted = [row.seq for row in rows if row.delta or row.change != "updated"]
@@ -156,11 +213,14 @@ def _check_webhooks(verdict: Verdict, site: Installation, writers: Writers, reco
     """Nothing is missing between two deliveries, and after the last one nothing is left to deliver."""
     t = site.store.tables.subscription_progress
     left = sa.select(sa.func.count()).where(t.c.held_since.is_not(None) | t.c.behind_since.is_not(None))
+    told = [function.id for function in writers.cluster.functions if function.aspects]
     deadline = time.monotonic() + _CATCH_UP_SECONDS
     while True:
         with site.store.database.connect() as connection:
             behind = connection.execute(left).scalar_one()
-        if not behind or time.monotonic() > deadline:
+        # An outlet that has just started does not know yet what is left.
+        is_done = not behind and all(record.arrivals.get(name) for name in told)
+        if is_done or time.monotonic() > deadline:
             break
         time.sleep(0.1)
     if behind:

@@ -6,6 +6,7 @@ Each writer repeats a write whose outcome it does not know, so its truth is exac
 
 from __future__ import annotations
 
+import abc
 import random
 import threading
 import time
@@ -81,7 +82,7 @@ class Api:
         return answer.status_code, answer.text
 
 
-class _Thread:
+class _Thread(abc.ABC):
     """A writer in a thread; what ends it before its time is raised by :meth:`stop`."""
 
     def __init__(self, name: str) -> None:
@@ -104,9 +105,9 @@ class _Thread:
         except BaseException as exc:  # noqa: BLE001 - the storm reports it
             self.failure = exc
 
+    @abc.abstractmethod
     def run(self) -> None:
         """The writer's work, until :attr:`stopping` is set."""
-        raise NotImplementedError
 
 
 class NovaWriter(_Thread):
