@@ -26,7 +26,7 @@ import sqlalchemy
 from tests.functional.databases import MigratedDatabases, fresh_database
 from tests.migrated import migrate
 from tests.services.ensure import CannotEnsure, tool, url_of
-from tests.services.servers import Server, private_nats, private_postgresql, private_rabbitmq
+from tests.services.servers import Server, private_mariadb, private_nats, private_postgresql, private_rabbitmq
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.kinds import Kinds
 from watcher_sync.sources.notifier_options import PRIORITIES
@@ -49,6 +49,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("what was measured")
         for figure in figures:
             terminalreporter.line(figure)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # A run on several processors ends with its last file, so the files that take long, which are here, come first.
+    items.sort(key=lambda item: item.path.parent != Path(__file__).parent)
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
@@ -142,6 +147,12 @@ def migrated_sqlite_url(sqlite_url: str, declared_kinds: Kinds) -> str:
     return sqlite_url
 
 
+@pytest.fixture(params=["sqlite", *(pytest.param(name, marks=pytest.mark.rare) for name in ("postgresql", "mariadb"))])
+def one_migrated_url(request: pytest.FixtureRequest) -> str:
+    """SQLite with an empty schema; in the rare tests the servers, too. For what is the same on each database."""
+    return str(request.getfixturevalue(f"migrated_{request.param}_url"))
+
+
 @pytest.fixture(params=["sqlite", "postgresql", "mariadb"])
 def any_migrated_url(request: pytest.FixtureRequest) -> str:
     """A database of each kind in turn, with an empty schema."""
@@ -170,7 +181,7 @@ class Broker:
     def clean_up(self) -> None:
         """Delete every queue and exchange under the names that were handed out."""
         queues = [q for name in self._names for q in (name, *(f"{name}.{p}" for p in PRIORITIES))]
-        with kombu.Connection(self.amqp_url, connect_timeout=5) as connection:
+        with kombu.Connection(self.amqp_url, connect_timeout=60) as connection:
             for queue in queues:
                 with suppress(*connection.channel_errors), connection.channel() as channel:
                     channel.queue_delete(queue)
@@ -193,6 +204,13 @@ def broker() -> Iterator[Broker]:
 def own_postgresql() -> Iterator[Server]:
     """A PostgreSQL process of this test's own, to be stopped and killed."""
     with private_postgresql() as server:
+        yield server
+
+
+@pytest.fixture
+def own_mariadb() -> Iterator[Server]:
+    """A MariaDB process of this test's own, to be configured."""
+    with private_mariadb() as server:
         yield server
 
 

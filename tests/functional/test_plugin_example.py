@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.source_copy import ROOT, copy_source
+
 PLUGIN = ROOT / "doc" / "examples" / "watcher-sync-example-plugin"
 
 
@@ -32,8 +33,19 @@ class Installed:
         self.variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
     def install(self) -> None:
-        wheels = self.folder / "wheels"
-        self._run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", wheels, ROOT, PLUGIN)
+        source, wheels = copy_source(self.folder / "source"), self.folder / "wheels"
+        self._run(
+            sys.executable,
+            "-m",
+            "pip",
+            "wheel",
+            "--quiet",
+            "--no-deps",
+            "-w",
+            wheels,
+            source,
+            source / PLUGIN.relative_to(ROOT),
+        )
         venv.create(self.environment, with_pip=False)
         python = self.environment / "bin" / "python"
         built = sorted(wheels.glob("*.whl"))
@@ -61,7 +73,7 @@ class Installed:
             env=self.variables,
             capture_output=True,
             text=True,
-            timeout=150,
+            timeout=300,
             check=False,
         )
         assert done.returncode == 0, f"{command} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"

@@ -137,13 +137,14 @@ def test_what_came_too_long_ago_does_not_count(site: Installation, tmp_path: Pat
 def test_sources_that_cannot_be_reached_are_failures_and_no_password_is_shown(
     site: Installation, broker: Broker
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
     site.options["engine.enabled_sources"] = "nova, closed, stranger"
-    site.options |= source("closed", f"rabbit://guest:hidden@127.0.0.1:{port}/", "q")
     host = broker.url.rpartition("@")[2]
     site.options |= source("stranger", f"rabbit://nobody:hidden@{host}", "q")
-    status, found = checked(site)
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # without listening: it refuses, and no other process gets the port
+        port = closed.getsockname()[1]
+        site.options |= source("closed", f"rabbit://guest:hidden@127.0.0.1:{port}/", "q")
+        status, found = checked(site)
     code, details = found["Sources"]
     assert (status, code) == (2, 2)
     assert "closed: " in details

@@ -22,8 +22,9 @@ from typing import Any
 from nats.errors import Error as NatsError
 from nats.js.errors import APIError
 
-from tests.functional.engine.driving import Installation, wait_until
+from tests.functional.engine.driving import Installation
 from tests.functional.sources.jetstream import Dcm
+from tests.waiting import seconds_until, wait_until
 from watcher_sync.events import Event
 from watcher_sync.model.changes import WRITTEN_HERE, Upsert, Version
 from watcher_sync.model.transaction import Transaction
@@ -93,15 +94,21 @@ def flood(dcm: Dcm, messages: Sequence[Message], *, rate: float | None = None) -
 
 @contextlib.contextmanager
 def flowing(
-    dcm: Dcm, messages: Sequence[Message], *, rate: float | None = None, surely: bool = False
+    dcm: Dcm,
+    messages: Sequence[Message],
+    *,
+    rate: float | None = None,
+    surely: bool = False,
+    hurry: threading.Event | None = None,
 ) -> Iterator[threading.Event]:
     """Publish in a thread meanwhile; leaves when all is published. Gives what is set once it is.
 
     :param surely: wait for each lot to be stored, and publish it again when the server went away over it.
+    :param hurry: once it is set, publish the rest as fast as it goes.
     """
     failures: list[BaseException] = []
     done = threading.Event()
-    work = _surely(dcm, messages, rate) if surely else _flood(dcm, messages, rate)
+    work = (_surely if surely else _flood)(dcm, messages, rate, hurry)
 
     def run() -> None:
         try:
@@ -113,16 +120,16 @@ def flowing(
     thread = threading.Thread(target=run, name="flow", daemon=True)
     thread.start()
     yield done
-    thread.join(120)
+    thread.join(300)
     assert not thread.is_alive(), "publishing does not end"
     if failures:
         raise failures[0]
 
 
-def worked_off(dcm: Dcm, messages: int, seconds: float = 60) -> float:
+def worked_off(dcm: Dcm, messages: int, seconds: float = 120) -> float:
     """Wait until so many are stored and every one is acknowledged; after how many seconds they were."""
     wait_until(lambda: dcm.stream().state.messages == messages, seconds, "everything to be in the stream")
-    return wait_until(dcm.settled, seconds, "everything to be committed and acknowledged")
+    return seconds_until(dcm.settled, seconds, "everything to be committed and acknowledged")
 
 
 def committed(site: Installation, since: int = 0) -> int:
@@ -131,15 +138,17 @@ def committed(site: Installation, since: int = 0) -> int:
     return max((int(number) for name, _, number in numbers if name == "event"), default=0)
 
 
-async def _flood(dcm: Dcm, messages: Sequence[Message], rate: float | None) -> None:
-    async for lot in _paced(messages, rate):
+async def _flood(
+    dcm: Dcm, messages: Sequence[Message], rate: float | None, hurry: threading.Event | None = None
+) -> None:
+    async for lot in _paced(messages, rate, hurry):
         for message in lot:
             await dcm.client.publish(message.subject, message.body, headers=_named(message))
-        await dcm.client.flush(30)
+        await dcm.client.flush(60)
 
 
-async def _surely(dcm: Dcm, messages: Sequence[Message], rate: float | None) -> None:
-    async for lot in _paced(messages, rate):
+async def _surely(dcm: Dcm, messages: Sequence[Message], rate: float | None, hurry: threading.Event | None) -> None:
+    async for lot in _paced(messages, rate, hurry):
         for message in lot:
             while True:
                 try:
@@ -150,12 +159,13 @@ async def _surely(dcm: Dcm, messages: Sequence[Message], rate: float | None) -> 
                     await asyncio.sleep(0.02)
 
 
-async def _paced(messages: Sequence[Message], rate: float | None) -> Any:
+async def _paced(messages: Sequence[Message], rate: float | None, hurry: threading.Event | None) -> Any:
     loop = asyncio.get_running_loop()
     began, sent = loop.time(), 0
     iterator = iter(messages)
     while lot := list(itertools.islice(iterator, _LOT if rate is None else max(1, int(rate / 20)))):
-        if rate is not None and (early := began + sent / rate - loop.time()) > 0:
+        in_time = rate is not None and not (hurry and hurry.is_set())
+        if in_time and (early := began + sent / rate - loop.time()) > 0:
             await asyncio.sleep(early)
         yield lot
         sent += len(lot)

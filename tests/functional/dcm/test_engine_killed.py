@@ -12,8 +12,9 @@ import httpx
 import pytest
 
 from tests.functional.dcm.flowing import Flow, flood, flowing, passed, post, worked_off
-from tests.functional.engine.driving import Installation, scaled, wait_until
+from tests.functional.engine.driving import Installation, scaled
 from tests.functional.sources.jetstream import Dcm
+from tests.waiting import wait_until
 
 Site = Callable[..., Installation]
 KILLS = 20
@@ -21,7 +22,6 @@ ROWS = "/v1/service_type_instances"
 
 
 @pytest.mark.rare
-@pytest.mark.timeout(240)
 def test_twenty_kills_in_a_stream_lose_nothing_and_apply_nothing_twice(
     postgresql_url: str, site: Site, dcm: Dcm, serve: Callable[..., httpx.Client], figure: Callable[[str], None]
 ) -> None:
@@ -62,7 +62,6 @@ def test_twenty_kills_in_a_stream_lose_nothing_and_apply_nothing_twice(
 
 
 @pytest.mark.rare
-@pytest.mark.timeout(240)
 def test_three_engines_that_share_the_durable_and_are_killed_at_random_agree_on_every_row(
     postgresql_url: str, site: Site, dcm: Dcm, serve: Callable[..., httpx.Client], figure: Callable[[str], None]
 ) -> None:

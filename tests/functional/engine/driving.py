@@ -27,7 +27,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -38,6 +38,7 @@ from oslo_config import cfg
 from tests.functional.executables import PRELOADED, run_preloaded
 from tests.migrated import migrate
 from tests.rabbitmq_publisher import Publisher
+from tests.waiting import PATIENCE_SECONDS, seconds_until, wait_until
 from watcher_sync.assembly.store import load_kinds
 from watcher_sync.model.model import Model
 from watcher_sync.storage import database, journal
@@ -56,18 +57,6 @@ _FRAMES = 200
 def scaled(count: int) -> int:
     """So many events, as far as this run's scale allows."""
     return max(200, int(count * SCALE))
-
-
-def wait_until(condition: Callable[[], Any], seconds: float = 30.0, what: str = "it") -> float:
-    """Wait until the condition is true and return after how many seconds it was.
-
-    :raises AssertionError: when the time is over.
-    """
-    began = time.monotonic()
-    while not condition():
-        assert time.monotonic() - began < seconds, f"{what} did not come true within {seconds:.0f} s"
-        time.sleep(0.01)
-    return time.monotonic() - began
 
 
 class EngineProcess:
@@ -111,14 +100,14 @@ class EngineProcess:
         """How many lines of the log contain this text."""
         return sum(text in line for line in self.log.splitlines())
 
-    def wait_for_log(self, text: str, seconds: float = 30.0) -> float:
+    def wait_for_log(self, text: str, seconds: float = PATIENCE_SECONDS) -> float:
         """Wait until a line of the log contains this text; after how many seconds it did."""
         try:
-            return wait_until(lambda: self.logged(text) or not self.running, seconds, f"{text!r} in the log")
+            return seconds_until(lambda: self.logged(text) or not self.running, seconds, f"{text!r} in the log")
         finally:
             assert self.logged(text), f"the engine's log has no {text!r}:\n{self.log[-4000:]}"
 
-    def wait_until_leading(self, seconds: float = 30.0) -> float:
+    def wait_until_leading(self, seconds: float = PATIENCE_SECONDS) -> float:
         return self.wait_for_log("Leading the engine group", seconds)
 
     def signal(self, number: signal.Signals) -> None:
@@ -140,16 +129,16 @@ class EngineProcess:
             for pid in pids:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-            self._process.wait(10)
-            wait_until(lambda: not any(map(_alive, pids)), 10, "the end of the killed processes")
+            self._process.wait(60)
+            wait_until(lambda: not any(map(_alive, pids)), what="the end of the killed processes")
 
-    def terminate(self, seconds: float = 20.0) -> tuple[int, float]:
+    def terminate(self, seconds: float = PATIENCE_SECONDS) -> tuple[int, float]:
         """SIGTERM; the exit status, and after how many seconds it came."""
         began = time.monotonic()
         self.signal(signal.SIGTERM)
         return self._process.wait(seconds), time.monotonic() - began
 
-    def wait(self, seconds: float = 20.0) -> int:
+    def wait(self, seconds: float = PATIENCE_SECONDS) -> int:
         """The exit status, once it comes."""
         return self._process.wait(seconds)
 
@@ -183,31 +172,50 @@ class Line:
         }  # fmt: skip
         return {f"source_{name}.{option}": value for option, value in options.items()}
 
-    def publish(self, messages: Iterable[Document | bytes], *, rate: float | None = None) -> None:
-        """Publish in order, in lots; a lot that the broker's end interrupted is published again, whole."""
+    def publish(
+        self, messages: Iterable[Document | bytes], *, rate: float | None = None, ended: threading.Event | None = None
+    ) -> None:
+        """Publish in order, in lots; a lot that the broker's end interrupted is published again, whole.
+
+        :param ended: once it is set, no further message is taken; None: all are published.
+        """
         began = time.monotonic()
         sent = 0
         iterator = iter(messages)
-        while lot := list(itertools.islice(iterator, _FRAMES if rate is None else max(1, int(rate / 10)))):
+        size = _FRAMES if rate is None else max(1, int(rate / 10))
+        while (ended is None or not ended.is_set()) and (lot := list(itertools.islice(iterator, size))):
             if rate is not None:
                 wait_until(lambda: sent / rate <= time.monotonic() - began, 600)  # noqa: B023 - waits here and now
             self._publish(lot)
             sent += len(lot)
 
     @contextlib.contextmanager
-    def publishing(self, messages: Iterable[Document | bytes], *, rate: float | None = None) -> Iterator[None]:
-        """Publish in a thread meanwhile; leaves when all is published."""
+    def publishing(
+        self, messages: Iterable[Document | bytes], *, rate: float | None = None, most: int | None = None
+    ) -> Iterator[None]:
+        """Publish in a thread meanwhile; leaves when all is published.
+
+        :param most: publish as long as the block lasts, and so many at most. The messages may have no end; the rest is
+            not taken. None: publish all.
+        """
         failures: list[Exception] = []
+        ended = threading.Event()
 
         def run() -> None:
             try:
-                self.publish(messages, rate=rate)
+                if most is None:
+                    self.publish(messages, rate=rate)
+                else:
+                    self.publish(itertools.islice(messages, most), rate=rate, ended=ended)
             except Exception as exc:  # noqa: BLE001 - raised again in the test's thread
                 failures.append(exc)
 
         thread = threading.Thread(target=run, name=f"publish-{self.name}", daemon=True)
         thread.start()
-        yield
+        try:
+            yield
+        finally:
+            ended.set()
         thread.join(120)
         assert not thread.is_alive(), "publishing does not end"
         if failures:
@@ -225,7 +233,7 @@ class Line:
             self._publisher = None
 
     def _publish(self, lot: Sequence[Document | bytes]) -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while True:
             try:
                 if self._publisher is None:
@@ -415,16 +423,19 @@ class Installation:
                 # A final deletion counts whatever its version is.
                 assert final or version >= known.get(facet, ""), f"seq {row.seq}: {facet} of {key} went back"
             known.update(row.versions)
-            if row.change == "updated":
-                story = fields.setdefault(key, {})
-                for field, (old, _) in row.delta.items():
-                    assert story.get(field) == old, f"seq {row.seq}: {key} had another {field} than the journal says"
             if row.change == "deleted":
                 gone.update([key] if final else [])
                 fields.pop(key, None)
                 continue
-            assert row.change != "created" or key not in fields, f"seq {row.seq}: {key} was created twice"
-            fields.setdefault(key, {}).update({field: new for field, (_, new) in row.delta.items()})
+            if row.change == "created":
+                assert key not in fields, f"seq {row.seq}: {key} was created twice"
+                fields[key] = {}
+            elif key not in fields:  # only the versions of a tombstone moved
+                assert not row.delta, f"seq {row.seq}: {key} was not there, and changed"
+                continue
+            for field, (old, new) in row.delta.items():
+                assert fields[key].get(field) == old, f"seq {row.seq}: {key} had another {field} than the journal says"
+                fields[key][field] = new
         replica = Model(self.kinds)
         self.store.catch_up(replica)
         tables = self.store.load()

@@ -57,12 +57,12 @@ def test_an_engine_that_has_run_leaves_the_standard_library_as_it_was(
         engine = assemble(process.make_conf(["--config-file", sys.argv[1]], prog="test"))
         thread = threading.Thread(target=engine.run)
         thread.start()
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while [s.state for s in engine.source_status().values()] != [SourceState.CONNECTED]:
             assert time.monotonic() < deadline, engine.source_status()
             time.sleep(0.01)
         engine.stop(5)
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive()
         import os, queue, select, socket, subprocess
         patched = {}

@@ -15,9 +15,11 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.functional.engine.driving import EngineProcess, Installation, Line, wait_until
+from tests.functional.engine.driving import EngineProcess, Installation, Line
 from tests.functional.reconcile.installed import Installed
+from tests.services.servers import free_port
 from tests.unit.engine.asking import figures
+from tests.waiting import wait_until
 from watcher_sync.storage.source_status import list_sources
 from watcher_sync.testing.nova.cloud import CloudSimulator
 
@@ -28,7 +30,7 @@ Watched = tuple[Installation, EngineProcess, int]
 
 def ask(port: int, path: str) -> tuple[int, str]:
     """Returns the HTTP status and the body; the status is 0 while the server does not answer."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     try:
         connection.request("GET", path)
         answer = connection.getresponse()
@@ -47,8 +49,7 @@ def watched(
     blocked = tmp_path / "blocked"
     plugin = Installed(blocked)
     (blocked / "eventlet.py").write_text("raise ImportError('eventlet is blocked')\n")
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
+    port = free_port()
     nova = line("nova")
     site = install(sqlite_url, engine__enabled_sources="nova", monitoring__port=port, monitoring__status_interval=0.2)
     site.options |= nova.source("nova")
@@ -57,7 +58,7 @@ def watched(
     nova.publish([*CloudSimulator(seed=91, hosts=5, instances=20).history(200), b"not even JSON"])
     engine = site.engine(site.config())
     wait_until(lambda: ask(port, "/readyz")[0] == 200, what="ready")
-    wait_until(lambda: nova.waiting() == 0 and shown(port)["watcher_sync_events_total"][QUARANTINED] == 1)
+    wait_until(lambda: nova.waiting() == 0 and shown(port)["watcher_sync_events_total"].get(QUARANTINED) == 1)
     wait_until(lambda: shown(port)["watcher_sync_reconcile_last_success_timestamp_seconds"], what="a reconciliation")
     wait_until(lambda: plugin.runs("hanging"), what="the one that hangs")
     yield site, engine, port
@@ -69,7 +70,7 @@ QUARANTINED = (("outcome", "quarantined"), ("source", "nova"))
 
 
 def shown(port: int) -> dict[str, Any]:
-    status, text = ask(port, "/metrics")
+    status, text = wait_until(lambda: (answer := ask(port, "/metrics"))[0] and answer)
     assert status == 200
     return figures(text)
 
@@ -109,8 +110,8 @@ def test_sigusr2_has_the_worker_report_and_the_engine_goes_on(watched: Watched) 
     _, engine, port = watched
     workers = engine.workers
     engine.signal(signal.SIGUSR2)
-    engine.wait_for_log("Guru Meditation", 10)
-    engine.wait_for_log("Configuration", 10)
+    engine.wait_for_log("Guru Meditation")
+    engine.wait_for_log("Configuration")
     wait_until(lambda: "connection = ***" in engine.log, what="the end of the report")
     log = engine.log
     for title in ("Package", "Sources", "Model", "Leases", "Reconciliation", "Threads", "Processes"):

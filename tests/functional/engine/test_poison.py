@@ -10,14 +10,11 @@ import json
 import random
 from collections.abc import Callable
 
-import pytest
-
 from tests.functional.engine.driving import Installation, Line
 from watcher_sync.testing.nova.cloud import CloudSimulator
 from watcher_sync.testing.poison import poison
 
 
-@pytest.mark.timeout(240)
 def test_every_poisoned_message_is_in_quarantine_with_its_reason_and_the_rest_is_the_truth(
     install: Callable[..., Installation],
     line: Callable[[str], Line],

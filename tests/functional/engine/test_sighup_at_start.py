@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.functional.engine.driving import EngineProcess, Installation, wait_until
+from tests.functional.engine.driving import EngineProcess, Installation
 from tests.services.servers import free_port
+from tests.waiting import seconds_until, wait_until
 
 _SECONDS = 1.5
 _OFFSETS = 20
@@ -32,20 +33,19 @@ def test_a_sighup_in_the_first_seconds_never_ends_a_service(
     unprotected = 0.0
     for i in range(_OFFSETS):
         with _started(site, service) as process:
-            unprotected = max(unprotected, wait_until(lambda: _handles_sighup(process.pid), _INTERPRETER_SECONDS))
+            unprotected = max(unprotected, seconds_until(lambda: handles_sighup(process.pid), _INTERPRETER_SECONDS))
             _send_after(process, i * _SECONDS / (_OFFSETS - 1))
             _wait_until_serving(site, process, service)
             assert process.running, process.log[-4000:]
     figure(f"{service}: SIGHUP ends the bare interpreter for the first {unprotected:.2f} s")
 
 
-@pytest.mark.timeout(60)
 def test_a_unit_of_systemd_starts_with_sighup_ignored(install: Callable[..., Installation], sqlite_url: str) -> None:
     site = _site(install, sqlite_url)
     for unit in Path("etc/systemd").glob("*.service"):
         assert "ExecStart=/usr/bin/env --ignore-signal=HUP " in unit.read_text(), unit
     with _started(site, "engine", "/usr/bin/env", "--ignore-signal=HUP") as process:
-        wait_until(lambda: _handles_sighup(process.pid), 5)
+        wait_until(lambda: handles_sighup(process.pid))
         process.signal(signal.SIGHUP)
         process.wait_until_leading()
         assert process.terminate()[0] == 0
@@ -78,7 +78,7 @@ def _started(site: Installation, service: str, *launcher: str) -> Iterator[Engin
         process.kill()
 
 
-def _handles_sighup(pid: int) -> bool:
+def handles_sighup(pid: int) -> bool:
     """Whether SIGHUP has no default action in a process."""
     masks = {}
     with contextlib.suppress(OSError):

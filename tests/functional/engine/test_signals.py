@@ -7,14 +7,12 @@ import collections
 import signal
 from collections.abc import Callable
 
-import pytest
-
-from tests.functional.engine.driving import Installation, Line, scaled, wait_until
+from tests.functional.engine.driving import Installation, Line
+from tests.waiting import wait_until
 from watcher_sync.engine.intake import JOINED_BATCHES
 from watcher_sync.testing.nova.cloud import CloudSimulator
 
 
-@pytest.mark.timeout(120)
 def test_sighup_changes_batch_size_and_debug_and_keeps_process_and_model(
     install: Callable[..., Installation],
     line: Callable[[str], Line],
@@ -39,8 +37,8 @@ def test_sighup_changes_batch_size_and_debug_and_keeps_process_and_model(
 
     site.write_config(config, {"engine.batch_size": 7, "DEFAULT.debug": "true"})
     engine.signal(signal.SIGHUP)
-    took = engine.wait_for_log("Reloaded the configuration", 10)
-    assert engine.logged("engine.batch_size")
+    # A file that was written just before the start is read again, too, so the names count.
+    took = engine.wait_for_log("Reloaded the configuration: DEFAULT.debug, engine.batch_size")
     with nova.publishing(cloud.history(500)):
         figure(f"{took:.2f} s from SIGHUP to the log line")
     wait_until(lambda: site.head() > head and nova.waiting() == 0)
@@ -54,7 +52,6 @@ def test_sighup_changes_batch_size_and_debug_and_keeps_process_and_model(
     site.check(cloud.reported())
 
 
-@pytest.mark.timeout(120)
 def test_sigterm_under_load_ends_in_time_with_status_0_and_nothing_acked_uncommitted(
     install: Callable[..., Installation],
     line: Callable[[str], Line],
@@ -69,27 +66,26 @@ def test_sigterm_under_load_ends_in_time_with_status_0_and_nothing_acked_uncommi
     # What is prefetched does not count as waiting.
     site.options["source_nova.prefetch"] = "500"
     config = site.config()
-    with nova.publishing(cloud.history(scaled(10_000))):
-        for _ in range(3):
+    with nova.publishing(cloud.events(), rate=400, most=40_000):
+        for _ in range(2):
             head = site.head()
             engine = site.engine(config)
             wait_until(lambda head=head: site.head() > head + 50, what="load")
-            assert nova.waiting() > 0, "there is no load"
             status, seconds = engine.terminate()
             figure(f"ended after {seconds:.2f} s with status {status}")
             assert status == 0, engine.log[-4000:]
-            assert seconds < 10
+            assert seconds < 30
             assert not engine.logged(" ERROR "), engine.log[-4000:]
-    assert nova.waiting() > 0
+            wait_until(nova.waiting, what="load that goes on")
     site.drain(config, nova)
     site.check(cloud.reported())
 
 
 def _settled(site: Installation) -> bool:
-    """Whether a tenth of a second goes by without a commit; all waits are bounded by the caller."""
+    """Whether eight seconds go by without a commit; all waits are bounded by the caller."""
     head = site.head()
     try:
-        wait_until(lambda: site.head() != head, 0.5)
+        wait_until(lambda: site.head() != head, 8)
     except AssertionError:
         return True
     return False

