@@ -66,7 +66,7 @@ class Installation(Site):
         return KubernetesReconciler(self.conf, self.context(), wait=wait)
 
     def reconcile(self, scope: str = "edge", wait: Callable[[float], None] = nothing, **how: Any) -> Report:
-        return self.reconciler(wait).run(scope, deadline=time.monotonic() + 20, **how)
+        return self.reconciler(wait).run(scope, deadline=time.monotonic() + 60, **how)
 
     def told(self, *events: Event) -> None:
         """Events that an engine commits."""

@@ -2,11 +2,16 @@
 """For all tests: a busy machine is no reason for a property test to fail, and child processes take SIGINT.
 
 A background job inherits that SIGINT is ignored, and so would the processes that the tests interrupt.
+
+gRPC has no part in a fork. Its handlers can crash the child of a process whose threads use it.
 """
 
 from __future__ import annotations
 
+import os
 import signal
+
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")  # read when gRPC is imported
 
 from hypothesis import HealthCheck, settings
 

@@ -20,6 +20,7 @@ import select
 import socket
 import struct
 import threading
+import weakref
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
@@ -89,14 +90,16 @@ class FaultPlan:
 class _Link:
     """One connection through the proxy. Two threads copy; any thread may break it."""
 
-    def __init__(self, near: socket.socket, far: socket.socket, proxy: FaultyProxy, fault: Fault | None) -> None:
+    def __init__(
+        self, near: socket.socket, far: socket.socket, proxy: FaultyProxy, fault: Fault | None, *, is_silent: bool
+    ) -> None:
         self._ends = {UP: (near, far), DOWN: (far, near)}
         """Direction -> (from, to)."""
         self._proxy = proxy
         self._fault = fault  # its direction's thread only
         self._passed = {UP: 0, DOWN: 0}  # each by its direction's thread only
         self._flowing = {UP: threading.Event(), DOWN: threading.Event()}
-        self._discarded: set[str] = set()
+        self._discarded: set[str] = {UP, DOWN} if is_silent else set()
         self._ended: set[str] = set()
         self._lock = threading.Lock()
         """Guards the end of the link."""
@@ -215,7 +218,14 @@ class FaultyProxy:
         self._lock = threading.Lock()
         """Guards the links."""
         self._server: socket.socket | None = None
-        self.port = 0
+        self._is_away = False
+        """Whether new connections are silent, too."""
+        # While the proxy refuses connections, this socket keeps the port: no other process gets it meanwhile.
+        held = socket.socket()
+        weakref.finalize(self, held.close)
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        self.port: int = held.getsockname()[1]
         self.restore()
 
     def __enter__(self) -> Self:
@@ -227,9 +237,11 @@ class FaultyProxy:
         self.cut()
 
     def restore(self) -> None:
-        """Accept connections, on the same port as before."""
-        server = socket.create_server(("127.0.0.1", self.port))
-        self._server, self.port = server, server.getsockname()[1]
+        """Accept connections, on the same port as before. Connections that are silent stay so."""
+        self._is_away = False
+        if self._server is not None:
+            return
+        self._server = server = socket.create_server(("127.0.0.1", self.port))
         threading.Thread(target=self._accept, args=(server,), name="proxy-accept", daemon=True).start()
 
     def next_fault(self) -> Fault | None:
@@ -280,6 +292,11 @@ class FaultyProxy:
         for link in self._open_links():
             link.silence()
 
+    def vanish(self) -> None:
+        """Drop all that is sent, also over connections made until :meth:`restore`; neither side learns of it."""
+        self._is_away = True
+        self.silence()
+
     def discard_answers(self) -> None:
         """Drop what the server sends over the connections that are there; what clients send passes."""
         for link in self._open_links():
@@ -311,4 +328,4 @@ class FaultyProxy:
                     near.close()
                     continue
                 with self._lock:
-                    self._links.append(_Link(near, far, self, self.next_fault()))
+                    self._links.append(_Link(near, far, self, self.next_fault(), is_silent=self._is_away))

@@ -36,7 +36,7 @@ class NovaSite(Site):
         """:param options: of ``[reconcile_nova]``, besides those of the account."""
         self.cloud = cloud
         file = folder / "watcher-sync.conf"
-        lines = {"enabled": "true", "region_name": "RegionOne", "timeout": "5", **cloud.options(), **options}
+        lines = {"enabled": "true", "region_name": "RegionOne", "timeout": "60", **cloud.options(), **options}
         text = "".join(f"{name} = {value}\n" for name, value in lines.items())
         file.write_text(f"[reconcile_nova]\n{text}")
         super().__init__(folder, url=url, conf=parsed(["--config-file", str(file)]))

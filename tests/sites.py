@@ -39,6 +39,8 @@ class Site:
         """
         self.conf = parsed() if conf is None else conf
         self.conf.set_override("connection", url or f"sqlite:///{folder / 'ws.sqlite'}", group="database")
+        # No pause of a loaded machine ends a transaction.
+        self.conf.set_override("idle_transaction_timeout", 60, group="database")
         self.store = migrate(Store(database.open_database(self.conf), builtin_kinds()))
 
     def close(self) -> None:

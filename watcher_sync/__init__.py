@@ -22,6 +22,7 @@
 ``sources``      The drivers of the transports
 ``storage``      The tables, the transactions, and reading without a replica
 ``testing``      Simulated systems for the tests of plugins
+``tracing``      Makes the exporter of traces
 ``wire``         Codecs of what other systems send and receive
 ``wsgi``         Entry points for WSGI servers
 """

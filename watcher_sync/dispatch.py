@@ -27,6 +27,7 @@ from watcher_sync.conf.namespaces import namespace_projects
 from watcher_sync.events import Event
 from watcher_sync.exceptions import PluginConflict
 from watcher_sync.model.changes import Change
+from watcher_sync.model.scopes import DeclaresScopes, EntityScope
 from watcher_sync.model.view import View
 
 LOG = logging.getLogger(__name__)
@@ -85,6 +86,8 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     envelopes: frozenset[str] = frozenset()
     reserved: tuple[str, ...] = ()
     channels: tuple[str, ...] = ()
+    scopes: Callable[[str], list[EntityScope]] = lambda _origin: []
+    """Origin of a source -> the entities that exist only through it."""
 
     def is_reserved(self, event_type: str) -> bool:
         """Whether only a driver of this dialect can make the type; no message can bring it."""
@@ -277,6 +280,7 @@ def _dialect(plugin: str, handler: Handles) -> Dialect:
         envelopes=frozenset(declared["envelopes"]),
         reserved=declared["reserved"],
         channels=declared["channels"],
+        scopes=handler.scopes if isinstance(handler, DeclaresScopes) else lambda _origin: [],
     )
 
 

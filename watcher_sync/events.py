@@ -65,6 +65,15 @@ class Actor(msgspec.Struct, frozen=True):
     """That of the request, as in its answer and in the logs."""
 
 
+class TraceContext(msgspec.Struct, frozen=True, gc=False):
+    """The trace that an event is part of."""
+
+    traceparent: str = ""
+    """W3C Trace Context, as the extension attribute of a CloudEvent; empty: none."""
+    global_request_id: str = ""
+    """The one of OpenStack, as the request context of a notification; empty: none."""
+
+
 class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One notification, watch event or CloudEvent.
 
@@ -108,6 +117,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """SHA-256 of the whole body, in hexadecimal, if ``data`` is only an excerpt of it; else empty."""
     actor: Actor | None = None
     """The caller of the API that sent it; None if a source brought it."""
+    trace: TraceContext | None = None
+    """The trace that it is part of; None if its envelope has none, and for an event that was stored."""
 
     @overload
     def read(self) -> Any: ...

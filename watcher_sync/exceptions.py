@@ -99,7 +99,20 @@ class SchemaMissing(StorageError):
 
 
 class JournalPurged(StorageError):
-    """The journal no longer reaches back to the asked seq: load the tables instead."""
+    """The journal does not have the rows after the asked seq: load the tables instead."""
+
+
+class HistoryChanged(StorageError):
+    """The database does not have the last commit that this process knows: it went back in time, or is another one.
+
+    :ivar before: the position of that commit.
+    :ivar after: the position of the database.
+    """
+
+    def __init__(self, before: Any, after: Any) -> None:
+        super().__init__(f"the database is at {after}, without the commit at {before}")
+        self.before = before
+        self.after = after
 
 
 class LeaseHeld(StorageError):
@@ -108,6 +121,10 @@ class LeaseHeld(StorageError):
 
 class SourceError(WatcherSyncError):
     """A source cannot run now; its supervisor starts it again."""
+
+
+class ReplayRefused(WatcherSyncError):
+    """Replayed events of the quarantine are refused again."""
 
 
 class ReconcileError(WatcherSyncError):

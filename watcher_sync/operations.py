@@ -138,6 +138,14 @@ class Operations:
         """Entity id -> running lease, of those of these entities that have one."""
         return self._leases.running(self.kind, entity_ids)
 
+    def all_running(self, project_id: str | None, *, after: str, limit: int) -> list[LeaseRow]:
+        """Running leases of all entities, by their ids.
+
+        :param project_id: only those of entities of this project; None: of all.
+        :param after: the id of the last lease of the page before; empty: from the first one.
+        """
+        return self._leases.page_of_running(self.kind, project_id=project_id, after=after, limit=limit)
+
     def verify(self, entity_id: str, operation_id: str, proof: Proof) -> OperationRow:
         """Verify that the caller began the operation, and return it, running or ended.
 

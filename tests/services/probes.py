@@ -17,8 +17,8 @@ from collections.abc import Callable
 from contextlib import closing
 from urllib.parse import SplitResult, unquote, urlsplit
 
-TIMEOUT = 3.0
-"""Seconds to wait for each answer."""
+TIMEOUT = 30.0
+"""Seconds to wait for each answer: longer than a pause of a loaded machine."""
 
 DEFAULT_PORTS = {"rabbitmq": 5672, "postgresql": 5432, "mariadb": 3306, "nats": 4222}
 

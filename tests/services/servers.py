@@ -35,10 +35,13 @@ from typing import IO, Self
 
 from tests.services.probes import why_silent, why_unusable
 
-START_TIMEOUT = 90.0
+START_TIMEOUT = 180.0
 """Seconds until a server that does not let us in counts as broken."""
 
-STOP_TIMEOUT = 30.0
+STOP_TIMEOUT = 60.0
+
+_MAX_CRASHES = 3
+"""Starts that are repeated: a fork of a process with threads of gRPC may crash before it becomes the server."""
 
 _PORTS = range(16_384, 32_768)
 """Below those that systems assign to outgoing connections."""
@@ -52,16 +55,17 @@ class ServiceBroken(Exception):
     """A service's program is there but does not come up; the message ends with its last log lines."""
 
 
-def free_port() -> int:
-    """A port that no process listens on now.
+def free_port(host: str = "127.0.0.1") -> int:
+    """A port of the host that no process listens on now.
 
     No outgoing connection of another process gets it before its server does: systems assign those higher ports.
     """
-    while True:
-        with socket.socket() as s, suppress(OSError):
-            port = random.SystemRandom().choice(_PORTS)
-            s.bind(("127.0.0.1", port))
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    for port in random.SystemRandom().sample(_PORTS, 100):
+        with socket.socket(family) as s, suppress(OSError):
+            s.bind((host, port))
             return port
+    raise AssertionError(f"no port of {host} is free")
 
 
 def program(name: str, *folders: str) -> str:
@@ -119,6 +123,10 @@ class Server(abc.ABC):
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
+    def processes(self) -> list[int]:
+        """The ids of the server and of all below it; empty when it does not run."""
+        return [self._process.pid, *_descendants(self._process.pid)] if self._process and self.running else []
+
     def create(self) -> Self:
         """Make the data directory and start.
 
@@ -133,10 +141,13 @@ class Server(abc.ABC):
         """Start on the same port with the same data, and wait until it lets us log in."""
         if self.running:
             return
-        with self.log.open("ab") as log:
-            self._process = self._popen(self._command(), log)
+        self._process = self._started()
         deadline = time.monotonic() + START_TIMEOUT
+        crashes = 0
         while (reason := self._why_unusable()) is not None:
+            if self._process.poll() == -signal.SIGSEGV and crashes < _MAX_CRASHES:
+                crashes += 1
+                self._process = self._started()
             if not self.running:
                 raise ServiceBroken(f"{self.service} ended with status {self._process.returncode}:{self._log_tail()}")
             if time.monotonic() > deadline:
@@ -144,6 +155,10 @@ class Server(abc.ABC):
                     f"{self.service} is not up after {START_TIMEOUT:.0f} s ({reason}):{self._log_tail()}"
                 )
             time.sleep(0.05)
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        with self.log.open("ab") as log:
+            return self._popen(self._command(), log)
 
     def stop(self) -> None:
         """Shut down in good order and wait for the end."""
@@ -159,20 +174,27 @@ class Server(abc.ABC):
         """SIGKILL to all its processes: no farewell to clients, nothing flushed."""
         if self._process is None:
             return
-        pids = [self._process.pid, *_descendants(self._process.pid)] if self.running else []
+        pids = self.processes()
         for pid in pids:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self._process.wait(STOP_TIMEOUT)
         self._process = None
         deadline = time.monotonic() + STOP_TIMEOUT
-        while any(_alive(pid) for pid in pids) and time.monotonic() < deadline:
+        while any(is_alive(pid) for pid in pids) and time.monotonic() < deadline:
             time.sleep(0.01)
 
     def remove(self) -> None:
-        """Stop it and forget its data."""
+        """Stop it and forget its data.
+
+        :raises ServiceBroken: when its folder cannot be removed.
+        """
         self.stop()
-        shutil.rmtree(self.home, ignore_errors=True)
+        deadline = time.monotonic() + STOP_TIMEOUT
+        while self.home.exists():
+            shutil.rmtree(self.home, ignore_errors=True)
+            if time.monotonic() > deadline:
+                raise ServiceBroken(f"{self.service} leaves {self.home} behind")
 
     def _run(self, *command: str) -> None:
         """One step of the preparation. :raises ServiceBroken: when it fails."""
@@ -380,7 +402,8 @@ def _account(service: str, name: str | None) -> pwd.struct_passwd | None:
         raise ServiceMissing(f"there is no user {name} for {service} to run as") from None
 
 
-def _alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
+    """Whether there is such a process and it has not ended."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except OSError:

@@ -7,11 +7,12 @@ import contextlib
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from tests.faulty_proxy import DOWN, UP, Fault, FaultPlan, FaultyProxy, Kind
+from tests.waiting import wait_until
 
 
 class Echo:
@@ -59,7 +60,7 @@ class OneFault(FaultPlan):
 
 def connected(proxy: FaultyProxy) -> socket.socket:
     client = socket.create_connection(("127.0.0.1", proxy.port))
-    client.settimeout(5)
+    client.settimeout(60)
     return client
 
 
@@ -68,13 +69,6 @@ def read(client: socket.socket, size: int) -> bytes:
     while len(data) < size and (part := client.recv(size - len(data))):
         data += part
     return data
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 5
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 def test_without_a_plan_everything_passes(echo: Echo) -> None:
@@ -131,6 +125,23 @@ def test_of_a_silenced_connection_neither_side_learns(echo: Echo) -> None:
             assert read(client, 1) == b"2"
 
 
+def test_a_proxy_that_vanished_accepts_connections_and_passes_nothing_until_it_is_restored(echo: Echo) -> None:
+    with FaultyProxy(echo.port) as proxy:
+        with connected(proxy) as old:
+            proxy.vanish()
+            with connected(proxy) as new:
+                for client in (old, new):
+                    client.sendall(b"0")
+                    client.settimeout(0.2)
+                    with pytest.raises(TimeoutError):
+                        client.recv(1)
+        assert (echo.received, echo.ended) == (0, [])
+        proxy.restore()
+        with connected(proxy) as client:
+            client.sendall(b"1")
+            assert read(client, 1) == b"1"
+
+
 def test_a_test_stalls_resumes_refuses_and_restores(echo: Echo) -> None:
     with FaultyProxy(echo.port) as proxy, connected(proxy) as client:
         client.sendall(b"0")
@@ -141,7 +152,7 @@ def test_a_test_stalls_resumes_refuses_and_restores(echo: Echo) -> None:
         with pytest.raises(TimeoutError):
             client.recv(1)
         proxy.resume()
-        client.settimeout(5)
+        client.settimeout(60)
         assert read(client, 1) == b"1"
         proxy.cut()
         with pytest.raises(ConnectionResetError):

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import functools
 import http.server
+import socket
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -41,6 +43,8 @@ class Listener:
         self._host = host
         self._port = port
         self._on_stop = on_stop
+        self._holder: socket.socket | None = None
+        """Keeps the port while nothing listens, so that no other process gets it."""
         self._http: http.server.ThreadingHTTPServer | None = None
         self._thread: threading.Thread | None = None
 
@@ -56,14 +60,27 @@ class Listener:
         """
         if self._http is not None:
             return
+        if self._holder is None:
+            self._holder = self._held()
+            self._port = self._holder.getsockname()[1]
         self.stopping.clear()
         self.connections.open()
         self._http = _Server((self._host, self._port), self._handler)
-        self._port = self._http.server_address[1]
         self._thread = threading.Thread(
             target=self._http.serve_forever, kwargs={"poll_interval": STOP_POLL_SECONDS}, name=self._name, daemon=True
         )
         self._thread.start()
+
+    def _held(self) -> socket.socket:
+        holder = socket.socket()
+        weakref.finalize(self, holder.close)
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            holder.bind((self._host, self._port))
+        except OSError:
+            holder.close()
+            raise
+        return holder
 
     def stop(self) -> None:
         """Cut all connections and listen no more: clients find the port closed."""

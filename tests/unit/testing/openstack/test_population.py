@@ -58,4 +58,4 @@ def test_it_runs_alone_and_writes_a_clouds_yaml(tmp_path: pathlib.Path, monkeypa
                 assert len(list(connection.compute.servers(all_projects=True))) == 7
         finally:
             process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
