@@ -11,6 +11,7 @@ from typing import Any
 from oslo_config import cfg
 
 from tests.sites import Site
+from tests.waiting import deadline
 from watcher_sync.api.resources.vnf_instances import registration
 from watcher_sync.assembly.reconcile import make_context
 from watcher_sync.commit.batch import Batch
@@ -66,7 +67,7 @@ class Installation(Site):
         return KubernetesReconciler(self.conf, self.context(), wait=wait)
 
     def reconcile(self, scope: str = "edge", wait: Callable[[float], None] = nothing, **how: Any) -> Report:
-        return self.reconciler(wait).run(scope, deadline=time.monotonic() + 60, **how)
+        return self.reconciler(wait).run(scope, deadline=time.monotonic() + deadline(60), **how)
 
     def told(self, *events: Event) -> None:
         """Events that an engine commits."""

@@ -12,6 +12,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from tests.waiting import deadline
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -20,9 +22,11 @@ def copy_source(folder: Path) -> Path:
 
     :returns: the folder.
     """
-    subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", str(ROOT), str(folder)], check=True, timeout=60)
+    subprocess.run(
+        ["git", "clone", "--quiet", "--no-hardlinks", str(ROOT), str(folder)], check=True, timeout=deadline(60)
+    )
     listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    found = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, timeout=60).stdout
+    found = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, timeout=deadline(60)).stdout
     names = {os.fsdecode(name) for name in found.split(b"\0") if name}
     for name in names:
         source, copy = ROOT / name, folder / name

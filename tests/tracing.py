@@ -28,6 +28,7 @@ from oslo_config import cfg
 from tests.clusters import one_vdu
 from tests.migrated import migrate
 from tests.unit.engine.conftest import Spoken, until
+from tests.waiting import deadline
 from watcher_sync.api.resources.vnf_instances import registration
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.commit.vnf_evaluation import COALESCE_SECONDS, VnfEvaluation
@@ -262,7 +263,7 @@ def running(folder: pathlib.Path) -> Iterator[Site]:
         yield site
     finally:
         site.engine.stop(5.0)
-        thread.join(15)
+        thread.join(deadline(15))
         site.store.close()
         site.store.database.dispose()
 

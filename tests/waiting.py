@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Waiting for what other threads and processes do.
 
-The patience measures nothing: it is longer than any pause of a loaded machine, and only a test that fails uses it up. A
-test that measures says its seconds.
+The patience measures nothing: it is longer than any pause of a loaded machine, and only a test that fails uses it up.
+Every deadline grows with the load of the machine (:mod:`watcher_sync.testing.deadlines`). A loop waits with
+:func:`wait_until`, and a blocking call has the timeout ``deadline(seconds)``.
 """
 
 from __future__ import annotations
@@ -12,22 +13,29 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from watcher_sync.testing.deadlines import Deadline, deadline
+
+__all__ = ["PATIENCE_SECONDS", "Deadline", "deadline", "eventually", "seconds_until", "wait_until"]
+
 PATIENCE_SECONDS = 60.0
+
+_PAUSE_SECONDS = 0.005
 
 
 def wait_until(condition: Callable[[], Any], seconds: float = PATIENCE_SECONDS, what: str = "it") -> Any:
     """The condition's value once it is true.
 
+    :param seconds: the time on an idle reference machine.
     :raises AssertionError: when the time is over.
     """
-    deadline = time.monotonic() + seconds
+    limit = Deadline(seconds)
     while True:
-        is_last = time.monotonic() >= deadline  # before the condition, which a pause of the machine may delay
+        is_last = limit.is_over  # before the condition, which a pause of the machine may delay
         value = condition()
         if value:
             return value
         assert not is_last, f"{what} did not come true within {seconds:g} s"
-        time.sleep(0.005)
+        time.sleep(_PAUSE_SECONDS)
 
 
 def seconds_until(condition: Callable[[], Any], seconds: float = PATIENCE_SECONDS, what: str = "it") -> float:
@@ -45,10 +53,10 @@ async def eventually(condition: Callable[[], Any], seconds: float = PATIENCE_SEC
 
     :raises AssertionError: when the time is over.
     """
-    deadline = time.monotonic() + seconds
+    limit = Deadline(seconds)
     while True:
-        is_last = time.monotonic() >= deadline
+        is_last = limit.is_over
         if condition():
             return
         assert not is_last, f"it did not come true within {seconds:g} s"
-        await asyncio.sleep(0.005)
+        await asyncio.sleep(_PAUSE_SECONDS)

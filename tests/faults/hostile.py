@@ -25,6 +25,7 @@ from typing import Any
 import nats
 from nats.errors import Error as NatsError
 
+from tests.waiting import deadline
 from watcher_sync.testing.dcm import publisher
 from watcher_sync.testing.nova import notifications
 
@@ -164,7 +165,7 @@ async def publish(url: str, subject: str, stream: str, *, seconds: float, most: 
     :returns: attack -> messages that the server stored, and ``refused`` -> messages that it did not.
     """
     client = await nats.connect(url, max_reconnect_attempts=-1, reconnect_time_wait=0.1, pending_size=64 * 1024 * 1024)
-    js = client.jetstream(timeout=10, publish_async_max_pending=_WINDOW)
+    js = client.jetstream(timeout=deadline(10), publish_async_max_pending=_WINDOW)
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
     sent: collections.Counter[str] = collections.Counter()

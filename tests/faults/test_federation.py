@@ -21,7 +21,7 @@ import pytest
 
 from tests.functional.engine.driving import Installation, Line, scaled
 from tests.functional.sources.federated import Member, Sampler, is_union, quantile, unreal_deletions
-from tests.waiting import seconds_until, wait_until
+from tests.waiting import Deadline, seconds_until, wait_until
 from watcher_sync.testing.nova.cloud import CloudSimulator
 from watcher_sync.testing.nova.notifications import Document
 
@@ -140,8 +140,8 @@ def calm_lags(federation: Federation, histories: Mapping[str, Iterator[Document]
 
 def _try_until(condition: Callable[[], bool], seconds: float) -> None:
     """Wait until it is true, but not for longer: under faults there may be no progress."""
-    deadline = time.monotonic() + seconds
-    wait_until(lambda: condition() or time.monotonic() > deadline, seconds + 30)
+    limit = Deadline(seconds)
+    wait_until(lambda: condition() or limit.is_over, seconds + 30)
 
 
 def _is_true(site: Installation, cloud: CloudSimulator) -> bool:

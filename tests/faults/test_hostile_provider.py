@@ -32,7 +32,7 @@ from tests.faults import hostile  # noqa: E402
 from tests.functional.engine.driving import EngineProcess, Installation  # noqa: E402
 from tests.functional.sources.jetstream import Dcm, dcm_of  # noqa: E402
 from tests.services.servers import Server, free_port  # noqa: E402
-from tests.waiting import wait_until  # noqa: E402
+from tests.waiting import deadline, wait_until  # noqa: E402
 from watcher_sync.events import Event  # noqa: E402
 from watcher_sync.model.changes import WRITTEN_HERE, Upsert, Version  # noqa: E402
 from watcher_sync.model.transaction import Transaction  # noqa: E402
@@ -81,7 +81,7 @@ class Honest:
         yield
         self._stop.set()
         for thread in threads:
-            thread.join(30)
+            thread.join(deadline(30))
 
     @property
     def missing(self) -> list[str]:
@@ -142,7 +142,7 @@ class Watch:
         thread.start()
         yield
         self._stop.set()
-        thread.join(30)
+        thread.join(deadline(30))
 
     def largest(self, since: float, until: float) -> int:
         return max(sum(sizes.values()) for at, sizes in self.resident if since <= at <= until)
@@ -165,7 +165,7 @@ class Watch:
             self.resident.append((time.monotonic(), sizes))
             began = time.monotonic()
             try:
-                with urllib.request.urlopen(self._url, timeout=5) as answer:
+                with urllib.request.urlopen(self._url, timeout=deadline(5)) as answer:
                     answer.read()
             except OSError as exc:
                 self.failures.append(str(exc))

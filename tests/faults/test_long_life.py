@@ -42,7 +42,7 @@ from tests.functional.sources.jetstream import STREAM, Dcm, dcm_of  # noqa: E402
 from tests.rabbitmq_publisher import Publisher  # noqa: E402
 from tests.services.servers import Server, free_port  # noqa: E402
 from tests.unit.engine.asking import figures  # noqa: E402
-from tests.waiting import wait_until  # noqa: E402
+from tests.waiting import deadline, wait_until  # noqa: E402
 from watcher_sync.demo.live_cluster import LiveCluster  # noqa: E402
 from watcher_sync.testing.dcm import publisher as dcm_messages  # noqa: E402
 from watcher_sync.testing.nova import notifications  # noqa: E402
@@ -127,7 +127,7 @@ class Day:
         yield
         self._stop.set()
         for thread in threads:
-            thread.join(60)
+            thread.join(deadline(60))
 
     def publish_nova(self, line_publisher: Publisher, events: int) -> None:
         """Publish at a steady rate, so that the last event is published at the end."""

@@ -26,7 +26,7 @@ from tests.functional.outlets.watch.serving import serving
 from tests.functional.storage.conftest import opened
 from tests.migrated import migrate
 from tests.simulated import cloud
-from tests.waiting import wait_until
+from tests.waiting import Deadline, deadline, wait_until
 from watcher_sync.client import connect
 from watcher_sync.client.watch import MemorySequence, WatchError, WatchEvent
 from watcher_sync.model.entities import builtin_kinds
@@ -68,7 +68,7 @@ def test_a_hundred_random_cuts_under_load_lose_no_event_and_repeat_none(
                 some = rng.randint(1, 60)
                 site.commit(events[start : start + some])
                 start += some
-                goal, give_up_at = len(got) + rng.randint(0, 20), time.monotonic() + 1
+                goal, give_up_at = len(got) + rng.randint(0, 20), time.monotonic() + deadline(1)
                 wait_until(lambda goal=goal, at=give_up_at: len(got) >= goal or errors or time.monotonic() > at)
                 wait_until(lambda: stream.connections or errors)
                 stream.reset()
@@ -98,8 +98,8 @@ def test_a_silent_stream_survives_the_keepalives_that_the_option_permits(
         client = WatchClient(channel).subscribe("admin")
         wait_until(lambda: site.worker.stats.subscribed == 1)
         if survives:
-            until = time.monotonic() + SILENCE_SECONDS
-            wait_until(lambda: time.monotonic() > until)
+            until = Deadline(SILENCE_SECONDS)
+            wait_until(lambda: until.is_over)
             sequence = instances.write([0])
             client.wait_for(1)
             assert client.sequences == [sequence]

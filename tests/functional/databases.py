@@ -18,6 +18,7 @@ import sqlalchemy as sa
 
 from tests.functional.storage.conftest import opened
 from tests.migrated import migrate
+from tests.waiting import Deadline
 from watcher_sync.model.kinds import Kinds
 
 _DISCONNECT_SECONDS: Final = 2.0
@@ -142,9 +143,9 @@ class _Database:
         return list(connection.scalars(sa.union_all(*found)))
 
     def _is_left(self, connection: sa.Connection) -> bool:
-        deadline = time.monotonic() + _DISCONNECT_SECONDS
+        limit = Deadline(_DISCONNECT_SECONDS)
         while connection.exec_driver_sql(_SESSIONS[self._service]).scalar_one():
-            if time.monotonic() > deadline:
+            if limit.is_over:
                 return False
             time.sleep(0.01)
             connection.rollback()  # the statistics are those of the transaction's start

@@ -17,6 +17,7 @@ import yaml
 
 from tests.functional.security import documented
 from tests.source_copy import copy_source
+from tests.waiting import deadline
 from watcher_sync.conf import opts
 
 _ROOT = Path(__file__).parents[2]
@@ -61,11 +62,11 @@ def test_the_image_is_built_where_a_builder_is_there(tmp_path: Path) -> None:
     (tmp_path / "dist").mkdir()
     shutil.copy(_ROOT / "constraints.txt", tmp_path)
     wheel = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", tmp_path / "dist"]
-    subprocess.run([*wheel, copy_source(tmp_path / "source")], check=True, timeout=300)
+    subprocess.run([*wheel, copy_source(tmp_path / "source")], check=True, timeout=deadline(300))
     subprocess.run([builder, "build", "--file", _CONTAINERFILE, "--tag", "watcher-sync:test", tmp_path], check=True)
     shown = subprocess.run(
         [builder, "run", "--rm", "watcher-sync:test", "watcher-sync-engine", "--version"],
-        check=True, capture_output=True, text=True, timeout=60,
+        check=True, capture_output=True, text=True, timeout=deadline(60),
     )  # fmt: skip
     assert shown.stdout.strip()
 
@@ -80,7 +81,7 @@ def rendered() -> list[dict[str, Any]]:
     kubectl = os.environ.get("WATCHER_SYNC_TEST_KUBECTL") or shutil.which("kubectl")
     assert kubectl, "kubectl is missing: python -m tests.services.ensure installs the package kubernetes-client"
     command = [kubectl, "kustomize", str(_ROOT / "etc" / "kubernetes")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=deadline(60))
     assert done.returncode == 0, done.stderr
     return list(yaml.safe_load_all(done.stdout))
 

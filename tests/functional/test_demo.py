@@ -19,7 +19,7 @@ import pytest
 
 from tests.functional.executables import run_preloaded
 from tests.services.servers import free_port
-from tests.waiting import wait_until
+from tests.waiting import deadline, wait_until
 from watcher_sync.demo import nats_server
 from watcher_sync.testing.dcm import publisher
 from watcher_sync.testing.kubernetes import builders
@@ -43,7 +43,7 @@ def manage(config: pathlib.Path, *command: str) -> str:
         ["--config-file", str(config), *command],
         program=str(BIN / "watcher-sync-manage"),
         environment=os.environ,
-        timeout=120,
+        timeout=deadline(120),
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -129,7 +129,7 @@ def test_an_instance_that_the_cloud_never_had_is_removed_by_the_reconciliation(
     file.write_text(json.dumps(notifications.event("instance.create.end", uuid=intruder)))
     assert json.loads(manage(state / "demo.conf", "replay", "-f", "json", str(file)))["applied"] == 1
     process.send_signal(signal.SIGINT)
-    output = process.communicate(timeout=170)[0]
+    output = process.communicate(timeout=deadline(170))[0]
     assert process.returncode == 0, output
     journal = [
         json.loads(line) for line in manage(state / "demo.conf", "journal", "tail", "--limit", "100000").splitlines()
@@ -173,7 +173,7 @@ def test_a_provider_that_dcm_never_had_and_a_pod_that_never_ran_are_found_and_fa
     file.write_text(json.dumps({"type": "ADDED", "object": pod}))
     assert json.loads(manage(state / "demo.conf", "replay", "-f", "json", str(file)))["applied"] == 1
     process.send_signal(signal.SIGINT)
-    output = process.communicate(timeout=170)[0]
+    output = process.communicate(timeout=deadline(170))[0]
     assert process.returncode == 1, output
     assert "provider intruder/vm is in the model and was never there" in output, output
     assert "pod intruder-1 is in the model and was never there" in output, output
@@ -184,15 +184,15 @@ def test_a_forged_webhook_is_refused_and_fails_the_demo(
 ) -> None:
     port = free_port()
     process = running("--port", str(port), "--state-path", str(tmp_path / "state"), *SMALL)
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/subscriptions", timeout=60) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/subscriptions", timeout=deadline(60)) as answer:
         subscriptions = {each["name"]: each for each in json.load(answer)["subscriptions"]}
     assert subscriptions.keys() == {"amf-resources", "server"}
     signed = standard_webhooks.headers([b"another secret of 24 bytes"], "msg_1", int(time.time()), b"{}")
     forged = urllib.request.Request(subscriptions["server"]["callback-url"], b"{}", signed)
     with pytest.raises(urllib.error.HTTPError, match="401"):
-        urllib.request.urlopen(forged, timeout=60)
+        urllib.request.urlopen(forged, timeout=deadline(60))
     process.send_signal(signal.SIGTERM)
-    output = process.communicate(timeout=170)[0]
+    output = process.communicate(timeout=deadline(170))[0]
     assert process.returncode == 1, output
     assert "1 differences from the truth" in output
     assert "the receiver of server refused a delivery: no signature fits" in output
@@ -215,7 +215,7 @@ def test_the_commands_that_it_names_show_the_model_while_it_runs_and_afterwards(
     config = state / "demo.conf"
     assert len(manage(config, "journal", "tail").splitlines()) == 20
     process.send_signal(signal.SIGTERM)
-    output = process.communicate(timeout=170)[0]
+    output = process.communicate(timeout=deadline(170))[0]
     assert process.returncode == 0, output
     count = re.search(r"instance (\d+)", output[output.index("\nModel") :])
     assert count is not None
@@ -226,14 +226,14 @@ def test_its_page_and_the_command_line_answer_while_it_runs(running: Callable[..
     port = free_port()
     process = running("--port", str(port), *SMALL)
     url = f"http://127.0.0.1:{port}"
-    with urllib.request.urlopen(f"{url}/", timeout=60) as page:
+    with urllib.request.urlopen(f"{url}/", timeout=deadline(60)) as page:
         assert "watcher_sync" in page.read().decode()
     command = [BIN / "watcher-sync", "--endpoint", url, "entity", "list", "compute_node", "-f", "json"]
-    listed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    listed = subprocess.run(command, capture_output=True, text=True, timeout=deadline(60), check=True)
     assert "compute-0" in {node["ID"] for node in json.loads(listed.stdout)}
 
     def members() -> dict[str, dict[str, int]]:
-        with urllib.request.urlopen(f"{url}/v1/topology", timeout=60) as answer:
+        with urllib.request.urlopen(f"{url}/v1/topology", timeout=deadline(60)) as answer:
             groups = {group["kind"]: group for group in json.load(answer)["groups"]}
         (edge,) = groups["cluster"]["entries"]
         assert edge["id"] == "edge"
@@ -243,7 +243,7 @@ def test_its_page_and_the_command_line_answer_while_it_runs(running: Callable[..
     wait_until(lambda: members().get("pod", {}).get("Running", 0) > 5, what="the pods that run")
     assert members().keys() == {"workload", "pod"}
     process.send_signal(signal.SIGTERM)
-    output = process.communicate(timeout=170)[0]
+    output = process.communicate(timeout=deadline(170))[0]
     assert process.returncode == 0, output
 
 
@@ -264,7 +264,7 @@ def test_wrong_options_end_with_2_and_are_named(options: tuple[str, ...], names:
         ["demo", *options],
         program=str(BIN / "watcher-sync"),
         environment=os.environ,
-        timeout=90,
+        timeout=deadline(90),
     )
     assert done.returncode == 2
     assert names in done.stderr
@@ -279,7 +279,7 @@ def test_it_does_not_begin_in_a_folder_with_a_database(tmp_path: pathlib.Path) -
 
 
 def test_without_a_command_the_client_ends_with_2() -> None:
-    done = subprocess.run([BIN / "watcher-sync"], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([BIN / "watcher-sync"], capture_output=True, text=True, timeout=deadline(60), check=False)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
 

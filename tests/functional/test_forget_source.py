@@ -17,6 +17,7 @@ from tests.functional.executables import run_preloaded
 from tests.functional.storage.conftest import opened
 from tests.functional.storage.writing import commit, cycle_on
 from tests.simulated import by_facet, told
+from tests.waiting import deadline
 from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
 from watcher_sync.model.changes import Upsert
 from watcher_sync.model.entities import builtin_kinds
@@ -53,7 +54,7 @@ def manage(tmp_path: pathlib.Path, any_migrated_url: str) -> Manage:
             ["--config-file", str(conf), "forget-source", *arguments],
             program=str(pathlib.Path(sys.executable).parent / "watcher-sync-manage"),
             environment=os.environ,
-            timeout=240,
+            timeout=deadline(240),
         )
 
     return run

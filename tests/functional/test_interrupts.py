@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import deadline
+
 BIN = Path(sys.executable).parent
 
 COMMANDS = (
@@ -49,7 +51,7 @@ def test_a_process_that_inherits_sigint_as_ignored_can_be_interrupted(command: t
             connection, _ = silent.accept()
             with connection:
                 process.send_signal(signal.SIGINT)
-                output, _ = process.communicate(timeout=60)
+                output, _ = process.communicate(timeout=deadline(60))
         finally:
             process.kill()
             process.communicate()

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.source_copy import ROOT, copy_source
+from tests.waiting import deadline
 
 PLUGIN = ROOT / "doc" / "examples" / "watcher-sync-example-plugin"
 
@@ -73,7 +74,7 @@ class Installed:
             env=self.variables,
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=deadline(300),
             check=False,
         )
         assert done.returncode == 0, f"{command} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"

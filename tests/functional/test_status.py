@@ -15,6 +15,7 @@ import pytest
 
 from tests.functional.conftest import Broker
 from tests.functional.engine.driving import Installation
+from tests.waiting import deadline
 from watcher_sync.testing.nova.cloud import CloudSimulator, write_jsonl
 
 HINT_ALL = "notification_format = versioned"
@@ -74,7 +75,7 @@ def test_all_is_well_where_nova_sends_everything(site: Installation, tmp_path: P
     assert status == 0
     # A fresh interpreter runs the installed script here; the other tests use preloaded processes.
     command = [*site.command("watcher-sync-status", site.config()), "upgrade", "check"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=deadline(120), check=False)
     assert (done.returncode, done.stdout.count("Result: Success")) == (0, 8)
 
 

@@ -32,6 +32,7 @@ from tests.real_nova.processes import CloudBroken, Processes, wait_for
 from tests.real_nova.settings import COMPUTES, PASSWORD, SERVICES, Site, write_settings
 from tests.services.ensure import url_of
 from tests.services.servers import RabbitMQ, free_port
+from tests.waiting import deadline
 
 EXCHANGE = "nova"
 TOPIC = "versioned_notifications"
@@ -200,7 +201,7 @@ class Cloud:
         def answers() -> bool:
             self._processes.check(name)
             with suppress(requests.ConnectionError, requests.Timeout):
-                requests.get(self.site.url(name), timeout=5)
+                requests.get(self.site.url(name), timeout=deadline(5))
                 return True
             return False
 

@@ -21,7 +21,7 @@ from tests.real_nova.cloud import EXCHANGE, TOPIC, Cloud
 from tests.real_nova.recording import bind_queue
 from tests.real_nova.truth import KINDS, Rows
 from tests.services.servers import free_port
-from tests.waiting import wait_until
+from tests.waiting import deadline, wait_until
 from watcher_sync.assembly import process
 from watcher_sync.assembly.reconcile import make_reconcilers
 from watcher_sync.dispatch import load_handlers
@@ -124,7 +124,7 @@ class Follower:
         self.installation.__exit__(None, None, None)
 
     def _count(self) -> float:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=deadline(5)) as answer:
             return sum(float(number) for number in _COUNTED.findall(answer.read().decode()))
 
 

@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from tests.waiting import Deadline, deadline
+
 _STOP_SECONDS = 20.0
 
 
@@ -27,9 +29,9 @@ def wait_for(condition: Callable[[], object], seconds: float, what: str) -> None
 
     :raises CloudBroken: the time is over.
     """
-    deadline = time.monotonic() + seconds
+    limit = Deadline(seconds)
     while not condition():
-        if time.monotonic() > deadline:
+        if limit.is_over:
             raise CloudBroken(f"{what}: not within {seconds:.0f} s")
         time.sleep(0.1)
 
@@ -88,10 +90,10 @@ class Processes:
         """End all, in the reverse order of their start."""
         for process in reversed(self._running.values()):
             process.terminate()
-        deadline = time.monotonic() + _STOP_SECONDS
+        end = time.monotonic() + deadline(_STOP_SECONDS)
         for process in self._running.values():
             with suppress(subprocess.TimeoutExpired):
-                process.wait(max(0.0, deadline - time.monotonic()))
+                process.wait(max(0.0, end - time.monotonic()))
         for name in list(self._running):
             self.kill(name)
 

@@ -18,6 +18,7 @@ import kombu
 
 from tests.real_nova.cloud import EXCHANGE, TOPIC
 from tests.real_nova.processes import wait_for
+from tests.waiting import deadline
 
 PRIORITIES = ("info", "warn", "error", "critical")
 
@@ -65,7 +66,7 @@ class Recorder:
 
     def __exit__(self, *_: object) -> None:
         self._ending.set()
-        self._thread.join(10)
+        self._thread.join(deadline(10))
         self._queue(self._connection.default_channel).delete()
         self._connection.release()
 

@@ -24,6 +24,7 @@ from tests.real_nova.modes import Follower
 from tests.real_nova.recording import Recorder
 from tests.real_nova.settings import COMPUTES
 from tests.real_nova.stage import Stage
+from tests.waiting import deadline
 from watcher_sync.api.app import make_application
 from watcher_sync.conf import opts
 from watcher_sync.storage import database
@@ -92,7 +93,9 @@ def compared(cloud: Cloud, busy: None, endpoint: str) -> dict[str, Any]:
     """What the script says of both models."""
     given = {"login": cloud.login, "endpoint": endpoint, "nova_version": _NOVA_VERSION}
     command = [os.environ[VARIABLE], "-W", "ignore", str(_SCRIPT)]
-    done = subprocess.run(command, input=json.dumps(given), capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        command, input=json.dumps(given), capture_output=True, text=True, timeout=deadline(300), check=False
+    )
     assert done.returncode == 0, done.stderr[-5000:]
     result: dict[str, Any] = json.loads(done.stdout)
     return result

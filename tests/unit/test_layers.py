@@ -11,6 +11,8 @@ import tomllib
 
 import pytest
 
+from tests.waiting import deadline
+
 pytestmark = pytest.mark.slow
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -47,7 +49,9 @@ def lint(folder, *, planted=()):
     with (folder / ".importlinter").open("w") as file:
         parser.write(file)
     command = [pathlib.Path(sys.executable).with_name("lint-imports"), "--no-cache", "--config", ".importlinter"]
-    done = subprocess.run(command, cwd=folder, env={"PYTHONPATH": "."}, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        command, cwd=folder, env={"PYTHONPATH": "."}, capture_output=True, text=True, timeout=deadline(60)
+    )
     return done.returncode, done.stdout
 
 

@@ -3,6 +3,7 @@
 
 ``comparison``  Compares the model with the truth: kinds, ids and the values of all fields
 ``dcm``         A simulated DCM: builders of status events, and providers that publish legal histories
+``deadlines``   Deadlines that a slow or busy machine has more time for
 ``disorder``    Reorders, duplicates and drops the events of a history, as transports do
 ``http``        What the fake services share: a port that can be stopped, and injected faults
 ``kubernetes``  A fake Kubernetes API server that kubectl can talk to

@@ -22,7 +22,7 @@ from tests.functional.engine.test_sighup_at_start import handles_sighup
 from tests.functional.sources.jetstream import STREAM, Dcm
 from tests.services.rabbitmq import RabbitMQNode
 from tests.services.servers import Server
-from tests.waiting import wait_until
+from tests.waiting import deadline, wait_until
 from watcher_sync.testing.kubernetes import error_event
 
 ENGINE_SOURCES: Final = ("nova", "dcm", CLUSTER)
@@ -141,7 +141,7 @@ class Ingredients:
             if process.running:
                 process.signal(signal.SIGTERM)
                 with contextlib.suppress(Exception):
-                    process.wait(20)
+                    process.wait(deadline(20))
 
     def leader_machine_stops(self, seconds: float) -> None:
         with self._again(seconds + 6):

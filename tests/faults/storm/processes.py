@@ -22,6 +22,7 @@ from tests.functional.engine.test_monitoring import ask
 from tests.functional.outlets.driving import outlet
 from tests.services.servers import free_port
 from tests.unit.engine.asking import figures
+from tests.waiting import Deadline
 
 _LEADER_SECONDS: Final = 10.0
 _POLL_SECONDS: Final = 0.1
@@ -96,8 +97,8 @@ class Processes:
 
     def leader(self) -> EngineSlot:
         """The engine that holds the lease, after some waiting for one; the last one that did if none does."""
-        deadline = time.monotonic() + _LEADER_SECONDS
-        while time.monotonic() < deadline:
+        limit = Deadline(_LEADER_SECONDS)
+        while not limit.is_over:
             holder = self._holder()
             found = next((slot for slot in self.engines if slot.holds(holder)), None)
             if found is not None:

@@ -13,6 +13,7 @@ import httpx
 import sqlalchemy as sa
 
 from tests.functional.engine.driving import Installation
+from tests.waiting import deadline
 
 _POLL_SECONDS: Final = 0.1
 
@@ -34,7 +35,7 @@ class JournalWatch:
 
     def stop(self) -> None:
         self._stop.set()
-        self._thread.join(30)
+        self._thread.join(deadline(30))
 
     def first_after(self, moment: float, sources: tuple[str, ...]) -> float | None:
         """Seconds from the moment to the first commit of these sources; None: there is none."""
@@ -97,10 +98,10 @@ class FeedReader:
 
     def stop(self) -> None:
         self._stop.set()
-        self._thread.join(30)
+        self._thread.join(deadline(30))
 
     def _run(self) -> None:
-        with httpx.Client(base_url=self._url, timeout=15) as client:
+        with httpx.Client(base_url=self._url, timeout=deadline(15)) as client:
             while not self._stop.is_set():
                 try:
                     answer = client.get("/v1/events", params={"since": self.since, "limit": 500, "wait": 1})

@@ -24,6 +24,7 @@ from tests.faults.storm.readers import FeedReader, JournalWatch
 from tests.faults.storm.writers import Writers
 from tests.functional.engine.driving import Installation, Line
 from tests.functional.outlets.driving import Record, check_order
+from tests.waiting import Deadline
 from watcher_sync.demo.cluster_truth import UNTOLD as UNTOLD_OF_CLUSTERS
 from watcher_sync.demo.cluster_truth import observed_differences
 from watcher_sync.storage.drifts import list_drifts
@@ -183,9 +184,9 @@ def _check_journal(
 
 def check_feed(verdict: Verdict, feed: FeedReader, rows: list[JournalRow]) -> None:
     """Each row of the journal that has a change came once, in order. After a 410 only the order is known."""
-    deadline = time.monotonic() + _CATCH_UP_SECONDS
+    limit = Deadline(_CATCH_UP_SECONDS)
     head = rows[-1].seq if rows else 0
-    while feed.since < head and time.monotonic() < deadline:
+    while feed.since < head and not limit.is_over:
         time.sleep(0.05)
     verdict.feed_rows = len(feed.rows)
     got = [seq for seq, *_ in feed.rows if seq <= head]  # changes may follow after the journal was read
@@ -214,13 +215,13 @@ def _check_webhooks(verdict: Verdict, site: Installation, writers: Writers, reco
     t = site.store.tables.subscription_progress
     left = sa.select(sa.func.count()).where(t.c.held_since.is_not(None) | t.c.behind_since.is_not(None))
     told = [function.id for function in writers.cluster.functions if function.aspects]
-    deadline = time.monotonic() + _CATCH_UP_SECONDS
+    limit = Deadline(_CATCH_UP_SECONDS)
     while True:
         with site.store.database.connect() as connection:
             behind = connection.execute(left).scalar_one()
         # An outlet that has just started does not know yet what is left.
         is_done = not behind and all(record.arrivals.get(name) for name in told)
-        if is_done or time.monotonic() > deadline:
+        if is_done or limit.is_over:
             break
         time.sleep(0.1)
     if behind:

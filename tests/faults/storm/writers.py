@@ -20,6 +20,7 @@ from nats.js.errors import APIError
 from tests.faults.storm.plan import Settings
 from tests.functional.engine.driving import Line
 from tests.functional.sources.jetstream import Dcm
+from tests.waiting import Deadline, deadline
 from watcher_sync.client import connect
 from watcher_sync.client.errors import ClientError
 from watcher_sync.demo.live_cluster import LiveCluster
@@ -52,21 +53,21 @@ class Api:
     def __init__(self, url: str) -> None:
         self.url = url
         self.repeated = 0
-        self._client = httpx.Client(base_url=url, timeout=10)
+        self._client = httpx.Client(base_url=url, timeout=deadline(10))
 
     def write(self, method: str, path: str, body: Document, accepted: tuple[int, ...]) -> int:
         """Write until an accepted status comes. A conflict of a repeated request is accepted, too.
 
         :raises AssertionError: the API refuses, or does not come back.
         """
-        deadline = time.monotonic() + _PATIENCE_SECONDS
+        limit = Deadline(_PATIENCE_SECONDS)
         is_repeated = False
         while True:
             status, text = self._send(method, path, body)
             if status in accepted or (is_repeated and status == 409):
                 return status
             assert status in (0, 429, 500, 502, 503, 504), f"{method} {path}: {status} {text}"
-            assert time.monotonic() < deadline, f"{method} {path}: no answer but {status} {text}"
+            assert not limit.is_over, f"{method} {path}: no answer but {status} {text}"
             is_repeated = True
             self.repeated += 1
             time.sleep(0.1)
@@ -159,14 +160,14 @@ class _Stream:
         self._dcm = dcm
 
     def publish(self, message: Message) -> None:
-        deadline = time.monotonic() + _PATIENCE_SECONDS
+        limit = Deadline(_PATIENCE_SECONDS)
         headers = {"Nats-Msg-Id": str(message.sequence[1])}
         while True:
             try:
                 self._dcm.do(self._dcm.js.publish(message.subject, message.body, headers=headers, timeout=1), 10)
                 return
             except (*_AWAY, TimeoutError):
-                assert time.monotonic() < deadline, "the NATS server does not come back"
+                assert not limit.is_over, "the NATS server does not come back"
                 time.sleep(0.05)
 
     def settled(self) -> bool:
@@ -208,7 +209,7 @@ class Writers:
         self.cluster = LiveCluster(CLUSTER, rate=settings.kubernetes_rate, seed=seed)
         self.cluster.listen(kubeconfig)
         self.managers = _PatientManagers(
-            lambda: connect(api_url, timeout=10), self.cluster.functions, self.cluster, seed=seed,
+            lambda: connect(api_url, timeout=deadline(10)), self.cluster.functions, self.cluster, seed=seed,
             work=(0.1, 0.6), pause=(0.1, 0.5),
         )  # fmt: skip
 

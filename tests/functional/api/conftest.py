@@ -16,7 +16,7 @@ import pytest
 
 from tests.functional.storage.conftest import opened
 from tests.services.servers import free_port
-from tests.waiting import wait_until
+from tests.waiting import deadline, wait_until
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.storage.store import Store
 
@@ -73,7 +73,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., httpx.Client]]:
             process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
             stack.callback(process.wait)
             stack.callback(_kill, process)
-            client = stack.enter_context(httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=90))
+            client = stack.enter_context(httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=deadline(90)))
             wait_until(lambda: _answers(client, process, tmp_path), 120, "the API")
             return client
 

@@ -13,6 +13,7 @@ import pytest
 
 from tests.functional.api.writing import Writer
 from tests.simulated import NOON, by_facet
+from tests.waiting import Deadline
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.dispatch import Dispatcher
@@ -75,9 +76,9 @@ def test_every_answer_is_one_moment_while_an_engine_writes(store: Store, serve: 
     client = serve(store, workers=2, threads=4, max_streams=8, stream_rate=0)
     seen: list[str] = []
     with marks(store, 60) as writer:
-        deadline = time.monotonic() + 120
+        limit = Deadline(120)
         while len(set(seen)) < 10:
-            assert time.monotonic() < deadline, seen
+            assert not limit.is_over, seen
             answer = client.get(PATH)
             document = answer.json()
             if not document["generation"]:

@@ -13,6 +13,7 @@ import pytest
 
 from tests.functional.api.writing import Writer
 from tests.simulated import NOON
+from tests.waiting import deadline
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.dispatch import Dispatcher
@@ -121,7 +122,7 @@ def test_idle_streams_do_not_block_ordinary_requests_and_one_too_many_is_told_wh
 ) -> None:
     client = serve(store, workers=1, threads=72, max_streams=64, max_streams_per_identity=64)
     limits = httpx.Limits(max_connections=100)
-    with httpx.Client(base_url=client.base_url, timeout=60, limits=limits) as many:
+    with httpx.Client(base_url=client.base_url, timeout=deadline(60), limits=limits) as many:
         streams = [many.send(many.build_request("GET", "/v1/events", headers=STREAM), stream=True) for _ in range(64)]
         assert {s.status_code for s in streams} == {200}
         refused = client.get("/v1/events", headers=STREAM)

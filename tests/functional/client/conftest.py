@@ -21,7 +21,7 @@ from tests.functional.storage.conftest import opened
 from tests.migrated import migrate
 from tests.services.servers import free_port
 from tests.simulated import cloud, nova
-from tests.waiting import wait_until
+from tests.waiting import deadline, wait_until
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.events import Event
@@ -65,7 +65,7 @@ class Site:
         if self._process is not None:
             self._process.send_signal(signal.SIGTERM)
             try:
-                self._process.wait(60)
+                self._process.wait(deadline(60))
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
@@ -75,7 +75,7 @@ class Site:
         assert self._process is not None
         assert self._process.poll() is None, (self.folder / "api.log").read_text()
         try:
-            with urllib.request.urlopen(f"{self.url}/v1", timeout=60) as answer:
+            with urllib.request.urlopen(f"{self.url}/v1", timeout=deadline(60)) as answer:
                 return bool(answer.status == 200)
         except OSError:
             return False
@@ -142,13 +142,13 @@ def run(executable: str, *arguments: str, **variables: str) -> subprocess.Comple
             arguments,
             program=str(BIN / executable),
             environment=environment(**variables),
-            timeout=120,
+            timeout=deadline(120),
         )
     return subprocess.run(
         [BIN / executable, *arguments],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=deadline(120),
         check=False,
         stdin=subprocess.DEVNULL,
         env=environment(**variables),

@@ -9,6 +9,7 @@ import subprocess
 
 from tests.functional.api.conftest import config_on, free_port
 from tests.functional.client.conftest import BIN, Site
+from tests.waiting import deadline
 
 
 class Outlet:
@@ -33,11 +34,11 @@ class Outlet:
         process, self._process = self._process, None
         if process is not None:
             process.send_signal(signal.SIGTERM)
-            process.wait(60)
+            process.wait(deadline(60))
 
     def kill(self) -> None:
         """SIGKILL to the outlet and its workers."""
         process, self._process = self._process, None
         if process is not None:
             os.killpg(process.pid, signal.SIGKILL)
-            process.wait(60)
+            process.wait(deadline(60))

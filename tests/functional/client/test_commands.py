@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from tests.functional.client.conftest import BIN, Run, Site, client_of, environment, run, running_site
+from tests.waiting import deadline
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +150,7 @@ def test_a_tail_goes_on_through_a_restart_of_the_api_without_gap_or_repetition(o
         seen += [json.loads(process.stdout.readline())["seq"] for _ in everything[len(seen) :]]
         assert seen == everything
         process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 130
+        assert process.wait(deadline(60)) == 130
         assert process.stderr is not None
         assert process.stderr.read() == ""
     finally:
@@ -160,7 +161,7 @@ def test_a_tail_goes_on_through_a_restart_of_the_api_without_gap_or_repetition(o
 
 def test_a_pipe_that_is_cut_off_ends_it_quietly(site: Site) -> None:
     command = f"'{BIN / 'watcher-sync'}' --endpoint {site.url} event tail --since 0 -f json | head -n 1"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=deadline(60), check=False)
     assert json.loads(done.stdout)["seq"] == 1
     assert done.stderr == ""
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.functional.client.conftest import BIN, Run, Site, environment
-from tests.waiting import PATIENCE_SECONDS
+from tests.waiting import PATIENCE_SECONDS, deadline
 
 
 class Terminal:
@@ -80,12 +80,12 @@ def test_it_shows_what_is_committed_survives_a_restart_of_the_api_and_q_ends_it(
     site.start()
     top.wait_for(rf"seq {site.cycle.model.generation}\b")
     os.write(top.master, b"q")
-    assert top.process.wait(60) == 0
+    assert top.process.wait(deadline(60)) == 0
     assert termios.tcgetattr(top.slave) == top.before
 
 
 def test_ctrl_c_ends_it_and_leaves_the_terminal_as_it_was(top: Terminal) -> None:
     top.wait_for("events/s")
     top.process.send_signal(signal.SIGINT)
-    assert top.process.wait(60) == 0
+    assert top.process.wait(deadline(60)) == 0
     assert termios.tcgetattr(top.slave) == top.before

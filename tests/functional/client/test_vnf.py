@@ -22,6 +22,7 @@ from tests.functional.storage.conftest import opened
 from tests.migrated import migrate
 from tests.unit.api.test_vnf_instances import DEMO, demo
 from tests.unit.api.test_vnf_sync import REPORT, Syncing
+from tests.waiting import deadline
 from watcher_sync.api.app import make_application
 from watcher_sync.client import Client, connect
 from watcher_sync.cmd.api_server import listen
@@ -66,7 +67,7 @@ def syncing_url(site: Site) -> Iterator[str]:
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
     server.server_close()
-    thread.join(60)
+    thread.join(deadline(60))
 
 
 @pytest.fixture
@@ -102,7 +103,8 @@ def test_an_instance_is_registered_by_options_by_a_file_and_by_stdin(site: Site,
     ]
     piped = subprocess.run(
         [BIN / "watcher-sync", "--endpoint", site.url, "vnf", "create", "-f", "-", "--format", "json"],
-        input=yaml.safe_dump(DEMO), capture_output=True, text=True, timeout=60, check=False, env=environment(),
+        input=yaml.safe_dump(DEMO), capture_output=True, text=True, timeout=deadline(60), check=False,
+        env=environment(),
     )  # fmt: skip
     registered.append(json.loads(made(piped)))
     assert [r["id"] for r in registered[1:3]] == ["by-json", "by-yaml"]

@@ -13,7 +13,7 @@ import pytest
 from tests.faulty_proxy import FaultyProxy
 from tests.functional.client.conftest import Site, run
 from tests.functional.client.outlet import Outlet
-from tests.waiting import wait_until
+from tests.waiting import deadline, wait_until
 from watcher_sync.client import connect
 from watcher_sync.client.watch import MemorySequence, TopicNotFound, WatchManager
 
@@ -30,7 +30,7 @@ def outlet(site: Site) -> Iterator[Outlet]:
     post = urllib.request.Request(
         f"{site.url}{TOPICS}", json.dumps(document).encode(), {"Content-Type": "application/json"}, method="POST"
     )
-    with urllib.request.urlopen(post, timeout=60) as answer:
+    with urllib.request.urlopen(post, timeout=deadline(60)) as answer:
         assert answer.status == 201
     made.start()
     try:
@@ -45,7 +45,7 @@ def head(site: Site) -> int:
 
 
 def catch_up(site: Site, query: str) -> list[dict[str, Any]]:
-    with urllib.request.urlopen(f"{site.url}/events{LINK}?{query}", timeout=60) as answer:
+    with urllib.request.urlopen(f"{site.url}/events{LINK}?{query}", timeout=deadline(60)) as answer:
         found: list[dict[str, Any]] = json.load(answer)
     return found
 

@@ -24,7 +24,7 @@ from nats.js.errors import APIError
 
 from tests.functional.engine.driving import Installation
 from tests.functional.sources.jetstream import Dcm
-from tests.waiting import seconds_until, wait_until
+from tests.waiting import deadline, seconds_until, wait_until
 from watcher_sync.events import Event
 from watcher_sync.model.changes import WRITTEN_HERE, Upsert, Version
 from watcher_sync.model.transaction import Transaction
@@ -120,7 +120,7 @@ def flowing(
     thread = threading.Thread(target=run, name="flow", daemon=True)
     thread.start()
     yield done
-    thread.join(300)
+    thread.join(deadline(300))
     assert not thread.is_alive(), "publishing does not end"
     if failures:
         raise failures[0]
@@ -152,7 +152,7 @@ async def _surely(dcm: Dcm, messages: Sequence[Message], rate: float | None, hur
         for message in lot:
             while True:
                 try:
-                    await dcm.js.publish(message.subject, message.body, headers=_named(message), timeout=1)
+                    await dcm.js.publish(message.subject, message.body, headers=_named(message), timeout=deadline(1))
                     break
                 except _AWAY:
                     # One pause of the same kind as that between two attempts to connect.

@@ -16,7 +16,7 @@ from tests.functional.dcm.flowing import Flow, flood, flowing, worked_off
 from tests.functional.engine.driving import Installation, scaled
 from tests.functional.sources.jetstream import DURABLE, STREAM, Dcm
 from tests.services.servers import Server
-from tests.waiting import wait_until
+from tests.waiting import deadline, wait_until
 from watcher_sync.testing.dcm.providers import Message
 from watcher_sync.testing.dcm.publisher import STATUSES, Document, body_of, status, subject
 
@@ -96,7 +96,7 @@ def give_some_back(dcm: Dcm, count: int, *, each: int, over: int) -> int:
             while (await dcm.js.consumer_info(STREAM, DURABLE)).delivered.stream_seq < due:
                 pass
             try:
-                messages = await subscription.fetch(each, timeout=20)
+                messages = await subscription.fetch(each, timeout=deadline(20))
             except NothingThere:
                 break
             for message in messages:
@@ -210,7 +210,7 @@ def what_comes_again(dcm: Dcm, count: int) -> list[int]:
         if not count:
             return []
         subscription = await dcm.js.pull_subscribe_bind(durable=DURABLE, stream=STREAM)
-        messages = await subscription.fetch(count, timeout=60)
+        messages = await subscription.fetch(count, timeout=deadline(60))
         for message in messages:
             await message.nak()
         await dcm.client.flush(60)

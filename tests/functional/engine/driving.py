@@ -38,7 +38,7 @@ from oslo_config import cfg
 from tests.functional.executables import PRELOADED, run_preloaded
 from tests.migrated import migrate
 from tests.rabbitmq_publisher import Publisher
-from tests.waiting import PATIENCE_SECONDS, seconds_until, wait_until
+from tests.waiting import PATIENCE_SECONDS, Deadline, deadline, seconds_until, wait_until
 from watcher_sync.assembly.store import load_kinds
 from watcher_sync.model.model import Model
 from watcher_sync.storage import database, journal
@@ -129,7 +129,7 @@ class EngineProcess:
             for pid in pids:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-            self._process.wait(60)
+            self._process.wait(deadline(60))
             wait_until(lambda: not any(map(_alive, pids)), what="the end of the killed processes")
 
     def terminate(self, seconds: float = PATIENCE_SECONDS) -> tuple[int, float]:
@@ -216,7 +216,7 @@ class Line:
             yield
         finally:
             ended.set()
-        thread.join(120)
+        thread.join(deadline(120))
         assert not thread.is_alive(), "publishing does not end"
         if failures:
             raise failures[0]
@@ -233,7 +233,7 @@ class Line:
             self._publisher = None
 
     def _publish(self, lot: Sequence[Document | bytes]) -> None:
-        deadline = time.monotonic() + 180
+        limit = Deadline(180)
         while True:
             try:
                 if self._publisher is None:
@@ -242,7 +242,7 @@ class Line:
                 return
             except (OSError, amqp.AMQPError):
                 self.close()
-                assert time.monotonic() < deadline, "the broker does not come back"
+                assert not limit.is_over, "the broker does not come back"
                 time.sleep(0.1)
 
     @contextlib.contextmanager
@@ -365,7 +365,7 @@ class Installation:
         The queue's count leaves out the messages that the engine holds. The broker requeues those when the engine
         ends, and another engine is started for them. So every message is acked when this returns.
         """
-        deadline = time.monotonic() + seconds
+        limit = Deadline(seconds)
         while True:
             engine = engine or self.engine(config)
             wait_until(lambda: not any(line.waiting() for line in lines), seconds, "the end of the queue")
@@ -377,7 +377,7 @@ class Installation:
             assert status == 0, engine.log[-4000:]
             if not any(line.waiting() for line in lines):
                 return
-            assert time.monotonic() < deadline, "the queue is not worked off"
+            assert not limit.is_over, "the queue is not worked off"
             engine = None
 
     def check(self, truth: Truth) -> None:

@@ -18,7 +18,7 @@ import httpx
 
 from tests.functional.engine.driving import Installation
 from tests.services.servers import free_port
-from tests.waiting import wait_until
+from tests.waiting import deadline, wait_until
 from watcher_sync.testing.nova.notifications import Document
 
 PATIENCE_SECONDS = 180
@@ -129,7 +129,7 @@ class ApiProcess:
 
     def _answers(self) -> bool:
         with contextlib.suppress(httpx.TransportError):
-            return httpx.get(f"{self.url}/v1", timeout=60).status_code == 200
+            return httpx.get(f"{self.url}/v1", timeout=deadline(60)).status_code == 200
         return False
 
 
@@ -157,7 +157,7 @@ class Clients:
     def __exit__(self, *_: object) -> None:
         self._ended.set()
         for thread in self._threads:
-            thread.join(60)
+            thread.join(deadline(60))
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -175,7 +175,7 @@ class Clients:
         return seconds[int(len(seconds) * 0.99)]
 
     def _run(self, number: int) -> None:
-        with httpx.Client(timeout=30) as client:
+        with httpx.Client(timeout=deadline(30)) as client:
             for turn in itertools.count(number):
                 if self._ended.wait(0.02):
                     return

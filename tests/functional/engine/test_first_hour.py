@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import deadline
+
 _ROOT = Path(__file__).parents[3]
 
 CHAPTERS = ("Install", "Connect", "Look", "Find a broken VNF", "Heal", "Replay a quarantined event", "Upgrade")
@@ -19,7 +21,7 @@ CHAPTERS = ("Install", "Connect", "Look", "Find a broken VNF", "Heal", "Replay a
 def test_the_first_hour_of_an_operator_goes_as_told(tmp_path: Path) -> None:
     transcript = tmp_path / "transcript"
     command = [sys.executable, _ROOT / "tools" / "first_hour.py", "--into", transcript]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=840, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=deadline(840), check=False)
     text = transcript.read_text()
     assert done.returncode == 0, text[-3000:] + done.stderr[-3000:]
     told = [line.removeprefix("# ") for line in text.splitlines() if line.startswith("# ")]

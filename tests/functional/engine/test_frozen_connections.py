@@ -15,7 +15,7 @@ from tests.faulty_proxy import FaultyProxy
 from tests.functional.engine.driving import EngineProcess, Installation, Line
 from tests.functional.engine.test_monitoring import ask
 from tests.services.servers import free_port
-from tests.waiting import wait_until
+from tests.waiting import deadline, wait_until
 from watcher_sync.testing.nova.cloud import CloudSimulator
 
 pytestmark = [pytest.mark.rare, pytest.mark.timeout(600)]
@@ -43,7 +43,7 @@ class Readiness:
         thread.start()
         yield
         self._stop.set()
-        thread.join(10)
+        thread.join(deadline(10))
 
     def _run(self) -> None:
         while self.red_at is None and not self._stop.wait(0.05):

@@ -23,7 +23,7 @@ from tests.functional.engine.driving import Line
 from tests.functional.security import documented
 from tests.functional.security.keystone import running_keystone
 from tests.services.servers import free_port
-from tests.waiting import wait_until
+from tests.waiting import deadline, wait_until
 from watcher_sync.testing.nova.cloud import CloudSimulator
 
 _ROOT = Path(__file__).parents[3]
@@ -38,7 +38,7 @@ def run(command: Sequence[object], folder: Path, **environment: str) -> str:
     """:returns: what the command printed. :raises AssertionError: it failed."""
     done = subprocess.run(
         [str(word) for word in command], cwd=folder, env={**os.environ, **environment},
-        capture_output=True, text=True, timeout=400, check=False,
+        capture_output=True, text=True, timeout=deadline(400), check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-2000:]
     return done.stdout
@@ -59,7 +59,7 @@ def unit(name: str, prefix: Path, log: Path, **environment: str) -> Iterator[sub
     finally:
         process.terminate()
         try:
-            assert process.wait(60) == 0, log.read_text()[-2000:]
+            assert process.wait(deadline(60)) == 0, log.read_text()[-2000:]
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, 9)
             raise
@@ -101,7 +101,7 @@ def test_the_guide_leads_from_the_source_to_both_services(
         with (
             unit("watcher-sync-engine", prefix, tmp_path / "engine.log"),
             unit("watcher-sync-api", prefix, tmp_path / "api.log", **names),
-            httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client,
+            httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=deadline(30)) as client,
         ):
 
             def answers(path: str) -> bool:

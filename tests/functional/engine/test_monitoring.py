@@ -19,7 +19,7 @@ from tests.functional.engine.driving import EngineProcess, Installation, Line
 from tests.functional.reconcile.installed import Installed
 from tests.services.servers import free_port
 from tests.unit.engine.asking import figures
-from tests.waiting import wait_until
+from tests.waiting import deadline, wait_until
 from watcher_sync.storage.source_status import list_sources
 from watcher_sync.testing.nova.cloud import CloudSimulator
 
@@ -30,7 +30,7 @@ Watched = tuple[Installation, EngineProcess, int]
 
 def ask(port: int, path: str) -> tuple[int, str]:
     """Returns the HTTP status and the body; the status is 0 while the server does not answer."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=deadline(60))
     try:
         connection.request("GET", path)
         answer = connection.getresponse()

@@ -6,7 +6,6 @@ from __future__ import annotations
 import datetime
 import functools
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from tests.functional.sources.rabbitmq_source import make_source
 from tests.functional.sources.test_rabbitmq_streams import SMALL, Stream
 from tests.services.rabbitmq import private_rabbitmq_node
 from tests.services.servers import Server
-from tests.waiting import wait_until
+from tests.waiting import Deadline, deadline, wait_until
 from watcher_sync.assembly.reconcile import last_gaps
 from watcher_sync.conf import opts
 from watcher_sync.dispatch import load_handlers
@@ -71,8 +70,8 @@ def test_a_database_outage_beyond_the_consumer_timeout_loses_nothing(
             own_postgresql.stop()
             site.store.database.dispose()
             engine.wait_for_log("paused")
-            returns_at = time.monotonic() + 14
-            wait_until(lambda: time.monotonic() > returns_at)
+            returns_at = Deadline(14)
+            wait_until(lambda: returns_at.is_over)
             own_postgresql.start()
             engine.wait_for_log("resumed")
         site.drain(config, line, engine=engine)
@@ -207,7 +206,7 @@ class Running:
 
     def stop(self) -> None:
         self.engine.stop(5)
-        self._thread.join(60)
+        self._thread.join(deadline(60))
         assert not self._thread.is_alive()
 
     def metric(self, name: str) -> float:

@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from tests.functional.engine.driving import EngineProcess, Installation, Line, scaled
 from tests.functional.engine.rolling import PATIENCE_SECONDS, ApiProcess, Clients, MeterPlugin
 from tests.functional.engine.test_schema_changes import EXPANSION, execute
-from tests.waiting import wait_until
+from tests.waiting import deadline, wait_until
 from watcher_sync.testing.nova.cloud import CloudSimulator
 
 pytestmark = [pytest.mark.rare, pytest.mark.alone, pytest.mark.timeout(900)]
@@ -136,7 +136,7 @@ def test_of_a_plugin_with_a_new_field_only_its_own_events_wait_for_db_sync(
         assert newer.terminate(PATIENCE_SECONDS)[0] == 0
         upgraded.wait_until_leading(PATIENCE_SECONDS)
     ended.set()
-    publishing.join(30)
+    publishing.join(deadline(30))
     site.drain(site.config(), nova, meters, engine=upgraded, seconds=PATIENCE_SECONDS)
     waited = count(site, "quarantine")
     site.manage("quarantine", "replay", "--all")

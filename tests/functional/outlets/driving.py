@@ -24,6 +24,7 @@ import msgspec
 from tests.functional.engine.driving import EngineProcess, Installation
 from tests.functional.outlets.receivers import Receiver, receiving, status
 from tests.functional.outlets.subscribing import Instances
+from tests.waiting import deadline
 from watcher_sync.storage.subscription_secrets import SecretBox, new_key
 
 KEY = new_key()
@@ -126,12 +127,12 @@ def recording(*, seconds: float = 0.0) -> Iterator[Record]:
 
     thread = threading.Thread(target=lambda: loop.run_until_complete(serve()), daemon=True)
     thread.start()
-    assert started.wait(60)
+    assert started.wait(deadline(60))
     try:
         yield record
     finally:
         loop.call_soon_threadsafe(stop.set)
-        thread.join(60)
+        thread.join(deadline(60))
         loop.close()
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -15,7 +14,7 @@ from tests.functional.outlets.subscribing import Instances
 from tests.functional.storage.conftest import opened
 from tests.migrated import migrate
 from tests.services.servers import Server
-from tests.waiting import seconds_until, wait_until
+from tests.waiting import Deadline, deadline, seconds_until, wait_until
 from watcher_sync.exceptions import DatabaseUnavailable, JournalPurged
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.outlets.journal import JournalReader
@@ -56,11 +55,11 @@ class Follower:
         self._stopped = True
         self._unsubscribe()
         self._woken.set()
-        self._thread.join(10)
+        self._thread.join(deadline(10))
 
     def _run(self) -> None:
         while not self._stopped:
-            self._woken.wait(60)
+            self._woken.wait(deadline(60))
             self._woken.clear()
             while self._reader.seen() > self._since:
                 with contextlib.suppress(DatabaseUnavailable):
@@ -165,8 +164,8 @@ def test_postgresql_is_not_polled_while_nothing_happens(
         def is_quiet() -> bool:
             """No query in a second, where polls would be at 20 ms. An announcement may still be on its way at first."""
             statements.texts.clear()
-            deadline = time.monotonic() + 1.0
-            wait_until(lambda: time.monotonic() > deadline)
+            limit = Deadline(1.0)
+            wait_until(lambda: limit.is_over)
             return not statements.texts
 
         wait_until(is_quiet, what="a second without a query")

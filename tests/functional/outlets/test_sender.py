@@ -31,7 +31,7 @@ from tests.functional.outlets.receivers import (
     unused_port,
 )
 from tests.services.servers import free_port
-from tests.waiting import eventually
+from tests.waiting import deadline, eventually
 from watcher_sync.outlets.webhooks import sender as sender_module
 from watcher_sync.outlets.webhooks.handshake import validate
 from watcher_sync.outlets.webhooks.hosts import HostGate
@@ -363,7 +363,7 @@ def test_name_servers_that_do_not_answer_delay_no_other_name(monkeypatch: pytest
     def hanging(host: str, *rest: Any, **options: Any) -> Any:
         if str(host).startswith("hanging"):
             waiting.append(host)
-            answer_of_the_server.wait(120)
+            answer_of_the_server.wait(deadline(120))
         return look_up("127.0.0.1", *rest, **options)
 
     async def run() -> None:

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from tests.functional.outlets.conftest import SetClock
 from tests.functional.storage.conftest import opened
+from tests.waiting import deadline
 from watcher_sync.exceptions import DatabaseUnavailable, LeaseLost
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.outlets.shards import ShardLeases
@@ -199,7 +200,7 @@ def test_a_beat_and_a_return_of_shards_at_the_same_time_agree_on_what_is_owned(
 
     monkeypatch.setattr(a, "_look_around", look_and_give_back)
     a.beat()
-    threads[0].join(60)
+    threads[0].join(deadline(60))
     assert {shard for shard, owner in owners(store).items() if owner == "a"} == set(a.owned)
 
 

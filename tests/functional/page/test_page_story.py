@@ -21,7 +21,7 @@ from tests.functional.engine import conftest as engines
 from tests.functional.engine.driving import EngineProcess, Installation, Line
 from tests.functional.page.looking import Page
 from tests.functional.page.serving import served
-from tests.waiting import wait_until
+from tests.waiting import deadline, wait_until
 from watcher_sync.demo.network_functions import CORE, FUNCTIONS
 from watcher_sync.testing.kubernetes import Hang, KubernetesServer, Silence
 from watcher_sync.testing.nova import notifications
@@ -145,7 +145,7 @@ def test_every_accident_is_on_the_page_within_30_seconds_and_goes_when_it_is_hea
 
     engine = started(site)
     with served(site.store, auth_strategy="noauth") as url:
-        registered = httpx.post(f"{url}/v1/vnf_instances", json=AMF.registration("edge"), timeout=60)
+        registered = httpx.post(f"{url}/v1/vnf_instances", json=AMF.registration("edge"), timeout=deadline(60))
         assert registered.status_code == 201, registered.text
         tell("service.create")
         page = Page(browser, url)

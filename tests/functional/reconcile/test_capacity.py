@@ -9,6 +9,7 @@ import pytest
 
 from tests.simulated import nova
 from tests.sites import Site
+from tests.waiting import deadline
 from watcher_sync.assembly import process
 from watcher_sync.assembly.reconcile import make_context
 from watcher_sync.conf import opts
@@ -68,7 +69,7 @@ class AskingSite(Site):
         self.reconciler = CapacityReconciler(self.conf, self.context)
 
     def run(self, scope="placement", **how):
-        return self.reconciler.run(scope, deadline=time.monotonic() + 120, **how)
+        return self.reconciler.run(scope, deadline=time.monotonic() + deadline(120), **how)
 
     def node(self, host="host-0"):
         return self.model.get("compute_node", host)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.clusters import Installation, nothing, one_vdu, truth
+from tests.waiting import deadline
 from watcher_sync.exceptions import OperationRunning
 from watcher_sync.reconcile.base import Report
 from watcher_sync.reconcile.kubernetes.reconciler import KubernetesReconciler
@@ -44,7 +45,7 @@ def reconciler(site: Installation) -> KubernetesReconciler:
 
 
 def run(site: Installation, *, allow_deletes: bool = False) -> Report:
-    return reconciler(site).run("edge", allow_deletes=allow_deletes, deadline=time.monotonic() + 120)
+    return reconciler(site).run("edge", allow_deletes=allow_deletes, deadline=time.monotonic() + deadline(120))
 
 
 def test_what_was_healed_differs_in_nothing_and_a_second_run_writes_nothing(
@@ -88,7 +89,7 @@ def test_many_who_compare_at_once_write_everything_once(site: Installation, serv
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(180)
+        thread.join(deadline(180))
     assert failures == []
     assert site.objects() == truth(server)
     assert site.vnf("v1").state == "SYNCED"

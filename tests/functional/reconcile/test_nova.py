@@ -14,7 +14,7 @@ from tests.functional.engine.driving import Installation
 from tests.nova_sites import NovaSite, truth
 from tests.services.servers import free_port
 from tests.simulated import SIMULATED
-from tests.waiting import wait_until
+from tests.waiting import deadline, wait_until
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.model.entities import ComputeNode
@@ -37,7 +37,7 @@ _UNTOLD = [
 
 def readyz(port: int) -> tuple[int, dict[str, Any]]:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=60) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=deadline(60)) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as answer:
         return answer.code, json.load(answer)

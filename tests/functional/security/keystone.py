@@ -24,7 +24,7 @@ from typing import Any
 import httpx
 
 from tests.services.servers import free_port
-from tests.waiting import wait_until
+from tests.waiting import deadline, wait_until
 
 BIN = Path(sys.executable).parent
 ADMIN_PASSWORD = "admin-secret"
@@ -69,7 +69,7 @@ class Keystone:
         self.url = f"http://127.0.0.1:{self.port}/v3"
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
-        self._client = httpx.Client(base_url=self.url, timeout=30)
+        self._client = httpx.Client(base_url=self.url, timeout=deadline(30))
         self._roles: dict[str, str] = {}
         (folder / "keystone.conf").write_text(_CONF.format(folder=folder, expiration=expiration))
         (folder / "gunicorn.py").write_text(
@@ -89,7 +89,7 @@ class Keystone:
         ):
             done = subprocess.run(
                 [BIN / "keystone-manage", "--config-file", self._folder / "keystone.conf", *command],
-                capture_output=True, text=True, timeout=120, check=False,
+                capture_output=True, text=True, timeout=deadline(120), check=False,
             )  # fmt: skip
             assert done.returncode == 0, done.stderr
 

@@ -14,7 +14,7 @@ import httpx
 
 from tests.functional.security import documented
 from tests.services.servers import free_port
-from tests.waiting import wait_until
+from tests.waiting import deadline, wait_until
 
 BIN = Path(sys.executable).parent
 
@@ -32,7 +32,7 @@ def documented_api(config: Path) -> Iterator[httpx.Client]:
             command, env=environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True
         )
     try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=deadline(30)) as client:
 
             def answers() -> bool:
                 assert process.poll() is None, name.read_text()[-2000:]

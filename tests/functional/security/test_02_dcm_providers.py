@@ -18,7 +18,7 @@ from tests.functional.security.provider_accounts import login as login
 from tests.functional.security.provider_accounts import server as server
 from tests.functional.sources.jetstream import Dcm
 from tests.services.servers import Server
-from tests.waiting import wait_until
+from tests.waiting import deadline, wait_until
 from watcher_sync.testing.dcm import publisher
 
 
@@ -83,7 +83,7 @@ def test_a_provider_cannot_publish_on_the_subject_of_another_one(login: Callable
 
 def test_the_user_of_the_engine_reads_and_cannot_publish(login: Callable[[str], Login], dcm: Dcm) -> None:
     reader = login("watcher_sync")
-    assert dcm.do(reader.client.request(f"$JS.API.STREAM.INFO.{STREAM}", timeout=60)).data
+    assert dcm.do(reader.client.request(f"$JS.API.STREAM.INFO.{STREAM}", timeout=deadline(60))).data
     for subject in ("dcm.vm", "dcm.providers.acm.vm", f"$JS.API.STREAM.DELETE.{STREAM}"):
         assert "permissions violation for publish" in reader.try_publish(subject).lower()
     assert dcm.do(dcm.js.stream_info(STREAM)).state.messages == 0

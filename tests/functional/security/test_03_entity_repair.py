@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.functional.executables import run_preloaded
+from tests.waiting import deadline
 
 BIN = pathlib.Path(sys.executable).parent
 AGES = 9.9 * 365 * 86_400
@@ -40,7 +41,7 @@ class Site:
             ["--config-file", str(self.conf), *arguments],
             program=str(BIN / "watcher-sync-manage"),
             environment=os.environ,
-            timeout=120,
+            timeout=deadline(120),
         )
 
     def told(self, name: str, status: str, time: str) -> dict[str, Any]:

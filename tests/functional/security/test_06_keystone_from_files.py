@@ -15,7 +15,7 @@ import pytest
 from tests.functional.security import documented
 from tests.functional.security.keystone import Keystone, running_keystone
 from tests.functional.security.serving import documented_api
-from tests.waiting import wait_until
+from tests.waiting import deadline, wait_until
 
 BIN = Path(sys.executable).parent
 CACHE_SECONDS = 2
@@ -34,7 +34,7 @@ def keystone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keystone]:
         for command in registering:
             done = subprocess.run(
                 [BIN / "openstack", *command[1:]], env={**os.environ, **keystone.environment()},
-                capture_output=True, text=True, timeout=60, check=False,
+                capture_output=True, text=True, timeout=deadline(60), check=False,
             )  # fmt: skip
             assert done.returncode == 0, done.stderr
         yield keystone
@@ -52,7 +52,7 @@ def config(keystone: Keystone, tmp_path: Path) -> Path:
     file.write_text(text)
     done = subprocess.run(
         [BIN / "watcher-sync-manage", "--config-file", file, "db_sync"],
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=deadline(60), check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return file

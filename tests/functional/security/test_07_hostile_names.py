@@ -17,7 +17,7 @@ import pytest
 
 from tests.functional.engine.driving import Installation
 from tests.unit.security.test_07_control_characters import FORGED, HOSTILE, unsafe_in
-from tests.waiting import wait_until
+from tests.waiting import deadline, wait_until
 from watcher_sync.events import Event
 from watcher_sync.storage.commits import Commit
 from watcher_sync.storage.stored_events import Quarantined
@@ -57,7 +57,7 @@ def cluster(tmp_path: Path) -> Iterator[Path]:
     yield kubeconfig
     server.shutdown()
     server.server_close()
-    thread.join(10)
+    thread.join(deadline(10))
 
 
 def test_the_log_of_an_engine_has_no_line_that_a_cluster_forged(
@@ -83,7 +83,7 @@ def on_a_terminal(command: list[str]) -> str:
     with contextlib.suppress(OSError):  # the terminal is gone when the command ends
         while chunk := os.read(master, 65536):
             found += chunk
-    assert done.wait(60) == 0, found
+    assert done.wait(deadline(60)) == 0, found
     os.close(master)
     return found.decode().replace("\r\n", "\n")
 

@@ -18,7 +18,7 @@ import pytest
 
 from tests.functional.security.serving import BIN, documented_api
 from tests.services.servers import free_port
-from tests.waiting import wait_until
+from tests.waiting import deadline, wait_until
 from watcher_sync.wsgi import gunicorn
 
 UNREAD = b"POST /v1 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\nx"
@@ -32,14 +32,14 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     config = tmp_path / "watcher-sync.conf"
     config.write_text(f"[database]\nconnection = sqlite:///{tmp_path / 'ws.sqlite'}\n[api]\nauth_strategy = noauth\n")
     command = [Path(sys.executable).parent / "watcher-sync-manage", "--config-file", config, "db_sync"]
-    subprocess.run(command, check=True, timeout=60, capture_output=True)
+    subprocess.run(command, check=True, timeout=deadline(60), capture_output=True)
     with documented_api(config) as client:
         yield client
 
 
 def connect(api: httpx.Client, data: bytes, stack: contextlib.ExitStack) -> socket.socket:
     """A connection that has sent some bytes."""
-    made = stack.enter_context(socket.create_connection(("127.0.0.1", api.base_url.port or 0), timeout=60))
+    made = stack.enter_context(socket.create_connection(("127.0.0.1", api.base_url.port or 0), timeout=deadline(60)))
     made.sendall(data)
     return made
 
@@ -57,7 +57,7 @@ def slowest(api: httpx.Client, count: int) -> float:
     seconds = []
     for _ in range(count):
         began = time.monotonic()
-        assert httpx.get(f"{api.base_url}/v1", timeout=60).status_code == 200
+        assert httpx.get(f"{api.base_url}/v1", timeout=deadline(60)).status_code == 200
         seconds.append(time.monotonic() - began)
     return max(seconds)
 
@@ -179,7 +179,7 @@ def test_a_body_that_the_application_reads_has_a_total_deadline(tmp_path: Path) 
     with (tmp_path / "log").open("wb") as log:
         process = subprocess.Popen(command, cwd=tmp_path, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
     try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=deadline(60)) as client:
             wait_until(lambda: serves(client), what="the application")
 
             def beside_them(stack: contextlib.ExitStack) -> float:
@@ -203,7 +203,7 @@ def test_a_body_that_the_application_reads_has_a_total_deadline(tmp_path: Path) 
             assert is_quick(beside_them, 25)  # less than the 30 s of the default
     finally:
         process.terminate()
-        process.wait(60)
+        process.wait(deadline(60))
 
 
 def serves(client: httpx.Client) -> bool:

@@ -16,15 +16,17 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import Deadline, deadline
+
 _API = """
 from watcher_sync.wsgi.api import application
 """
 
 
 def _wait_until(condition: Callable[[], Any], what: str, seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
+    limit = Deadline(seconds)
     while not condition():
-        assert time.monotonic() < deadline, f"{what} within {seconds:g} s"
+        assert not limit.is_over, f"{what} within {seconds:g} s"
         time.sleep(0.02)
 
 
@@ -70,7 +72,7 @@ def _start(name: str, config: Path, *arguments: str, **options: Any) -> subproce
 
 def _run(name: str, config: Path, *arguments: str) -> None:
     process = _start(name, config, *arguments)
-    assert process.wait(120) == 0
+    assert process.wait(deadline(120)) == 0
 
 
 def test_database_logs_and_reports_of_every_process_are_not_for_others(installation):
@@ -90,7 +92,7 @@ def test_database_logs_and_reports_of_every_process_are_not_for_others(installat
             assert _too_open(written) == {}
         finally:
             engine.terminate()
-            engine.wait(60)
+            engine.wait(deadline(60))
     assert _too_open(written) == {}
 
 
@@ -102,7 +104,7 @@ def test_a_worker_of_the_api_restricts_the_files_of_an_earlier_release(installat
     for path in written.iterdir():
         path.chmod(0o666)
     environ = {**os.environ, "OS_WATCHER_SYNC_CONFIG_FILES": str(config)}
-    done = subprocess.run([sys.executable, "-c", _API], umask=0, env=environ, check=False, timeout=120)
+    done = subprocess.run([sys.executable, "-c", _API], umask=0, env=environ, check=False, timeout=deadline(120))
     assert done.returncode == 0
     assert "watcher-sync.log.1" in _modes(written)
     assert _too_open(written) == {}

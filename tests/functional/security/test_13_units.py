@@ -19,6 +19,7 @@ import requests
 
 from tests.services.ensure import CannotEnsure, tool
 from tests.services.servers import free_port
+from tests.waiting import Deadline, deadline
 
 _ROOT = Path(__file__).parents[3]
 _UNITS = sorted((_ROOT / "etc" / "systemd").glob("*.service"))
@@ -73,7 +74,7 @@ def test_systemd_accepts_the_unit(unit, tmp_path, systemd_analyze):
     copy.write_text(unit.read_text().replace("/opt/watcher-sync/bin", str(programs)))
     done = subprocess.run(
         [systemd_analyze, "verify", "--man=no", "--recursive-errors=no", str(copy)],
-        capture_output=True, text=True, check=False, timeout=60,
+        capture_output=True, text=True, check=False, timeout=deadline(60),
     )  # fmt: skip
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
@@ -82,7 +83,7 @@ def test_systemd_accepts_the_unit(unit, tmp_path, systemd_analyze):
 def test_the_exposure_is_low(unit, systemd_analyze):
     done = subprocess.run(
         [systemd_analyze, "security", "--offline=true", "--no-pager", str(unit)],
-        capture_output=True, text=True, check=False, timeout=60,
+        capture_output=True, text=True, check=False, timeout=deadline(60),
     )  # fmt: skip
     found = re.search(r"Overall exposure level for \S+: ([0-9.]+)", done.stdout)
     assert found is not None, done.stdout + done.stderr
@@ -109,16 +110,16 @@ def test_the_settings_of_the_units_are_the_same():
 
 
 def _wait_until(condition: Callable[[], Any], process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + 60
+    limit = Deadline(60)
     while not condition():
         assert process.poll() is None, log.read_text()
-        assert time.monotonic() < deadline, log.read_text()
+        assert not limit.is_over, log.read_text()
         time.sleep(0.05)
 
 
 def _answers(url: str) -> bool:
     try:
-        return requests.get(url, timeout=30).status_code == 200
+        return requests.get(url, timeout=deadline(30)).status_code == 200
     except requests.RequestException:
         return False
 
@@ -150,7 +151,7 @@ def test_the_engine_works_without_capabilities_and_writable_code(one_migrated_ur
         assert _answers(f"http://127.0.0.1:{port}/metrics")
     finally:
         engine.send_signal(signal.SIGTERM)
-        assert engine.wait(60) == 0
+        assert engine.wait(deadline(60)) == 0
 
 
 def test_the_api_works_without_capabilities_and_writable_code(one_migrated_url, tmp_path):
@@ -162,4 +163,4 @@ def test_the_api_works_without_capabilities_and_writable_code(one_migrated_url, 
         _wait_until(lambda: _answers(f"http://127.0.0.1:{port}/v1/instances"), api, log)
     finally:
         api.send_signal(signal.SIGTERM)
-        assert api.wait(60) == 0
+        assert api.wait(deadline(60)) == 0

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import deadline
+
 # Both distributions are built, and hundreds of packages are described.
 pytestmark = [pytest.mark.rare, pytest.mark.timeout(400)]
 
@@ -24,11 +26,13 @@ def release(tmp_path_factory):
     """A release of the committed source, with the SBOM of the environment of this test."""
     folder = tmp_path_factory.mktemp("release")
     source, into = folder / "source", folder / "dist"
-    subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", str(_ROOT), str(source)], check=True, timeout=60)
+    subprocess.run(
+        ["git", "clone", "--quiet", "--no-hardlinks", str(_ROOT), str(source)], check=True, timeout=deadline(60)
+    )
     command = [sys.executable, str(_ROOT / "tools" / "release.py")]
     done = subprocess.run(
         [*command, "--source", str(source), "--into", str(into), "--python", sys.executable],
-        capture_output=True, text=True, check=False, timeout=300,
+        capture_output=True, text=True, check=False, timeout=deadline(300),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return into
@@ -39,7 +43,9 @@ def _normal(name: str) -> str:
 
 
 def test_the_digests_verify_and_cover_every_file(release):
-    done = subprocess.run(["sha256sum", "--check", "--strict", "SHA256SUMS"], cwd=release, check=False, timeout=60)
+    done = subprocess.run(
+        ["sha256sum", "--check", "--strict", "SHA256SUMS"], cwd=release, check=False, timeout=deadline(60)
+    )
     assert done.returncode == 0
     named = {line.split()[1] for line in (release / "SHA256SUMS").read_text().splitlines()}
     assert named == {path.name for path in release.iterdir()} - {"SHA256SUMS"}
@@ -52,7 +58,9 @@ def test_a_changed_file_fails_the_digest(release, tmp_path):
     for path in release.iterdir():
         if path.name != "SHA256SUMS":
             (tmp_path / path.name).write_bytes(path.read_bytes() + (b"x" if path == wheel else b""))
-    done = subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=tmp_path, check=False, timeout=60)
+    done = subprocess.run(
+        ["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=tmp_path, check=False, timeout=deadline(60)
+    )
     assert done.returncode != 0
 
 
@@ -82,6 +90,6 @@ def test_a_folder_with_files_is_refused(tmp_path):
     (tmp_path / "old").touch()
     done = subprocess.run(
         [sys.executable, str(_ROOT / "tools" / "release.py"), "--into", str(tmp_path)],
-        capture_output=True, text=True, check=False, timeout=60,
+        capture_output=True, text=True, check=False, timeout=deadline(60),
     )  # fmt: skip
     assert (done.returncode, "the folder is not empty" in done.stderr) == (2, True)

@@ -10,7 +10,7 @@ import amqp
 import pytest
 
 from tests.services.rabbitmq import RabbitMQNode, private_rabbitmq_node
-from tests.waiting import wait_until
+from tests.waiting import deadline, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -38,5 +38,5 @@ def test_a_consumer_that_does_not_ack_loses_its_channel_after_the_timeout(node: 
         began = time.monotonic()
         with pytest.raises(amqp.PreconditionFailed):
             while time.monotonic() - began < 60:
-                connection.drain_events(timeout=60)
+                connection.drain_events(timeout=deadline(60))
     wait_until(lambda: node.logged("timed out waiting"))

@@ -9,6 +9,7 @@ import sqlalchemy
 
 from tests.services.probes import why_unusable
 from tests.services.servers import Server, is_alive, private_postgresql
+from tests.waiting import deadline
 
 
 def test_a_committed_row_survives_the_kill_of_a_private_postgresql(own_postgresql: Server) -> None:
@@ -41,6 +42,6 @@ def test_a_persistent_message_survives_the_kill_of_a_private_rabbitmq(own_rabbit
     assert why_unusable("rabbitmq", own_rabbitmq.url) is not None
     own_rabbitmq.start()
     with kombu.Connection(url) as connection:
-        message = connection.SimpleQueue("kept").get(timeout=60)
+        message = connection.SimpleQueue("kept").get(timeout=deadline(60))
         assert message.payload == {"answer": 42}
         message.ack()

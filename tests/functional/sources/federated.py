@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 
 from tests.functional.engine.driving import EngineProcess, Installation
 from tests.services.servers import free_port
-from tests.waiting import wait_until
+from tests.waiting import deadline, wait_until
 from watcher_sync.storage.journal import JournalRow
 from watcher_sync.storage.source_status import SourceRow, list_sources
 from watcher_sync.storage.store import Store
@@ -77,7 +77,7 @@ class Member:
     def answers(self) -> bool:
         """Whether the API answers."""
         try:
-            with urllib.request.urlopen(f"{self.url}/v1", timeout=60) as answer:
+            with urllib.request.urlopen(f"{self.url}/v1", timeout=deadline(60)) as answer:
                 return bool(answer.status == 200)
         except OSError:
             return False
@@ -110,7 +110,7 @@ class Sampler:
 
     def __exit__(self, *args: object) -> None:
         self._stopping.set()
-        self._thread.join(10)
+        self._thread.join(deadline(10))
 
     def _run(self) -> None:
         while not self._stopping.wait(self._interval):

@@ -25,7 +25,7 @@ from oslo_config import cfg
 
 from tests.functional.sources.listening import Engine
 from tests.services.servers import Server
-from tests.waiting import PATIENCE_SECONDS, wait_until
+from tests.waiting import PATIENCE_SECONDS, deadline, wait_until
 from watcher_sync.sources.base import SourceState
 from watcher_sync.sources.nats.source import NatsJetStreamSource
 
@@ -138,7 +138,7 @@ class Dcm:
         with contextlib.suppress(Exception):
             self.do(self.client.close(), 5)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(5)
+        self._thread.join(deadline(5))
 
 
 async def _ignore(error: Exception) -> None:

@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from amqp import exceptions as amqp_exceptions
 
 from tests.functional.sources.listening import BROKER, Engine, Publisher, listening
-from tests.waiting import wait_until
+from tests.waiting import Deadline, wait_until
 from watcher_sync.sources.rabbitmq.source import RabbitMQSource
 
 QUORUM = f"{BROKER}?rabbit_quorum_queue=true"
@@ -22,8 +21,8 @@ def consuming(name: str, engine: Engine, url: str = BROKER, **options: Any) -> A
 def unacked_after(publisher: Publisher, count: int, published: int) -> None:
     """Wait until the broker has delivered ``count`` of what was published, and nothing more for a while."""
     wait_until(lambda: publisher.waiting() == published - count)
-    settled = time.monotonic() + 0.3
-    wait_until(lambda: time.monotonic() > settled)
+    settled = Deadline(0.3)
+    wait_until(lambda: settled.is_over)
     assert publisher.waiting() == published - count
 
 

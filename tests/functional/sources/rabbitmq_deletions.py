@@ -11,7 +11,7 @@ from typing import Final
 
 from tests.functional.sources.rabbitmq_source import Observed, Sender, sending
 from tests.services.rabbitmq import RabbitMQNode
-from tests.waiting import wait_until
+from tests.waiting import deadline, wait_until
 from watcher_sync.sources.base import SourceState
 
 CONSUMERS: Final = 5
@@ -37,7 +37,7 @@ class _Witness:
         thread.start()
         yield
         self._stop.set()
-        thread.join(20)
+        thread.join(deadline(20))
         self._sender.close()
 
     def _run(self) -> None:
@@ -67,7 +67,7 @@ def _load(node: RabbitMQNode, name: str) -> Iterator[None]:
     thread.start()
     yield
     stop.set()
-    thread.join(20)
+    thread.join(deadline(20))
     sender.close()
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from oslo_config import cfg
 
-from tests.waiting import PATIENCE_SECONDS, wait_until
+from tests.waiting import PATIENCE_SECONDS, deadline, wait_until
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
 from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
@@ -104,7 +104,7 @@ def following(
         yield source
     finally:
         engine.closed = True
-        source.stop(time.monotonic() + 5)
+        source.stop(time.monotonic() + deadline(5))
         wait_until(lambda: not threads_of(source), what="the end of the threads")
         engine.closed = False
 

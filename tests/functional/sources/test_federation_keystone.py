@@ -16,7 +16,7 @@ from tests.functional.engine.driving import Installation
 from tests.functional.security.keystone import ADMIN_PASSWORD, Keystone, User, running_keystone
 from tests.functional.sources.federated import Member, Sampler, is_union, quantile, sequence_of
 from tests.simulated import nova
-from tests.waiting import wait_until
+from tests.waiting import deadline, wait_until
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.events import Event
 from watcher_sync.model.changes import Upsert, Version
@@ -50,7 +50,7 @@ def writing(region: Member) -> Iterator[None]:
         yield
     finally:
         stopping.set()
-        thread.join(30)
+        thread.join(deadline(30))
 
 
 def region_behind(keystone: Keystone, install: Callable[..., Installation], folder: Path) -> Member:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.functional.sources.reflecting import PODS, Engine, following, make_source, only, threads_of, wait_for_truth
-from tests.waiting import wait_until
+from tests.waiting import deadline, wait_until
 from watcher_sync.sources.base import SourceState
 from watcher_sync.sources.kubernetes import monitor
 from watcher_sync.sources.kubernetes import source as source_module
@@ -258,7 +258,7 @@ def test_one_dead_cluster_costs_the_others_nothing(tmp_path: Path):
                 wait_until(lambda: (c := engine.snapshot().get("cluster", "dead")) and c.state == "disconnected")
                 wait_until(lambda: "refused" in lost.status().detail)  # none while it tries again
         finally:
-            lost.stop(time.monotonic() + 5)
+            lost.stop(time.monotonic() + deadline(5))
 
 
 def test_a_frozen_cluster_is_disconnected_although_its_watch_stays_open(engine, tmp_path, monkeypatch):

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.functional.sources.reflecting import PODS, Engine, following, only, wait_for_truth
-from tests.waiting import wait_until
+from tests.waiting import Deadline, wait_until
 from watcher_sync.sources.base import SourceState
 from watcher_sync.testing.kubernetes import (
     Answer,
@@ -390,8 +390,8 @@ def test_whatever_goes_wrong_the_model_ends_in_the_servers_truth(seed, watch_lis
 
 def _look(condition: Callable[[], object], seconds: float) -> None:
     """Wait until the condition is true, or it is time to go on."""
-    deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
+    limit = Deadline(seconds)
+    while not condition() and not limit.is_over:
         time.sleep(0.005)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.functional.sources.reflecting import PODS, Engine, following, make_source, only, wait_for_truth
-from tests.waiting import wait_until
+from tests.waiting import deadline, wait_until
 from watcher_sync.events import Event
 from watcher_sync.model.vnf.matching import is_settling, read_vdu
 from watcher_sync.sources.kubernetes.options import ReflectorSettings
@@ -99,7 +99,7 @@ def test_ten_minutes_after_a_failed_streamed_list_the_next_one_is_streamed_again
                 assert (len(asked), server.requests.count("list")) == (streams, lists)
         finally:
             reflector.begin_stop()
-            assert reflector.join(60)
+            assert reflector.join(deadline(60))
             connection.close()
 
 

@@ -28,7 +28,7 @@ from tests.functional.sources.jetstream import (
 )
 from tests.functional.sources.listening import Engine
 from tests.services.servers import Server
-from tests.waiting import wait_until
+from tests.waiting import Deadline, deadline, wait_until
 from watcher_sync.events import Event
 from watcher_sync.sources.base import SourceState
 from watcher_sync.sources.nats.stream import microseconds
@@ -43,7 +43,7 @@ def dcm(own_nats: Server) -> Iterator[Dcm]:
 
 def epoch_of(dcm: Dcm) -> int:
     """The stream's creation time, read from the server's answer itself."""
-    answer = dcm.do(dcm.client.request("$JS.API.STREAM.INFO.dcm-status", b"", timeout=60))
+    answer = dcm.do(dcm.client.request("$JS.API.STREAM.INFO.dcm-status", b"", timeout=deadline(60)))
     return microseconds(json.loads(answer.data)["created"])
 
 
@@ -333,9 +333,9 @@ def test_two_sources_of_one_durable_share_the_messages(own_nats: Server, dcm: Dc
         connected(a)
         connected(b)
         lots = itertools.count()
-        deadline = time.monotonic() + 60
+        limit = Deadline(60)
         while not (one.events and two.events):
-            assert time.monotonic() < deadline, "one of them gets nothing"
+            assert not limit.is_over, "one of them gets nothing"
             lot = next(lots)
             dcm.publish(*(cloud_event(n) for n in range(lot * 100, lot * 100 + 100)))
         count = next(lots) * 100
@@ -391,7 +391,7 @@ def test_messages_that_were_delivered_often_are_taken_one_by_one_until_they_are_
         subscription = await dcm.js.pull_subscribe_bind(durable=DURABLE, stream=STREAM)
         held = []
         while len(held) < 20:
-            for message in await subscription.fetch(20 - len(held), timeout=60):
+            for message in await subscription.fetch(20 - len(held), timeout=deadline(60)):
                 if message.metadata.num_delivered < times:
                     await message.nak()
                 else:

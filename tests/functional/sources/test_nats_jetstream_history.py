@@ -27,7 +27,7 @@ from tests.functional.sources.jetstream import (
 )
 from tests.functional.sources.listening import Engine
 from tests.services.servers import Server
-from tests.waiting import wait_until
+from tests.waiting import deadline, wait_until
 from watcher_sync.events import Event
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.sources.base import SourceStatus
@@ -330,7 +330,7 @@ def test_a_source_rewinds_to_the_cursor_of_a_database_that_went_back(
         assert sorted(order(event)[1] for event in again.rows.values()) == list(range(floor + 1, 21))
         assert source.status().gaps == 0
     finally:
-        source.stop(time.monotonic() + 5)
+        source.stop(time.monotonic() + deadline(5))
     assert created(dcm) != before
     with reading(again, own_nats.url, cursor=again.cursor):
         dcm.publish(cloud_event(20))

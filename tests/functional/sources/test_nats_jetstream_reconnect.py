@@ -28,7 +28,7 @@ from tests.functional.sources.jetstream import (
 )
 from tests.functional.sources.listening import Engine
 from tests.services.servers import Server
-from tests.waiting import wait_until
+from tests.waiting import deadline, wait_until
 from watcher_sync.sources.base import SourceState
 
 
@@ -170,7 +170,7 @@ def test_a_server_that_is_killed_under_load_is_back_in_use_after_its_return(own_
         number = 0
         while not stopping.is_set():
             try:
-                dcm.do(dcm.js.publish("dcm.vm", cloud_event(number), timeout=5))
+                dcm.do(dcm.js.publish("dcm.vm", cloud_event(number), timeout=deadline(5)))
             except (NatsError, OSError):
                 continue  # the server is away: this one was not stored, or we do not know
             published.append(number)
@@ -189,7 +189,7 @@ def test_a_server_that_is_killed_under_load_is_back_in_use_after_its_return(own_
             connected(source)
             pauses.append(time.monotonic() - back)
         stopping.set()
-        publisher.join(30)
+        publisher.join(deadline(30))
         wait_until(lambda: {event.id for event in engine.events} >= {f"e-{n}" for n in published})
         assert source.status().reconnects >= 3  # a server that pauses for long is lost, too
     assert max(pauses) < 40, pauses
@@ -280,7 +280,7 @@ def test_a_stop_while_an_answer_is_waited_for_does_not_wait_for_it() -> None:
     server = DeafServer()
     source = make_source(server.url)
     source.start(Engine(acks=True).emit)
-    assert server.asked.wait(60)
+    assert server.asked.wait(deadline(60))
     assert stop(source, 60) < 45
     server.close()
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.functional.sources.listening import BROKER, Engine, Publisher, envelope, listening, make_source, wrap
-from tests.waiting import wait_until
+from tests.waiting import deadline, wait_until
 from watcher_sync.sources.base import SourceState
 
 ROOT = Path(__file__).parents[3]
@@ -123,7 +123,7 @@ def test_what_a_killed_process_had_in_hand_comes_again(publisher: Publisher) -> 
     finally:
         guard.cancel()
         child.send_signal(signal.SIGKILL)
-        child.wait(60)
+        child.wait(deadline(60))
         child.stdout.close()
     engine = Engine(acks=True)
     with listening(publisher.name, engine):
@@ -253,12 +253,12 @@ def test_a_stop_waits_for_the_batch_in_the_engines_hands_and_its_ack_reaches_the
         publisher.publish(wrap(envelope(number)))
     wait_until(lambda: publisher.waiting() == 0 and engine.batches)
     taken = list(engine.batches[0])
-    stopper = threading.Thread(target=source.stop, args=(time.monotonic() + 60,))
+    stopper = threading.Thread(target=source.stop, args=(time.monotonic() + deadline(60),))
     stopper.start()
     wait_until(lambda: source._stopping.is_set())
     begin = time.monotonic()
     source.ack(taken)
-    stopper.join(60)
+    stopper.join(deadline(60))
     assert time.monotonic() - begin < 45
     assert len(engine.batches) == 1
     wait_until(lambda: publisher.waiting() == 8 - len(taken))

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.functional.sources.listening import Engine, envelope, listening, make_source, publishing, wrap
-from tests.waiting import wait_until
+from tests.waiting import Deadline, deadline, wait_until
 from watcher_sync.sources.base import SourceState
 
 
@@ -89,8 +89,8 @@ def test_events_arrive_within_five_seconds_of_the_brokers_return_and_none_is_los
             publisher.publish(wrap(envelope(number)))
         source.ack(engine.batches[-1])
         engine.acks = True
-        back = time.monotonic() + down
-        wait_until(lambda: time.monotonic() >= back)
+        back = Deadline(down)
+        wait_until(lambda: back.is_over)
 
         proxy.restore()
         wait_until(lambda: {event.id for event in engine.events} == {f"m-{number}" for number in range(40)})
@@ -105,7 +105,7 @@ def test_a_stop_while_the_broker_is_away_ends_in_time(proxy: Proxy) -> None:
             begin = time.monotonic()
         assert time.monotonic() - begin < 30  # the source had five seconds to stop
         proxy.restore()
-        source._thread.join(60)
+        source._thread.join(deadline(60))
         assert not source._thread.is_alive()
 
 
@@ -128,7 +128,7 @@ def test_a_start_without_a_broker_is_reported_without_the_password_and_a_stop_do
         assert time.monotonic() - begin < 30
         # The library cannot be interrupted: it connects now, and its queue is left as it is.
         proxy.restore()
-        source._thread.join(60)
+        source._thread.join(deadline(60))
         assert not source._thread.is_alive()
         assert (engine.events, source.status().state) == ([], SourceState.STOPPED)
 

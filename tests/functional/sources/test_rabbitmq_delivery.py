@@ -15,7 +15,7 @@ from oslo_config import cfg
 from tests.functional.sources.bad_messages import BAD
 from tests.functional.sources.listening import BROKER, Engine, Publisher, envelope, listening, make_source, wrap
 from tests.functional.sources.rabbitmq_consuming import QUORUM, consuming, unacked_after
-from tests.waiting import wait_until
+from tests.waiting import deadline, wait_until
 from watcher_sync.conf import engine as engine_options
 from watcher_sync.exceptions import SourceError
 from watcher_sync.sources.base import Source, SourceState
@@ -130,7 +130,7 @@ def test_unacked_messages_are_returned_after_the_limit_and_consuming_pauses_unti
         wait_until(lambda: source.status().detail and publisher.waiting() == 20)
         assert source.status().state is SourceState.CONNECTED
         assert "paused" in source.status().detail
-        paused = time.monotonic() + 1.5
+        paused = time.monotonic() + deadline(1.5)
         wait_until(lambda: time.monotonic() > paused)
         assert publisher.waiting() == 20  # no loop of redeliveries
         assert len(engine.events) == 8
@@ -193,7 +193,7 @@ def test_a_stop_waits_for_the_events_in_the_engines_hands_and_their_acks_reach_t
     for number in range(8):
         publisher.publish(wrap(envelope(number)))
     wait_until(lambda: len(engine.events) == 8)
-    stopper = threading.Thread(target=source.stop, args=(time.monotonic() + 60,))
+    stopper = threading.Thread(target=source.stop, args=(time.monotonic() + deadline(60),))
     begin = time.monotonic()
     stopper.start()
     wait_until(source._stopping.is_set)
@@ -203,7 +203,7 @@ def test_a_stop_waits_for_the_events_in_the_engines_hands_and_their_acks_reach_t
     source.ack(engine.events[:4])
     source.nack(engine.events[4:6], 5.0)
     source.ack(engine.events[6:8])
-    stopper.join(60)
+    stopper.join(deadline(60))
     assert time.monotonic() - begin < 45
     wait_until(lambda: publisher.waiting() == 3)
     assert source.status().state is SourceState.STOPPED
@@ -215,7 +215,7 @@ def test_a_stop_with_events_that_were_not_emitted_does_not_wait_for_them(publish
 
     def emit(events: Any) -> None:
         taken.append(events)
-        release.wait(60)
+        release.wait(deadline(60))
 
     source = make_source(publisher.name, driver=RabbitMQSource, batch_size=5)
     source.start(emit)
@@ -224,13 +224,13 @@ def test_a_stop_with_events_that_were_not_emitted_does_not_wait_for_them(publish
         publisher.publish(wrap(envelope(number)))
     wait_until(lambda: publisher.waiting() == 0 and taken)
     count = len(taken[0])
-    stopper = threading.Thread(target=source.stop, args=(time.monotonic() + 60,))
+    stopper = threading.Thread(target=source.stop, args=(time.monotonic() + deadline(60),))
     begin = time.monotonic()
     stopper.start()
     wait_until(source._stopping.is_set)
     source.ack(taken[0])
     release.set()
-    stopper.join(60)
+    stopper.join(deadline(60))
     assert time.monotonic() - begin < 45
     wait_until(lambda: publisher.waiting() == 50 - count)
 
@@ -259,7 +259,7 @@ def test_it_works_in_a_process_of_its_own_with_the_options_of_the_engines_files(
         source.ack([event for event in engine.events if event.id != "m-0"])
         wait_until(lambda: len(engine.events) == 11)
     finally:
-        source.stop(time.monotonic() + 5)
+        source.stop(time.monotonic() + deadline(5))
     assert sorted(event.id for event in engine.events[6:]) == ["m-0", "m-6", "m-7", "m-8", "m-9"]
     wait_until(lambda: publisher.waiting() == 5)
 
@@ -282,7 +282,7 @@ def test_a_refused_login_is_told_in_the_status_and_by_a_probe_without_the_passwo
         assert reason in status.detail
         assert "hush-hush" not in status.detail + str(caught.value)
     finally:
-        source.stop(time.monotonic() + 5)
+        source.stop(time.monotonic() + deadline(5))
 
 
 def test_a_probe_declares_nothing(publisher: Publisher) -> None:

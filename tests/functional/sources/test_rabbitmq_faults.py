@@ -16,7 +16,7 @@ from tests.faulty_proxy import DOWN, UP, FaultyProxy
 from tests.functional.sources.rabbitmq_deletions import delete_again_and_again
 from tests.functional.sources.rabbitmq_source import Observed, Sender, arrives, flows, sending
 from tests.services.rabbitmq import RabbitMQNode, private_rabbitmq_cluster, private_rabbitmq_node, url_of_cluster
-from tests.waiting import wait_until
+from tests.waiting import deadline, wait_until
 from watcher_sync.sources.base import SourceState
 
 CONNECTED, DISCONNECTED = SourceState.CONNECTED, SourceState.DISCONNECTED
@@ -47,7 +47,7 @@ def check_disconnected(observed: Observed, pattern: str) -> None:
     wait_until(lambda: observed.status.state is DISCONNECTED and re.search(pattern, observed.status.detail, re.I))
     wait_until(lambda: observed.warnings and re.search(pattern, observed.warnings[-1], re.I))
     assert "\n" not in observed.status.detail
-    held = time.monotonic() + 2
+    held = time.monotonic() + deadline(2)
     wait_until(lambda: time.monotonic() >= held)
     assert observed.status.state is DISCONNECTED
     assert len([line for line in observed.warnings if observed.status.detail in line]) == 1, observed.warnings
@@ -79,7 +79,7 @@ def test_an_alarm_blocks_publishers_and_not_the_source(node: RabbitMQNode, sende
             blocked.join(0.5)
             assert blocked.is_alive()
             assert observed.status.state is CONNECTED
-        blocked.join(60)
+        blocked.join(deadline(60))
         assert not blocked.is_alive()
         arrives(observed, [f"m-{number}" for number in range(65, 70)])
         assert len(observed.warnings) == 1, observed.warnings

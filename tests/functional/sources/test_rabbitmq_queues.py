@@ -13,7 +13,7 @@ import pytest
 
 from tests.functional.sources.listening import BROKER, Engine, Publisher, envelope, listening, make_source, wrap
 from tests.functional.sources.rabbitmq_consuming import QUORUM, consumers, consuming, unacked_after
-from tests.waiting import wait_until
+from tests.waiting import deadline, wait_until
 from watcher_sync.sources.base import SourceState
 from watcher_sync.sources.rabbitmq.queues import Queue
 from watcher_sync.sources.rabbitmq.source import RabbitMQSource
@@ -102,7 +102,7 @@ def test_what_was_delivered_before_its_queue_was_deleted_is_still_emitted(publis
     emitted: list[str] = []
 
     def emit(events: Any) -> None:
-        blocked.wait(60)
+        blocked.wait(deadline(60))
         emitted.extend(event.id for event in events)
 
     engine.emit = emit  # type: ignore[method-assign]
@@ -223,7 +223,7 @@ def test_a_stream_is_not_consumed_as_a_queue(publisher: Publisher) -> None:
         status = wait_until(lambda: source.status().state is SourceState.DISCONNECTED and source.status())
         assert f"queue {publisher.name} is no classic queue" in status.detail
     finally:
-        source.stop(time.monotonic() + 5)
+        source.stop(time.monotonic() + deadline(5))
 
 
 def test_five_sources_share_a_queue_that_is_deleted_at_load_and_each_recovers(publisher: Publisher) -> None:

@@ -19,7 +19,7 @@ from tests.faulty_proxy import FaultyProxy
 from tests.functional.conftest import Broker
 from tests.functional.sources.listening import envelope, wrap
 from tests.functional.sources.rabbitmq_source import make_source
-from tests.waiting import wait_until
+from tests.waiting import Deadline, deadline, wait_until
 from watcher_sync.events import Event
 from watcher_sync.sources.base import IntakeClosed, Source, SourceState, SourceStatus
 from watcher_sync.sources.rabbitmq.connection import connect
@@ -91,7 +91,7 @@ class Reader:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.closed = True
-        self.source.stop(time.monotonic() + 1)
+        self.source.stop(time.monotonic() + deadline(1))
 
     def _emit(self, events: Sequence[Event]) -> None:
         if self.closed:
@@ -269,8 +269,8 @@ def test_segments_that_were_read_in_time_are_no_loss(stream: Stream, losses: Cal
         for _ in range(30):
             ids += stream.publish(10, size=500)
             wait_until(lambda: ids[-1] in reader.ids)  # noqa: B023 - waits here and now
-        looked_at = time.monotonic() + 6
-        wait_until(lambda: time.monotonic() > looked_at)
+        looked_at = Deadline(6)
+        wait_until(lambda: looked_at.is_over)
         assert reader.ids == ids
         assert (reader.status.gaps, losses()) == (0, [])
 
@@ -317,7 +317,7 @@ def test_a_queue_that_is_no_stream_is_refused(stream: Stream) -> None:
         wait_until(lambda: reader.status.state is SourceState.DISCONNECTED)
         assert "is no stream queue" in reader.status.detail
     finally:
-        reader.source.stop(time.monotonic() + 1)
+        reader.source.stop(time.monotonic() + deadline(1))
 
 
 def test_a_consumer_that_gets_nothing_of_what_waits_counts_as_lost(stream: Stream) -> None:

@@ -15,7 +15,7 @@ import pytest
 import trustme
 
 from tests.functional.sources.listening import Engine, envelope, listening, make_source, publishing, wrap
-from tests.waiting import wait_until
+from tests.waiting import deadline, wait_until
 from watcher_sync.exceptions import SourceError
 from watcher_sync.sources.base import SourceState
 from watcher_sync.sources.rabbitmq.source import RabbitMQSource
@@ -128,7 +128,7 @@ def test_a_server_of_another_authority_or_name_is_refused_and_the_status_says_so
             status = wait_until(lambda: source.status().state is SourceState.DISCONNECTED and source.status())
             assert "certificate verify failed" in status.detail
         finally:
-            source.stop(time.monotonic() + 5)
+            source.stop(time.monotonic() + deadline(5))
 
 
 def test_a_certificate_file_that_is_missing_is_told_in_the_status() -> None:

@@ -16,7 +16,7 @@ from oslo_config import cfg
 from tests.functional.storage.conftest import opened
 from tests.functional.storage.writing import cycle_on, kinds, meter, rows
 from tests.simulated import told
-from tests.waiting import wait_until
+from tests.waiting import deadline, wait_until
 from watcher_sync.assembly.engine import make_lease
 from watcher_sync.commit.batch import Batch
 from watcher_sync.conf import engine as engine_options
@@ -190,7 +190,7 @@ def test_of_twenty_that_take_it_at_once_exactly_one_wins(new_store, held):
 
     def take(one):
         try:
-            barrier.wait(60)
+            barrier.wait(deadline(60))
             if one.try_take():
                 won.append(one)
         except Exception as exc:  # noqa: BLE001 - reported by the test
@@ -200,7 +200,7 @@ def test_of_twenty_that_take_it_at_once_exactly_one_wins(new_store, held):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(deadline(60))
     assert not failed
     assert len(won) == 1
     assert won[0].read().holder == won[0].holder
@@ -219,7 +219,7 @@ def test_a_dead_process_of_this_machine_loses_the_lease_at_once_and_a_living_one
         assert not is_dead_here(name)
         assert not lease(store, "b/1").try_take()
     finally:
-        child.communicate(timeout=60)
+        child.communicate(timeout=deadline(60))
     assert is_dead_here(name)
     assert lease(store, "b/1").try_take()
 
@@ -250,7 +250,7 @@ def test_a_find_live_holder_is_told_from_a_silent_one(store):
         assert lasting(store, 60.0).find_live_holder().holder == "a/1"
     finally:
         stop.set()
-        thread.join(60)
+        thread.join(deadline(60))
 
 
 def test_a_lease_is_taken_unless_a_live_engine_holds_it(store):
@@ -269,7 +269,7 @@ def test_a_lease_is_taken_unless_a_live_engine_holds_it(store):
         assert b.fence is None
     finally:
         stop.set()
-        thread.join(60)
+        thread.join(deadline(60))
     b = lasting(store, 2.0)
     assert b.take_unless_led() is None
     assert b.read().holder == "b/1"

@@ -9,7 +9,7 @@ import pytest
 
 from tests.functional.storage.conftest import opened
 from tests.simulated import told
-from tests.waiting import wait_until
+from tests.waiting import deadline, wait_until
 from watcher_sync.exceptions import EntitiesLeased, OperationRunning, StaleToken
 from watcher_sync.model.changes import Upsert
 from watcher_sync.model.transaction import Transaction
@@ -36,7 +36,7 @@ def outcomes_of(count, act):
     outcomes, barrier = [None] * count, threading.Barrier(count)
 
     def run(number):
-        barrier.wait(60)
+        barrier.wait(deadline(60))
         try:
             outcomes[number] = act(number)
         except Exception as exc:  # noqa: BLE001 - reported by the test
@@ -46,7 +46,7 @@ def outcomes_of(count, act):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(120)
+        thread.join(deadline(120))
     return outcomes
 
 
@@ -201,7 +201,7 @@ def test_while_a_writer_holds_its_lease_in_its_transaction_nobody_takes_it_over(
         thread.start()
         thread.join(0.5)
         assert not result
-    thread.join(60)
+    thread.join(deadline(60))
     assert [r.token for r in result] == [lease.token + 1]
 
 
@@ -245,5 +245,5 @@ def test_nobody_takes_a_free_lease_between_the_check_and_the_end_of_the_commit(s
     thread.join(0.3)
     assert taken == []
     store._end(transaction)
-    thread.join(60)
+    thread.join(deadline(60))
     assert [one.holder for one in taken] == ["tacker"]

@@ -25,6 +25,7 @@ from tests.functional.storage.writing import (
     without_heard,
 )
 from tests.simulated import batches, cloud, event, nova, shown, told, whole
+from tests.waiting import deadline
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.pipeline import Pipeline
 from watcher_sync.dispatch import Dispatcher
@@ -156,7 +157,7 @@ def test_a_commit_that_was_begun_lands_whole_and_the_next_one_after_it(store):
     for version in ("1", "2"):
         model, changes = staged(store, meter("a", version, reading=int(version)))
         prepared = store.prepare(Commit(generation=model.generation, staged=changes, cursors={"test": version}))
-        assert store.begin(prepared).result(60) > 0
+        assert store.begin(prepared).result(deadline(60)) > 0
     assert [(row.id, row.reading, row.seq) for row in rows(store, "meters")] == [("a", 2, 2)]
     assert store.cursors() == {"test": "2"}
     assert seqs(store) == [1, 2]
@@ -180,7 +181,7 @@ def test_a_commit_that_was_begun_and_cannot_be_made_says_why_and_writes_nothing(
 def test_what_can_never_be_written_is_found_when_the_statements_are_made_or_when_they_run(store):
     model, changes = staged(store, meter("a", owner="\ud800"))
     with pytest.raises(RowRefused):
-        store.begin(store.prepare(Commit(generation=model.generation, staged=changes))).result(60)
+        store.begin(store.prepare(Commit(generation=model.generation, staged=changes))).result(deadline(60))
     assert rows(store, "meters") == []
 
 

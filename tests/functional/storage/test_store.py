@@ -10,6 +10,7 @@ import pytest
 
 from tests.functional.storage.writing import commit, cycle_on, followed, head, journal, meter, rows, seqs, without_heard
 from tests.simulated import NOON, batches, cloud, event, nova, shown, told, whole
+from tests.waiting import deadline
 from watcher_sync.commit.batch import Batch
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.exceptions import HeadMoved, JournalPurged
@@ -83,7 +84,7 @@ def test_a_writer_that_dispatches_slower_than_another_commits_is_not_kept_waitin
         commit(writer, event(1, "slow", data="ours"))
     finally:
         ended.set()
-        thread.join(60)
+        thread.join(deadline(60))
     assert writer.stats.conflicts <= 3
     other.catch_up()
     writer.catch_up()
@@ -101,7 +102,7 @@ def test_four_writers_at_once_lose_nothing_and_leave_no_gap(new_store):
 
     def write(number, cycle):
         try:
-            barrier.wait(60)
+            barrier.wait(deadline(60))
             for i in range(count):
                 version = f"{i:04}-{number}"
                 own = [told(i, meter(f"m{number}-{i}-{j}", version, owner=f"w{number}")) for j in range(size)]
@@ -113,7 +114,7 @@ def test_four_writers_at_once_lose_nothing_and_leave_no_gap(new_store):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(deadline(60))
     assert not failures
     assert not any(thread.is_alive() for thread in threads)
     store = cycles[0].store
@@ -144,7 +145,7 @@ def test_a_replica_that_follows_while_others_write_is_never_told_that_the_journa
     for i in range(150):
         writer.run(Batch(events=[told(i, meter(f"m{i % 5}", f"{i:05}", owner="x"))]))
     done.set()
-    thread.join(60)
+    thread.join(deadline(60))
     assert not failures
     reader.catch_up(model)
     assert whole(model) == whole(writer.model)

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from tests.functional.storage.writing import cycle_on, meter
 from tests.simulated import told
+from tests.waiting import deadline
 from watcher_sync.commit.batch import Batch
 from watcher_sync.storage.subscription_rows import DELETED, Subscription, read_revision, shard_of
 from watcher_sync.storage.subscription_secrets import ActiveSecret, SecretBox, SecretUnreadable, new_key
@@ -49,7 +50,7 @@ def at_once(*works):
     barrier, results = threading.Barrier(len(works)), [None] * len(works)
 
     def run(number, work):
-        barrier.wait(60)
+        barrier.wait(deadline(60))
         try:
             results[number] = work()
         except Exception as exc:  # noqa: BLE001 - the test checks it
@@ -59,7 +60,7 @@ def at_once(*works):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(deadline(60))
     return results
 
 
@@ -138,7 +139,7 @@ def test_revisions_are_ordered_by_commit(new_store):
     thread.start()
     failures = [result for result in at_once(*(lambda n=n: write(n) for n in range(3))) if result is not None]
     done.set()
-    thread.join(60)
+    thread.join(deadline(60))
     assert failures == []
     with reader.database.connect() as connection:
         everything = set(connection.execute(sa.select(t.c.id)).scalars())

@@ -18,7 +18,7 @@ from tests.faulty_proxy import FaultyProxy
 from tests.functional.storage.conftest import connecting_patiently
 from tests.functional.storage.writing import seqs
 from tests.simulated import NOON
-from tests.waiting import PATIENCE_SECONDS, wait_until
+from tests.waiting import PATIENCE_SECONDS, Deadline, deadline, wait_until
 from watcher_sync.assembly.store import open_store
 from watcher_sync.conf import opts
 from watcher_sync.events import Event
@@ -101,12 +101,12 @@ def _commit(model: Model, version: str) -> Commit:
 
 def _answered(work: Callable[[], T]) -> T:
     """What it returns. A pause of the machine may exceed the time limits of the store behind the proxy."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    limit = Deadline(PATIENCE_SECONDS)
     while True:
         try:
             return work()
         except DatabaseUnavailable:
-            assert time.monotonic() < deadline
+            assert not limit.is_over
 
 
 def _committed(store: Store, model: Model, version: str) -> None:
@@ -238,7 +238,7 @@ def test_a_session_that_stops_within_a_pipeline_is_ended(request: pytest.Fixture
         thread.start()
         _committed(site.direct, _answered(site.direct.load), "1")
         proxy.cut()
-        thread.join(60)
+        thread.join(deadline(60))
         connection.close()
         for store in (site.store, site.direct):
             store.dispose()
@@ -263,7 +263,7 @@ def test_a_deadlock_is_retried_and_is_no_outage(site: Site) -> None:
                 connection.execute(sa.update(cursors).where(cursors.c.source == first).values(position=first))
                 if is_first_run:
                     is_first_run = False
-                    barrier.wait(60)
+                    barrier.wait(deadline(60))
                 connection.execute(sa.update(cursors).where(cursors.c.source == second).values(position=first))
 
         run_with_retries(work)
@@ -272,7 +272,7 @@ def test_a_deadlock_is_retried_and_is_no_outage(site: Site) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(deadline(60))
     assert len(runs) == 3, "one of the two was the victim, and ran again"
     assert len(set(site.direct.cursors().values())) == 1
 
@@ -288,7 +288,7 @@ def test_a_deadlock_of_a_commit_under_the_locked_head_is_retried(site: Site) -> 
         with store.database.begin() as connection:
             connection.execute(sa.insert(cursors), rows)  # InnoDB ends the transaction with fewer rows
             has_row.set()
-            has_head.wait(60)
+            has_head.wait(deadline(60))
             connection.execute(sa.update(store.tables.journal_head).values(seq=0))
 
     @retried
@@ -300,9 +300,9 @@ def test_a_deadlock_of_a_commit_under_the_locked_head_is_retried(site: Site) -> 
 
     thread = threading.Thread(target=block)
     thread.start()
-    assert has_row.wait(60)
+    assert has_row.wait(deadline(60))
     work()
-    thread.join(60)
+    thread.join(deadline(60))
     assert len(runs) == 2, "it was the victim, and ran again"
     assert store.cursors()["s0"] == "1"
 

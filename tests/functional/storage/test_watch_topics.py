@@ -9,6 +9,7 @@ import uuid
 import pytest
 import sqlalchemy as sa
 
+from tests.waiting import deadline
 from watcher_sync.model.watch.topics import parse
 from watcher_sync.storage.watch_topics import TopicExists, WatchPositions, WatchTopics
 
@@ -34,7 +35,7 @@ def at_once(*works):
     barrier, results = threading.Barrier(len(works)), [None] * len(works)
 
     def run(number, work):
-        barrier.wait(60)
+        barrier.wait(deadline(60))
         try:
             results[number] = work()
         except Exception as exc:  # noqa: BLE001 - the test compares it
@@ -44,7 +45,7 @@ def at_once(*works):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(deadline(60))
     return results
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import Deadline, deadline
 from watcher_sync.testing.kubernetes.builders import deployment, stateful_set
 
 DEADLINE = 60.0
@@ -29,7 +30,7 @@ class Kubectl:
 
     def __call__(self, *arguments: str, status: int = 0) -> str:
         done = subprocess.run(
-            [*self._command, *arguments], env=self._environment(), capture_output=True, text=True, timeout=180
+            [*self._command, *arguments], env=self._environment(), capture_output=True, text=True, timeout=deadline(180)
         )
         assert done.returncode == status, done.stderr
         return done.stdout if status == 0 else done.stderr
@@ -38,9 +39,9 @@ class Kubectl:
         return json.loads(self(*arguments, "-o", "json"))
 
     def until(self, condition: Callable[[], bool]) -> None:
-        end = time.monotonic() + DEADLINE
+        end = Deadline(DEADLINE)
         while not condition():
-            assert time.monotonic() < end
+            assert not end.is_over
             time.sleep(0.05)
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.setting_back import Backup
 from tests.simulated import telling, told
+from tests.waiting import deadline
 from watcher_sync.api.core.feed import Feed
 from watcher_sync.api.core.visibility import Visibility
 from watcher_sync.api.resources.events import Filter, stream_of
@@ -91,7 +92,7 @@ def test_a_long_poll_ends_with_the_epoch(client, restored, problem, writer):
     thread = threading.Thread(target=lambda: answers.append(client.simulate_get("/v1/events", params=params)))
     thread.start()
     restored()
-    thread.join(60)
+    thread.join(deadline(60))
     assert problem(answers[0], 410)["epoch"] == writer.model.epoch
 
 

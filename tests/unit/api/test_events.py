@@ -11,6 +11,7 @@ import time
 import pytest
 
 from tests.simulated import by_facet, cloud, telling, told
+from tests.waiting import Deadline, deadline
 from watcher_sync.api.core.feed import Feed
 from watcher_sync.api.core.problems import Problem
 from watcher_sync.api.core.visibility import Visibility
@@ -65,9 +66,9 @@ def parsed(text):
 def read_until(chunks, seq):
     """The events of a stream up to a seq."""
     found = []
-    deadline = time.monotonic() + 60
+    limit = Deadline(60)
     while not found or found[-1][0] < seq:
-        assert time.monotonic() < deadline, found[-1:]
+        assert not limit.is_over, found[-1:]
         found += parsed(next(chunks))
     return found
 
@@ -119,7 +120,7 @@ def test_a_long_poll_is_answered_when_something_happens(client, cycle, events, n
     began = time.monotonic()
     thread.start()
     cycle.run(Batch(events=events[1]))
-    thread.join(90)
+    thread.join(deadline(90))
     assert time.monotonic() - began < 45
     assert answers[0]["events"][0]["seq"] == news(head)[0][0]
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from oslo_config import cfg
 
 from tests.services.servers import free_port
 from tests.unit.api.conftest import Client
+from tests.waiting import Deadline, deadline
 from watcher_sync.cmd import api_server as command
 from watcher_sync.conf import api as options
 from watcher_sync.exceptions import ConfigError
@@ -78,17 +78,17 @@ def test_the_development_server_serves_and_ends_with_status_0_when_it_is_told(co
     port = free_port()
     process = subprocess.Popen([BIN / "watcher-sync-api", "--config-file", config(port=port)])
     try:
-        deadline = time.monotonic() + 60
+        limit = Deadline(60)
         while True:
             try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{port}/v1", timeout=5) as answer:
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/v1", timeout=deadline(5)) as answer:
                     assert answer.status == 200
                 break
             except OSError:
                 assert process.poll() is None
-                assert time.monotonic() < deadline
+                assert not limit.is_over
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0
+        assert process.wait(deadline(60)) == 0
     finally:
         process.kill()
 
@@ -98,7 +98,7 @@ def test_the_development_server_refuses_to_be_open_in_one_line(config):
         [BIN / "watcher-sync-api", "--config-file", config(host="0.0.0.0")],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=deadline(60),
         check=False,
     )
     assert done.returncode == 2

@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from tests.unit.api.test_vnf_instances import DEMO, PATH, demo
+from tests.waiting import Deadline
 
 pytestmark = pytest.mark.slow
 
@@ -37,9 +36,9 @@ def short_lease(conf, client, body=SCALE):
     """A lease whose holder crashes, after its time."""
     conf.set_override("lease_time", 1, group="operations")
     lease = begin(client, body)
-    deadline = time.monotonic() + 60
+    limit = Deadline(60)
     while client.simulate_get(f"{OPERATIONS}/{lease['id']}").json["state"] == "RUNNING":
-        assert time.monotonic() < deadline
+        assert not limit.is_over
     conf.clear_override("lease_time", group="operations")
     return lease
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests.unit.api.conftest import Client
 from tests.unit.api.test_vnf_instances import DEMO, PATH
+from tests.waiting import deadline
 from watcher_sync.api.app import make_application
 from watcher_sync.exceptions import OperationRunning, SourceError
 from watcher_sync.model.vnf.reports import ReportedDifference, ReportedPod, SyncReport
@@ -144,7 +145,7 @@ def test_a_process_runs_a_bounded_number_of_syncs_at_one_time(conf, store, probl
     class Waiting(Syncing):
         def run(self, entity_id, *, dry_run, actor=None):
             begun.release()
-            assert goes_on.wait(60)
+            assert goes_on.wait(deadline(60))
             return super().run(entity_id, dry_run=dry_run, actor=actor)
 
     client = Client(make_application(conf, store, Waiting(store)))
@@ -157,12 +158,12 @@ def test_a_process_runs_a_bounded_number_of_syncs_at_one_time(conf, store, probl
     for thread in threads:
         thread.start()
     for _ in threads:
-        assert begun.acquire(timeout=60)
+        assert begun.acquire(timeout=deadline(60))
     refused = client.simulate_post(f"{PATH}/a/sync")
     assert "8 syncs" in problem(refused, 503)["detail"]
     assert refused.headers["Retry-After"] == "1"
     goes_on.set()
     for thread in threads:
-        thread.join(60)
+        thread.join(deadline(60))
     assert answers == [200] * 8
     assert client.simulate_post(f"{PATH}/a/sync").status_code == 200

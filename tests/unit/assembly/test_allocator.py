@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from tests.waiting import deadline
+
 PROGRAM = """
 import threading
 import psutil
@@ -33,7 +35,9 @@ print(psutil.Process().memory_info().rss - before)
 
 def growth() -> int:
     """Bytes by which an executable grows that reads 200 MB and stores 0.8 MB of it."""
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=deadline(60)
+    )
     return int(done.stdout)
 
 

@@ -11,6 +11,7 @@ import wsgiref.simple_server
 import pytest
 
 from tests.unit.api import conftest as api
+from tests.waiting import deadline
 from watcher_sync.client import connect
 
 conf = api.conf
@@ -41,7 +42,7 @@ def served(application, port=0):
     finally:
         server.shutdown()
         server.server_close()
-        thread.join(60)
+        thread.join(deadline(60))
 
 
 @pytest.fixture
@@ -81,4 +82,4 @@ def answering():
 def answered_client(answering):
     """A client of an API that sends the given answers."""
     with served(answering) as url:
-        yield connect(url, timeout=60)
+        yield connect(url, timeout=deadline(60))

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import datetime
-import time
 
 import pytest
 
 from tests.unit.api.test_vnf_instances import DEMO
+from tests.waiting import Deadline
 from watcher_sync.client import Conflict, NotFound, OperationLost, connect
 
 pytestmark = pytest.mark.slow
@@ -28,9 +28,9 @@ def shown(client):
 
 
 def until(condition):
-    deadline = time.monotonic() + 60
+    limit = Deadline(60)
     while not condition():
-        assert time.monotonic() < deadline
+        assert not limit.is_over
 
 
 def test_the_instance_is_taken_in_the_block_and_given_back_after_it(client, vnf, url):

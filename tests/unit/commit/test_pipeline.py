@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from tests.simulated import telling, told
 from tests.unit.engine.conftest import Spoken, until
+from tests.waiting import deadline
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.commit.pipeline import Pipeline
@@ -42,7 +43,7 @@ class Slow:
     def land(self):
         """The oldest commit that is under way is made."""
         prepared, future = self.begun.pop(0)
-        self._plain(prepared).result(10)
+        self._plain(prepared).result(deadline(10))
         future.set_result(0.25)
 
 
@@ -81,12 +82,12 @@ def test_the_next_batch_is_dispatched_before_the_last_one_has_landed_and_handed_
 
     thread = threading.Thread(target=lambda: pipeline.add("two", Batch(events=[told(2, look)])), daemon=True)
     thread.start()
-    assert dispatched.wait(60)
+    assert dispatched.wait(deadline(60))
     assert seen == [("a", 0, None)]
     assert cycle.model.snapshot().ids("instance") == []
     assert log == [("begun", 0)]
     slow.land()
-    thread.join(60)
+    thread.join(deadline(60))
     assert log == [("begun", 0), ("begun", 1), ("one", True)]
     assert cycle.model.snapshot().ids("instance") == ["a"]
     slow.land()
@@ -106,7 +107,7 @@ def test_a_commit_of_which_nothing_is_known_is_made_once_and_what_lay_on_it_afte
         if futures:
             return plain(prepared)
         if reached:
-            plain(prepared).result(10)
+            plain(prepared).result(deadline(10))
         futures.append(Future())
         futures[0].set_exception(DatabaseUnavailable("the answer was lost"))
         return futures[0]

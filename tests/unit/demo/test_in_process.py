@@ -9,6 +9,7 @@ import time
 import pytest
 
 from tests.simulated import event
+from tests.waiting import deadline
 from watcher_sync.demo.in_process import InProcessSource
 from watcher_sync.sources.base import IntakeClosed, SourceState
 
@@ -80,7 +81,7 @@ def test_an_engine_that_takes_nothing_more_leaves_nothing_in_hand(source, engine
     engine.closed = True
     source.start(engine.emit)
     source.put(event(1))
-    source._thread.join(60)
+    source._thread.join(deadline(60))
     assert source.status().lag == 1
     began = time.monotonic()
     source.stop(began + 120)

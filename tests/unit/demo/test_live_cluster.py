@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from tests.modelled import model_of
+from tests.waiting import deadline
 from watcher_sync.demo.cluster_truth import UNTOLD, observed_differences, observed_truth, told_differently
 from watcher_sync.demo.live_cluster import IMAGES, LiveCluster
 from watcher_sync.demo.network_functions import FUNCTIONS
@@ -85,7 +86,7 @@ def test_a_thread_that_fails_says_so_and_the_cluster_does_not_count_as_at_work(m
     cluster = LiveCluster("edge", rate=1000.0)
     monkeypatch.setattr(cluster, "accident", lambda: 1 // 0)
     cluster.start()
-    cluster._thread.join(60)
+    cluster._thread.join(deadline(60))
     assert isinstance(cluster.failure, ZeroDivisionError)
     assert cluster.stop(60)
 

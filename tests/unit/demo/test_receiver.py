@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import requests
 
+from tests.waiting import deadline
 from watcher_sync.demo.receiver import Receiver
 from watcher_sync.demo.webhooks import view_differences
 from watcher_sync.wire.standard_webhooks import headers, new_secret, parse_secret
@@ -95,9 +96,9 @@ def test_it_answers_over_http_and_knows_no_other_path(receiver: Receiver) -> Non
     signed = headers([parse_secret(SECRET)], "m1", NOW, body)
     with requests.Session() as session:
         session.trust_env = False
-        assert session.post(f"{receiver.url}/amf", body, headers=signed, timeout=60).status_code == 204
-        assert session.post(f"{receiver.url}/smf", body, headers=signed, timeout=60).status_code == 404
-        assert session.post(f"{receiver.url}/amf", b"{}", headers=signed, timeout=60).status_code == 401
+        assert session.post(f"{receiver.url}/amf", body, headers=signed, timeout=deadline(60)).status_code == 204
+        assert session.post(f"{receiver.url}/smf", body, headers=signed, timeout=deadline(60)).status_code == 404
+        assert session.post(f"{receiver.url}/amf", b"{}", headers=signed, timeout=deadline(60)).status_code == 401
     assert receiver.deliveries("amf") == 1
 
 

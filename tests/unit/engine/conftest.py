@@ -12,7 +12,7 @@ from oslo_config import cfg
 
 from tests.migrated import migrate
 from tests.simulated import telling
-from tests.waiting import PATIENCE_SECONDS
+from tests.waiting import PATIENCE_SECONDS, Deadline
 from watcher_sync.conf import opts
 from watcher_sync.engine.engine import Engine
 from watcher_sync.model.entities import builtin_kinds
@@ -24,9 +24,9 @@ from watcher_sync.storage.store import Store
 
 def until(condition, seconds=PATIENCE_SECONDS):
     """Wait for the condition; whether it came true in time."""
-    deadline = time.monotonic() + seconds
+    limit = Deadline(seconds)
     while not condition():
-        if time.monotonic() > deadline:
+        if limit.is_over:
             return False
         time.sleep(0.01)
     return True

@@ -9,6 +9,7 @@ import time
 import pytest
 
 from tests.simulated import event
+from tests.waiting import deadline
 from watcher_sync.engine.intake import Intake
 from watcher_sync.sources.base import IntakeClosed
 
@@ -56,8 +57,8 @@ def test_a_source_that_is_ahead_waits_and_another_does_not():
     assert [name for name, _ in ids(taken)] == ["fast", "slow"]
     assert not emitted.wait(0.1)  # taken is still in hand
     intake.done(fast, events(1, 2))
-    assert emitted.wait(60)
-    thread.join(30)
+    assert emitted.wait(deadline(60))
+    thread.join(deadline(30))
 
 
 def test_a_batch_has_an_equal_share_for_each_source_and_what_one_leaves_is_used():
@@ -102,7 +103,7 @@ def test_while_events_flow_it_lingers_for_more_unless_the_source_waits_for_the_a
     timer.start()
     assert sum(len(e) for _, e in take(intake, 2, linger=60.0)) == found
     timer.cancel()
-    timer.join(60)
+    timer.join(deadline(60))
 
 
 def test_closing_gives_back_what_was_not_taken_and_refuses_the_rest_until_it_is_opened():
@@ -120,7 +121,7 @@ def test_closing_gives_back_what_was_not_taken_and_refuses_the_rest_until_it_is_
     thread = threading.Thread(target=blocked, daemon=True)
     thread.start()
     assert ids(intake.close()) == [("a", ["event-1"])]
-    thread.join(30)
+    thread.join(deadline(30))
     assert refused == [True]
     with pytest.raises(IntakeClosed):
         emit(events(3))

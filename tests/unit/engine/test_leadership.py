@@ -8,6 +8,7 @@ import threading
 
 import pytest
 
+from tests.waiting import deadline
 from watcher_sync.engine.leadership import Heartbeat
 from watcher_sync.exceptions import SchemaMissing
 
@@ -42,17 +43,17 @@ def test_the_lease_is_not_renewed_while_a_commit_has_no_answer_and_again_when_it
     heartbeat = Heartbeat(lease, lambda: None, unanswered_seconds)  # type: ignore[arg-type]
     heartbeat.start()
     try:
-        assert lease.renewed.wait(60)
+        assert lease.renewed.wait(deadline(60))
         unanswered[0] = 1.0
         for _ in range(3):  # one round may be under way
-            assert asked.acquire(timeout=60)
+            assert asked.acquire(timeout=deadline(60))
         beats = lease.beats
         for _ in range(5):
-            assert asked.acquire(timeout=60)
+            assert asked.acquire(timeout=deadline(60))
         assert lease.beats <= beats + 1
         lease.renewed.clear()
         unanswered[0] = 0.0
-        assert lease.renewed.wait(60)
+        assert lease.renewed.wait(deadline(60))
     finally:
         heartbeat.stop()
 
@@ -63,10 +64,10 @@ def test_a_schema_of_another_release_ends_the_lead_once_with_one_line(caplog: py
     caplog.set_level(logging.WARNING)
     heartbeat.start()
     try:
-        assert lease.renewed.wait(60)
+        assert lease.renewed.wait(deadline(60))
         assert not lost.acquire(blocking=False)
         lease.schema_trouble = "the database takes releases from revision 0099 on"
-        assert lost.acquire(timeout=60)
+        assert lost.acquire(timeout=deadline(60))
         heartbeat.stop()
         assert not lost.acquire(blocking=False)
         assert [record.getMessage() for record in caplog.records] == [lease.schema_trouble]
@@ -86,7 +87,7 @@ def test_an_unexpected_error_does_not_end_the_renewals(caplog: pytest.LogCapture
     heartbeat = Heartbeat(lease, lost.release)  # type: ignore[arg-type]
     heartbeat.start()
     try:
-        assert lease.renewed.wait(60)
+        assert lease.renewed.wait(deadline(60))
         assert not lost.acquire(blocking=False)
         assert "not translated" in caplog.text
     finally:

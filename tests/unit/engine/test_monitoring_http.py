@@ -14,7 +14,7 @@ from tests.services.servers import free_port
 from tests.simulated import NOON, told
 from tests.unit.engine.asking import ask, figures
 from tests.unit.engine.conftest import Spoken, until
-from tests.waiting import PATIENCE_SECONDS
+from tests.waiting import PATIENCE_SECONDS, deadline
 from watcher_sync.engine.monitoring_http import MonitoringServer, check_port, make_application
 from watcher_sync.exceptions import ConfigError, DatabaseUnavailable
 from watcher_sync.model.changes import Upsert
@@ -231,7 +231,7 @@ def test_a_port_that_is_taken_for_a_while_is_opened_when_it_is_free(run, conf, m
 
 
 def _get(host, port, path):
-    connection = http.client.HTTPConnection(host, port, timeout=60)
+    connection = http.client.HTTPConnection(host, port, timeout=deadline(60))
     try:
         connection.request("GET", path)
         answer = connection.getresponse()

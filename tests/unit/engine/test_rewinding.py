@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import deadline
 from watcher_sync.engine import supervision
 from watcher_sync.engine.rewinding import PendingRewinds
 from watcher_sync.engine.supervision import Supervisor
@@ -54,17 +55,17 @@ def test_a_source_goes_back_with_each_attempt_until_it_is_connected_and_then_no_
     supervisor.start()
     for state in (SourceState.DISCONNECTED, SourceState.CONNECTED):
         source.state = state
-        assert source.started.wait(60)
+        assert source.started.wait(deadline(60))
         source.started.clear()
         while source.looks.acquire(blocking=False):
             pass
         for _ in range(2):  # a look that has ended is before the second one
-            assert source.looks.acquire(timeout=60)
+            assert source.looks.acquire(timeout=deadline(60))
         assert rewinds.is_pending("a") is (state is SourceState.DISCONNECTED)
         supervisor.restart()
-    assert source.started.wait(60)
+    assert source.started.wait(deadline(60))
     supervisor.begin_stop(0.0)
-    supervisor.join(60)
+    supervisor.join(deadline(60))
     twice = ["rewind", "start", "rewind", "start", "stop"]
     assert source.calls == [*twice, "rewind", "start", "stop", "start", "stop"]
     assert rewinds.is_pending("b")
@@ -77,8 +78,8 @@ def test_a_source_whose_transport_has_nothing_to_repeat_is_named(caplog: pytest.
     made: Any = source
     supervisor = Supervisor("a", lambda: made, lambda _source: lambda _events: None, rewinds)
     supervisor.start()
-    assert source.started.wait(60)
+    assert source.started.wait(deadline(60))
     supervisor.begin_stop(0.0)
-    supervisor.join(60)
+    supervisor.join(deadline(60))
     assert "source a: what the database lost is acknowledged" in caplog.text
     assert not rewinds.is_pending("a")

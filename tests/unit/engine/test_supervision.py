@@ -9,6 +9,7 @@ import time
 import pytest
 
 from tests.unit.engine.conftest import Spoken, until
+from tests.waiting import deadline
 from watcher_sync.engine import supervision
 from watcher_sync.engine.supervision import Supervisor
 from watcher_sync.exceptions import DatabaseUnavailable
@@ -24,8 +25,8 @@ def supervised(make):
 
 
 def end(supervisor):
-    supervisor.begin_stop(time.monotonic() + 30)
-    supervisor.join(60)
+    supervisor.begin_stop(time.monotonic() + deadline(30))
+    supervisor.join(deadline(60))
     return not supervisor.is_alive()
 
 
@@ -131,11 +132,11 @@ def test_a_stop_that_begins_just_before_a_source_is_made_ends_it(monkeypatch):
 
     def stop_and_clear():
         if next(clears) == 2:
-            supervisor.begin_stop(time.monotonic() + 5)
+            supervisor.begin_stop(time.monotonic() + deadline(5))
         clear()
 
     monkeypatch.setattr(supervisor._restarting, "clear", stop_and_clear)
     supervisor.start()
-    supervisor.join(60)
+    supervisor.join(deadline(60))
     assert not supervisor.is_alive()
     assert last.started == last.stopped

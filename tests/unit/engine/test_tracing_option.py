@@ -14,6 +14,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from tests.simulated import event
 from tests.unit.engine.conftest import Spoken, until
+from tests.waiting import deadline
 from watcher_sync.assembly.engine import assemble
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.tracing import make_provider, require_installed
@@ -78,7 +79,7 @@ def test_an_engine_exports_the_spans_of_its_batches_to_the_collector(conf, store
     source.say(event(1, "no.such.type"), event(2, "no.such.type"))
     assert until(lambda: len(source.acked) == 2)
     engine.stop(30.0)
-    thread.join(120)
+    thread.join(deadline(120))
     assert not thread.is_alive()
     assert {path for path, _ in collector.received} == {"/v1/traces"}
     exported = [ExportTraceServiceRequest.FromString(body) for _, body in collector.received]
@@ -101,5 +102,5 @@ def test_an_unavailable_collector_delays_neither_the_engine_nor_its_end(conf, st
     source.say(event(1, "no.such.type"))
     assert until(lambda: len(source.acked) == 1)
     engine.stop(5.0)
-    thread.join(40)
+    thread.join(deadline(40))
     assert not thread.is_alive()

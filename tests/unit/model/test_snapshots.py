@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import random
 import threading
-import time
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.simulated import NOON, batches, cloud, new_model, nova, play, telling, told, values_of
+from tests.waiting import Deadline, deadline
 from watcher_sync.model.changes import Seen, Upsert
 from watcher_sync.model.entities import builtin_kinds
 
@@ -74,9 +74,9 @@ def test_readers_in_other_threads_only_ever_see_whole_generations():
     readers = [threading.Thread(target=read, daemon=True) for _ in range(3)]
     for reader in readers:
         reader.start()
-    deadline = time.monotonic() + 60
+    limit = Deadline(60)
     version = 0
-    while (version < 60 or len(seen_generations) < 10) and time.monotonic() < deadline:
+    while (version < 60 or len(seen_generations) < 10) and not limit.is_over:
         version += 1
         facets = {"state": {}, "details": {"name": "x"}, "placement": {"host": f"host{version % 7}"}}
         play(
@@ -86,7 +86,7 @@ def test_readers_in_other_threads_only_ever_see_whole_generations():
         )
     stop.set()
     for reader in readers:
-        reader.join(60)
+        reader.join(deadline(60))
     assert not torn
     assert len(seen_generations) >= 10
 

@@ -13,6 +13,7 @@ from oslo_config import cfg
 from oslo_service import backend
 
 from tests.simulated import NOON
+from tests.waiting import deadline
 from watcher_sync.conf import opts
 from watcher_sync.reconcile.base import Reconciler, Report
 from watcher_sync.reconcile.scheduling import Reconciliation
@@ -67,7 +68,7 @@ class Hang:
 
     def __call__(self):
         self.asked.set()
-        assert self._let.wait(60)
+        assert self._let.wait(deadline(60))
         return self.answer
 
     def let_go(self):
@@ -117,7 +118,7 @@ class Stepped:
         for scope in list(self.reconciliation._scopes.values()):
             thread = scope.thread
             if thread is not None:
-                thread.join(60)
+                thread.join(deadline(60))
                 assert not thread.is_alive()
 
     def after(self, seconds, **how):

@@ -7,6 +7,7 @@ import datetime
 
 from tests.simulated import NOON
 from tests.unit.reconcile.conftest import Hang, StandIn, report
+from tests.waiting import deadline
 
 
 def test_the_first_run_comes_within_seconds_and_the_next_after_the_interval_and_its_jitter(stepped):
@@ -62,7 +63,7 @@ def test_a_run_that_goes_on_when_the_next_is_due_is_not_begun_twice(stepped, con
     steps.begin_due(wait=False)
     steps.after(301, wait=False)
     steps.after(1, wait=False)
-    assert hang.asked.wait(60)
+    assert hang.asked.wait(deadline(60))
     assert standin.times("edge") == 1
     assert steps.runs() == {"skipped": 1}
     assert steps.state().running
@@ -81,7 +82,7 @@ def test_what_is_asked_for_begins_at_once_and_after_a_run_that_goes_on_once_more
     steps = stepped(standin)
     steps.begin_due(wait=False)
     assert steps.reconciliation.run_now("edge") == ["standin/edge"]
-    assert hang.asked.wait(60)
+    assert hang.asked.wait(deadline(60))
     assert standin.times("edge") == 1
     hang.let_go()
     steps.join_runs()

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from tests.clusters import Installation, one_vdu, truth
+from tests.waiting import deadline
 from watcher_sync.assembly.reconcile import make_evaluation
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
@@ -107,7 +108,7 @@ def test_a_pod_that_is_told_after_the_listing_is_not_deleted_by_a_process_that_r
         Watch(site, server).tell()
 
     after_listing(scaled_and_told)
-    report = over_the_tables(site).run("edge", allow_deletes=True, deadline=time.monotonic() + 120)
+    report = over_the_tables(site).run("edge", allow_deletes=True, deadline=time.monotonic() + deadline(120))
     assert report.deleted == 0
     assert site.objects() == truth(server)
 
@@ -149,7 +150,7 @@ def test_a_pod_that_came_and_went_before_the_engine_listed_again_is_not_created(
     if is_asked_for:
         reconciler.sync_now("v1", dry_run=False)
     else:
-        reconciler.run("edge", deadline=time.monotonic() + 120)
+        reconciler.run("edge", deadline=time.monotonic() + deadline(120))
     assert site.objects() == truth(server)
 
 
@@ -180,7 +181,7 @@ def test_a_pod_that_went_before_the_engine_listed_again_and_is_created_then_is_d
     if is_asked_for:
         reconciler.sync_now("v1", dry_run=False)
     else:
-        report = reconciler.run("edge", deadline=time.monotonic() + 120)
+        report = reconciler.run("edge", deadline=time.monotonic() + deadline(120))
         assert (report.complete, report.deleted) == (True, 2)
     assert next(listings) == 4
     assert site.objects() == truth(server)
@@ -201,7 +202,7 @@ def test_a_run_that_cannot_confirm_a_pod_is_incomplete_and_is_repeated_soon(
     after_listing(refuse)
     reconciler = site.reconciler()
     assert reconciler.interval("edge") is None
-    report = reconciler.run("edge", deadline=time.monotonic() + 20)
+    report = reconciler.run("edge", deadline=time.monotonic() + deadline(20))
     assert site.objects() == truth(server)
     assert report.complete is False
     assert set(report.failures) == {"pods"}
@@ -209,9 +210,9 @@ def test_a_run_that_cannot_confirm_a_pod_is_incomplete_and_is_repeated_soon(
     server.heal()
     server.cluster.scale("Deployment", "vdu1", 1)
     server.cluster.settle()
-    assert reconciler.run("edge", dry_run=True, deadline=time.monotonic() + 20).complete
+    assert reconciler.run("edge", dry_run=True, deadline=time.monotonic() + deadline(20)).complete
     assert reconciler.interval("edge") == 10
-    assert reconciler.run("edge", deadline=time.monotonic() + 20).deleted == 2
+    assert reconciler.run("edge", deadline=time.monotonic() + deadline(20)).deleted == 2
     assert reconciler.interval("edge") is None
     assert site.objects() == truth(server)
 
@@ -228,7 +229,7 @@ def test_a_run_that_fails_after_it_created_pods_is_repeated_soon(
     monkeypatch.setattr(ClusterComparer, "created_but_gone", fail)
     reconciler = site.reconciler()
     with pytest.raises(DatabaseUnavailable):
-        reconciler.run("edge", deadline=time.monotonic() + 20)
+        reconciler.run("edge", deadline=time.monotonic() + deadline(20))
     assert reconciler.interval("edge") == 10
 
 
@@ -294,7 +295,7 @@ def test_an_instance_that_events_bring_in_step_meanwhile_is_no_drift(
         evaluate_all(site)
 
     reconciler = site.reconciler(looked) if replica else over_the_tables(site, looked)
-    report = reconciler.run("edge", deadline=time.monotonic() + 120)
+    report = reconciler.run("edge", deadline=time.monotonic() + deadline(120))
     assert [d for d in report.differences if d.kind == "vnf_instance"] == []
     assert site.vnf("v1").scale_level == {"vdu1_aspect": 1}
 
@@ -305,7 +306,7 @@ def test_an_instance_that_events_bring_in_step_meanwhile_is_no_drift(
 
     after_listing(meanwhile)
     reconciler = site.reconciler() if replica else over_the_tables(site)
-    report = reconciler.run("edge", deadline=time.monotonic() + 120)
+    report = reconciler.run("edge", deadline=time.monotonic() + deadline(120))
     assert [d for d in report.differences if d.kind == "vnf_instance"] == []
     assert site.vnf("v1").scale_level == {"vdu1_aspect": 2}
 

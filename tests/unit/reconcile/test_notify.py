@@ -10,6 +10,7 @@ import pytest
 
 from tests.unit.engine.conftest import until
 from tests.unit.reconcile.conftest import Hang
+from tests.waiting import deadline
 from watcher_sync.model.kubernetes import VnfInstance
 from watcher_sync.reconcile.notify import Notifications
 from watcher_sync.storage.drifts import Difference
@@ -106,7 +107,7 @@ def test_an_outage_holds_nobody_up_and_what_does_not_fit_is_dropped_and_said_onc
     monkeypatch.setattr("oslo_messaging.Notifier", lambda transport, **_: sending)
     told = Notifications(conf, room=3)
     told.sync_start(VNF)
-    assert hang.asked.wait(60)
+    assert hang.asked.wait(deadline(60))
     for _ in range(10):
         told.sync_start(VNF)  # returns, although nothing can be sent
     assert told.dropped == 7

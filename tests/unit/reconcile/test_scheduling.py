@@ -9,6 +9,7 @@ import pytest
 
 from tests.unit.engine.conftest import until
 from tests.unit.reconcile.conftest import Hang, StandIn, report
+from tests.waiting import deadline
 from watcher_sync.reconcile.scheduling import Reconciliation
 
 pytestmark = pytest.mark.slow
@@ -27,7 +28,7 @@ def started(conf):
     yield start
     for one in begun:
         one.begin_stop()
-        one.join(60)
+        one.join(deadline(60))
 
 
 def test_one_dead_scope_of_ten_costs_the_others_nothing(started, conf):
@@ -54,7 +55,7 @@ def test_a_stop_waits_shortly_for_what_goes_on_and_a_new_start_goes_on(started):
     standin, hang = StandIn("edge"), Hang(report("edge"))
     standin.ends["edge"] = hang
     reconciliation = started(standin)
-    assert hang.asked.wait(60)
+    assert hang.asked.wait(deadline(60))
     reconciliation.begin_stop()
     reconciliation.join(0.2)
     assert reconciliation.run_now() == []
@@ -69,8 +70,8 @@ def test_a_run_that_ends_in_time_is_waited_for(started):
     standin, hang = StandIn("edge"), Hang(report("edge"))
     standin.ends["edge"] = hang
     reconciliation = started(standin)
-    assert hang.asked.wait(60)
+    assert hang.asked.wait(deadline(60))
     reconciliation.begin_stop()
     hang.let_go()
-    reconciliation.join(60)
+    reconciliation.join(deadline(60))
     assert reconciliation.states()[0].last_ok is not None

@@ -13,6 +13,7 @@ from oslo_config import cfg
 
 from tests.simulated import nova
 from tests.sites import Site, parsed
+from tests.waiting import Deadline, deadline
 from watcher_sync.assembly.reconcile import make_context
 from watcher_sync.commit.doubts import Doubts
 from watcher_sync.conf import opts
@@ -85,7 +86,7 @@ def filled(site: Site, count: int = 10) -> None:
 
 
 def run(reconciler: SitesReconciler, **arguments: bool) -> Report:
-    return reconciler.run("north", deadline=time.monotonic() + 120, **arguments)
+    return reconciler.run("north", deadline=time.monotonic() + deadline(120), **arguments)
 
 
 def test_what_the_region_lacks_is_deleted_in_its_site_alone(
@@ -224,12 +225,12 @@ def test_the_source_shows_the_refused_deletions(site: Site, reconciler: SitesRec
     reconciliation = Reconciliation(site.conf, [reconciler])
     reconciliation.start()
     try:
-        deadline = time.monotonic() + 60
+        limit = Deadline(60)
         while not reconciliation.source_notes():
-            assert time.monotonic() < deadline
+            assert not limit.is_over
     finally:
         reconciliation.begin_stop()
-        reconciliation.join(60)
+        reconciliation.join(deadline(60))
     assert reconciliation.source_notes() == {
         "north": "The delete guard refuses deletions in watch/north: 10 of 10 aggregate, more than [reconcile] "
         "max_delete_percent. watcher-sync-manage reconcile --allow-deletes north confirms them"

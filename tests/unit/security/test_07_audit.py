@@ -24,6 +24,7 @@ from tests.unit.api.test_service_type_instances import PATH as SERVICES
 from tests.unit.api.test_service_type_instances import VM
 from tests.unit.api.test_vnf_instances import DEMO, PATH
 from tests.unit.api.test_vnf_sync import Syncing
+from tests.waiting import deadline
 from watcher_sync.api.app import make_routes
 from watcher_sync.api.service import Service
 from watcher_sync.commit.batch import Batch
@@ -234,7 +235,7 @@ def test_a_cadf_notification_of_a_write_goes_out(conf, store, tokens, headers):
     try:
         answer = client.simulate_put(f"{PATH}/a", json=DEMO, headers=headers)
         client.simulate_get(f"{PATH}/a", headers=headers)
-        found = [received.get(timeout=60) for _ in range(2)]
+        found = [received.get(timeout=deadline(60)) for _ in range(2)]
     finally:
         listener.stop()
         listener.wait()

@@ -17,6 +17,7 @@ import requests
 
 from tests.unit.api import conftest as api
 from tests.unit.client import conftest as clients
+from tests.waiting import deadline
 from watcher_sync.client import shell
 from watcher_sync.events import Event
 from watcher_sync.storage.commits import Commit
@@ -70,7 +71,7 @@ def test_no_log_line_is_forged_and_none_has_a_control_character(tmp_path, form):
         [sys.executable, "-c", LOGGING, "--config-file", str(config)],
         input=HOSTILE.encode("utf-8"),
         capture_output=True,
-        timeout=60,
+        timeout=deadline(60),
         check=False,
     )
     text = (done.stdout + done.stderr).decode("utf-8")
@@ -120,7 +121,7 @@ def hostile(store):
 
 def register(url):
     body = {"id": "s1", "service_type": "vm", "instance_name": HOSTILE.replace("\r\n", " ")}
-    answer = requests.post(f"{url}/v1/service_type_instances", json=body, timeout=20)
+    answer = requests.post(f"{url}/v1/service_type_instances", json=body, timeout=deadline(20))
     assert answer.status_code == 201, answer.text
 
 

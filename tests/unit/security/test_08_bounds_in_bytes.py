@@ -11,6 +11,7 @@ import threading
 import pytest
 
 from tests.simulated import event, new_model
+from tests.waiting import deadline
 from watcher_sync.engine.intake import Intake, size_of
 from watcher_sync.events import EXCERPT_BYTES, portions
 from watcher_sync.exceptions import InvalidEvent
@@ -58,7 +59,7 @@ print(rows, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 102
 
 def test_twelve_bodies_of_50_mb_cost_the_memory_of_a_few(tmp_path):
     arguments = [sys.executable, "-c", _MANY_LARGE_BODIES, f"sqlite:///{tmp_path / 'a.sqlite'}"]
-    done = subprocess.run(arguments, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(arguments, capture_output=True, text=True, check=True, timeout=deadline(60))
     rows, mebibytes = map(int, done.stdout.split())
     assert rows == 12
     assert mebibytes < 200, f"the peak grew by {mebibytes} MiB"
@@ -111,8 +112,8 @@ def test_a_source_waits_while_its_bytes_are_in_hand_and_another_does_not():
     assert intake.bytes_in_hand() == {"large": 6 * MIB, "small": 9 * MIB}
     for source, events in intake.take(100, linger=0, timeout=0):
         intake.done(source, events)
-    assert emitted.wait(60)
-    thread.join(30)
+    assert emitted.wait(deadline(60))
+    thread.join(deadline(30))
     assert intake.bytes_in_hand() == {"large": 6 * MIB}
 
 

@@ -16,6 +16,7 @@ from prometheus_client import generate_latest
 from tests.simulated import telling
 from tests.unit.engine.asking import ask
 from tests.unit.engine.conftest import Spoken, conf, run, store, until  # noqa: F401 - fixtures
+from tests.waiting import deadline
 from watcher_sync.commit.in_hand import EventInHand
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.engine.guru_report import make_report
@@ -49,7 +50,7 @@ class Holding:
         self.entered = self.go_on.entered
 
     def hold(self, _event: Event, _view: Any) -> tuple[()]:
-        assert self.go_on.wait(60)
+        assert self.go_on.wait(deadline(60))
         return ()
 
     def pass_on(self, _event: Event, _view: Any) -> tuple[()]:
@@ -81,7 +82,7 @@ def test_the_event_that_holds_the_thread_is_named_everywhere_and_is_applied(
     application = make_application(running.engine)
     assert until(lambda: ask(application, "/readyz")[0] == 200)
     spoken.say(event("poison-1", "hold"), event("innocent", "pass"))
-    assert holding.entered.wait(60)
+    assert holding.entered.wait(deadline(60))
     reports = [r for r in caplog.records if r.levelno == logging.ERROR]
     assert until(lambda: any("poison-1" in r.getMessage() for r in caplog.records))
     reports = [r.getMessage() for r in caplog.records if "poison-1" in r.getMessage()]

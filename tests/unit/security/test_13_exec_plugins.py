@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.waiting import Deadline, deadline
 from watcher_sync.sources.kubernetes import credentials
 from watcher_sync.sources.kubernetes.connection import Connection, TransportError
 from watcher_sync.sources.kubernetes.credentials import Access
@@ -73,9 +74,9 @@ def _is_alive(pid: int) -> bool:
 
 
 def _wait_until(condition: Any, seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
+    limit = Deadline(seconds)
     while not condition():
-        assert time.monotonic() < deadline
+        assert not limit.is_over
         time.sleep(0.01)
 
 
@@ -135,7 +136,7 @@ def test_threads_that_wait_for_a_hanging_plugin_share_its_failure(server, tmp_pa
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(deadline(60))
     assert len(failures) == 4
     assert plugin.count == 1
 

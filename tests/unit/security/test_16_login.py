@@ -17,7 +17,7 @@ from oslo_service import backend
 backend.init_backend(backend.BackendType.THREADING)
 
 from tests.unit.api.conftest import Client  # noqa: E402
-from tests.waiting import wait_until  # noqa: E402
+from tests.waiting import deadline, wait_until  # noqa: E402
 from watcher_sync.api.app import make_application  # noqa: E402
 from watcher_sync.api.core import login  # noqa: E402
 from watcher_sync.api.core.client_address import client_address  # noqa: E402
@@ -131,7 +131,7 @@ def test_a_keystone_that_fails_is_503_with_retry_after_and_no_second_attempt(cli
 def test_a_keystone_that_is_gone_or_does_not_answer_is_503(client, cloud, problem, monkeypatch):
     monkeypatch.setattr(login, "TIMEOUT_SECONDS", 0.2)
     ended = threading.Event()
-    cloud.fail(Do(lambda _: ended.wait(60)), path="/auth/tokens", method="POST")
+    cloud.fail(Do(lambda _: ended.wait(deadline(60))), path="/auth/tokens", method="POST")
     problem(log_in(client), 503)
     ended.set()
     cloud.identity.stop()
@@ -253,7 +253,7 @@ def test_a_proxy_that_is_no_network_is_refused():
 def test_logins_at_one_time_have_a_limit_and_leave_threads_for_other_requests(conf, store, cloud, problem):
     client = Client(make_application(conf, store))
     ended = threading.Event()
-    cloud.fail(Do(lambda _: ended.wait(60)), path="/auth/tokens", method="POST", count=None)
+    cloud.fail(Do(lambda _: ended.wait(deadline(60))), path="/auth/tokens", method="POST", count=None)
     waiting = [threading.Thread(target=log_in, args=(client,)) for _ in range(MAX_CONCURRENT)]
     for thread in waiting:
         thread.start()
@@ -279,7 +279,7 @@ class SlowBody:
     def read(self, size=-1):
         with self._lock:
             self.reads += 1
-        self._ended.wait(60)
+        self._ended.wait(deadline(60))
         return b""
 
     def end(self):

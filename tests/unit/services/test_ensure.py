@@ -18,6 +18,7 @@ from tests.services import ensure as services
 from tests.services.ensure import CannotEnsure, ensure, without_credentials
 from tests.services.probes import why_unusable
 from tests.services.servers import Nats, program
+from tests.waiting import deadline
 
 ROOT = Path(__file__).parents[3]
 
@@ -47,7 +48,7 @@ def chatterer() -> Iterator[int]:
         thread.start()
         yield server.getsockname()[1]
         server.shutdown(socket.SHUT_RDWR)
-        thread.join(10)
+        thread.join(deadline(10))
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -57,7 +58,7 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=deadline(300),
         check=False,
     )
 
@@ -107,7 +108,7 @@ def test_the_exit_status_is_the_commands_own() -> None:
             "import os, sys; print(os.environ['WATCHER_SYNC_TEST_NATS_URL']); sys.exit(7)",
             WATCHER_SYNC_TEST_NATS_URL=url,
         )
-        thread.join(10)
+        thread.join(deadline(10))
     assert done.returncode == 7
     assert done.stdout.strip() == url
 

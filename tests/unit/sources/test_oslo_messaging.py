@@ -21,7 +21,7 @@ import pytest
 from oslo_config import cfg
 from oslo_context.context import RequestContext
 
-from tests.waiting import wait_until
+from tests.waiting import deadline, wait_until
 from watcher_sync.events import Event, TraceContext
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.sources.base import SourceState
@@ -87,7 +87,7 @@ def test_an_event_has_the_global_request_id_of_its_request_context(url: str, req
         notifier(url, exchange, ContextSerializer()).info(context, "instance.update", {"uuid": "a"})
         wait_until(lambda: seen)
     finally:
-        source.stop(time.monotonic() + 60)
+        source.stop(time.monotonic() + deadline(60))
     assert seen[0].trace == (None if request_id is None else TraceContext(global_request_id=request_id))
 
 
@@ -129,16 +129,16 @@ def test_a_broker_that_comes_up_after_the_stop_gets_all_its_events_back(monkeypa
 
     def late(*arguments: Any) -> Any:
         reached.set()
-        assert up.wait(60)
+        assert up.wait(deadline(60))
         return make(*arguments)
 
     monkeypatch.setattr(oslo_messaging, "get_notification_transport", late)
     seen: list[Event] = []
     source.start(seen.extend)
-    assert reached.wait(60)
-    source.stop(time.monotonic() + 60)
+    assert reached.wait(deadline(60))
+    source.stop(time.monotonic() + deadline(60))
     up.set()
-    source._thread.join(60)
+    source._thread.join(deadline(60))
     assert not source._thread.is_alive()
     assert (seen, source.status().state) == ([], SourceState.STOPPED)
 
@@ -155,7 +155,7 @@ def test_an_unknown_url_scheme_is_told_in_the_status() -> None:
     source.start(lambda events: None)
     status = wait_until(lambda: source.status().state is SourceState.DISCONNECTED and source.status())
     assert "pigeon" in status.detail
-    source.stop(time.monotonic() + 60)
+    source.stop(time.monotonic() + deadline(60))
 
 
 def test_the_operators_options_of_the_library_win_over_our_defaults(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def running(url: str, emit: Callable[[OsloMessagingSource, Sequence[Event]], Non
     source.start(lambda events: emit(source, events))
     wait_until(lambda: source.status().state is SourceState.CONNECTED)
     yield exchange
-    source.stop(time.monotonic() + 60)
+    source.stop(time.monotonic() + deadline(60))
     assert not source._thread.is_alive()
 
 
@@ -263,7 +263,7 @@ def test_it_runs_with_eventlet_blocked_from_import() -> None:
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=deadline(300),
         check=False,
     )
     assert done.stdout == "it runs\n", done.stderr

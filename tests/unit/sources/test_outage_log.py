@@ -15,6 +15,7 @@ from collections.abc import Iterator
 import pytest
 from oslo_config import cfg
 
+from tests.waiting import Deadline, deadline
 from watcher_sync.conf import engine as engine_options
 from watcher_sync.sources.base import Source
 from watcher_sync.sources.nats.source import NatsJetStreamSource
@@ -75,11 +76,11 @@ def test_each_reason_of_an_outage_is_logged_once(
     else:
         source = source_of(NatsJetStreamSource, servers=[f"nats://127.0.0.1:{server.port}"], stream="dcm-status")
     source.start(lambda _events: None)
-    deadline = time.monotonic() + 60
+    limit = Deadline(60)
     while server.attempts < 10:
-        assert time.monotonic() < deadline, server.attempts
+        assert not limit.is_over, server.attempts
         time.sleep(0.02)
-    source.stop(time.monotonic() + 5)
+    source.stop(time.monotonic() + deadline(5))
     lines = collections.Counter(record.getMessage() for record in caplog.records)
     disconnected = {line: count for line, count in lines.items() if "disconnected" in line}
     assert disconnected

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.waiting import deadline
 from watcher_sync.events import Event
 from watcher_sync.sources.prefetch import CHUNK, ReadingStopped, read_ahead
 from watcher_sync.sources.replay import read_events
@@ -74,5 +75,5 @@ def test_a_child_that_nobody_reads_from_any_more_ends() -> None:
     next(events)
     (child,) = multiprocessing.active_children()
     del events
-    child.join(60)
+    child.join(deadline(60))
     assert child.exitcode == 0

@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from tests.waiting import deadline
 from watcher_sync.events import Event
 from watcher_sync.sources.rabbitmq.acks import Position
 from watcher_sync.sources.rabbitmq.in_flight import InFlight, Message
@@ -41,7 +42,7 @@ def test_a_stop_ends_the_wait_for_messages(in_flight: InFlight, stopping: thread
     emitter.start()
     stopping.set()
     in_flight.wake()
-    emitter.join(30)
+    emitter.join(deadline(30))
     assert taken == [None]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from oslo_config import cfg
 
-from tests.waiting import wait_until
+from tests.waiting import Deadline, wait_until
 from watcher_sync.conf import engine
 from watcher_sync.exceptions import ConfigError, SourceError
 from watcher_sync.sources.base import SourceState
@@ -152,8 +152,8 @@ def test_with_the_broker_down_start_returns_at_once_and_the_status_names_each_ho
     assert "refused" in status.detail
     assert f"127.0.0.1:{closed_port}" in status.detail
     assert f"localhost:{closed_port}" in status.detail
-    attempts = time.monotonic() + 1.0
-    wait_until(lambda: time.monotonic() > attempts)
+    attempts = Deadline(1.0)
+    wait_until(lambda: attempts.is_over)
     begin = time.monotonic()
     source.stop(begin + 60)
     assert time.monotonic() - begin < 30

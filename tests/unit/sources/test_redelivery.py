@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from tests.waiting import deadline
 from watcher_sync.events import Event
 from watcher_sync.sources import redelivery
 from watcher_sync.sources.redelivery import Redelivery
@@ -28,8 +29,8 @@ def test_an_unexpected_error_is_logged_and_the_batch_is_emitted_again(
     ours = Redelivery("source-edge-redelivery", emit)
     with caplog.at_level(logging.ERROR):
         ours.add([], 0.0)
-        assert done.wait(60)
+        assert done.wait(deadline(60))
     ours.begin_stop()
-    ours.join(10)
+    ours.join(deadline(10))
     (record,) = caplog.records
     assert record.getMessage() == "source-edge-redelivery: a batch could not be emitted, retrying"

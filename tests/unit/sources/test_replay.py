@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from oslo_config import cfg
 
-from tests.waiting import wait_until
+from tests.waiting import deadline, wait_until
 from watcher_sync.events import Event
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.sources.base import IntakeClosed, SourceState
@@ -105,7 +105,7 @@ def test_a_large_file_is_streamed(tmp_path: Path) -> None:
         with open(pipe, "w") as file:
             file.write(envelope("a") + "\n" + " " * 20000 + "\n")
             file.flush()
-            assert read.wait(60)
+            assert read.wait(deadline(60))
             file.write(envelope("b") + "\n")
 
     read = threading.Event()
@@ -115,7 +115,7 @@ def test_a_large_file_is_streamed(tmp_path: Path) -> None:
     assert next(events).type == "a"
     read.set()
     assert next(events).type == "b"
-    writer.join(60)
+    writer.join(deadline(60))
 
 
 @pytest.mark.parametrize("name", ["absent.json", "absent", "some.txt"])
@@ -138,11 +138,11 @@ def test_the_source_emits_all_in_order_and_ends_by_itself(tmp_path: Path) -> Non
     chunks: list[list[str]] = []
     source = make_source([tmp_path])
     source.start(lambda events: chunks.append([event.type for event in events]))
-    assert source.finished.wait(60)
+    assert source.finished.wait(deadline(60))
     assert [len(chunk) for chunk in chunks] == [500, 500, 234]
     assert [name for chunk in chunks for name in chunk] == [f"e{n}" for n in range(1234)]
     assert source.status().state is SourceState.STOPPED
-    source.stop(time.monotonic() + 1)
+    source.stop(time.monotonic() + deadline(1))
 
 
 def test_released_events_are_emitted_once_more_behind_the_rest(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_released_events_are_emitted_once_more_behind_the_rest(tmp_path: Path) -
         seen.extend(event.type for event in events)
 
     source.start(emit)
-    assert source.finished.wait(60)
+    assert source.finished.wait(deadline(60))
     assert seen == [*(f"e{n}" for n in range(600)), "e0"]
 
 
@@ -177,7 +177,7 @@ def test_an_engine_that_takes_nothing_ends_the_source(
     (tmp_path / "a.json").write_text(envelope("a"))
     source = make_source([tmp_path])
     source.start(emit)
-    assert source.finished.wait(60)
+    assert source.finished.wait(deadline(60))
     assert source.status().state is state
 
 
@@ -190,14 +190,14 @@ def test_a_stop_ends_the_reading_before_the_end(tmp_path: Path) -> None:
     def emit(events: Sequence[Event]) -> None:
         seen.append(len(events))
         emitted.set()
-        assert go_on.wait(60)
+        assert go_on.wait(deadline(60))
 
     source.start(emit)
-    assert emitted.wait(60)
-    stopper = threading.Thread(target=source.stop, args=(time.monotonic() + 60,))
+    assert emitted.wait(deadline(60))
+    stopper = threading.Thread(target=source.stop, args=(time.monotonic() + deadline(60),))
     stopper.start()
     wait_until(source._stopping.is_set)
     go_on.set()
-    stopper.join(60)
+    stopper.join(deadline(60))
     assert source.finished.is_set()
     assert seen == [500]

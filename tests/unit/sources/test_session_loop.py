@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from tests.waiting import deadline
 from watcher_sync.sources.session_loop import SessionLoop, Stopped, end_task
 
 pytestmark = pytest.mark.timeout(120)
@@ -132,7 +133,7 @@ def test_a_wake_from_another_thread_ends_a_wait_and_one_after_the_loop_does_noth
         loop.start()
         threading.Timer(0.05, loop.wake).start()
         began = time.monotonic()
-        await loop.wait(60)
+        await loop.wait(deadline(60))
         return time.monotonic() - began
 
     loop.wake()

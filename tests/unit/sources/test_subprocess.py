@@ -23,7 +23,7 @@ import pytest
 from oslo_config import cfg
 
 from tests.unit.sources.drivers import TIME, Talkative, event_of
-from tests.waiting import wait_until
+from tests.waiting import deadline, wait_until
 from watcher_sync.conf import engine as engine_options
 from watcher_sync.events import Event
 from watcher_sync.sources.base import IntakeClosed, SourceState
@@ -99,7 +99,7 @@ def host(diary: Path) -> Iterator[Host]:
 
     yield make
     for source in made:
-        source.stop(time.monotonic() + 5)
+        source.stop(time.monotonic() + deadline(5))
         if source._process is not None:
             assert source._process.returncode is not None
 
@@ -295,11 +295,11 @@ def test_a_stop_lets_the_driver_finish(host: Host, diary: Path) -> None:
     source.start(taking.emit)
     wait_until(lambda: len(taking.events) == 10)
     process = process_of(source)
-    stopping = threading.Thread(target=source.stop, args=(time.monotonic() + 60,))
+    stopping = threading.Thread(target=source.stop, args=(time.monotonic() + deadline(60),))
     stopping.start()
     wait_until(lambda: "stopping" in diary.read_text())
     source.ack(taking.events)
-    stopping.join(90)
+    stopping.join(deadline(90))
     assert not stopping.is_alive()
     acked = "acked " + " ".join(f"e-{n}" for n in range(10))
     assert diary.read_text().splitlines()[1:] == ["stopping", acked, "stopped True"]
@@ -326,7 +326,7 @@ def test_what_the_engine_does_not_take_any_more_is_given_back_at_the_stop(host: 
     source.start(taking.emit)
     wait_until(lambda: "closed" in diary.read_text())
     assert "released" not in diary.read_text()
-    source.stop(time.monotonic() + 60)
+    source.stop(time.monotonic() + deadline(60))
     released = [line for line in diary.read_text().splitlines() if line.startswith("released")]
     (refused,) = [line.removeprefix("closed e-") for line in diary.read_text().splitlines() if "closed" in line]
     assert released == ["released 0.0 " + " ".join(f"e-{n}" for n in range(int(refused)))]

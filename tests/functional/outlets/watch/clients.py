@@ -12,7 +12,7 @@ from typing import Any
 import grpc
 
 from tests.functional.outlets.watch.dialect import METHOD, OURS, PING, PING_RESPONSE, STOCK, TOKEN_REFRESH, Dialect
-from tests.waiting import PATIENCE_SECONDS, wait_until
+from tests.waiting import PATIENCE_SECONDS, deadline, wait_until
 
 SELF_LINK = "/management/v1alpha1/watchtopics/all"
 
@@ -95,7 +95,7 @@ class WatchClient:
         self._may_read.set()
         self._requests.put(None)
         self._call.cancel()
-        self._thread.join(10)
+        self._thread.join(deadline(10))
 
     @property
     def sequences(self) -> list[int]:

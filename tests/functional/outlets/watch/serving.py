@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from tests.functional.outlets.watch.clients import SELF_LINK
-from tests.waiting import wait_until
+from tests.waiting import deadline, wait_until
 from watcher_sync.assembly.watch_stored import RowValues, first_sequence
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.watch.resources import Describer, Reader
@@ -57,7 +57,7 @@ class Tokens:
 
     def authenticate(self, token: str) -> Caller:
         self.checked.append(token)
-        assert token not in self.slow or self.answers.wait(60)
+        assert token not in self.slow or self.answers.wait(deadline(60))
         if not self.is_available:
             raise AuthenticationUnavailable
         found = self.callers.get(token)

@@ -20,7 +20,7 @@ from tests.functional.outlets.subscribing import Instances
 from tests.functional.outlets.watch.clients import STOCK, WatchClient, channel_to
 from tests.functional.outlets.watch.serving import Serving, Tokens, admin, joined, serving
 from tests.services.servers import free_port
-from tests.waiting import wait_until
+from tests.waiting import deadline, wait_until
 from watcher_sync.exceptions import ConfigError, DatabaseUnavailable
 from watcher_sync.outlets.journal import JournalReader
 from watcher_sync.outlets.watch.hub import Hub
@@ -253,7 +253,7 @@ def test_a_server_whose_hub_has_ended_is_not_healthy(store: Store, monkeypatch: 
 def health_of(channel: grpc.Channel, service: str = "") -> int:
     """The answer of the health service."""
     request = health_pb2.HealthCheckRequest(service=service)
-    return int(health_pb2_grpc.HealthStub(channel).Check(request, wait_for_ready=True, timeout=60).status)
+    return int(health_pb2_grpc.HealthStub(channel).Check(request, wait_for_ready=True, timeout=deadline(60)).status)
 
 
 def test_no_bookmark_precedes_the_start_of_a_stream(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from tests.functional.outlets.subscribing import Instances
 from tests.functional.outlets.watch.clients import SELF_LINK, WatchClient
 from tests.functional.outlets.watch.serving import Serving
 from tests.setting_back import Backup
-from tests.waiting import wait_until
+from tests.waiting import deadline, wait_until
 from watcher_sync.client.watch import EventsPurged, MemorySequence, MissingSequence, WatchEvent, WatchManager
 from watcher_sync.storage.store import Store
 
@@ -69,14 +69,14 @@ def test_a_client_that_resumes_in_another_epoch_is_told(site: Serving, store: St
 
     manager, found = watched()
     with manager:
-        events = [found.get(timeout=60) for _ in range(head - 1)]
+        events = [found.get(timeout=deadline(60)) for _ in range(head - 1)]
     assert [event.sequence for event in events if isinstance(event, WatchEvent)] == list(range(2, head + 1))
     assert (sequence.get(SELF_LINK), sequence.get_epoch(SELF_LINK)) == (head, before)
     overtaken(site, store)
     wait_until(lambda: site.worker.stats.position > 2 * head)
     manager, found = watched()
     with manager:
-        error = found.get(timeout=60)
+        error = found.get(timeout=deadline(60))
     assert isinstance(error, EventsPurged)
     assert error.epoch == epoch_of(store) != before
     with pytest.raises(MissingSequence):  # a process that starts again without reading the lists
@@ -85,5 +85,5 @@ def test_a_client_that_resumes_in_another_epoch_is_told(site: Serving, store: St
     sequence.set(SELF_LINK, head - 1)
     manager, found = watched()
     with manager:
-        assert found.get(timeout=60).sequence == head
+        assert found.get(timeout=deadline(60)).sequence == head
     assert (sequence.get(SELF_LINK), sequence.get_epoch(SELF_LINK)) == (head, error.epoch)

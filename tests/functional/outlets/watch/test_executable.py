@@ -20,7 +20,7 @@ from tests.functional.engine.driving import EngineProcess, Installation
 from tests.functional.outlets.driving import outlet
 from tests.functional.outlets.subscribing import Instances
 from tests.functional.outlets.watch.clients import SELF_LINK, WatchClient, channel_to
-from tests.waiting import wait_until
+from tests.waiting import deadline, wait_until
 from watcher_sync.model.watch.topics import parse
 from watcher_sync.storage.watch_topics import WatchPositions, WatchTopics
 
@@ -159,7 +159,7 @@ def test_webhooks_and_the_watch_stream_run_side_by_side(
 
     def metrics() -> str:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=deadline(60)) as answer:
                 return str(answer.read().decode())
         except OSError:  # the port opens after that of the stream
             return ""

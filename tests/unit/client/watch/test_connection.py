@@ -12,7 +12,7 @@ import trustme
 
 from tests.unit.client.watch.connect_proxy import ConnectProxy
 from tests.unit.client.watch.watching import Watching
-from tests.waiting import wait_until
+from tests.waiting import deadline, wait_until
 from watcher_sync.client.watch import InvalidSettings, Tls, UnsupportedProxy, WatchManager
 from watcher_sync.client.watch.connection import Route, split_address
 from watcher_sync.testing.watch.service import FakeWatchService
@@ -115,7 +115,7 @@ def test_a_certificate_of_another_name_is_refused(secured):
         watching.manager._channel.subscribe(
             lambda state: state is grpc.ChannelConnectivity.TRANSIENT_FAILURE and refused.set()
         )
-        assert refused.wait(60)
+        assert refused.wait(deadline(60))
         assert not watching.manager.status()
 
     assert not secured.service.streams

@@ -14,7 +14,7 @@ import grpc
 import pytest
 
 from tests.unit.client.watch.watching import Watching
-from tests.waiting import wait_until
+from tests.waiting import deadline, wait_until
 from watcher_sync.client.watch import (
     ConsumerFailed,
     EventsPurged,
@@ -157,10 +157,10 @@ def test_events_and_errors_may_go_to_queues(service):
     service.topic.publish(5)
     with Watching(service, after=1) as watching:
         watching.manager.register_watch(SELF_LINK, events, errors)
-        assert [events.get(timeout=60).sequence for _ in range(4)] == [2, 3, 4, 5]
+        assert [events.get(timeout=deadline(60)).sequence for _ in range(4)] == [2, 3, 4, 5]
         for stream in streaming(service, 2):
             stream.end(Code.PERMISSION_DENIED, "no more")
-        assert isinstance(errors.get(timeout=60), PermissionDenied)
+        assert isinstance(errors.get(timeout=deadline(60)), PermissionDenied)
 
 
 def test_the_watermark_is_stored_and_the_next_manager_resumes_after_it(service, tmp_path):
@@ -215,7 +215,7 @@ def test_pings_are_answered_while_the_consumer_blocks_and_the_buffer_is_full(ser
     released, got = threading.Event(), []
 
     def block(event):
-        released.wait(60)
+        released.wait(deadline(60))
         got.append(event.sequence)
 
     with Watching(service, after=1, consumer=block, buffer_limit=10) as watching:
@@ -421,7 +421,7 @@ def test_a_consumer_may_close_its_own_watch(service):
     with Watching(service, after=2) as watching:
         registered = threading.Event()
         own = watching.manager.register_watch(
-            SELF_LINK, lambda event: registered.wait(60) and once(event), watching.errors.append
+            SELF_LINK, lambda event: registered.wait(deadline(60)) and once(event), watching.errors.append
         )
         streaming(service, 2)
         registered.set()
@@ -603,7 +603,7 @@ def test_without_a_rest_api_a_slow_consumer_gets_every_event(service):
     service.topic.publish(1)
 
     def block(event):
-        released.wait(60)
+        released.wait(deadline(60))
         got.append(event.sequence)
 
     with Watching(service, after=1, consumer=block, buffer_limit=50, resume_only=True):

@@ -9,6 +9,7 @@ import pytest
 
 from tests.simulated import nova
 from tests.sites import Site
+from tests.waiting import deadline
 from watcher_sync.assembly.reconcile import make_context
 from watcher_sync.model.changes import Upsert
 from watcher_sync.reconcile.capacity.base import CapacityError, CapacityProvider
@@ -70,4 +71,4 @@ def site(tmp_path):
 @pytest.fixture
 def run():
     """Runs one scope."""
-    return lambda reconciler, scope="a", **how: reconciler.run(scope, deadline=time.monotonic() + 120, **how)
+    return lambda reconciler, scope="a", **how: reconciler.run(scope, deadline=time.monotonic() + deadline(120), **how)

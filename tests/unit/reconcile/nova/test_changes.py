@@ -8,6 +8,7 @@ import time
 import pytest
 
 from tests.nova_sites import NovaSite, truth
+from tests.waiting import deadline
 from watcher_sync.events import Event
 from watcher_sync.exceptions import ReconcileError
 from watcher_sync.model.changes import Delete
@@ -50,7 +51,7 @@ def test_a_doubtful_instance_is_asked_for_soon(site: NovaSite, cloud: FakeOpenSt
         site.doubts.add("instance", server)
     assert reconciler.interval(CHANGES) == 5
     reconciler._listed_changes = time.monotonic()  # changes are not due
-    report = reconciler.run(CHANGES, deadline=time.monotonic() + 120)
+    report = reconciler.run(CHANGES, deadline=time.monotonic() + deadline(120))
     assert (report.deleted, site.instances()) == (1, truth(cloud))
     assert (site.doubts.count("instance"), reconciler.interval(CHANGES)) == (0, 300)
 

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from tests.nova_sites import NovaSite
 from tests.simulated import new_model, nova, play, shown
+from tests.waiting import deadline
 from watcher_sync.events import Event
 from watcher_sync.model.entities import ComputeNode
 from watcher_sync.model.kinds import kind_of
@@ -96,7 +97,7 @@ class Life:
         try:
             reconciler = self.site.reconciler()
             reconciler._now = self.now
-            return reconciler.run("nova", deadline=time.monotonic() + 60)
+            return reconciler.run("nova", deadline=time.monotonic() + deadline(60))
         finally:
             self.cloud.heal()
 

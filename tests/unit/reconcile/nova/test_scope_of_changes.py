@@ -8,6 +8,7 @@ import time
 import pytest
 
 from tests.nova_sites import NovaSite
+from tests.waiting import deadline
 from watcher_sync.exceptions import ReconcileError
 from watcher_sync.reconcile.nova.reconciler import CHANGES
 from watcher_sync.testing.openstack import FakeOpenStack, forbidden, server_error
@@ -26,11 +27,11 @@ def test_marked_servers_of_others_stay_when_the_account_is_no_administrator_any_
     demo = NovaSite(folder, cloud, url=url, **cloud.options("demo"))
     reconciler = demo.reconciler()
     with pytest.raises(ReconcileError, match="403"):
-        reconciler.run(CHANGES, deadline=time.monotonic() + 60)
+        reconciler.run(CHANGES, deadline=time.monotonic() + deadline(60))
     marked = [one.id for one in site.model.all("instance")][:2]
     for one in marked:
         demo.doubts.add("instance", one)
-    report = reconciler.run(CHANGES, deadline=time.monotonic() + 60)
+    report = reconciler.run(CHANGES, deadline=time.monotonic() + deadline(60))
     demo.close()
     assert (report.deleted, report.complete) == (0, False)
     assert len(list(site.model.all("instance"))) == 12
@@ -40,28 +41,28 @@ def test_marked_servers_of_others_stay_when_the_account_is_no_administrator_any_
 def test_the_delete_guard_counts_marked_servers_too(site: NovaSite, cloud: FakeOpenStack):
     site.reconcile()
     reconciler = site.reconciler()
-    reconciler.run(CHANGES, deadline=time.monotonic() + 60)
+    reconciler.run(CHANGES, deadline=time.monotonic() + deadline(60))
     for one in list(cloud.inventory.servers)[:6]:
         cloud.inventory.delete_server(one)
         site.doubts.add("instance", one)
-    report = reconciler.run(CHANGES, deadline=time.monotonic() + 60)
+    report = reconciler.run(CHANGES, deadline=time.monotonic() + deadline(60))
     assert (report.deleted, report.refused_deletes) == (0, {"instance": 6})
 
 
 def test_a_marked_server_that_nova_deleted_is_deleted(site: NovaSite, cloud: FakeOpenStack):
     site.reconcile()
     reconciler = site.reconciler()
-    reconciler.run(CHANGES, deadline=time.monotonic() + 60)
+    reconciler.run(CHANGES, deadline=time.monotonic() + deadline(60))
     first = next(iter(cloud.inventory.servers))
     cloud.inventory.delete_server(first)
     site.doubts.add("instance", first)
-    assert reconciler.run(CHANGES, deadline=time.monotonic() + 60).deleted == 1
+    assert reconciler.run(CHANGES, deadline=time.monotonic() + deadline(60)).deleted == 1
 
 
 def test_marks_survive_a_run_that_fails(site: NovaSite, cloud: FakeOpenStack, monkeypatch):
     site.reconcile()
     reconciler = site.reconciler()
-    reconciler.run(CHANGES, deadline=time.monotonic() + 60)
+    reconciler.run(CHANGES, deadline=time.monotonic() + deadline(60))
     first = next(iter(cloud.inventory.servers))
     cloud.inventory.update_server(first, locked=True)
     site.doubts.add("instance", first)
@@ -71,7 +72,7 @@ def test_marks_survive_a_run_that_fails(site: NovaSite, cloud: FakeOpenStack, mo
 
     monkeypatch.setattr(reconciler._writer, "write", fail)
     with pytest.raises(ReconcileError, match="away"):
-        reconciler.run(CHANGES, deadline=time.monotonic() + 60)
+        reconciler.run(CHANGES, deadline=time.monotonic() + deadline(60))
     assert site.doubts.take("instance", 10) == [first]
 
 
@@ -120,10 +121,10 @@ def test_ignored_aggregates_that_cannot_be_listed_end_the_run(site: NovaSite, cl
 def test_a_failed_check_of_the_account_deletes_no_marked_server(site: NovaSite, cloud: FakeOpenStack):
     site.reconcile()
     reconciler = site.reconciler()
-    reconciler.run(CHANGES, deadline=time.monotonic() + 60)
+    reconciler.run(CHANGES, deadline=time.monotonic() + deadline(60))
     first = next(iter(cloud.inventory.servers))
     cloud.inventory.delete_server(first)
     site.doubts.add("instance", first)
     cloud.fail(server_error(500), path="/servers/detail", count=None)
-    report = reconciler.run(CHANGES, deadline=time.monotonic() + 60)
+    report = reconciler.run(CHANGES, deadline=time.monotonic() + deadline(60))
     assert (report.deleted, list(report.failures)) == (0, ["servers"])

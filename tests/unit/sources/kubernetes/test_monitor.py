@@ -8,6 +8,7 @@ import threading
 
 import pytest
 
+from tests.waiting import deadline
 from watcher_sync.sources.base import IntakeClosed
 from watcher_sync.sources.kubernetes.monitor import ClusterMonitor
 
@@ -122,9 +123,9 @@ def running(refresh, raised):
 def test_an_unexpected_error_is_logged_and_the_server_is_asked_again(caplog):
     with caplog.at_level(logging.ERROR):
         monitor, found = running(lambda: None, [RuntimeError("a bug"), RuntimeError("a bug")])
-        assert found.wait(60)
+        assert found.wait(deadline(60))
     monitor.begin_stop()
-    monitor.join(60)
+    monitor.join(deadline(60))
     assert [record.getMessage() for record in caplog.records] == ["source-edge-monitor: unexpected error, retrying"] * 2
 
 
@@ -132,6 +133,6 @@ def test_a_monitor_whose_source_takes_no_more_events_ends_without_a_traceback(mo
     ends = []
     monkeypatch.setattr(threading, "excepthook", ends.append)
     monitor, _ = running(lambda: None, [IntakeClosed()])
-    monitor.join(60)
+    monitor.join(deadline(60))
     assert not any(thread.name == "source-edge-monitor" for thread in threading.enumerate())
     assert (ends, caplog.records) == ([], [])

@@ -12,7 +12,7 @@ from typing import Any, Self
 import msgspec
 import pytest
 
-from tests.waiting import wait_until
+from tests.waiting import deadline, wait_until
 from watcher_sync.client import Gone, Unreachable
 from watcher_sync.client.watch import EventType, Unauthenticated, WatchError, WatchEvent
 from watcher_sync.events import Event
@@ -28,7 +28,7 @@ from watcher_sync.wire.watch import events_pb2
 LINK = "/management/v1alpha1/watchtopics/federation"
 SETTINGS = Settings(
     source="north", site="north", endpoint="http://r", address=None, stream_tls=None, topic="federation",
-    timeout=1, page_size=2, backoff_max=0.01,
+    timeout=deadline(1), page_size=2, backoff_max=0.01,
 )  # fmt: skip
 
 
@@ -212,7 +212,7 @@ class Following:
 
     def __exit__(self, *args: object) -> None:
         self.follower.begin_stop()
-        assert self.follower.join(60)
+        assert self.follower.join(deadline(60))
 
     def told(self) -> list[str]:
         """Types and subjects, in order."""

@@ -12,6 +12,7 @@ import sys
 import openstack
 import pytest
 
+from tests.waiting import deadline
 from watcher_sync.testing.openstack import FakeOpenStack, Inventory, server_views
 from watcher_sync.testing.openstack.population import populate
 
@@ -58,4 +59,4 @@ def test_it_runs_alone_and_writes_a_clouds_yaml(tmp_path: pathlib.Path, monkeypa
                 assert len(list(connection.compute.servers(all_projects=True))) == 7
         finally:
             process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0
+        assert process.wait(deadline(60)) == 0
