@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,13 +12,13 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.functional.executables import BIN, Process
+from tests.functional.executables import start as started
 from tests.functional.storage.conftest import opened
 from tests.services.servers import free_port
 from tests.waiting import deadline, wait_until
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.storage.store import Store
-
-BIN = Path(sys.executable).parent
 
 
 @pytest.fixture
@@ -69,8 +67,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., httpx.Client]]:
                 "--graceful-timeout", "1", "--timeout", "120", "watcher_sync.wsgi.api:application",
             ]  # fmt: skip
             environment = {**os.environ, "OS_WATCHER_SYNC_CONFIG_FILES": str(config_on(store, tmp_path, **options))}
-            log = stack.enter_context((tmp_path / "gunicorn.log").open("wb"))
-            process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
+            process = started(command, tmp_path / "gunicorn.log", environment)
             stack.callback(process.wait)
             stack.callback(_kill, process)
             client = stack.enter_context(httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=deadline(90)))
@@ -80,7 +77,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., httpx.Client]]:
         yield start
 
 
-def _answers(client: httpx.Client, process: subprocess.Popen[bytes], folder: Path) -> bool:
+def _answers(client: httpx.Client, process: Process, folder: Path) -> bool:
     assert process.poll() is None, (folder / "gunicorn.log").read_text()
     try:
         return client.get("/v1").status_code == 200
@@ -88,6 +85,6 @@ def _answers(client: httpx.Client, process: subprocess.Popen[bytes], folder: Pat
         return False
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
+def _kill(process: Process) -> None:
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)

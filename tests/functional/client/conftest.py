@@ -7,7 +7,6 @@ import datetime
 import os
 import signal
 import subprocess
-import sys
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.functional.api.conftest import config_on
-from tests.functional.executables import PRELOADED, run_preloaded
+from tests.functional.executables import BIN, PRELOADED, Process, run_preloaded, start
 from tests.functional.storage.conftest import opened
 from tests.migrated import migrate
 from tests.services.servers import free_port
@@ -30,8 +29,6 @@ from watcher_sync.storage.drifts import Difference, replace_drifts
 from watcher_sync.storage.source_status import SourceRow, write_sources
 from watcher_sync.storage.store import Store
 
-BIN = Path(sys.executable).parent
-
 
 class Site:
     """One database and its API."""
@@ -43,21 +40,18 @@ class Site:
         self.events, self.truth = cloud(seed=7, n=300)
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Process | None = None
 
     def commit(self, events: Sequence[Event]) -> None:
         """As an engine would."""
-        for start in range(0, len(events), 25):
-            self.cycle.run(Batch(events=events[start : start + 25]))
+        for first in range(0, len(events), 25):
+            self.cycle.run(Batch(events=events[first : first + 25]))
 
     def start(self) -> None:
         """The API, until it answers."""
         # No engine writes the state of the sources again.
         config = config_on(self.store, self.folder, port=self.port, monitoring__stale_after=3600)
-        log = (self.folder / "api.log").open("ab")
-        with log:
-            command = [BIN / "watcher-sync-api", "--config-file", config]
-            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+        self._process = start([BIN / "watcher-sync-api", "--config-file", config], self.folder / "api.log")
         wait_until(self._answers, 120, "the API")
 
     def stop(self) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 
 from tests.functional.api.conftest import config_on, free_port
-from tests.functional.client.conftest import BIN, Site
+from tests.functional.client.conftest import Site
+from tests.functional.executables import BIN, Process, start
 from tests.waiting import deadline
 
 
@@ -23,12 +23,10 @@ class Outlet:
         with self._config.open("a") as file:
             file.write(f"[outlet_watch]\nport = {self.port}\nauth_strategy = noauth\njournal_poll_interval = 0.1\n")
         self._log = folder / "outlet.log"
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Process | None = None
 
     def start(self) -> None:
-        with self._log.open("ab") as log:
-            command = [BIN / "watcher-sync-outlet", "--config-file", self._config]
-            self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        self._process = start([BIN / "watcher-sync-outlet", "--config-file", self._config], self._log)
 
     def stop(self) -> None:
         process, self._process = self._process, None

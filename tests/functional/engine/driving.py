@@ -35,7 +35,7 @@ from typing import Any, Self
 import amqp
 from oslo_config import cfg
 
-from tests.functional.executables import PRELOADED, run_preloaded
+from tests.functional.executables import PRELOADED, run_preloaded, start
 from tests.migrated import migrate
 from tests.rabbitmq_publisher import Publisher
 from tests.waiting import PATIENCE_SECONDS, Deadline, deadline, seconds_until, wait_until
@@ -64,10 +64,7 @@ class EngineProcess:
 
     def __init__(self, command: Sequence[str], log: Path, environment: Mapping[str, str]) -> None:
         self._log = log
-        with log.open("ab") as out:
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True, env=environment
-            )
+        self._process = start(command, log, environment)
 
     @property
     def pid(self) -> int:

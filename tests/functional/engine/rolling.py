@@ -17,6 +17,7 @@ from pathlib import Path
 import httpx
 
 from tests.functional.engine.driving import Installation
+from tests.functional.executables import Process, start
 from tests.services.servers import free_port
 from tests.waiting import deadline, wait_until
 from watcher_sync.testing.nova.notifications import Document
@@ -119,11 +120,8 @@ class ApiProcess:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
 
-    def _started(self) -> subprocess.Popen[bytes]:
-        with self._log.open("ab") as log:
-            process = subprocess.Popen(
-                self._command, env=self._environment, stdout=log, stderr=log, start_new_session=True
-            )
+    def _started(self) -> Process:
+        process = start(self._command, self._log, self._environment)
         wait_until(self._answers, PATIENCE_SECONDS, "the API")
         return process
 

@@ -54,6 +54,7 @@ def test_an_engine_that_has_run_leaves_the_standard_library_as_it_was(
         process.prepare()
         from watcher_sync.assembly.engine import assemble
         from watcher_sync.sources.base import SourceState
+        from watcher_sync.testing.deadlines import Deadline
 
         engine = assemble(process.make_conf(["--config-file", sys.argv[1]], prog="test"))
         thread = threading.Thread(target=engine.run)

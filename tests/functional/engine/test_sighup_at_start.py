@@ -7,6 +7,7 @@ import contextlib
 import os
 import signal
 import socket
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -64,8 +65,8 @@ def _site(install: Callable[..., Installation], url: str) -> Installation:
 
 @contextlib.contextmanager
 def _started(site: Installation, service: str, *launcher: str) -> Iterator[EngineProcess]:
-    """A service whose parent does not ignore SIGHUP."""
-    command = [*launcher, *site.command(f"watcher-sync-{service}", site.config())]
+    """A service in a fresh interpreter, whose parent does not ignore SIGHUP."""
+    command = [*(launcher or [sys.executable]), *site.command(f"watcher-sync-{service}", site.config())]
     log = site.folder / f"{service}-{time.monotonic_ns()}.log"
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     try:

@@ -5,18 +5,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 
+from tests.functional.executables import BIN, start
 from tests.functional.security import documented
 from tests.services.servers import free_port
 from tests.waiting import deadline, wait_until
-
-BIN = Path(sys.executable).parent
 
 
 @contextlib.contextmanager
@@ -27,10 +24,7 @@ def documented_api(config: Path) -> Iterator[httpx.Client]:
     command = [BIN / "gunicorn", *(word.replace(":8790", f":{port}") for word in command[1:])]
     environment = {**os.environ, "OS_WATCHER_SYNC_CONFIG_FILES": str(config)}
     name = config.parent / "api.log"
-    with name.open("wb") as log:
-        process = subprocess.Popen(
-            command, env=environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True
-        )
+    process = start(command, name, environment)
     try:
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=deadline(30)) as client:
 
