@@ -25,6 +25,7 @@ def names_in(path: str) -> frozenset[str]:
     return frozenset(node.name for node in ast.walk(tree) if isinstance(node, kinds))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", _LINE.findall(PAGE.read_text()), ids=lambda line: " ".join(line.split())[:60])
 def test_each_line_names_tests_that_exist(line: str) -> None:
     named = _TEST.findall(line)

@@ -122,6 +122,7 @@ def test_filters_sorting_and_marker_work_on_the_past(client, write):
     assert found == sorted((f"web-{n % 7}" for n in range(20)), reverse=True)
 
 
+@pytest.mark.slow
 def test_the_pages_of_a_time_show_the_same_seq(client, write, clock, store):
     write(("instance", "a", {"name": "one"}), ("instance", "b", {"name": "two"}))
     page = client.simulate_get("/v1/instances", query_string=f"limit=1&as_of={clock.time.isoformat()[:-6]}Z").json

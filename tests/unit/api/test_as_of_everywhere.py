@@ -55,6 +55,7 @@ def answers(get):
     return found | {q: get("/v1/search", {"q": q, "limit": 5})["results"] for q in QUERIES}
 
 
+@pytest.mark.slow
 def test_topology_and_search_answer_as_they_did_then(client, cycle):
     rng = random.Random(5)
 

@@ -19,6 +19,7 @@ def test_a_limit_above_the_maximum_says_the_maximum(client, problem):
     assert "1000" in document["detail"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "pointer"),
     [
@@ -57,6 +58,7 @@ def test_a_wrong_parameter_is_pointed_at(client, problem, query, pointer):
     assert document["errors"][0]["pointer"] == pointer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "path", ["/v1/instances/none", "/v1/nothing", "/v2", "/v1/instances/none/history", "/v1/instances/%00"]
 )
@@ -93,6 +95,7 @@ def test_without_its_database_the_api_answers_503(client, problem, store):
     assert result.headers["retry-after"]
 
 
+@pytest.mark.slow
 def test_without_authentication_only_this_machine_is_served(client, problem):
     problem(client.simulate_get("/v1", remote_addr="192.0.2.7"), 403)
     problem(client.simulate_get("/v1", host="attacker.example"), 403)

@@ -71,6 +71,7 @@ def test_a_batch_is_applied_in_order_and_each_event_has_its_outcome(client):
     assert [(e["event_id"], e["reason"]) for e in kept] == [("4", "no name")]
 
 
+@pytest.mark.slow
 def test_a_binary_event_has_its_attributes_in_headers(client):
     headers = {
         "Content-Type": "application/json", "ce-specversion": "1.0", "ce-id": "1", "ce-source": "somewhere",
@@ -81,6 +82,7 @@ def test_a_binary_event_has_its_attributes_in_headers(client):
     assert client.simulate_get("/v1/aggregates/caf%C3%A9").json["name"] == "one"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "pointer"),
     [
@@ -115,6 +117,7 @@ def test_other_media_types_are_415(client, problem):
     problem(result, 415)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "more",
     [
@@ -157,6 +160,7 @@ BINARY = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "media",
     ["application/vnd.example+json", "Application/Problem+JSON; charset=utf-8", "text/json", "application/json"],

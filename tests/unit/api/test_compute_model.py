@@ -150,6 +150,7 @@ def test_an_empty_model_is_a_document_without_entities(client, store):
     assert shown(client) == {"generation": 0, "aggregates": [], "compute_nodes": [], "instances": []}
 
 
+@pytest.mark.slow
 def test_what_changed_since_the_last_answer_is_in_the_next_one(client, commit):
     commit(host("a"), *(instance(n) for n in range(1, 4)))
     shown(client)
@@ -165,6 +166,7 @@ def document(service, reader):
         return msgspec.json.decode(b"".join([begin(generation), *reader.read(connection, generation)]))
 
 
+@pytest.mark.slow
 def test_after_any_changes_a_cached_answer_equals_one_that_was_read_whole(conf, store, commit):
     service, rng = Service(conf, store), random.Random(5)
     cached = ComputeModelReader(service.tables, service.kinds, "sqlite")

@@ -29,6 +29,7 @@ def conflicts(monkeypatch):
     return left
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "body"), [("service_type_instances", ROW), ("vnf_instances", DEMO)])
 @pytest.mark.parametrize("method", ["POST", "PUT"])
 def test_a_repeated_write_has_the_id_and_the_project_of_the_request(client, store, conflicts, kind, body, method):

@@ -57,6 +57,7 @@ def ids(client, **params):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", range(1, 8))
 def test_pages_of_any_size_have_the_levels_first_and_then_the_differences(client, differing, limit):
     assert ids(client, limit=limit, levels="true") == ["a", "b", "c", "i", "j", "k"]
@@ -103,6 +104,7 @@ def test_each_says_what_differs_since_when_by_which_policy_and_what_to_do(client
     assert new["remedy"].startswith("Nothing is written.")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("marker", ["vnf_instance", "x,1", "-1", "9" * 30])
 def test_a_marker_of_no_page_is_refused(client, differing, problem, marker):
     problem(client.simulate_get("/v1/drifts", params={**LEVELS, "marker": marker}), 400)

@@ -40,6 +40,7 @@ def servers(store):
     CommitCycle(store, store.load(), telling()).run(Batch(events=[told(1, *changes)]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "found"),
     [
@@ -97,6 +98,7 @@ def test_a_list_with_versions_has_the_same_filters(client, servers):
     assert [entity["id"] for entity in page["instances"]] == ["b"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "detail"),
     [
@@ -131,6 +133,7 @@ def test_texts_with_commas_and_quotation_marks_survive_a_list(texts):
     assert condition == Condition("name", "in", tuple(texts))
 
 
+@pytest.mark.slow
 @hypothesis.given(st.text(max_size=40))
 def test_any_text_is_a_filter(text):
     kind = builtin_kinds()["instance"]

@@ -115,6 +115,7 @@ def test_a_long_poll_that_read_what_the_database_lost_meanwhile_ends_with_the_ep
     assert document["epoch"] == epoch_of(client) != head["epoch"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noticed_by", ["an engine", "the stream itself"])
 def test_a_stream_ends_before_an_event_of_another_history(store, writer, noticed_by):
     feed = Feed(store.database, store.tables, slots=2, interval=0.01)

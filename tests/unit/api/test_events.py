@@ -73,6 +73,7 @@ def read_until(chunks, seq):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [1, 7, 1000])
 def test_pages_tell_every_change_once_and_in_order(client, truth, news, limit):
     found, since = [], 0
@@ -91,6 +92,7 @@ def test_without_a_position_a_page_has_the_last_changes(client, truth, news):
     assert page["next_since"] == page["head"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [None, "compute_node"])
 def test_the_limit_of_the_last_changes_counts_what_is_shown(client, truth, store, news, kind):
     other = CommitCycle(store, store.load(), telling())
@@ -151,6 +153,7 @@ def test_a_purged_position_is_410_at_once(client, truth, store, problem):
     assert time.monotonic() - began < 30  # two seconds each before
 
 
+@pytest.mark.slow
 def test_a_long_poll_that_chooses_nothing_ends_in_time_and_says_how_far_it_read(client, truth, monkeypatch):
     scan = events_resource._scan
 
@@ -192,6 +195,7 @@ def test_a_cut_stream_goes_on_without_gap_or_repetition(feed, cycle, events, new
     second.close()
 
 
+@pytest.mark.slow
 def test_a_stream_over_http_ends_when_its_life_does(client, conf, truth, news, monkeypatch):
     conf.set_override("stream_max_age", 1.0, group="api")
     wait = Feed.wait  # the first one brings everything, however late the thread of the feed begins

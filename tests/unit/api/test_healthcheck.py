@@ -95,6 +95,7 @@ def test_an_operator_may_leave_the_sources_out(conf, store):
     assert ask(healthcheck.wrap(api, conf), "/healthcheck", **JSON) == (200, {"detailed": False, "reasons": ["OK"]})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/", "/v1/instances", "/healthcheck/", "/v1/healthcheck"])
 def test_every_other_path_is_the_applications(conf, store, path):
     assert ask(healthcheck.wrap(api, conf), path, **JSON) == (200, f"the API was asked for {path}")

@@ -101,6 +101,7 @@ def test_the_document_describes_the_fields(client):
     assert "free_vcpus" not in instance["schema"]["properties"]
 
 
+@pytest.mark.slow
 def test_no_journal_row_has_them(client, cloud):
     changes = client.simulate_get("/v1/compute_nodes/a/history").json["history"]
     assert not [name for change in changes for name in change["delta"] if name in FIELDS]

@@ -76,6 +76,7 @@ def test_an_instance_that_is_given_to_another_provider_shows_that_ones_state(cli
     assert client.simulate_put(f"{PATH}/i-1", json=body).json["provider_state"] == "degraded"
 
 
+@pytest.mark.slow
 def test_providers_are_listed_and_found_by_their_state(client, post):
     post(publisher.health("unavailable"), publisher.health("degraded", provider="other", event_id="h-2"))
     (provider,) = client.simulate_get("/v1/providers", params={"state": "degraded"}).json["providers"]

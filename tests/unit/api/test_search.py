@@ -48,6 +48,7 @@ def test_a_kind_and_a_limit_restrict_the_results(client, entities):
     assert client.simulate_get("/v1/search", params={"q": "web-1"}).json["more"] is False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["%", "_", "we_", "%1", "\\", "'", '"', "!"])
 def test_no_character_is_a_wildcard(client, entities, text):
     assert not found(client.simulate_get("/v1/search", params={"q": text}))
@@ -70,6 +71,7 @@ OF_OTHER = {("instance", "i3"), ("pod", "p1")}
 HOSTS = {("cluster", "webs"), ("compute_node", "h1")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("caller", "expected"),
     [
@@ -84,11 +86,13 @@ def test_a_caller_finds_what_it_may_list(api, entities, caller, expected):
     assert set(found(api(caller, "GET", "/v1/search", params={"q": "web"}))) == expected
 
 
+@pytest.mark.slow
 def test_who_may_list_nothing_may_not_search(api, entities):
     assert api("nobody", "GET", "/v1/search", params={"q": "web"}).status_code == 401
     assert api("service", "GET", "/v1/search", params={"q": "web"}).status_code == 403
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "query",
     [
@@ -103,6 +107,7 @@ def test_no_filter_tells_of_entities_of_another_project(api, entities, query):
     assert result.json["instances"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", ["host=prefix:h", "fault_message=neq:x", "sort=node", "node=in:a,b"])
 def test_a_field_that_tells_of_hosts_cannot_be_filtered_by_a_member(api, entities, query):
     assert api("member", "GET", "/v1/instances", query_string=query).status_code == 403

@@ -123,6 +123,7 @@ def test_a_deletion_is_final(client, problem):
     assert [r["change"] for r in client.simulate_get(f"{PATH}/a/history").json["history"]] == ["created", "deleted"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "pointer"),
     [

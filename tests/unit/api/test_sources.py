@@ -77,6 +77,7 @@ def test_deletions_that_are_held_back_are_a_reason_why_a_source_is_not_fresh(cli
     assert client.simulate_get("/healthcheck").status_code == 200
 
 
+@pytest.mark.slow
 def test_a_source_that_nobody_knows_is_404(client, told, problem):
     problem(client.simulate_get("/v1/sources/nothing"), 404)
 
@@ -96,6 +97,7 @@ def test_drifts_have_pages_and_are_filtered(client, store):
     assert len(client.simulate_get("/v1/drifts", params={"source": "nova"}).json["drifts"]) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ahead", [-3600, -30, 30, 3600])
 def test_the_clock_of_the_database_decides_what_is_fresh(store, conf, told, monkeypatch, ahead):
     """The rows have it, too, so it does not matter whether this machine's clock is right."""
@@ -180,6 +182,7 @@ def written(request, client, store):
     return path, body
 
 
+@pytest.mark.slow
 def test_the_etag_of_a_marked_entity_holds_in_a_write(client, problem, written):
     path, body = written
     shown = client.simulate_get(path)
@@ -197,6 +200,7 @@ def test_the_etag_of_a_marked_entity_holds_in_a_write(client, problem, written):
     assert client.simulate_delete(path, headers={"If-Match": listed}).status_code == 204
 
 
+@pytest.mark.slow
 def test_the_mark_of_a_removed_source_changes_the_etag_of_a_read(client, written):
     path, _ = written
     marked = client.simulate_get(path).headers["ETag"]

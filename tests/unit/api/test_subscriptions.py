@@ -85,6 +85,7 @@ def secrets_of(rows, name="one"):
 # The table of codes
 
 
+@pytest.mark.slow
 def test_get_of_an_instance_without_subscriptions_is_an_empty_array(client):
     result = client.simulate_get(BASE)
     assert (result.status_code, result.json) == (200, [])
@@ -133,11 +134,13 @@ def test_post_with_an_empty_body_is_400(client, problem):
     problem(client.simulate_post(BASE, body=b"", headers={"Content-Type": "application/json"}), 400)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", ["{", "no JSON", '{"name": "one",}', '{"name": "one"} {}', "\ufeff{}"])
 def test_post_of_what_is_not_json_is_422(client, problem, body):
     problem(client.simulate_post(BASE, body=body), 422)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", ["[]", "null", '"text"', "1"])
 def test_post_of_json_that_is_no_object_is_400(client, problem, body):
     problem(client.simulate_post(BASE, body=body), 400)
@@ -149,22 +152,26 @@ def test_post_without_a_name_is_400(client, problem, name):
     assert pointers(problem(client.simulate_post(BASE, json=body), 400)) == ["/name"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["a/b", ".", "..", "a\nb", "\x01id", "one ", "x" * 256])
 def test_post_with_a_name_that_no_path_can_have_is_400(client, problem, name):
     assert pointers(problem(client.simulate_post(BASE, json={**BODY, "name": name}), 400)) == ["/name"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("interval", [-1, -0.5, 86401, "5", True])
 def test_post_with_a_min_notify_interval_below_0_or_no_number_is_400(client, problem, interval):
     refused = problem(client.simulate_post(BASE, json={**BODY, "min-notify-interval": interval}), 400)
     assert pointers(refused) == ["/min-notify-interval"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("url", [{}, {"callback-url": None}])
 def test_post_without_a_callback_url_is_400(client, problem, url):
     assert pointers(problem(client.simulate_post(BASE, json={"name": "one", **url}), 400)) == ["/callback-url"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "url",
     ["", "receiver", "ftp://receiver.example.com", "http://receiver.example.com", "https://user:pw@receiver.example.com",
@@ -193,6 +200,7 @@ def test_get_of_one_subscription_is_200(client):
     assert (result.status_code, result.json) == (200, first)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
 @pytest.mark.parametrize("path", [f"{BASE}/one", "/v1/instance/unknown/status/subscription/one"])
 def test_an_unknown_subscription_is_404(client, problem, method, path):
@@ -222,6 +230,7 @@ def test_put_with_another_name_than_the_path_is_400(client, problem):
     assert pointers(problem(replaced(client, name="two"), 400)) == ["/name"]
 
 
+@pytest.mark.slow
 def test_put_with_an_empty_body_is_400_and_of_what_is_not_json_422(client, problem):
     made(client)
     problem(client.simulate_put(f"{BASE}/one", body=b""), 400)
@@ -254,6 +263,7 @@ def test_a_body_needs_no_content_type(client, headers):
     assert result.status_code == 201
 
 
+@pytest.mark.slow
 def test_another_content_type_is_415(client, problem):
     problem(client.simulate_post(BASE, body="name=one", headers={"Content-Type": "text/plain"}), 415)
 
@@ -291,6 +301,7 @@ def test_filters_are_stored_and_shown(client, rows):
     assert rows.find("vnf", "one")[0].filter == filters
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("members", "pointer"),
     [
@@ -337,6 +348,7 @@ def test_a_secret_is_encrypted_and_never_shown(client, rows, store):
     assert SECRET[6:] not in rows.find("vnf", "one")[0].secrets
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", ["MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_" + "A" * 8, "whsec_?" + "q" * 40, 5])
 def test_a_wrong_secret_is_400_and_no_answer_and_no_log_repeats_it(client, problem, caplog, wrong):
     result = client.simulate_post(BASE, json={**BODY, "secret": wrong})
@@ -389,6 +401,7 @@ def test_a_put_with_the_present_secret_changes_no_secret(client, rows):
     assert rows.find("vnf", "one")[0].secrets == before
 
 
+@pytest.mark.slow
 def test_a_put_without_a_secret_leaves_it_and_an_empty_one_removes_it(client, rows):
     made(client, secret=SECRET)
     assert replaced(client).json["has-secret"] is True
@@ -427,6 +440,7 @@ def test_http_and_private_networks_are_accepted_where_the_site_says_so(client, w
 # Test messages, replay and the delivery log
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", ["onap", "cloudevents", "cloudevents-batch"])
 def test_a_test_message_has_the_format_of_the_subscription(client, store, format):
     sequence = made(client, format=format, metadata={"m": 1})["sequence"]
@@ -543,6 +557,7 @@ def test_a_subscription_outlives_its_instance_and_can_be_deleted(client):
     assert client.simulate_get(BASE).status_code == 404
 
 
+@pytest.mark.slow
 def test_no_test_message_is_sent_before_the_consent_or_after_the_end(client, rows):
     made(client, **{"validation-handshake": True})
     assert client.simulate_post(f"{BASE}/one/test").status_code == 409
@@ -606,6 +621,7 @@ def test_the_status_of_an_unknown_or_deleted_instance_is_404(client, problem, cy
     problem(client.simulate_get("/v1/instance/server/status"), 404)
 
 
+@pytest.mark.slow
 def test_a_consent_is_wanted_when_it_is_asked_for_and_again_after_a_new_callback(client, rows):
     assert made(client)["consent"] == "none"
     asked = replaced(client, **{"validation-handshake": True}).json

@@ -130,6 +130,7 @@ def test_a_crash_looping_pod_is_a_problem_and_not_running(client, commit):
     assert (edge["state"], edge["level"], edge["problems"]) == ("connected", "warning", ["1 pod in error"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fields", "state", "health"),
     [

@@ -99,6 +99,7 @@ def test_what_was_observed_is_shown_as_sol003_has_it_and_stays_when_the_registra
     assert replaced.json["instantiatedVnfInfo"]["scaleStatus"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "pointer"),
     [
@@ -159,6 +160,7 @@ def test_an_unchanged_instance_is_not_sent_again_and_only_the_wanted_fields_are(
     ]
 
 
+@pytest.mark.slow
 def test_instances_are_listed_by_cluster_and_state(client):
     client.simulate_put(f"{PATH}/a", json=DEMO)
     client.simulate_put(f"{PATH}/b", json=demo(cluster="core"))

@@ -62,6 +62,7 @@ def test_the_namespace_is_default_by_default(client):
     assert client.simulate_put(f"{PATH}/a", json=body).json["namespace"] == "default"
 
 
+@pytest.mark.slow
 def test_zone_and_reservation_that_were_stored_as_null_are_not_shown(client, cycle):
     client.simulate_put(f"{PATH}/a", json=DEMO)
     observe(cycle, "a", 1, vnfc_resource_info=[vnfc(0, zoneId=None, reservationId=None)])
@@ -108,6 +109,7 @@ def three(client, cycle):
     return client
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "found"),
     [
@@ -133,6 +135,7 @@ def test_the_attribute_filter_chooses_instances(three, text, found):
     assert names(three.simulate_get(PATH, params={"filter": text})) == list(found)
 
 
+@pytest.mark.slow
 def test_a_filtered_list_has_all_instances_over_its_pages(three):
     found, query = [], {"filter": "(neq,vnfInstanceName,vnf-2)", "limit": 1}
     while True:
@@ -144,6 +147,7 @@ def test_a_filtered_list_has_all_instances_over_its_pages(three):
     assert found == ["a", "c"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text", ["", "eq,vnfdId,x", "(eq,vnfdId)", "(like,vnfdId,x)", "(eq,vnfdId,x", "(eq,vnfdId,'x)", "(eq,,x)",
              "(eq,vnfdId,x,y)", "(eq,vnfdId,x)(eq,vnfdId,x)", "(gt,vnfdId,x,y)"],
@@ -180,6 +184,7 @@ def test_exclude_fields_leave_attributes_out_by_their_paths(three):
     assert asked(three, query).json["vnf_instances"][0] == shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", ["fields=colour", "exclude_fields=colour", "fields=vnfdId,colour/x", "all_fields=7"])
 def test_a_selector_that_names_no_attribute_is_refused(three, problem, query):
     name = query.partition("=")[0]
@@ -188,11 +193,13 @@ def test_a_selector_that_names_no_attribute_is_refused(three, problem, query):
         assert document["errors"][0]["pointer"].startswith(f"/{name}")
 
 
+@pytest.mark.slow
 def test_the_default_attributes_and_some_more(three):
     shown = asked(three, "exclude_default&fields=instantiatedVnfInfo/flavourId").json["vnf_instances"][0]
     assert shown == asked(three, "", "a").json
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "query", ["all_fields&fields=id", "all_fields&exclude_default", "fields=id&exclude_fields=seq"]
 )

@@ -124,6 +124,7 @@ def test_a_cluster_that_cannot_be_asked_is_told_with_the_reason(client, syncing,
     assert "edge is none of [engine] enabled_sources" in problem(client.simulate_post(SYNC), 503)["detail"]
 
 
+@pytest.mark.slow
 def test_a_server_that_was_made_without_it_says_that_it_does_not_sync(conf, store, client, problem):
     plain = Client(make_application(conf, store))
     assert "does not sync" in problem(plain.simulate_post(SYNC), 503)["detail"]

@@ -80,20 +80,24 @@ def test_a_page_announces_the_largest_page(client):
     assert result.headers["X-Watcher-Sync-Max-Page-Size"] == "1000"
 
 
+@pytest.mark.slow
 def test_a_client_that_reads_page_by_page_gets_every_event_once(client, rows):
     assert sequences(caught_up(client)) == [row.seq for row in rows]
 
 
+@pytest.mark.slow
 def test_the_keyset_form_has_the_same_events(client):
     assert by_key(client) == caught_up(client)
 
 
+@pytest.mark.slow
 def test_another_worker_that_has_not_served_the_pages_before_gives_the_same_page(client, conf, store):
     wanted = {"page": 4, "pageSize": 9, "query": "sequenceID>3"}
     caught_up(client, size=9, since=3)
     assert get(client, **wanted) == get(Client(make_application(conf, store)), **wanted)
 
 
+@pytest.mark.slow
 def test_a_worker_continues_after_the_page_that_another_worker_served(client, conf, store, monkeypatch):
     read, positions = Candidates.read, []
 
@@ -110,11 +114,13 @@ def test_a_worker_continues_after_the_page_that_another_worker_served(client, co
     assert positions == ends[:-1]
 
 
+@pytest.mark.slow
 def test_events_after_a_sequence_begin_right_after_it(client, rows):
     middle = rows[len(rows) // 2].seq
     assert sequences(caught_up(client, since=middle)) == [row.seq for row in rows if row.seq > middle]
 
 
+@pytest.mark.slow
 def test_an_event_has_the_members_of_the_dialect(client, rows):
     event = next(e for e in caught_up(client) if e["payload"]["kind"] == "Instance" and e["type"] == "ResourceCreated")
     row = next(row for row in rows if row.seq == event["metadata"]["sequenceID"])
@@ -137,6 +143,7 @@ def test_a_filter_drops_events_and_leaves_pages_full(client, rows):
     assert len(found) > 2
 
 
+@pytest.mark.slow
 def test_a_filter_for_a_scope_passes_the_instances_that_were_on_the_host_then(client):
     everything = caught_up(client)
     scoped = [e for e in everything if e["payload"]["metadata"].get("scope")]
@@ -167,6 +174,7 @@ def test_the_head_is_the_last_event(client, rows):
     assert sequences(get(client, page=2, pageSize=2, sort="sequenceID,DESC")) == [row.seq for row in rows[-3:-5:-1]]
 
 
+@pytest.mark.slow
 def test_an_empty_journal_has_no_head(conf, store):
     client = Client(make_application(conf, store))
     watch(client, "all", ALL)
@@ -190,6 +198,7 @@ def test_a_page_after_a_purge_counts_from_the_first_event_that_is_left(client, s
     assert sequences(get(client, page=2, pageSize=5)) == [row.seq for row in rows[12:17]]
 
 
+@pytest.mark.slow
 def test_a_page_follows_the_one_that_another_worker_served_to_the_caller_after_a_purge(client, conf, store, rows):
     get(client, page=1, pageSize=5)
     purge(store, rows[1].seq)
@@ -211,6 +220,7 @@ def test_a_position_after_the_journals_end_is_410(client):
     assert "X-Axway-Max-Sequence-Id" in result.headers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("params", "name"),
     [
@@ -276,6 +286,7 @@ def test_an_unknown_topic_is_404(client):
     assert client.simulate_get(f"/events{BASE}/other").status_code == 404
 
 
+@pytest.mark.slow
 def test_the_last_sequence_that_was_served_is_remembered(client, store, rows):
     topic_id = client.simulate_get(f"{BASE}/all").json["metadata"]["id"]
     positions = WatchPositions(store.database, store.tables)
@@ -287,6 +298,7 @@ def test_the_last_sequence_that_was_served_is_remembered(client, store, rows):
     assert positions.find(topic_id, "", "other") is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "params",
     [

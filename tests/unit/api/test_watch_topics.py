@@ -81,6 +81,7 @@ def test_a_topic_may_be_yaml(client, media):
     assert without_metadata(made.json) == TOPIC
 
 
+@pytest.mark.slow
 def test_a_topic_outlives_the_process(client, conf, store):
     client.simulate_post(BASE, json=TOPIC)
     (topic,) = WatchTopics(store.database, store.tables).page()
@@ -94,6 +95,7 @@ def test_a_second_topic_of_the_name_is_a_conflict(client):
     assert again.headers["Content-Type"] == "application/problem+json"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pointer", "change"),
     [
@@ -111,6 +113,7 @@ def test_a_wrong_topic_is_refused_in_both_forms_with_the_path_of_what_is_wrong(c
         assert [error["pointer"] for error in result.json["errors"]] == [pointer]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     ["{", "- a", "", "a: &x [*x]", "!!python/object/apply:os.system ['true']", "[" * 5000, "\x00", "a: 1\n" * 20_000],
@@ -121,6 +124,7 @@ def test_yaml_that_is_no_topic_is_refused(client, text):
     assert result.json["errors"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "value", ["!!bool foo", "!!int ''", "!!float ''", "!!timestamp foo", "!!float x", "{? {a: 1} : x}", "1" * 9000]
 )

@@ -41,7 +41,9 @@ def growth() -> int:
     return int(done.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="the C library has no mallopt")
+@pytest.mark.rare
 def test_an_executable_returns_the_memory_of_large_bodies():
     # With the defaults of glibc three of four processes grow by 100 MB, and the others by 6 MB.
     assert max(growth() for _ in range(4)) < 4_000_000

@@ -98,6 +98,7 @@ def test_every_exception_is_a_command():
     assert set(ACTIONS) <= set(COMMANDS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(OWN))
 def test_output_and_verb_agree(name):
     command = OWN[name]
@@ -192,6 +193,7 @@ TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?[^ \",]*")
 THE_FORM = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{6})?Z")
 
 
+@pytest.mark.slow
 def test_every_list_has_titles_and_values_as_openstack_shows_them(command):
     for name in LISTS:
         text = command(*name.split(), *ARGUMENTS.get(name, []), "-f", "csv", "--quote", "minimal")
@@ -210,6 +212,7 @@ def test_every_list_has_titles_and_values_as_openstack_shows_them(command):
         assert "None" not in command(*name.split(), *ARGUMENTS.get(name, [])).split(), name
 
 
+@pytest.mark.slow
 def test_every_show_has_values_without_python(command):
     (number,) = json.loads(command("quarantine", "list", "-f", "json"))
     (operation,) = json.loads(command("vnf", "operation", "list", "vnf", "-f", "json"))
@@ -227,6 +230,7 @@ def test_every_show_has_values_without_python(command):
                 assert THE_FORM.fullmatch(document[field]), (name, field)
 
 
+@pytest.mark.slow
 def test_every_list_is_filtered_sorted_and_cut_off_in_one_way(command):
     for name in LISTS:
         words = [*name.split(), *ARGUMENTS.get(name, [])]
@@ -302,6 +306,7 @@ def test_a_vnf_instance_is_set_and_unset_and_the_rest_stays(command):
     assert "does not exist" in command("vnf", "set", "moon", "--name", "x", status=1)
 
 
+@pytest.mark.slow
 def test_a_service_type_instance_is_created_set_unset_and_deleted(command):
     words = ("service", "type", "instance")
     made = shown(command, *words, "create", "vm", "--id", "new", "--name", "n", "--spec", '{"a": 1}')

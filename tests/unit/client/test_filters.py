@@ -78,6 +78,7 @@ def run(url, capsys):
     return run
 
 
+@pytest.mark.slow
 def test_the_command_filters_with_every_operator(run, servers):
     def ids(*filters):
         options = [part for each in filters for part in ("--filter", each)]
@@ -129,6 +130,7 @@ def test_a_search_of_the_past_finds_what_there_was(run, store, servers):
         assert out.split() == ids
 
 
+@pytest.mark.slow
 def test_drifts_are_the_instances_that_are_at_no_level_and_the_differences(run, client, store):
     observed = {
         "state": "DRIFTED",

@@ -77,6 +77,7 @@ def test_a_time_becomes_the_seq_of_the_first_page(client, writes, monkeypatch):
     assert [query["as_of"] for query in asked if query] == [now, writes[2]]
 
 
+@pytest.mark.slow
 def test_the_difference_of_two_moments_has_what_differs(client, writes):
     def between(since, upto=None, **wanted):
         return [(d.id, d.name, d.change, d.fields) for d in client.differences(since, upto, **wanted)]
@@ -144,6 +145,7 @@ def test_an_export_as_csv_has_all_fields(url, writes, capsysbinary, tmp_path):
     assert list(row)[-1] == "seq"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["instance", "pod", "compute_node", "vnf_instance"])
 def test_an_export_as_parquet_has_types_even_without_entities(url, writes, capsysbinary, tmp_path, kind):
     file = tmp_path / "i.parquet"

@@ -84,6 +84,7 @@ def test_an_id_is_one_segment_of_the_path_whatever_is_in_it(client):
             client.entity("instance", entity_id)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("entity_id", ["", ".", "..", "a//b", "../../versions"])
 def test_an_id_that_would_be_another_path_is_not_asked_for(client, entity_id):
     with pytest.raises(InvalidId):
@@ -106,6 +107,7 @@ def test_the_endpoint_may_end_with_the_version_and_a_slash(url, truth):
         assert len(list(connect(url + tail).entities("compute_node"))) == len(truth["compute_node"])
 
 
+@pytest.mark.slow
 def test_drifts_are_typed(client, store):
     difference = Difference(
         kind="instance", entity_id="i", field="host", model_value="a", live_value="b", policy="heal"

@@ -115,6 +115,7 @@ def test_the_wrong_field_of_a_request_is_named(client):
     assert (error.where, error.pointer) == ("query", "/colour")
 
 
+@pytest.mark.slow
 def test_the_one_who_writes_second_is_told(client):
     made = client.create_service_type_instance({"id": "a", **VM})
     with pytest.raises(Conflict, match="exists already"):

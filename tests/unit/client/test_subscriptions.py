@@ -226,6 +226,7 @@ def test_test_replay_and_deliveries(command, rows, store):
     assert command("replay", "vnf", "one", "--since", "99")[0] == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", [("--metadata", "[]"), ("--metadata", "{"), ("--label", "a"), ("--interval", "x")])
 def test_an_option_that_makes_no_sense_is_a_usage_error(command, capsys, option):
     with pytest.raises(SystemExit, match="2"):

@@ -68,6 +68,7 @@ def test_a_registration_that_makes_no_sense_is_refused_naming_the_fields(client)
     assert [error.pointer for error in refused.value.errors] == ["/aspects/vdu1_aspect/deltas/VDU1"]
 
 
+@pytest.mark.slow
 def test_an_operation_is_begun_kept_shown_listed_and_ended(client):
     client.register_vnf_instance({"id": "a", **DEMO})
     begun = client.begin_operation("a", "SCALE", "lcm-1")
@@ -137,6 +138,7 @@ def test_a_sync_that_cannot_be_done_says_why(client, syncing, conf, store):
         connect(url).sync_vnf_instance("a")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("vnf_id", ["", "..", "a/b", "a/sync"])
 def test_an_id_that_would_be_another_path_is_not_asked_for(client, vnf_id):
     for asked in (

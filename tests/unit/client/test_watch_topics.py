@@ -90,6 +90,7 @@ def test_a_topic_of_a_file_and_of_stdin(command, tmp_path, monkeypatch):
     assert [topic["Name"] for topic in json.loads(command("list", "-f", "json")[1])] == ["of-file", "renamed"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [

@@ -134,6 +134,7 @@ def test_a_batch_that_changes_nothing_writes_nothing_and_what_lies_on_it_holds(c
     assert store.load().snapshot().ids("instance") == ["a"]
 
 
+@pytest.mark.slow
 def test_what_has_landed_is_not_kept_by_what_was_dispatched_on_it(cycle, log):
     """Else a long flow would keep everything that it ever wrote."""
     pipeline = piping(cycle, log)

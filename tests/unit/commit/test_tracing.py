@@ -5,9 +5,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.tracing import STAGES, show, trace
 
 
+@pytest.mark.slow
 def test_a_pod_and_its_instance_cost_one_transaction_and_a_hundred_calls_between_their_rows(tmp_path: Path):
     walks = trace(tmp_path)
     pod = walks["pod of a VNF instance"]

@@ -37,12 +37,14 @@ def site(existing: ExistingCloud, tmp_path: pathlib.Path) -> Iterator[NovaSite]:
     site.close()
 
 
+@pytest.mark.slow
 def test_a_comparison_that_was_incomplete_is_repeated(existing: ExistingCloud, site: NovaSite) -> None:
     existing._openstack.fail(server_error(500), path=f"/servers/{FOREIGN}", count=1)
     existing.reconcile(site.conf, site.store)
     assert site.model.get("instance", FOREIGN) is None
 
 
+@pytest.mark.slow
 def test_a_comparison_that_stays_incomplete_says_why(
     existing: ExistingCloud, site: NovaSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -40,6 +40,7 @@ def changed(model: Model, entity_id: str, change: Callable[[VnfInstance], dict[s
     return model.snapshot()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_after_any_accidents_the_account_of_the_vnf_instances_is_what_an_observer_sees(seed: int) -> None:
     cluster = make(seed, accidents=40)
@@ -51,6 +52,7 @@ def test_after_any_accidents_the_account_of_the_vnf_instances_is_what_an_observe
     assert not told_differently(cluster.server, "edge", snapshot)
 
 
+@pytest.mark.slow
 def test_every_accident_happens_and_is_counted() -> None:
     cluster = make(1, accidents=300)
     wanted = {"killed", "scaled", "crashed", "recovered", "evicted", "swept", "rolled"}

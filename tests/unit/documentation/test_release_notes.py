@@ -45,6 +45,7 @@ def sections(repository: Path) -> dict[str, str]:
     return dict(zip(heads, texts[1:], strict=True))
 
 
+@pytest.mark.slow
 def test_after_the_tag_the_notes_have_the_number_of_the_release(repository):
     before = sections(repository)
     assert VERSION not in before

@@ -46,6 +46,7 @@ def test_the_page_has_many_lines():
     assert len(quoted()) > 30
 
 
+@pytest.mark.slow
 def test_each_quoted_line_is_written_by_the_code(code):
     missing = [line for line in quoted() if not is_written(line, code)]
     assert missing == []

@@ -69,6 +69,7 @@ def test_while_the_database_is_away_nothing_is_acked_and_all_is_when_it_is_back(
     assert store.load().snapshot().ids("instance") == ["a"]
 
 
+@pytest.mark.slow
 def test_a_commit_of_which_the_answer_was_lost_is_not_made_twice(run, store):
     source = Spoken()
     running = run(source)
@@ -89,6 +90,7 @@ def test_a_commit_of_which_the_answer_was_lost_is_not_made_twice(run, store):
     assert (model.generation, running.engine.model.generation) == (1, 1)
 
 
+@pytest.mark.slow
 def test_no_cursor_passes_a_batch_that_was_given_up_at_the_deadline_of_a_stop(run, store, conf):
     conf.set_override("batch_size", 1, group="engine")
     source = Spoken()
@@ -179,6 +181,7 @@ class Traced:
         self.closed += 1
 
 
+@pytest.mark.slow
 def test_an_engine_that_leads_again_traces_its_batches_again(run, conf, store):
     conf.set_override("standby", True, group="engine")
     source, tracer = Spoken(), Traced()

@@ -91,6 +91,7 @@ def test_an_event_that_comes_alone_is_not_delayed():
     assert time.monotonic() - began < 30
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("waits", "found"), [(False, 2), (True, 1)])
 def test_while_events_flow_it_lingers_for_more_unless_the_source_waits_for_the_ack(waits, found):
     intake, a = Intake(limit=lambda: 100), Named("a", waits_for_ack=waits)

@@ -44,6 +44,7 @@ def test_leader_and_standby_are_listed_until_they_end(run, conf, store, monkeypa
     assert listed(store) == []
 
 
+@pytest.mark.slow
 def test_an_engine_that_lost_its_lease_is_a_standby_again(run, conf, store):
     running = run(Spoken())
     assert until(lambda: states(store) == ["leading"])

@@ -44,6 +44,7 @@ class Rewound:
         return SourceStatus(state=self.state)
 
 
+@pytest.mark.slow
 def test_a_source_goes_back_with_each_attempt_until_it_is_connected_and_then_no_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

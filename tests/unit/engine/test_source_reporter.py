@@ -68,6 +68,7 @@ def test_a_table_that_cannot_be_written_is_survived(run, conf, store, caplog):
     assert caplog.text.count("status of the sources cannot be written") == 1
 
 
+@pytest.mark.slow
 def test_an_engine_that_lost_its_lease_leaves_the_rows_to_the_other(run, store):
     running = run(Spoken())
     assert until(lambda: states(store))

@@ -53,6 +53,7 @@ def collector() -> Iterator[http.server.ThreadingHTTPServer]:
     server.server_close()
 
 
+@pytest.mark.slow
 def test_without_the_option_opentelemetry_is_not_imported(conf):
     assert subprocess.run([sys.executable, "-c", _IMPORTS], check=False).returncode == 0
     assert make_provider(conf, "test") is None

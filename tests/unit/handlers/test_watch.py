@@ -288,6 +288,7 @@ def histories(draw: st.DrawFn) -> tuple[Region, list[Event]]:
     return region, events
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(history=histories(), data=st.data())
 def test_any_permutation_and_duplication_of_states_ends_in_the_same_model(
@@ -301,6 +302,7 @@ def test_any_permutation_and_duplication_of_states_ends_in_the_same_model(
     assert shown(Player().play(*(events[i] for i in order), batch=batch)) == expected
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(history=histories(), data=st.data())
 def test_the_last_states_in_any_order_and_the_listing_give_the_model_of_the_region(

@@ -107,6 +107,7 @@ def test_per_facet_the_newest_version_wins_and_a_deletion_is_final_in_any_order(
     assert list(model.snapshot().dump("ticket")) == [{"id": i, **blank, **expected[i]} for i in sorted(expected)]
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(kinds_of=st.lists(st.tuples(st.sampled_from("ab"), st.booleans()), min_size=1, max_size=8), data=st.data())
 def test_where_ids_are_used_again_the_newest_of_upserts_and_deletions_wins_in_any_order(kinds_of, data):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 import threading
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -41,6 +42,7 @@ def seen(snapshot, copy):
             assert list(snapshot.by(name, index, "no such value")) == []
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 5), disorder=st.integers(0, 2**32))
 def test_every_snapshot_stays_what_it_was_while_the_writer_goes_on(seed, disorder):
@@ -56,6 +58,7 @@ def test_every_snapshot_stays_what_it_was_while_the_writer_goes_on(seed, disorde
         seen(snapshot, copy)
 
 
+@pytest.mark.slow
 def test_readers_in_other_threads_only_ever_see_whole_generations():
     """Every batch moves all instances to one host; a reader that sees two hosts saw half a batch."""
     model, dispatcher = new_model(), telling()

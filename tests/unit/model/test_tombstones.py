@@ -8,6 +8,8 @@ import gc
 import tracemalloc
 import uuid
 
+import pytest
+
 from tests.simulated import NOON
 from watcher_sync.model import tombstones as tombstones_module
 from watcher_sync.model.changes import Version
@@ -30,6 +32,7 @@ def bytes_each() -> float:
     return sum(each.size for each in own.statistics("filename")) / COUNT
 
 
+@pytest.mark.rare
 def test_a_tombstone_of_an_instance_takes_at_most_120_bytes_and_forgetting_gives_them_back():
     model = Model(builtin_kinds())
     gc.collect()

@@ -151,6 +151,7 @@ def test_an_entity_of_an_old_event_is_deleted_at_the_next_run(
     assert "north:old" not in site.model.ids("aggregate")
 
 
+@pytest.mark.slow
 def test_a_host_that_comes_back_is_newer_than_its_deletion(
     site: Site, region: Region, reconciler: SitesReconciler
 ) -> None:
@@ -220,6 +221,7 @@ def unused() -> Source:
     raise AssertionError("the source is started")
 
 
+@pytest.mark.slow
 def test_the_source_shows_the_refused_deletions(site: Site, reconciler: SitesReconciler) -> None:
     filled(site)
     reconciliation = Reconciliation(site.conf, [reconciler])

@@ -333,6 +333,7 @@ def test_the_api_asks_again_too(conf, store, authority, dispatcher):
     assert "may not bring 'service.update' in the envelope oslo" in kept["reason"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("event_type", ["kubernetes.pod.listed", "kubernetes.cluster.disconnected"])
 def test_a_posted_event_cannot_speak_for_a_cluster(conf, store, dispatcher, event_type):
     client = Client(make_app(Service(conf, store), dispatcher))

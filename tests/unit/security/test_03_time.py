@@ -135,6 +135,7 @@ FUTURE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("field", FUTURE)
 def test_an_event_from_the_future_is_quarantined_and_the_next_one_is_applied(
     cycle: CommitCycle, store: Any, field: str

@@ -78,6 +78,7 @@ def test_objects_get_the_project_of_a_changed_option_when_they_are_listed_again(
     assert listed(api, "stranger", "pods") == {"pod-own"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("caller", "namespace", "status"),
     [("member", "own", 201), ("member", "other", 403), ("member", "default", 201), ("stranger", "own", 403),
@@ -96,6 +97,7 @@ def test_an_instance_cannot_be_moved_into_the_namespace_of_another_project(api, 
     assert api("member", "GET", f"{VNFS}/a").json["namespace"] == "own"
 
 
+@pytest.mark.slow
 def test_a_process_without_the_option_knows_the_projects_of_namespaces_with_objects(api, conf):  # noqa: F811
     api.cycle.run(Batch(events=[seen(1), seen(2, "deployment", namespace="other")]))
     conf.set_override("enabled_sources", [], group="engine")

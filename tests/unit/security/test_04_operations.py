@@ -194,6 +194,7 @@ def test_every_operation_is_in_the_table_with_its_rule_and_its_scopes(operations
         assert all(scopes[rule.name] == scope for rule in operation.rules), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("caller", CALLERS)
 def test_each_caller_gets_the_answer_of_the_table(api, caller):
     wrong = {}
@@ -205,6 +206,7 @@ def test_each_caller_gets_the_answer_of_the_table(api, caller):
     assert not wrong
 
 
+@pytest.mark.slow
 def test_a_token_of_a_domain_has_no_rights(api):
     for operation, (_, scopes, _) in TABLE.items():
         method, path, more = requested(api, operation, "domain_admin")

@@ -29,6 +29,7 @@ def status(conf, store):  # noqa: F811
         yield get
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scope", SCOPES)
 @pytest.mark.parametrize("path", PATHS)
 def test_a_service_token_makes_no_reader_of_a_project_a_reader_of_the_system(status, path, scope):
@@ -37,6 +38,7 @@ def test_a_service_token_makes_no_reader_of_a_project_a_reader_of_the_system(sta
     assert status("nobody", path, scope) == 401
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scope", SCOPES)
 @pytest.mark.parametrize("path", PATHS)
 def test_a_reader_of_the_system_stays_one_with_a_service_token(status, path, scope):

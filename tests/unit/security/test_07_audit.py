@@ -212,6 +212,7 @@ def test_a_forged_identity_is_in_no_log(conf, store, logged):
     assert "user: noauth" in text
 
 
+@pytest.mark.slow
 def test_a_cadf_notification_of_a_write_goes_out(conf, store, tokens, headers):
     conf.set_override("auth_strategy", "keystone", group="api")
     conf.set_override("audit", True, group="api")

@@ -57,6 +57,7 @@ def unsafe_in(text, allowed="\n\t"):
     return [character for character in UNSAFE if character in text.replace("\r\n", "") and character not in allowed]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["default", "use_json", "log_config_append"])
 def test_no_log_line_is_forged_and_none_has_a_control_character(tmp_path, form):
     config = tmp_path / "ws.conf"
@@ -125,6 +126,7 @@ def register(url):
     assert answer.status_code == 201, answer.text
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("hostile")
 @pytest.mark.parametrize("form", ["table", "value", "csv", "json", "yaml"])
 def test_the_client_writes_no_control_character_of_others_to_a_terminal(terminal, url, form):

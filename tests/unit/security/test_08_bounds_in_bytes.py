@@ -57,6 +57,7 @@ print(rows, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 102
 """
 
 
+@pytest.mark.slow
 def test_twelve_bodies_of_50_mb_cost_the_memory_of_a_few(tmp_path):
     arguments = [sys.executable, "-c", _MANY_LARGE_BODIES, f"sqlite:///{tmp_path / 'a.sqlite'}"]
     done = subprocess.run(arguments, capture_output=True, text=True, check=True, timeout=deadline(60))

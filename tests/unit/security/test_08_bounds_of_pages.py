@@ -44,6 +44,7 @@ def client(conf, store):
     return Client(make_application(conf, store))
 
 
+@pytest.mark.slow
 def test_a_list_ends_its_pages_at_their_bytes_and_its_markers_reach_every_row(client, store):
     ids = [f"i{n:02}" for n in range(COUNT)]
     committed(store, *((entity_id, "1", SIZE) for entity_id in ids))

@@ -40,6 +40,7 @@ def store(tmp_path_factory):
     made.database.dispose()
 
 
+@pytest.mark.slow
 def test_a_read_of_the_journal_ends_at_its_bytes_and_goes_on_without_a_gap(store):
     seqs = []
     with store.database.connect() as connection:

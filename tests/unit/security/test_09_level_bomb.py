@@ -93,6 +93,7 @@ def registrations(draw):
     return vdus, aspect, dict(observed)
 
 
+@pytest.mark.slow
 @given(registrations())
 def test_the_computed_level_is_the_one_that_an_enumeration_of_all_levels_finds(drawn):
     vdus, aspect, observed = drawn

@@ -231,11 +231,13 @@ def is_slow(pattern: re.Pattern[Any], method: str) -> str | None:
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("pattern", "method"), list(patterns()))
 def test_a_pattern_takes_a_time_that_grows_as_its_text(pattern: re.Pattern[Any], method: str) -> None:
     assert (attack := is_slow(pattern, method)) is None, f"{pattern.pattern!r}: {attack}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pattern", "method"),
     [
@@ -265,6 +267,7 @@ def schema_patterns(node: Any) -> Iterator[str]:
             yield from schema_patterns(value)
 
 
+@pytest.mark.slow
 def test_the_patterns_of_the_api_take_a_time_that_grows_as_their_text(application: Any) -> None:
     from tests.unit.api.conftest import Client
 

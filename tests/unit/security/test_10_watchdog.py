@@ -73,6 +73,7 @@ def metric(engine: Any, name: str) -> float:
     return next(float(line.split()[1]) for line in lines if line.startswith(name + " "))
 
 
+@pytest.mark.slow
 def test_the_event_that_holds_the_thread_is_named_everywhere_and_is_applied(
     run: Any, conf: cfg.ConfigOpts, holding: Holding, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -53,6 +53,7 @@ def test_writes_above_the_rate_get_429_with_the_time_to_wait(conf, store, proble
     assert client.simulate_get(PATH).status_code == 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accept", ["text/event-stream", "text/*", "text/*, application/json;q=0.1"])
 def test_streams_opened_above_the_rate_get_429(conf, store, problem, accept):
     client = configured(conf, store, stream_rate=0.01, stream_burst=2, stream_max_age=1)
@@ -78,6 +79,7 @@ def test_long_polls_above_the_rate_of_streams_get_429(conf, store, problem):
     assert client.simulate_get("/v1/events").status_code == 200
 
 
+@pytest.mark.slow
 def test_without_authentication_each_client_behind_a_trusted_proxy_has_its_own_limits(conf, store):
     rates = {"write_rate": 0.01, "write_burst": 1, "stream_rate": 0.01, "stream_burst": 1}
     client = configured(conf, store, noauth_allow_remote=True, trusted_proxies=["127.0.0.1"], **rates)

@@ -47,6 +47,7 @@ def keystone(conf, store):
         yield configured
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("origin", "status"),
     [
@@ -79,10 +80,12 @@ def test_with_keystone_only_allowed_hosts_are_served(keystone, problem):
     assert "allowed_hosts" in problem(ask(host="attacker.example"), 403)["detail"]
 
 
+@pytest.mark.slow
 def test_with_keystone_every_host_is_served_by_default(keystone):
     assert keystone()(host="other.example").status_code == 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
@@ -104,12 +107,14 @@ def test_without_authentication_a_local_proxy_does_not_let_strangers_in(client, 
         assert "another machine" in problem(answer, 403)["detail"]
 
 
+@pytest.mark.slow
 def test_without_authentication_another_host_needs_a_place_among_the_allowed(conf, store, client, problem):
     problem(client.simulate_get("/v1", host="watcher.example"), 403)
     conf.set_override("allowed_hosts", ["watcher.example"], group="api")
     assert Client(make_application(conf, store)).simulate_get("/v1", host="watcher.example").status_code == 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/v1", "/v1/instances", "/v1/nothing", "/nothing", "/healthcheck", "/openapi.json"])
 @pytest.mark.parametrize("host", ["localhost", "attacker.example"])
 def test_every_answer_has_the_headers(client, path, host):

@@ -202,6 +202,7 @@ def _kubeconfig(folder: Path, cluster: dict[str, Any], mode: int = 0o600) -> Pat
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sections", "mode", "remedy"),
     [

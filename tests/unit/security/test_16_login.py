@@ -102,6 +102,7 @@ def test_an_administrator_logs_in_to_the_system(client):
     assert client.simulate_get("/v1/compute_nodes", headers=headers).status_code == 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [{"user": "unknown"}, {"password": WRONG}, {"project": "admin"}, {"project": "unknown"}, {"user_domain": "other"}],
@@ -113,11 +114,13 @@ def test_every_refusal_of_keystone_has_one_text(client, problem, changes):
     assert set(document) == {"type", "title", "status", "detail", "request_id"}
 
 
+@pytest.mark.slow
 def test_a_refusal_with_another_status_is_no_oracle_either(client, cloud, problem):
     cloud.fail(forbidden("Your password is expired"), path="/auth/tokens", method="POST")
     assert problem(log_in(client), 401)["detail"] == REFUSED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [server_error(500), server_error(404), Garbage(), Garbage(b'{"token": []}'), Cut()])
 def test_a_keystone_that_fails_is_503_with_retry_after_and_no_second_attempt(client, cloud, problem, fault):
     cloud.fail(fault, path="/auth/tokens", method="POST", count=None)
@@ -138,6 +141,7 @@ def test_a_keystone_that_is_gone_or_does_not_answer_is_503(client, cloud, proble
     problem(log_in(client), 503)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "pointer"),
     [
@@ -201,6 +205,7 @@ def test_an_outage_of_keystone_is_no_failed_login(conf, store, cloud):
     assert attempts(client, 2) == [401, 429]
 
 
+@pytest.mark.slow
 def test_behind_a_trusted_proxy_each_client_has_its_own_limit(conf, store):
     conf.set_override("login_failure_burst", 1, group="api")
     conf.set_override("trusted_proxies", ["127.0.0.1"], group="api")
@@ -425,6 +430,7 @@ def test_the_address_and_the_tls_options_are_those_of_the_section(conf):
     assert (found.url, found.verify) == ("https://k.example.com/v3", False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("option", "value"), [("page_login", False), ("auth_strategy", "noauth")])
 def test_without_a_login_the_version_has_no_link_and_the_answer_is_404(conf, store, problem, option, value):
     client = Client(make_application(conf, store))

@@ -70,6 +70,7 @@ def url(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("request_id", ["req-6f2d0a1e-6a1f-4f53-9d3a-7a1c0a3d9c55", None])
 def test_an_event_has_the_global_request_id_of_its_request_context(url: str, request_id: str | None) -> None:
     exchange = f"nova-{secrets.token_hex(4)}"
@@ -91,6 +92,7 @@ def test_an_event_has_the_global_request_id_of_its_request_context(url: str, req
     assert seen[0].trace == (None if request_id is None else TraceContext(global_request_id=request_id))
 
 
+@pytest.mark.slow
 def test_a_notifier_in_the_same_process_is_heard_and_a_released_event_comes_again(url: str) -> None:
     exchange = f"nova-{secrets.token_hex(4)}"
     source = make_source(transport_url=url, exchange=exchange, pool=exchange)
@@ -121,6 +123,7 @@ def test_a_notifier_in_the_same_process_is_heard_and_a_released_event_comes_agai
     assert source.status().state is SourceState.STOPPED
 
 
+@pytest.mark.slow
 def test_a_broker_that_comes_up_after_the_stop_gets_all_its_events_back(monkeypatch: pytest.MonkeyPatch) -> None:
     exchange = f"nova-{secrets.token_hex(4)}"
     source = make_source(transport_url="fake://", exchange=exchange, pool=exchange)
@@ -182,6 +185,7 @@ def running(url: str, emit: Callable[[OsloMessagingSource, Sequence[Event]], Non
     assert not source._thread.is_alive()
 
 
+@pytest.mark.slow
 def test_every_priority_that_nova_knows_arrives(url: str) -> None:
     seen: list[Event] = []
 
@@ -197,6 +201,7 @@ def test_every_priority_that_nova_knows_arrives(url: str) -> None:
     assert sorted(event.type for event in seen) == sorted(f"instance.{priority}" for priority in PRIORITIES)
 
 
+@pytest.mark.slow
 def test_an_event_is_read_as_strictly_as_from_any_other_transport() -> None:
     seen: list[Event] = []
 
@@ -223,6 +228,7 @@ def test_an_event_is_read_as_strictly_as_from_any_other_transport() -> None:
     assert len({event.id for event in seen}) == 5
 
 
+@pytest.mark.slow
 def test_an_emit_that_fails_is_repeated_with_the_same_events(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("watcher_sync.sources.oslo_messaging._EMIT_RETRY_SECONDS", 0.01)
     seen: list[tuple[str, int]] = []

@@ -140,6 +140,7 @@ def closed_port() -> Iterator[int]:
         yield taken.getsockname()[1]
 
 
+@pytest.mark.slow
 def test_with_the_broker_down_start_returns_at_once_and_the_status_names_each_host_but_no_password(
     closed_port: int, caplog: pytest.LogCaptureFixture
 ) -> None:

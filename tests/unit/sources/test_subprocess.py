@@ -382,6 +382,7 @@ def test_a_silence_counts_the_time_in_which_this_process_was_awake(monkeypatch: 
     assert found == [1, 2, 4, 5, 0, 1, 1, 2, 4]
 
 
+@pytest.mark.rare
 def test_a_process_that_starts_slowly_is_not_killed_for_its_silence_and_waits_for_the_engine(
     host: Host, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -457,6 +458,7 @@ def test_a_driver_does_not_outlive_its_engine(engine: tuple[subprocess.Popen[str
     wait_until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
 
 
+@pytest.mark.rare
 def test_a_driver_keeps_nothing_on_behalf_of_an_engine_that_is_frozen(
     engine: tuple[subprocess.Popen[str], psutil.Process],
 ) -> None:

@@ -8,6 +8,8 @@ import inspect
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 import watcher_sync
 from watcher_sync.cmd import manage
 from watcher_sync.engine.retention import RetentionWorker
@@ -63,6 +65,7 @@ def deletions() -> Iterator[tuple[str, str]]:
                     yield name, function.name
 
 
+@pytest.mark.slow
 def test_every_deletion_is_listed_with_what_decides():
     assert set(deletions()) == BY_AGE | OTHERS.keys()
 

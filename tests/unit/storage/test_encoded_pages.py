@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +18,7 @@ def content(pages):
     return [entity for page in pages for entity in page.entities()]
 
 
+@pytest.mark.slow
 @given(start=st.dictionaries(IDS, TEXTS, max_size=400), changes=st.lists(st.dictionaries(IDS, st.none() | TEXTS)))
 def test_after_any_changes_the_pages_have_what_exists_sorted_by_id(start, changes):
     pages, truth = pages_of(start), dict(start)

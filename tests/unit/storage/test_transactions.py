@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.faults.transactions import CASES, EXEMPT, transactions
 
 
+@pytest.mark.slow
 def test_every_kind_of_transaction_has_a_case() -> None:
     assert transactions() == CASES.keys() | EXEMPT.keys()

@@ -38,6 +38,7 @@ def test_every_sample_of_nova_ends_in_the_state_that_we_build(nova_samples: list
             assert data.get("state") == built.get("state"), sample["event_type"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("event_type", notifications.event_types())
 def test_every_event_type_is_built_as_an_envelope_of_nova(event_type: str) -> None:
     document = notifications.event(event_type)

@@ -100,6 +100,7 @@ def test_a_text_that_is_no_address_is_refused(text: str) -> None:
     assert address_refusal(text, networks("::/0", "0.0.0.0/0")) == "not an address"
 
 
+@pytest.mark.slow
 @given(st.ip_addresses(v=4))
 def test_what_python_says_is_not_global_is_refused(address: ipaddress.IPv4Address) -> None:
     refusal = address_refusal(str(address), [])

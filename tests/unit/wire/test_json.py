@@ -55,6 +55,7 @@ def oracle(text: str) -> Any:
     return tree
 
 
+@pytest.mark.slow
 @given(DOCUMENTS, SEPARATORS, st.booleans())
 def test_what_the_standard_library_writes_is_read_back_the_same(
     document: Any, separators: tuple[str, str], ascii_only: bool
@@ -108,6 +109,7 @@ def objects_as_text(draw: st.DrawFn, depth: int = 3) -> str:
     return "{" + ",".join(f"{a}{k}{b}:{c}{v}{d}" for a, k, b, c, v, d in members) + "}"
 
 
+@pytest.mark.slow
 @given(st.one_of(objects_as_text(), st.lists(TOKENS, max_size=12).map("".join), st.text()))
 @example('{"a":1,"a" :2}')
 @example('{"a":"\\":","a" :2}')
@@ -186,6 +188,7 @@ def refusal(body: bytes) -> str | None:
     return None
 
 
+@pytest.mark.slow
 @given(st.one_of(objects_with_escapes(), objects_with_escapes().map(lambda text: json.dumps({"a": "2.0", "b": text}))))
 @example('{"a": "1", "\\u0061": "2"}')
 @example('{"a":"b","a":"\\u003a"}')

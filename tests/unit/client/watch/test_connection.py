@@ -148,6 +148,7 @@ def test_a_client_certificate_opens_both_ways(tmp_path):
             wait_until(lambda: service.asked)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("password", ["pw", "p:w/1@ü"])
 def test_a_proxy_gets_connect_with_the_credentials_of_its_url(password):
     with ConnectProxy("agent", password) as proxy, FakeWatchService(is_stock=True) as service:

@@ -14,7 +14,11 @@ from tests.waiting import wait_until
 from watcher_sync.testing.watch.service import FakeWatchService
 
 CUTS = 100
-SEEDS = [1, 2]
+_CASES = [
+    pytest.param(is_stock, seed, id=f"{name}-{seed}", marks=[pytest.mark.rare] if is_stock or seed > 1 else [])
+    for is_stock, name in ((False, "ours"), (True, "stock"))
+    for seed in (1, 2)
+]
 
 
 class Load(threading.Thread):
@@ -35,8 +39,7 @@ class Load(threading.Thread):
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("is_stock", [False, True], ids=["ours", "stock"])
+@pytest.mark.parametrize(("is_stock", "seed"), _CASES)
 def test_a_hundred_cuts_lose_no_event_and_repeat_none(is_stock, seed):
     rng = random.Random(seed)
     with (

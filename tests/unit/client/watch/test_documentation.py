@@ -7,6 +7,8 @@ import re
 import textwrap
 from pathlib import Path
 
+import pytest
+
 from tests.waiting import wait_until
 from watcher_sync.client.watch import FileSequence
 from watcher_sync.testing.watch.service import FakeWatchService
@@ -15,6 +17,7 @@ from watcher_sync.testing.watch.topic import FakeTopic
 PAGE = Path(__file__).parents[4] / "doc" / "source" / "user" / "watch-client.rst"
 
 
+@pytest.mark.slow
 def test_the_example_of_the_page_delivers_events_and_stores_the_watermark(tmp_path, capsys):
     found = re.search(r"\.\. code-block:: python\n\n((?:    .*\n|\n)+)", PAGE.read_text(encoding="utf-8"))
     assert found

@@ -175,12 +175,14 @@ def test_the_watermark_is_stored_and_the_next_manager_resumes_after_it(service, 
         assert watching.wait_for(2) == [11, 12]
 
 
+@pytest.mark.slow
 def test_the_watermark_is_stored_while_the_stream_is_idle(service):
     service.topic.publish(3)
     with Watching(service, after=1) as watching:
         wait_until(lambda: watching.sequence.get(SELF_LINK) == 3)
 
 
+@pytest.mark.slow
 def test_a_bookmark_moves_the_stored_watermark(service):
     service.topic.publish(3)
     with Watching(service, after=1) as watching:
@@ -263,6 +265,7 @@ def test_a_resumed_stream_needs_no_catch_up_that_succeeds(service):
         assert watching.wait_for(15) == list(range(6, 21))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "code", [Code.RESOURCE_EXHAUSTED, Code.UNAVAILABLE, Code.OK, Code.INTERNAL, Code.UNKNOWN, Code.CANCELLED]
 )
@@ -278,6 +281,7 @@ def test_a_transient_end_is_followed_by_another_stream_that_resumes(either, code
         assert either.streams[1].requests[0].resumeAfterSequence == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "error"),
     [
@@ -366,6 +370,7 @@ def _jwt(life):
     return f"e30.{body}.c2ln"
 
 
+@pytest.mark.slow
 def test_a_jwt_is_refreshed_on_the_open_stream_at_four_fifths_of_its_life(service):
     asked = []
 
@@ -385,6 +390,7 @@ def test_a_jwt_is_refreshed_on_the_open_stream_at_four_fifths_of_its_life(servic
     assert len(service.streams) == 1
 
 
+@pytest.mark.slow
 def test_a_token_that_is_no_jwt_is_refreshed_at_the_interval(service):
     with Watching(service, token_refresh_interval=1.0):
         (stream,) = streaming(service)
@@ -470,6 +476,7 @@ def test_the_status_is_true_while_all_streams_are_open_and_says_when_the_server_
         assert not watching.manager.status()
 
 
+@pytest.mark.slow
 def test_after_a_restart_of_the_server_no_event_is_missing(either):
     either.topic.publish(3)
     with Watching(either, after=1) as watching:
@@ -537,6 +544,7 @@ def test_an_outage_is_one_line_and_its_end_another_one(service, caplog):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_end_of_an_outage_is_reported_though_the_stream_has_nothing_to_send(service, caplog, monkeypatch):
     monkeypatch.setattr(watch_module, "MAX_SECONDS", 0.2)
     caplog.set_level("INFO")
@@ -547,6 +555,7 @@ def test_the_end_of_an_outage_is_reported_though_the_stream_has_nothing_to_send(
     assert not sum(stream.sent for stream in service.streams)
 
 
+@pytest.mark.slow
 def test_the_catch_up_is_at_the_same_host_and_port_by_default():
     asked = []
     topic = FakeTopic()

@@ -279,6 +279,7 @@ def _take(merging, service, got, count, random):
         merging.end_catch_up()
 
 
+@pytest.mark.slow
 @given(
     steps=STEPS,
     strides=st.lists(st.integers(1, 5), min_size=1, max_size=80),

@@ -333,6 +333,7 @@ def test_what_does_not_count_is_shown_and_what_crashes_is_flagged(world):
     assert flags == {"a": ["CrashLoopBackOff"], "b": []}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_whatever_happens_each_running_pod_has_one_place_and_no_id_is_given_twice(world, seed):
     rng = random.Random(seed)

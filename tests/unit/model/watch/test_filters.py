@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -42,6 +43,7 @@ def index(*filters):
     return FilterIndex([("topic", filters)])
 
 
+@pytest.mark.slow
 @settings(max_examples=500, deadline=None)
 @given(st.lists(st.lists(FILTERS, max_size=4), max_size=8), st.sampled_from(list(ChangeType)), RESOURCES)
 def test_the_index_finds_what_a_scan_of_all_filters_finds(topics, change_type, resource):

@@ -101,6 +101,7 @@ def test_a_value_that_a_provider_does_not_report_any_more_is_unknown_again(site,
     assert site.fields("vcpus", "disk_gb", "capacity_source") == (8, None, "a")
 
 
+@pytest.mark.slow
 def test_a_host_that_a_provider_does_not_report_any_more_loses_its_capacity(site, run):
     site.add_hosts("host-3", "host-4")
     provider = Reporting(*(HostCapacity(host=f"host-{n}", vcpus=8) for n in range(1, 5)))
@@ -198,6 +199,7 @@ def many(site, count):
     return hosts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("broken", "field"), [({"inventories": BROKEN}, "inventories"), ({"memory_mb": -1}, "memory_mb")]
 )

@@ -86,7 +86,7 @@ def test_nova_that_is_away_is_a_failed_run(filled: NovaSite, cloud: FakeOpenStac
 
 def test_a_request_that_is_never_answered_ends_by_its_timeout(filled: NovaSite, cloud: FakeOpenStack):
     cloud.fail(Hang(), path=SERVERS, after=1)
-    report = filled.reconcile(seconds=12)
+    report = filled.reconcile(seconds=4)
     assert (report.complete, report.deleted) == (False, 0)
     assert "imeout" in report.failures["servers"]
     assert healed(filled, cloud)

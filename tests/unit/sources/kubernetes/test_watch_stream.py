@@ -46,6 +46,7 @@ def test_an_object_as_api_servers_write_it_is_not_decoded(monkeypatch: pytest.Mo
 NAMES = ("name", "generateName", "namespace", "uid", "resourceVersion")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", list(itertools.permutations(NAMES)))
 def test_the_order_of_the_fields_makes_no_difference(names: tuple[str, ...]) -> None:
     item = text({"metadata": {name: AS_WRITTEN[name] for name in names} | {"labels": {"uid": "wrong"}}})

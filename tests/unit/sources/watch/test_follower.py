@@ -382,6 +382,7 @@ def test_an_outage_is_one_line_and_its_end_another_one(
     assert "connected to the region" in lines[1]
 
 
+@pytest.mark.slow
 def test_a_stream_that_is_refused_again_and_again_is_one_outage(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -414,6 +415,7 @@ def test_a_reason_that_is_no_outage_is_logged_within_one(caplog: pytest.LogCaptu
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_an_empty_region_is_listed_once_and_followed_from_the_first_change() -> None:
     region = FakeRegion()
     with Following(region) as following:

@@ -119,6 +119,7 @@ def test_an_open_watch_that_is_idle_breaks_too(server: KubernetesServer, api: Cl
         stream.response.read()
 
 
+@pytest.mark.slow
 def test_a_silent_watch_stays_open_and_tells_nothing(server: KubernetesServer, connect: Callable[..., Client]) -> None:
     client = connect()
     stream = client.watch(resourceVersion=server.store.version, allowWatchBookmarks="true")

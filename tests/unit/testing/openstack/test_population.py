@@ -26,6 +26,7 @@ def test_one_seed_is_one_population() -> None:
     assert {first.zone_of(name) for name in first.hosts} == {"az-0", "az-1", "az-2"}
 
 
+@pytest.mark.slow
 def test_a_page_after_a_change_encodes_only_what_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     encoded: list[str] = []
     original = server_views.document

@@ -38,6 +38,7 @@ def test_all_servers_come_in_pages_the_youngest_first(
     assert cloud.requests.count("/servers/detail") == 3
 
 
+@pytest.mark.slow
 def test_a_full_last_page_is_followed_by_an_empty_one(
     cloud: FakeOpenStack, connection: Connection, inventory: Inventory, servers: list[str]
 ) -> None:

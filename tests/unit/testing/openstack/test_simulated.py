@@ -30,6 +30,7 @@ def listed(connection: Connection, **query: Any) -> dict[str, Any]:
     return {server.id: server for server in servers}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("events", [0, 2000])
 def test_the_api_shows_the_servers_of_the_simulated_database(events: int) -> None:
     simulator = simulated(events=events)
@@ -77,6 +78,7 @@ def test_the_api_shows_the_hosts_and_the_allocations_of_the_simulated_database(e
             assert Allocation(usages["VCPU"], usages["MEMORY_MB"], usages["DISK_GB"]) == Allocation(*total)
 
 
+@pytest.mark.slow
 def test_the_api_follows_the_simulator_while_it_goes_on() -> None:
     simulator = simulated()
     with FakeOpenStack(inventory_of(simulator)) as cloud, openstack.connect(**cloud.connect_options()) as connection:
@@ -99,6 +101,7 @@ def test_the_api_follows_the_simulator_while_it_goes_on() -> None:
         }
 
 
+@pytest.mark.slow
 def test_what_changed_since_is_listed_with_what_was_deleted() -> None:
     simulator = simulated()
     with FakeOpenStack(inventory_of(simulator)) as cloud, openstack.connect(**cloud.connect_options()) as connection:

@@ -65,6 +65,7 @@ def as_element(message):
     return document
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(CHANGES)
 def test_both_twins_say_the_same(change):
