@@ -10,13 +10,14 @@ PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 DEVELOPMENT := --requirement test-requirements.txt --requirement lint-requirements.txt
 DECLARED := setup.cfg requirements.txt test-requirements.txt lint-requirements.txt constraints.txt
 
-.PHONY: help demo test check unit hooks bench genconfig docs proto constraints release clean
+.PHONY: help demo test release-test check unit hooks bench genconfig docs proto constraints release clean
 
 help:
 	@echo "make demo         see it work: a simulated cloud, the engine and the model; ARGS=\"--for 20\" ends it"
 	@echo "make check        the quick checks: style, prose, types, layers, package maps; a few seconds"
 	@echo "make unit         the unit tests without the slow ones; less than a minute"
-	@echo "make test         every check: style, types, layers, documentation, unit and functional tests"
+	@echo "make test         every check: style, types, layers, documentation, unit and functional tests; ten minutes"
+	@echo "make release-test what is run before a release only: rare tests, faults, contract, Watcher, a real Nova; hours"
 	@echo "make hooks        install the git hooks, which check each commit and its message"
 	@echo "make bench        the benchmarks"
 	@echo "make docs         the documentation, into doc/build/html"
@@ -31,11 +32,11 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
 $(BIN)/tox: constraints.txt | $(BIN)/python
-	$(PIP) tox
+	$(PIP) tox tox-uv
 	@touch $@
 
-$(VENV)/development: $(DECLARED) | $(BIN)/python
-	$(PIP) $(DEVELOPMENT) --editable .
+$(VENV)/development: $(DECLARED) | $(BIN)/tox
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt $(DEVELOPMENT) --editable .
 	@touch $@
 
 # The extra is a NATS server for machines without one; where it cannot be had the demo does without.
@@ -47,22 +48,26 @@ check: $(VENV)/development
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m tests.checks
+	$(BIN)/python -m tests.checks.waits
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 	$(BIN)/python -m pytest --quiet tests/unit/test_package_maps.py
 
 unit: $(VENV)/development
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" tests/unit $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not rare" tests/unit $(ARGS)
 
 hooks: $(VENV)/development
 	$(BIN)/pre-commit install --hook-type pre-commit --hook-type commit-msg
 
-# The services are started around tox as a whole, so that what is missing is said before anything runs. The environments
-# are made two at a time, what runs in them runs one after the other.
+# The services are started around tox as a whole, so that what is missing is said before anything runs. The checks and the
+# documentation run beside each other, the tests after them.
 test: $(BIN)/tox
 	$(BIN)/python -m tests.services.ensure -- sh -ec '\
-	  $(BIN)/tox run-parallel --notest --parallel 2 --parallel-no-spinner; \
-	  $(BIN)/tox'
+	  $(BIN)/tox run-parallel -e pep8,docs --parallel 2 --parallel-no-spinner; \
+	  $(BIN)/tox -e py3'
+
+release-test: $(BIN)/tox
+	$(BIN)/tox -e rare,faults,contract,watcher,real-nova
 
 bench: $(BIN)/tox
 	$(BIN)/tox -e benchmarks
@@ -87,7 +92,7 @@ proto:
 constraints:
 	rm -rf build/constraints
 	$(PYTHON) -m venv build/constraints
-	build/constraints/bin/python -m pip install --quiet --upgrade $(DEVELOPMENT) --requirement doc/requirements.txt tox keystone \
+	build/constraints/bin/python -m pip install --quiet --upgrade $(DEVELOPMENT) --requirement doc/requirements.txt tox tox-uv keystone \
 	  --requirement release-requirements.txt \
 	  --editable '.[demo,nkeys]'
 	{ echo '# SPDX-License-Identifier: Apache-2.0'; \
