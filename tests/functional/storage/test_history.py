@@ -223,19 +223,6 @@ def test_another_writer_is_no_other_history_even_where_the_journal_is_purged(new
     assert whole(other.model) == whole(store.load())
 
 
-def test_a_row_of_an_earlier_release_has_no_mark_and_belongs_to_the_history(new_store):
-    store = new_store()
-    cycle = write(cycle_on(store), 1)
-    write(cycle_on(new_store()), 2)
-    head_table, table = store.tables.journal_head, store.tables.journal
-    with store.database.begin() as connection:
-        connection.execute(sa.update(table).where(table.c.seq == 2).values(mark=None))
-        first = connection.execute(sa.select(table.c.mark).where(table.c.seq == 1)).scalar_one()
-        connection.execute(sa.update(head_table).values(mark=first))
-    write(cycle, 3)
-    assert (head(store), cycle.stats.restorations) == (3, 0)
-
-
 def test_a_pipeline_commits_nothing_of_the_history_before(store):
     cycle = write(cycle_on(store), 1)
     backup = Backup(store)
