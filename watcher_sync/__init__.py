@@ -8,7 +8,6 @@
 ``commit``       The commit cycle: a batch of events becomes one database transaction
 ``conf``         The options
 ``demo``         The whole system against simulated control planes, in one process
-``deprecation``  Old names of the plugin interface, which work for one release and warn
 ``dispatch``     The table from event types to handler methods
 ``engine``       Reads events from the sources, commits them in batches, and acknowledges them
 ``escaping``     Text of others for a log or a terminal, without control characters

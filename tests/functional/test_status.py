@@ -185,7 +185,7 @@ def test_rabbitmq_through_oslo_messaging_is_a_warning_and_another_transport_is_n
 
 def test_a_schema_that_is_missing_is_a_failure_with_what_to_do(site: Installation) -> None:
     with site.store.database.begin() as connection:
-        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0001'")
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0000'")
     status, found = checked(site)
     assert (status, found["Database schema"][0]) == (2, 2)
     assert "run watcher-sync-manage db_sync" in found["Database schema"][1]

@@ -102,8 +102,8 @@ def _require_others_known(rows: Iterable[SourceRow], name: str) -> None:
         if row.state != REMOVED and row.scopes is None:
             raise ConfigError(
                 f"source {name}: source {row.source} may have its entities: the engine on {row.host} "
-                f"(group {row.engine_group}) has not said what that source has; upgrade that engine, or forget "
-                f"{row.source} first if it is removed"
+                f"(group {row.engine_group}) has not said what that source has; forget {row.source} first "
+                "if it is removed"
             )
 
 

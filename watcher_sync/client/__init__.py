@@ -16,7 +16,6 @@ The client imports nothing of the engine, the model or the storage. It needs key
 ``client``          ``Client``: every operation of the API as a method, and ``connect``
 ``columns``         The columns of a list in a file
 ``commands``        The commands of ``watcher-sync`` and of the OpenStackClient plugin
-``deprecated``      Old names of classes, for one release
 ``entities``        The part of ``Client`` that reads entities of every kind, as they are or were
 ``errors``          ``ClientError`` and its subclasses, one for each HTTP status
 ``export_formats``  Writes entities as JSON lines, CSV and Parquet
@@ -38,11 +37,8 @@ The client imports nothing of the engine, the model or the storage. It needs key
 ``watch``           ``WatchManager``: the client of watch streams
 """
 
-from typing import TYPE_CHECKING
-
 from watcher_sync.client.changes import ChangeStream
 from watcher_sync.client.client import Client, connect
-from watcher_sync.client.deprecated import renamed
 from watcher_sync.client.errors import (
     BadRequest,
     ClientError,
@@ -88,9 +84,6 @@ from watcher_sync.client.models import (
     WatchTopic,
 )
 from watcher_sync.client.operations import Lease, Operation
-
-if not TYPE_CHECKING:  # a type checker reports the old names
-    __getattr__ = renamed(__name__, {"UnaskableId": "InvalidId", "BadAnswer": "UnexpectedResponse"})
 
 __all__ = [
     "Client",

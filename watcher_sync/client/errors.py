@@ -8,11 +8,9 @@ The function :func:`problem_error` chooses the class by the HTTP status.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
-
-from watcher_sync.client.deprecated import renamed
 
 
 class ClientError(Exception):
@@ -119,9 +117,6 @@ class ServerFailed(ProblemError):
 class Unavailable(ServerFailed):
     """502, 503 or 504: the server is unavailable now; see ``retry_after``."""
 
-
-if not TYPE_CHECKING:  # a type checker reports the old names
-    __getattr__ = renamed(__name__, {"UnaskableId": "InvalidId", "BadAnswer": "UnexpectedResponse"})
 
 _BY_STATUS: Mapping[int, type[ProblemError]] = {
     400: BadRequest,

@@ -25,7 +25,6 @@ import socket
 import threading
 import time
 import types
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -116,15 +115,6 @@ class Operation:
         if not self.held:
             reason = self._refusal or "no heartbeat succeeded within the lease time"
             raise OperationLost(f"the lease of {self._body['operation']} is lost: {reason}")
-
-    def demand_held(self) -> None:
-        """The old name of :meth:`require_held`, for one release.
-
-        :raises OperationLost: when another operation may hold the lease now.
-        """
-        text = "Operation.demand_held is deprecated and will be removed in the next release; use require_held"
-        warnings.warn(text, DeprecationWarning, stacklevel=2)
-        self.require_held()
 
     def __enter__(self) -> Operation:
         """:raises Conflict: another operation holds the lease; ``document`` names its holder, see ``retry_after``."""

@@ -29,7 +29,6 @@ Related options:
     cfg.BoolOpt(
         "noauth_allow_remote",
         default=False,
-        deprecated_name="noauth_beyond_loopback",
         help="""
 Serve clients on other machines without authentication.
 
@@ -256,7 +255,6 @@ a further one with 403.
         "stream_max_age",
         default=600.0,
         min=1,
-        deprecated_name="stream_life",
         help="""
 Maximum duration of an event stream in seconds. The server ends the stream then.
 
@@ -281,7 +279,6 @@ Related options: ``stream_max_age``.
         default=0.05,
         min=0.01,
         max=1,
-        deprecated_name="follow_interval",
         help="""
 Seconds between two reads of the journal for event streams and long polls, on SQLite and MariaDB.
 

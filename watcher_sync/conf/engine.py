@@ -108,7 +108,6 @@ Related options: ``group``, ``standby``.
         min=0.05,
         max=60,
         mutable=True,
-        deprecated_name="follow_interval",
         help="""
 Seconds between two reads of the journal by a standby, or by an engine that has no batch to commit.
 
@@ -133,7 +132,6 @@ Events that are not committed by then are not acknowledged, and their transport 
         default=3600,
         min=1,
         mutable=True,
-        deprecated_name="parked_time",
         help="""
 Seconds that a parked event waits for its entity.
 

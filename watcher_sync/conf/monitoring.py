@@ -50,7 +50,6 @@ Related options: ``idle_after``, ``status_interval``.
         default=0.0,
         min=0,
         mutable=True,
-        deprecated_name="silent_after",
         help="""
 Seconds after which a connected source is stale because it received no event; 0 sets no limit.
 

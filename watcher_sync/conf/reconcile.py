@@ -84,7 +84,6 @@ Related options: ``breaker_reset_timeout``.
         min=0.1,
         max=3600,
         mutable=True,
-        deprecated_name="breaker_time",
         help="""
 Seconds until the circuit breaker of a failing scope allows the next comparison.
 

@@ -6,11 +6,10 @@ from __future__ import annotations
 import datetime
 import enum
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NewType
+from typing import Any, NewType
 
 import msgspec
 
-from watcher_sync.deprecation import renamed_names
 from watcher_sync.exceptions import InvalidEvent
 
 Version = NewType("Version", str)
@@ -111,7 +110,3 @@ def check_key(change: Upsert | Delete) -> None:
 def _check_version(change: Upsert | Delete, version: Version) -> None:
     if not 0 < len(version) <= 200 or not version.isascii():
         raise InvalidEvent(f"{change.kind} {change.id}: a version is 1 to 200 ASCII characters")
-
-
-if not TYPE_CHECKING:
-    __getattr__ = renamed_names(__name__, {"Heard": (__name__, "Seen")})

@@ -19,11 +19,10 @@ from __future__ import annotations
 import datetime
 import operator
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 
-from watcher_sync.deprecation import renamed_names, warn_renamed
 from watcher_sync.exceptions import InvalidEvent, PluginConflict
 from watcher_sync.model.changes import NEVER, Version
 from watcher_sync.model.declarations import AdminOnly as AdminOnly
@@ -63,15 +62,6 @@ PROJECT_FIELD: Final = "project_id"
 
 MAX_INDEXED_CHARS: Final = 255
 """Characters of a text in an index of two columns; MariaDB's indexes have 3072 bytes."""
-
-_RENAMED_ATTRIBUTES = {
-    "coarse": "low_cardinality",
-    "implied": "is_placeholder",
-    "refers_loosely": "has_weak_references",
-    "stands_alone": "is_standalone",
-    "volatile": "last_seen_field",
-}
-"""Deprecated names of attributes of :class:`Kind`, two of them arguments of :func:`kind`, too -> new names."""
 
 
 class Kind:
@@ -156,15 +146,6 @@ class Kind:
 
     def __repr__(self) -> str:
         return f"<Kind {self.name}>"
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            if name not in _RENAMED_ATTRIBUTES:
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            new = _RENAMED_ATTRIBUTES[name]
-            warn_renamed(f"Kind.{name}", f"Kind.{new}")
-            return getattr(self, new)
 
     def _check(self) -> None:
         """:raises TypeError: the declaration contradicts itself."""
@@ -330,7 +311,6 @@ def kind(
     references: tuple[Reference, ...] = (),
     derived: tuple[Derived, ...] = (),
     last_seen_field: str | None = None,
-    **deprecated: Any,
 ) -> Callable[[type[E]], type[E]]:
     """Declare an entity class as a kind.
 
@@ -348,14 +328,6 @@ def kind(
     :param derived: fields that follow from other entities.
     :param last_seen_field: the field that shows when it was last seen; it is in memory, never in the journal.
     """
-    for old, value in deprecated.items():
-        if old == "coarse":
-            low_cardinality = value
-        elif old == "volatile":
-            last_seen_field = value
-        else:
-            raise TypeError(f"kind() got an unexpected keyword argument {old!r}")
-        warn_renamed(f"the argument {old} of kind()", _RENAMED_ATTRIBUTES[old])
 
     def declare(cls: type[E]) -> type[E]:
         _KIND_OF[cls] = Kind(
@@ -394,7 +366,3 @@ def _getter(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
 
 def _qualified(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
-
-
-if not TYPE_CHECKING:
-    __getattr__ = renamed_names(__name__, {"Follows": (__name__, "DependsOn"), "Implied": (__name__, "Placeholder")})

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
-from watcher_sync.deprecation import renamed_members
 from watcher_sync.events import Event
 
 if TYPE_CHECKING:
@@ -69,10 +68,6 @@ class SourceStatus(msgspec.Struct, frozen=True, kw_only=True):
     """When it found the last gap, aware UTC. A change has the engine run all reconcilers."""
 
 
-_RENAMED_MEMBERS = {"lives_apart": "supports_subprocess", "reach": "probe", "release": "nack"}
-"""Deprecated names of members that drivers override -> new names."""
-
-
 class Source(abc.ABC):
     """Base of all source drivers.
 
@@ -97,11 +92,6 @@ class Source(abc.ABC):
     waits_for_ack: ClassVar[bool] = False
     counts_epochs: ClassVar[bool] = False
     supports_subprocess: ClassVar[bool] = False
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        """A driver that overrides members under their deprecated names works, and warns."""
-        super().__init_subclass__(**kwargs)
-        renamed_members(cls, _RENAMED_MEMBERS, stacklevel=3)  # ABCMeta calls this one
 
     def __init__(self, name: str, conf: cfg.ConfigOpts, *, cursor: str | None = None) -> None:
         """:param name: the source's name; its options are ``conf['source_' + name]``.

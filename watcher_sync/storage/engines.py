@@ -153,7 +153,7 @@ def _view(row: EngineRow, lease: Mapping[Any, Any] | None) -> EngineView:
 
 
 def _view_of_lease(lease: Mapping[Any, Any]) -> EngineView:
-    """An engine without a row: it has an older release, or it has just begun."""
+    """An engine without a row: it has just begun."""
     parts = str(lease["holder"]).rsplit("/", 4)
     is_pid = len(parts) == 5 and parts[3].isdigit()
     return EngineView(

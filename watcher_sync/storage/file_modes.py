@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The modes of the files that our processes write: at most 0640.
 
-A umask covers new files. A file of an earlier release or of another umask is restricted when a process opens it. A
-directory is never changed, because it may be one that other programs share.
+A umask covers new files. A file of another umask is restricted when a process opens it. A directory is never changed,
+because it may be one that other programs share.
 """
 
 from __future__ import annotations

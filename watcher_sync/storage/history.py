@@ -121,7 +121,8 @@ def _remove_beyond_head(connection: sa.Connection, tables: Tables) -> None:
     would refuse a later commit of the same seq.
     """
     journal, head = tables.journal, tables.journal_head
-    last = connection.execute(sa.select(head.c.seq)).scalar_one_or_none()
+    # A locking read: on MariaDB, another one returns the head that the transaction saw first, before a later commit.
+    last = connection.execute(sa.select(head.c.seq).with_for_update()).scalar_one_or_none()
     if last is None:
         return
     removed = connection.execute(sa.delete(journal).where(journal.c.seq > last)).rowcount

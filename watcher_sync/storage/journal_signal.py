@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Waits until the journal's head may have moved.
 
-PostgreSQL announces every commit (LISTEN and NOTIFY; the migration 0013 has the trigger). A query every five seconds is
+PostgreSQL announces every commit (LISTEN and NOTIFY; migration 0001 has the trigger). A query every five seconds is
 a safeguard. If such a query finds a change whose announcement does not arrive, a proxy drops the announcements. Then
 this class polls, as it does on other databases. The commit becomes visible before its announcement, so a late one is
 waited for.

@@ -58,7 +58,7 @@ class LeaseRow(msgspec.Struct, frozen=True, kw_only=True):
     remaining: float
     """Seconds until it expires, by the database's clock; 0 or less: it has."""
     user_id: str | None = None
-    """The owner; None: an earlier release took the lease."""
+    """The owner; None: a caller without authentication."""
     project_id: str | None = None
     secret_digest: str | None = None
     """SHA-256 of the secret, as hexadecimal digits."""
@@ -77,7 +77,7 @@ class OperationRow(msgspec.Struct, frozen=True, kw_only=True):
     """While it runs."""
     ended_at: datetime.datetime | None
     user_id: str | None = None
-    """The owner; None: an earlier release began the operation."""
+    """The owner; None: a caller without authentication."""
     project_id: str | None = None
     secret_digest: str | None = None
     """SHA-256 of the secret, as hexadecimal digits."""

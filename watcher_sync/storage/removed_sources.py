@@ -2,9 +2,8 @@
 """The entities that removed sources left behind, and the deletion of everything else that is stored of such a source.
 
 A removed source has the entities of its scopes, as its last engine stored them. It does not have those of a scope that
-another source has, too: that one goes on to bring them. While a source does not say what it has, such as that of an
-engine of an earlier release, it may have everything. A scope without a field, such as all servers, does not contain the
-entities of followed sites.
+another source has, too: that one goes on to bring them. While a source does not say what it has, it may have
+everything. A scope without a field, such as all servers, does not contain the entities of followed sites.
 
 For any thread.
 """

@@ -22,7 +22,7 @@ from watcher_sync.storage.conflicts import run_with_retries
 from watcher_sync.storage.database import translated
 from watcher_sync.storage.tables import Tables
 
-HEAD: Final = "0020"
+HEAD: Final = "0001"
 """The revision that this release needs: the last of the migrations. Revisions are compared as texts."""
 
 _SCRIPTS: Final = pathlib.Path(__file__).parent / "migrations"

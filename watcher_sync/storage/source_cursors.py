@@ -4,7 +4,7 @@
 A driver that numbers its events itself needs an epoch that is greater at each start. No clock decides it: the database
 counts, for all sources together, before the first event is emitted. So a cluster may move to a source of another name.
 
-The counter begins above all epochs in the database. Earlier releases took them from the clock.
+The counter begins above all epochs in the database.
 """
 
 from __future__ import annotations

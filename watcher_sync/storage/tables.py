@@ -222,7 +222,7 @@ def _leases(metadata: sa.MetaData) -> sa.Table:
 
 
 def _owner_columns() -> list[Any]:
-    """The columns of the owner of an operation lease; NULL in rows of earlier releases."""
+    """The columns of the owner of an operation lease."""
     return [
         sa.Column("user_id", sa.String(255)),
         sa.Column("project_id", sa.String(255)),

@@ -136,18 +136,18 @@ def test_an_instance_is_shown_to_people_as_the_options_would_say_it(site: Site, 
     assert "maxScaleLevels" in made(vnf(site, "show", vnf_id, "-c", "instantiatedVnfInfo"))
 
 
-def test_a_registration_is_replaced_only_where_it_exists_and_is_what_was_seen(
+def test_a_registration_is_changed_only_where_it_exists_and_is_what_was_seen(
     site: Site, client: Client, vnf_id: str, tmp_path: Path
 ) -> None:
     tag = client.stored("vnf_instance", vnf_id).etag
     assert json.loads(made(vnf(site, "show", vnf_id, "-f", "json")))["etag"] == tag
     file = tmp_path / "demo.json"
     file.write_text(json.dumps(demo(id=vnf_id, name="new")))
-    new = json.loads(made(vnf(site, "update", vnf_id, "--file", str(file), "--if-match", tag, "-f", "json")))
+    new = json.loads(made(vnf(site, "set", vnf_id, "--file", str(file), "--if-match", tag, "-f", "json")))
     assert (new["name"], new["etag"] != tag) == ("new", True)
-    assert "If-Match" in failed(vnf(site, "update", vnf_id, *OPTIONS, "--if-match", tag), 1)
-    assert "vnf_instance missing does not exist" in failed(vnf(site, "update", "missing", *OPTIONS), 1)
-    assert "ID: missing is not the id in the file" in failed(vnf(site, "update", "missing", "--file", str(file)), 2)
+    assert "If-Match" in failed(vnf(site, "set", vnf_id, *OPTIONS, "--if-match", tag), 1)
+    assert "vnf_instance missing does not exist" in failed(vnf(site, "set", "missing", *OPTIONS), 1)
+    assert "ID: missing is not the id in the file" in failed(vnf(site, "set", "missing", "--file", str(file)), 2)
     assert client.stored("vnf_instance", vnf_id).entity["name"] == "new"
     assert "If-Match" in failed(vnf(site, "delete", vnf_id, "--if-match", tag), 1)
     assert made(vnf(site, "delete", vnf_id, "--if-match", new["etag"].strip('"'))) == ""
@@ -162,12 +162,12 @@ def test_an_operation_has_the_instance_until_it_ends(site: Site, client: Client,
     assert (begun["operation"], begun["holder"], begun["state"]) == ("SCALE", "lcm-1", "RUNNING")
     assert "lcm-1 holds it for SCALE" in failed(operation("create", "HEAL"), 1)
     assert "lcm-1 holds it for SCALE" in failed(vnf(site, "delete", vnf_id), 1)
-    assert "lcm-1 holds it for SCALE" in failed(vnf(site, "update", vnf_id, *OPTIONS), 1)
+    assert "lcm-1 holds it for SCALE" in failed(vnf(site, "set", vnf_id, *OPTIONS), 1)
     token = str(begun["token"])
     assert "secret of the operation is needed" in failed(operation("end", begun["id"]), 2)
-    assert "secret of the operation is needed" in failed(vnf(site, "update", vnf_id, *OPTIONS, "--token", token), 2)
+    assert "secret of the operation is needed" in failed(vnf(site, "set", vnf_id, *OPTIONS, "--token", token), 2)
     (tmp_path / "secret").write_text(begun["secret"] + "\n")
-    made(vnf(site, "update", vnf_id, *OPTIONS, "--token", token, "--secret-file", str(tmp_path / "secret")))
+    made(vnf(site, "set", vnf_id, *OPTIONS, "--token", token, "--secret-file", str(tmp_path / "secret")))
     own = {"WATCHER_SYNC_OPERATION_SECRET": begun["secret"]}
     beaten = json.loads(made(operation("heartbeat", begun["id"], "--token", token, "-f", "json", **own)))
     assert beaten["expires_at"] > begun["expires_at"]

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A rolling upgrade under load: two engines and two API processes, one after the other.
 
-The newer release is this one on the schema that :data:`EXPANSION` makes. The processes that are not restarted yet are
-the older release.
+The newer release is :class:`NextRelease`. The processes that are not restarted yet are the older release.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ import pytest
 import sqlalchemy as sa
 
 from tests.functional.engine.driving import EngineProcess, Installation, Line, scaled
+from tests.functional.engine.next_release import NextRelease
 from tests.functional.engine.rolling import PATIENCE_SECONDS, ApiProcess, Clients, MeterPlugin
-from tests.functional.engine.test_schema_changes import EXPANSION, execute
 from tests.waiting import deadline, wait_until
 from watcher_sync.testing.nova.cloud import CloudSimulator
 
@@ -65,14 +64,15 @@ def test_nothing_is_lost_and_the_api_serves_while_one_process_after_the_other_is
     first = site.engine(site.config())
     first.wait_until_leading(PATIENCE_SECONDS)
     second = started(site)
+    following = NextRelease(site.folder / "next")
     with apis_of(site) as apis, Clients(apis) as clients:
         began = time.monotonic()
         with nova.publishing(history, rate=RATE):
             wait_until(lambda: site.head() > 1_000, PATIENCE_SECONDS, "load")
             with clients.phase("before"):
                 time.sleep(8)  # the time that is measured; nothing is waited for
-            with clients.phase("upgrade"):
-                execute(site, *EXPANSION)
+            with clients.phase("upgrade"), following.installed(site):
+                site.manage("db_sync")
                 assert second.terminate(PATIENCE_SECONDS)[0] == 0
                 newer = started(site)
                 assert first.terminate(PATIENCE_SECONDS)[0] == 0

@@ -11,33 +11,10 @@ import pytest
 import sqlalchemy as sa
 
 from tests.functional.engine.driving import Installation, Line
+from tests.functional.engine.next_release import NextRelease
 from tests.waiting import wait_until
 from watcher_sync.storage import schema
-from watcher_sync.storage.conflicts import run_with_retries
-from watcher_sync.storage.database import translated
 from watcher_sync.testing.nova.cloud import CloudSimulator
-
-EXPANSION = (
-    "ALTER TABLE journal ADD COLUMN of_a_newer_release VARCHAR(32)",
-    "ALTER TABLE journal_head ADD COLUMN of_a_newer_release VARCHAR(32)",
-    "ALTER TABLE instances ADD COLUMN of_a_newer_release BIGINT DEFAULT 7 NOT NULL",
-    "ALTER TABLE leases ADD COLUMN of_a_newer_release VARCHAR(32)",
-    "CREATE TABLE of_a_newer_release (id BIGINT PRIMARY KEY)",
-    "CREATE INDEX ix_of_a_newer_release ON instances (of_a_newer_release)",
-    "UPDATE alembic_version SET version_num = '9999'",
-)
-"""What a migration of a newer release may do."""
-
-
-def execute(site: Installation, *statements: str) -> None:
-    """Run these statements in one transaction where the database has such, again after a deadlock, as ``db_sync``."""
-
-    def run() -> None:
-        with translated(), site.store.database.begin() as connection:
-            for statement in statements:
-                connection.execute(sa.text(statement))
-
-    run_with_retries(run)
 
 
 @pytest.fixture(
@@ -61,7 +38,7 @@ def test_a_release_works_on_while_a_newer_one_expands_the_schema_and_starts_on_i
     leader.wait_until_leading()
     with nova.publishing(cloud.events(), rate=400, most=4_000):
         wait_until(lambda: site.head() > 200, what="load")
-        execute(site, *EXPANSION)
+        NextRelease(site.folder / "next").db_sync(site)
         started = site.engine(site.config())
         started.wait_for_log("Loaded the model")
         leader.terminate()
@@ -82,7 +59,9 @@ def test_an_engine_stops_leading_on_a_schema_that_it_cannot_work_on_and_says_so_
     engine.wait_until_leading()
     nova.publish(cloud.history(200))
     wait_until(lambda: site.head() > 0 and not nova.waiting(), what="the first events")
-    execute(site, *EXPANSION, "UPDATE schema_compatibility SET oldest_revision = '9999'")
+    following = NextRelease(site.folder / "next")
+    following.db_sync(site)
+    following.db_sync(site, "--contract")
     engine.wait_for_log("Standing by until the schema is one of this release again")
     head = site.head()
     nova.publish(cloud.history(200))
@@ -92,7 +71,8 @@ def test_an_engine_stops_leading_on_a_schema_that_it_cannot_work_on_and_says_so_
     assert len(refused.stderr.strip().splitlines()) == 1
     assert site.head() == head, "it commits though it does not lead"
     assert engine.logged("install the newer release") == 2, "once when it stops leading, once as a standby"
-    execute(site, f"UPDATE schema_compatibility SET oldest_revision = '{schema.HEAD}'")
+    with site.store.database.begin() as connection:
+        connection.execute(sa.update(site.store.tables.schema_compatibility).values(oldest_revision=schema.HEAD))
     wait_until(lambda: site.head() > head, what="a commit after that")
     site.drain(site.config(), nova, engine=engine)
     site.check(cloud.reported())

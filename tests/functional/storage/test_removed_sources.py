@@ -159,7 +159,6 @@ def test_hosts_go_with_the_servers_of_a_forgotten_nova_and_regions_stay(store: S
 def test_nothing_is_forgotten_that_a_source_may_have_whose_engine_does_not_say_what_it_has(
     store: Store, conf: cfg.ConfigOpts
 ) -> None:
-    """Such as an engine of an earlier release."""
     cycle = filled(store)
     write_sources(store.database, [status(store, "nova"), status(store, "cell2", scopes=None, engine_group="g2")])
     mark_removed(store.database, "g", [], read_clock(store.database))

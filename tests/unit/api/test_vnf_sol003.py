@@ -62,13 +62,6 @@ def test_the_namespace_is_default_by_default(client):
     assert client.simulate_put(f"{PATH}/a", json=body).json["namespace"] == "default"
 
 
-@pytest.mark.slow
-def test_zone_and_reservation_that_were_stored_as_null_are_not_shown(client, cycle):
-    client.simulate_put(f"{PATH}/a", json=DEMO)
-    observe(cycle, "a", 1, vnfc_resource_info=[vnfc(0, zoneId=None, reservationId=None)])
-    assert asked(client, "", "a").json["instantiatedVnfInfo"]["vnfcResourceInfo"] == [vnfc(0)]
-
-
 def test_the_attributes_of_a_vnf_instance_have_the_names_of_sol003(client):
     made = client.simulate_put(f"{PATH}/a", json={**DEMO, **PRODUCT}).json
     assert {name: made.get(name) for name in STANDARD} == STANDARD

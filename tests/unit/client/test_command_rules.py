@@ -51,9 +51,7 @@ COMMANDS = {
     entry.name.replace("_", " "): entry.load() for entry in importlib.metadata.entry_points(group="watcher_sync.cli")
 }
 OWN = {name: command for name, command in COMMANDS.items() if issubclass(command, Command)}
-PRESENT = {name: command for name, command in OWN.items() if not command.deprecated}
-LISTS = sorted(name for name in PRESENT if name.endswith(" list"))
-OLD = sorted(set(OWN) - set(PRESENT))
+LISTS = sorted(name for name in OWN if name.endswith(" list"))
 
 MARKERS = {
     "engine list": "pid",
@@ -89,7 +87,7 @@ def options_of(name: str) -> set[str]:
     return {option for action in parser_of(name)._actions for option in action.option_strings}
 
 
-@pytest.mark.parametrize("name", sorted(PRESENT))
+@pytest.mark.parametrize("name", sorted(OWN))
 def test_a_command_ends_in_a_verb_of_openstackclient_or_says_why_not(name):
     assert name.split()[-1] in VERBS or name in ACTIONS
 
@@ -105,22 +103,13 @@ def test_output_and_verb_agree(name):
     if issubclass(command, (Lister, ShowOne)):
         titled = (RowsCommand.produce_output, ShowCommand.produce_output)
         assert command.produce_output in titled, "its titles and values are not those of all others"
-    if name in PRESENT:
-        assert issubclass(command, ListCommand) == name.endswith(" list")
-        assert issubclass(command, ShowCommand) or not name.endswith(" show")
+    assert issubclass(command, ListCommand) == name.endswith(" list")
+    assert issubclass(command, ShowCommand) or not name.endswith(" show")
 
 
 @pytest.mark.parametrize("name", LISTS)
 def test_every_list_has_the_same_four_options(name):
     assert {"--filter", "--sort", "--limit", "--marker"} <= options_of(name)
-
-
-@pytest.mark.parametrize("name", OLD)
-def test_an_old_name_says_which_one_replaces_it_and_takes_the_same_options(name):
-    named = re.match(r"Deprecated.*?``([a-z ]+)``", OWN[name].__doc__)
-    assert named is not None
-    assert named[1] in PRESENT
-    assert options_of(name) == options_of(named[1])
 
 
 @pytest.mark.parametrize(
@@ -217,7 +206,7 @@ def test_every_show_has_values_without_python(command):
     (number,) = json.loads(command("quarantine", "list", "-f", "json"))
     (operation,) = json.loads(command("vnf", "operation", "list", "vnf", "-f", "json"))
     more = {"quarantine show": [str(number["ID"])], "vnf operation show": ["vnf", operation["ID"]]}
-    for name in (each for each in PRESENT if each.endswith(" show")):
+    for name in (each for each in OWN if each.endswith(" show")):
         words = [*name.split(), *(more | ARGUMENTS)[name]]
         document = json.loads(command(*words, "-f", "json"))
         values = command(*words, "-f", "value").split("\n")
@@ -334,6 +323,6 @@ def test_completion_is_a_script_that_knows_every_command(capsys, monkeypatch):
     script = capsys.readouterr().out
     done = subprocess.run(["bash", "-n"], input=script, text=True, capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    for name in PRESENT:
+    for name in OWN:
         *parents, last = name.split()
         assert re.search(rf"cmds(_{'_'.join(parents)})?='[^']*\b{last}\b", script), name

@@ -162,9 +162,9 @@ def test_drifts_are_the_instances_that_are_at_no_level_and_the_differences(run, 
 
 
 def test_tail_begins_at_a_time_and_finds_a_rare_kind(run, servers):
-    status, out, _ = run("events", "tail", "--since", "2020-01-01T00:00", "-f", "json")
+    status, out, _ = run("event", "tail", "--since", "2020-01-01T00:00", "-f", "json")
     assert (status, len(out.splitlines())) == (0, 5)
-    status, out, _ = run("events", "tail", "--since", "2999-01-01T00:00:00Z", "-f", "json")
+    status, out, _ = run("event", "tail", "--since", "2999-01-01T00:00:00Z", "-f", "json")
     assert (status, out) == (0, "")
     with pytest.raises(SystemExit, match="2"):
-        run("events", "tail", "--since", "noon")
+        run("event", "tail", "--since", "noon")

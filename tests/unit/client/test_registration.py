@@ -16,18 +16,18 @@ from hypothesis import strategies as st
 from tests.unit.api.test_vnf_instances import DEMO
 from watcher_sync.client.commands.errors import WrongUsage
 from watcher_sync.client.commands.registration import aspect, aspect_text, registration, vdu, vdu_text
-from watcher_sync.client.commands.vnf import VnfRegister, VnfUpdate
+from watcher_sync.client.commands.vnf import VnfCreate, VnfSet
 
 WHERE = ("--cluster", "edge", "--namespace", "default", "--vnfd-id", "helloworld3")
 VDU1 = ("--vdu", "VDU1=Deployment/vdu1,initial=1,min=1,max=3")
 ASPECT = ("--aspect", "vdu1_aspect=2:VDU1=1")
 
 
-def parsed(*arguments, command=VnfRegister):
+def parsed(*arguments, command=VnfCreate):
     return command(None, None).get_parser("vnf").parse_args(arguments)
 
 
-def read(*arguments, command=VnfRegister):
+def read(*arguments, command=VnfCreate):
     return registration(parsed(*arguments, command=command))
 
 
@@ -185,7 +185,7 @@ def test_options_that_do_not_go_together_are_named(arguments, says):
         read(*arguments)
 
 
-@pytest.mark.parametrize("command", [VnfRegister, VnfUpdate])
+@pytest.mark.parametrize("command", [VnfCreate, VnfSet])
 @pytest.mark.parametrize("option", ["-f", "--file"])
 @pytest.mark.parametrize(
     "text", [json.dumps(DEMO), json.dumps(DEMO, indent="\t"), yaml.safe_dump(DEMO), "\ufeff" + json.dumps(DEMO)]
@@ -193,7 +193,7 @@ def test_options_that_do_not_go_together_are_named(arguments, says):
 def test_a_file_says_what_a_body_says(tmp_path, command, option, text):
     file = tmp_path / "demo"
     file.write_text(text, encoding="utf-8")
-    given_id = ("a",) if command is VnfUpdate else ()
+    given_id = ("a",) if command is VnfSet else ()
     assert read(*given_id, option, str(file), command=command) == DEMO
 
 

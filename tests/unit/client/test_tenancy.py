@@ -92,10 +92,10 @@ def test_a_refused_command_prints_one_line(command):
 
 def test_an_administrator_registers_for_a_project_and_lists_all_projects(command):
     options = ["--cluster", "edge", "--namespace", "n", "--vnfd-id", "v", "--vdu", "a=Deployment/a,initial=1"]
-    status, out, _ = command("admin", "vnf", "register", *options, "--project", OTHER, "--format", "json")
+    status, out, _ = command("admin", "vnf", "create", *options, "--project", OTHER, "--format", "json")
     assert (status, json.loads(out)["project_id"]) == (0, OTHER)
     status, out, _ = command("admin", "vnf", "list", "--all-projects", "-f", "json")
     assert [row["Project ID"] for row in json.loads(out)] == [OTHER]
-    assert command("member", "vnf", "register", *options, "--project", OTHER)[0] == 1
+    assert command("member", "vnf", "create", *options, "--project", OTHER)[0] == 1
     status, out, _ = command("reader", "entity", "list", "instance", "-f", "value", "-c", "id")
     assert (status, out.split()) == (0, [SERVER])

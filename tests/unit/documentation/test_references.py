@@ -60,8 +60,7 @@ def test_every_command_of_the_client_is_in_the_reference():
     patterns = re.findall(r":command: (.+)", (REFERENCE / "command-line.rst").read_text())
     for entry in importlib.metadata.entry_points(group="watcher_sync.cli"):
         name = entry.name.replace("_", " ")
-        old = getattr(entry.load(), "deprecated", False)
-        assert old or name == "demo" or any(fnmatch.fnmatchcase(name, p) for p in patterns), name
+        assert name == "demo" or any(fnmatch.fnmatchcase(name, p) for p in patterns), name
 
 
 def test_every_option_of_ours_is_shown():

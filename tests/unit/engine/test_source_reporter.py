@@ -138,7 +138,7 @@ def test_a_leap_of_the_database_is_followed_at_the_next_report(conf, store):
 
 
 def test_a_source_without_entities_of_its_own_says_so(conf, store):
-    """Nothing said means everything: an engine of an earlier release says nothing."""
+    """Nothing said means everything."""
     supervisor = Supervisor("a", Connected, lambda source: None)
     supervisor._source = Connected()
     (row,) = SourceReporter(conf, store, {"a": supervisor}, scopes={"a": []}).rows()

@@ -42,12 +42,6 @@ def test_events_of_a_building_instance_are_older_than_all_others_of_it(nova, ver
     assert version(building) < version(nova.instance("instance.update", sent=8))
 
 
-def test_former_versions_are_older_than_new_events_and_newer_than_new_copies(nova, version):
-    former = f"0{NOON + 7}000000.0{NOON + 8}250000.abc"
-    event = version(nova.instance("instance.update", sent=9))
-    assert ordering.copy_version(event) < former < event
-
-
 @pytest.mark.parametrize("event_type", ["service.update", "service.delete"])
 def test_services_and_aggregates_have_versions_of_the_same_form(nova, version, event_type):
     prefix = f"20{NOON + 8}000000"

@@ -29,7 +29,7 @@ from watcher_sync.storage.journal import read_since
 from watcher_sync.storage.locked import lock_head
 
 AGES = 4000 * 366 * 86_400.0
-"""A skew that lets an event of 5137 in, as the releases before the limit did."""
+"""A skew that lets an event of 5137 in."""
 
 
 class Clusters:

@@ -366,12 +366,6 @@ def test_each_dialect_has_a_rule_and_one_refused_event_refuses_the_request(with_
     assert bring(api, "member", event()).status_code == 403
 
 
-def test_an_override_of_the_former_rule_of_events_still_holds(with_policy):
-    api = with_policy({"events:create": "role:member"})
-    assert bring(api, "member", event()).status_code == 200
-    assert bring(api, "service", event()).status_code == 403
-
-
 def test_a_namespace_without_a_project_can_be_closed_to_members(with_policy, problem):  # noqa: F811
     api = with_policy({"vnf_instances:unmapped_namespace": "rule:admin_required"})
     assert "namespace edge/default" in problem(api("member", "POST", VNFS, json=DEMO), 403)["detail"]

@@ -134,8 +134,8 @@ def test_the_client_writes_no_control_character_of_others_to_a_terminal(terminal
     for words in (
         ("quarantine", "list", "-f", form),
         ("entity", "list", "service_type_instance", "-f", form),
-        ("entity", "history", "service_type_instance", "s1", "-f", form),
-        *([("events", "tail", "-f", form)] if form not in ("value", "table") else []),
+        ("entity", "history", "list", "service_type_instance", "s1", "-f", form),
+        *([("event", "tail", "-f", form)] if form not in ("value", "table") else []),
     ):
         text = terminal.run(*words)
         # A table says of a long change only that it is one.

@@ -62,8 +62,6 @@ class Rule(msgspec.Struct, frozen=True):
     default: str
     description: str = ""
     """For operators; by default the summaries of its operations."""
-    former: str = ""
-    """The name of the rule that this one replaces: an override of it in a policy file still holds."""
 
 
 class Answer(msgspec.Struct, frozen=True):

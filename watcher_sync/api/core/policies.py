@@ -35,15 +35,4 @@ def _documented(rule: Rule, uses: list[tuple[str, str, Operation]]) -> policy.Do
         description=rule.description or summaries,
         operations=[{"path": template, "method": method.upper()} for template, method, _ in uses],
         scope_types=None if rule.default == EVERYBODY else SCOPES,
-        deprecated_rule=_deprecated(rule),
-    )
-
-
-def _deprecated(rule: Rule) -> policy.DeprecatedRule | None:
-    """The former name of a rule: an override of it in a policy file holds for the new name."""
-    if not rule.former:
-        return None
-    # The same check: only an override of the former name has an effect.
-    return policy.DeprecatedRule(
-        rule.former, rule.default, deprecated_reason="The rule was divided.", deprecated_since="0.2.0"
     )

@@ -133,7 +133,7 @@ def _rule(dialect: str) -> Rule:
         what, default = "of types that no handler declares", ADMIN
     else:
         what, default = f"of the handler {dialect}", ADMIN_OR_SERVICE
-    return Rule(f"events:create:{dialect}", default, f"Apply CloudEvents {what}.", former="events:create")
+    return Rule(f"events:create:{dialect}", default, f"Apply CloudEvents {what}.")
 
 
 def _in_lower_case(document: Any) -> Any:

@@ -154,6 +154,5 @@ def instantiated(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _resource_info(vnfc: Mapping[str, Any]) -> dict[str, Any]:
-    """An entry without ``pod``, and without a zone or a reservation that an earlier release stored as null."""
-    optional = ("zoneId", "reservationId")
-    return {n: value for n, value in vnfc.items() if n != "pod" and (value is not None or n not in optional)}
+    """An entry without ``pod``."""
+    return {name: value for name, value in vnfc.items() if name != "pod"}

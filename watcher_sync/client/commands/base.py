@@ -13,15 +13,13 @@ import datetime
 import functools
 import sys
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
+from typing import Any, NoReturn
 
 from cliff import command, lister, show
 
 from watcher_sync.client.client import Client
 from watcher_sync.client.commands.cells import shown, title
-from watcher_sync.client.commands.errors import PartialFailure as PartialFailure  # its former place, for importers
 from watcher_sync.client.commands.errors import WrongUsage
-from watcher_sync.client.deprecated import renamed
 from watcher_sync.client.errors import BadRequest, ClientError, NotConfigured, UnknownKind
 from watcher_sync.client.filters import BadFilter, parse_filter
 from watcher_sync.client.formatting import plain
@@ -110,24 +108,6 @@ class ShowCommand(Command, show.ShowOne):
         _require_columns(parsed_args, column_names)
         values = tuple(shown(value, parsed_args.formatter) for value in data)
         return super().produce_output(parsed_args, column_names, values)
-
-
-C = TypeVar("C", bound=type[Command])
-
-
-def deprecated_name(old: str, command: C, new: str) -> C:
-    """Makes the alias of a command under its former name; ``help`` does not list it.
-
-    :param old: the words of the former name.
-    :param new: the words of the present name.
-    """
-    first = (command.__doc__ or "").partition("\n")[0]
-    text = f"Deprecated name of ``{new}``. {first}"
-    return cast(C, type(f"Deprecated{command.__name__}", (command,), {"__doc__": text, "deprecated": True}))
-
-
-if not TYPE_CHECKING:  # a type checker reports the old names
-    __getattr__ = renamed(__name__, {"Asking": "Command", "NotAll": "PartialFailure"})
 
 
 def add_sort(parser: argparse.ArgumentParser) -> None:

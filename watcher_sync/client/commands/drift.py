@@ -25,7 +25,7 @@ class DriftList(ListCommand):
         parser.add_argument(
             "--differences-only",
             action="store_true",
-            help="no VNF instances that are at no level; an API of an older release lists only differences",
+            help="no VNF instances that are at no level",
         )
         add_all_projects(parser)
         return parser

@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from watcher_sync.client.commands.base import ListCommand, ShowCommand, add_all_projects, add_as_of, deprecated_name
+from watcher_sync.client.commands.base import ListCommand, ShowCommand, add_all_projects, add_as_of
 from watcher_sync.client.commands.cells import row
 from watcher_sync.client.commands.choosing import Choice
 from watcher_sync.client.filters import Filters, parse_filters
@@ -138,9 +138,6 @@ class EntityHistoryList(ListCommand):
         choice = Choice(parsed_args, Change.__struct_fields__, "seq")
         changes = choice.of_pages(functools.partial(self.client.history, parsed_args.kind, parsed_args.id))
         return names, [row(change, names) for change in changes]
-
-
-EntityHistory = deprecated_name("entity history", EntityHistoryList, "entity history list")
 
 
 def add_kind(parser: argparse.ArgumentParser) -> None:

@@ -24,7 +24,6 @@ from watcher_sync.client.commands.base import (
     ListCommand,
     add_all_projects,
     at_least_1,
-    deprecated_name,
     seq,
     seq_or_time,
 )
@@ -110,9 +109,6 @@ class EventTail(Command):
             if page.next_since == since or page.next_since >= page.head:
                 return
             since = page.next_since
-
-
-EventsTail = deprecated_name("events tail", EventTail, "event tail")
 
 
 class EventList(ListCommand):

@@ -11,7 +11,7 @@ import argparse
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from watcher_sync.client.commands.base import Command, ListCommand, RowsCommand, ShowCommand, deprecated_name, seq
+from watcher_sync.client.commands.base import Command, ListCommand, RowsCommand, ShowCommand, seq
 from watcher_sync.client.commands.cells import PlainText, row
 from watcher_sync.client.commands.choosing import Choice
 from watcher_sync.client.commands.errors import PartialFailure
@@ -96,9 +96,6 @@ class QuarantineDelete(Command):
                 missing.append(number)
         if missing and not parsed_args.all:
             raise PartialFailure(f"no quarantined event has the id {', '.join(map(str, missing))}")
-
-
-QuarantineDrop = deprecated_name("quarantine drop", QuarantineDelete, "quarantine delete")
 
 
 def _add_ids(parser: argparse.ArgumentParser) -> None:

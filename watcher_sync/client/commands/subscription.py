@@ -20,7 +20,6 @@ from watcher_sync.client.commands.base import (
     ListCommand,
     ShowCommand,
     add_all_projects,
-    deprecated_name,
     seq,
 )
 from watcher_sync.client.commands.cells import row
@@ -244,11 +243,6 @@ class SubscriptionDeliveryList(ListCommand):
         )
         rows = [(*row(one, names), len(one.attempts), _last_code(one)) for one in found]
         return (*names, "attempts", "last_code"), rows
-
-
-SubscriptionDeliveries = deprecated_name(
-    "subscription deliveries", SubscriptionDeliveryList, "subscription delivery list"
-)
 
 
 def _add_subscription(parser: argparse.ArgumentParser) -> None:

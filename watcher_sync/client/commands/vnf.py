@@ -13,13 +13,12 @@ from typing import Any
 
 import msgspec
 
-from watcher_sync.client.commands.base import Command, ShowCommand, add_as_of, deprecated_name, seq
+from watcher_sync.client.commands.base import Command, ShowCommand, add_as_of, seq
 from watcher_sync.client.commands.entity import EntitiesCommand
 from watcher_sync.client.commands.errors import WrongUsage
 from watcher_sync.client.commands.operation_secret import add_secret, required_secret
 from watcher_sync.client.commands.registration import OPTIONAL, add_registration, changes, registered, registration
 from watcher_sync.client.commands.vnf_cells import vnf_row
-from watcher_sync.client.errors import ClientError, PreconditionFailed
 from watcher_sync.client.models import Stored, SyncReport
 from watcher_sync.client.vnf_instances import EXISTING
 
@@ -97,9 +96,6 @@ class VnfCreate(ShowCommand):
         return _shown(parsed_args, self.client.register_vnf_instance(values))
 
 
-VnfRegister = deprecated_name("vnf register", VnfCreate, "vnf create")
-
-
 class VnfSet(ShowCommand):
     """Change the registration of a VNF instance. What no option and no file names stays."""
 
@@ -154,24 +150,6 @@ class VnfUnset(ShowCommand):
             if wanted:
                 values[f"{option}s"] = {name: value for name, value in present.items() if name not in wanted}
         return _replaced(self, parsed_args, values, stored)
-
-
-class VnfUpdate(VnfSet):
-    """Deprecated; use ``vnf set``. Replaces the registration: a field that is not given becomes null."""
-
-    deprecated = True
-
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], tuple[Any, ...]]:
-        """Returns the names and the values."""
-        values = registration(parsed_args)
-        _require_id(values, parsed_args.id, "ID")
-        values.pop("id", None)
-        try:
-            return _replaced(self, parsed_args, values, None)
-        except PreconditionFailed:
-            if parsed_args.if_match:
-                raise
-            raise ClientError(f"{_KIND} {parsed_args.id} does not exist; vnf create registers it") from None
 
 
 class VnfDelete(Command):
@@ -235,17 +213,16 @@ def _secret(parsed_args: argparse.Namespace) -> str | None:
 
 
 def _replaced(
-    command: Command, parsed_args: argparse.Namespace, values: Mapping[str, Any], stored: Stored | None
+    command: Command, parsed_args: argparse.Namespace, values: Mapping[str, Any], stored: Stored
 ) -> tuple[Sequence[str], tuple[Any, ...]]:
     """Writes the registration, and returns the names and the values.
 
-    :param stored: the instance that the change is based on; None: any.
+    :param stored: the instance that the change is based on.
     """
-    based_on = EXISTING if stored is None else stored.etag
     written = command.client.replace_vnf_instance(
         parsed_args.id,
         {name: value for name, value in values.items() if name != "id"},
-        if_match=parsed_args.if_match or based_on,
+        if_match=parsed_args.if_match or stored.etag,
         token=parsed_args.token,
         secret=_secret(parsed_args),
     )

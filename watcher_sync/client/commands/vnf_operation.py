@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from watcher_sync.client.commands.base import Command, ListCommand, ShowCommand, deprecated_name, seq
+from watcher_sync.client.commands.base import Command, ListCommand, ShowCommand, seq
 from watcher_sync.client.commands.cells import row
 from watcher_sync.client.commands.choosing import Choice
 from watcher_sync.client.commands.operation_secret import add_secret, given_secret, required_secret
@@ -47,9 +47,6 @@ class VnfOperationCreate(ShowCommand):
         holder = parsed_args.holder or _default_holder()
         begun = self.client.begin_operation(parsed_args.id, parsed_args.operation, holder)
         return _BEGUN_NAMES, row(begun, _BEGUN_NAMES)
-
-
-VnfOperationBegin = deprecated_name("vnf operation begin", VnfOperationCreate, "vnf operation create")
 
 
 class VnfOperationHeartbeat(ShowCommand):

@@ -28,7 +28,7 @@ from watcher_sync.handlers import sortable
 from watcher_sync.model.changes import Version
 
 _COPY: Final = "0"
-"""Rank of what an event has only copied. Versions of former releases begin with it, too."""
+"""Rank of what an event has only copied."""
 _BUILDING: Final = "1"
 _WRITTEN: Final = "2"
 

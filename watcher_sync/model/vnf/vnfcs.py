@@ -28,7 +28,6 @@ Vnfc = dict[str, Any]
 Place = Callable[[Pod], str | None]
 """Maps a pod to its place, by which its replacement is recognised."""
 
-_OPTIONAL: Final = ("zoneId", "reservationId")
 
 _TIME_FORMAT: Final = "%Y-%m-%dT%H:%M:%S.%fZ"
 
@@ -127,8 +126,7 @@ def entry(
         }
     resource, created = vnfc.get("computeResource") or {}, pod.created_at
     return {
-        # Earlier releases stored null where SOL003 has an optional attribute that is absent.
-        **{k: v for k, v in vnfc.items() if k != "info" and (v is not None or k not in _OPTIONAL)},
+        **{name: value for name, value in vnfc.items() if name != "info"},
         "vduId": vdu,
         "vnfdId": vnfd_id,
         "computeResource": {
@@ -146,14 +144,6 @@ def entry(
             "flags": ["CrashLoopBackOff"] if pod.crash_looping else [],
         },
     }
-
-
-def without_nulls(vnfc: Vnfc) -> Vnfc:
-    """The entry without a zone and a reservation that are null, as earlier releases stored them.
-
-    SOL003 has optional attributes that are absent.
-    """
-    return {name: value for name, value in vnfc.items() if value is not None or name not in _OPTIONAL}
 
 
 def changes(vdu: str, old: Sequence[Vnfc], vacant: Sequence[Vnfc], new: Sequence[Vnfc]) -> list[PodChange]:

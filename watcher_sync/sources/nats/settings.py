@@ -167,7 +167,6 @@ is 4 or more, a message is isolated: the source emits it when nothing else is in
     ),
     cfg.BoolOpt(
         "run_in_subprocess",
-        deprecated_name="own_process",
         default=True,
         help="""
 Whether the connection and the decoding run in a child process of the engine instead of its threads.

@@ -27,7 +27,7 @@ def service():
 
 def tail(service, *options):
     address = ("--stream-address", f"127.0.0.1:{service.port}")
-    return run(["--endpoint", service.url, "events", "tail", "--topic", "mine", *address, *options])
+    return run(["--endpoint", service.url, "event", "tail", "--topic", "mine", *address, *options])
 
 
 def test_events_after_a_sequence_are_printed_as_lines_of_json(service, capsys):
@@ -73,7 +73,7 @@ def test_filters_of_the_journal_cannot_be_used_with_a_topic(service, options, ca
 
 
 def test_options_of_the_stream_need_a_topic(service, capsys):
-    assert run(["--endpoint", service.url, "events", "tail", "--stream-address", "x:1"]) == 2
+    assert run(["--endpoint", service.url, "event", "tail", "--stream-address", "x:1"]) == 2
     assert "need --topic" in capsys.readouterr().err
 
 

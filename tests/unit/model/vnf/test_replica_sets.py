@@ -55,16 +55,3 @@ def test_zone_and_reservation_that_are_unknown_are_absent(world: World) -> None:
     world.pod("a", world.deployment())
     sync = Sync(world, registered())
     assert {"zoneId", "reservationId"}.isdisjoint(sync().values["vnfc_resource_info"][0])
-
-
-def test_zone_and_reservation_that_were_stored_as_null_are_removed_once(world: World) -> None:
-    import msgspec
-
-    world.pod("a", world.deployment())
-    sync = Sync(world, registered())
-    sync()
-    (vnfc,) = sync.vnf.vnfc_resource_info
-    sync.vnf = msgspec.structs.replace(sync.vnf, vnfc_resource_info=[{**vnfc, "zoneId": None, "reservationId": "r"}])
-    sync()
-    assert sync.vnf.vnfc_resource_info == [{**vnfc, "reservationId": "r"}]
-    assert not sync().changed
