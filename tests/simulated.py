@@ -126,7 +126,7 @@ class Told:
         """What the event's data says; raised, when that is an exception."""
         for item in event.data:
             made = item(view) if isinstance(item, Callable) else item  # type: ignore[arg-type]
-            if isinstance(made, Exception):
+            if isinstance(made, BaseException):
                 raise made
             yield made
 

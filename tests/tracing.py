@@ -2,15 +2,18 @@
 """Counts what one event costs inside a real engine: Python calls by stage, and database transactions.
 
 ``python -m tests.tracing`` runs an engine in this process, on SQLite, with a source that the script speaks through. It
-pushes one Nova ``instance.update``, one pod that concerns no VNF instance, and one pod that changes one.
+pushes one Nova ``instance.update``, one DCM event, one pod that concerns no VNF instance, and one pod that changes one.
 
-Counted: calls of functions of ``watcher_sync`` in the engine's thread, by ``sys.setprofile``. Each resumption of a
-generator is a call. A list, dict or set comprehension is none, because Python 3.12 gives it no frame of its own.
+Counted: calls of functions of ``watcher_sync`` in the engine's thread, by ``sys.setprofile``. A generator is one call,
+however often it is resumed: Python 3.11 resumes an abandoned one to close it, and newer interpreters do not. A
+comprehension is none, because Python 3.12 gives it no frame of its own. A generator expression is treated alike.
 Calls of libraries and of other threads are not counted. A stage lasts as long as one of its functions is on the stack.
 """
 
 from __future__ import annotations
 
+import dis
+import functools
 import pathlib
 import sys
 import tempfile
@@ -18,7 +21,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import msgspec
@@ -27,6 +30,8 @@ from oslo_config import cfg
 
 from tests.clusters import one_vdu
 from tests.migrated import migrate
+from tests.providers import KIND as SERVICE
+from tests.providers import event as dcm_event
 from tests.unit.engine.conftest import Spoken, until
 from tests.waiting import deadline
 from watcher_sync.api.resources.vnf_instances import registration
@@ -36,6 +41,7 @@ from watcher_sync.conf import opts
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.engine.engine import Engine
 from watcher_sync.events import Event
+from watcher_sync.handlers.dcm.handler import DcmHandler
 from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
 from watcher_sync.handlers.nova.handler import NovaHandler
 from watcher_sync.model.changes import Upsert
@@ -63,7 +69,7 @@ _STAGE_OF = {
     ("engine.consumer", "ConsumeLoop._ack_or_nack"): "ack",
 }
 _ROOT = "watcher_sync."
-_COMPREHENSIONS = ("<listcomp>", "<dictcomp>", "<setcomp>")
+_COMPREHENSIONS = ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")
 _STAGING = (("model.entity_overlay", "EntityOverlay._stage"), ("model.entity_overlay", "EntityOverlay._create"))
 """The functions that stage a row; their local variable ``kind`` says of which kind."""
 
@@ -110,7 +116,8 @@ class Profiler:
     def __init__(self) -> None:
         self.walks: list[Walk] = []
         """One for each batch that was taken, when it is over."""
-        self._walk = Walk()
+        self.walk = Walk()
+        """The one under way."""
         self._stack: list[str] = []
         self._thread = 0
 
@@ -122,7 +129,7 @@ class Profiler:
     def began(self, _connection: object) -> None:
         """A database transaction begins."""
         if threading.get_ident() == self._thread:
-            self._walk.transactions += 1
+            self.walk.transactions += 1
 
     def _event(self, frame: FrameType, event: str, _argument: object) -> None:
         if event not in ("call", "return"):
@@ -132,29 +139,40 @@ class Profiler:
             return
         module, name = module.removeprefix(_ROOT), frame.f_code.co_qualname
         if event == "call":
-            self._enter(module, name)
+            self._enter(module, name, is_call=_is_begun(frame))
         else:
             self._leave(module, name, frame)
 
-    def _enter(self, module: str, name: str) -> None:
+    def _enter(self, module: str, name: str, *, is_call: bool) -> None:
         if name == "ConsumeLoop.step":
-            self._walk = Walk()
+            self.walk = Walk()
             self._stack.clear()
         stage = _STAGE_OF.get((module, name))
         if stage is None:
             inside = self._stack[-1] if self._stack else ""
             stage = "handler" if module.startswith("handlers.") and inside in ("model", "dispatch") else inside
         self._stack.append(stage)
-        if stage and not name.endswith(_COMPREHENSIONS):
-            self._walk.calls.append(Call(stage, module, name))
+        if stage and is_call:
+            self.walk.calls.append(Call(stage, module, name))
 
     def _leave(self, module: str, name: str, frame: FrameType) -> None:
         if self._stack:
             self._stack.pop()
         if (module, name) in _STAGING:
-            self._walk.staged[frame.f_locals["kind"].name] = len(self._walk.calls)
-        if name == "ConsumeLoop.step" and self._walk.count("ack"):
-            self.walks.append(self._walk)
+            self.walk.staged[frame.f_locals["kind"].name] = len(self.walk.calls)
+        if name == "ConsumeLoop.step" and self.walk.count("ack"):
+            self.walks.append(self.walk)
+
+
+def _is_begun(frame: FrameType) -> bool:
+    """Whether a frame that is entered counts as a call: not if it is resumed, or is a comprehension's."""
+    return frame.f_lasti <= _start_of(frame.f_code) and not frame.f_code.co_name.endswith(_COMPREHENSIONS)
+
+
+@functools.cache
+def _start_of(code: CodeType) -> int:
+    """The offset of the instruction at which a call begins. A cache of the functions of the program."""
+    return next(each.offset for each in dis.get_instructions(code) if each.opname == "RESUME")
 
 
 class Site:
@@ -168,7 +186,9 @@ class Site:
         self.conf.set_override("connection", f"sqlite:///{folder / 'ws.sqlite'}", group="database")
         self.store = Store(database.open_database(self.conf), builtin_kinds())
         migrate(self.store)
-        self.dispatcher = Dispatcher([("kubernetes", KubernetesHandler()), ("nova", NovaHandler())])
+        self.dispatcher = Dispatcher(
+            [("dcm", DcmHandler()), ("kubernetes", KubernetesHandler()), ("nova", NovaHandler())]
+        )
         target = ClusterTarget(cluster="edge", source="edge", access=Access(), resources=tuple(KNOWN.values()))
         self.evaluation = VnfEvaluation({"edge": target})
         self.source = Spoken("edge")
@@ -187,9 +207,13 @@ class Site:
 
     def register(self, vnf_id: str, body: dict[str, Any]) -> None:
         """As the API does."""
+        self.write("vnf_instance", vnf_id, {"registration": registration(body)})
+
+    def write(self, kind: str, entity_id: str, facets: dict[str, dict[str, Any]]) -> None:
+        """As the API does."""
         with DirectWriter(self.store, self.dispatcher, lambda: 3600.0).begin() as cycle:
-            change = Upsert("vnf_instance", vnf_id, cycle.next_version(), {"registration": registration(body)})
-            cycle.write(Event(id=vnf_id, type="vnf_instance.created", source="api"), [change])
+            change = Upsert(kind, entity_id, cycle.next_version(), facets)
+            cycle.write(Event(id=entity_id, type=f"{kind}.created", source="api"), [change])
 
     def kubernetes(self, what: str, document: object) -> Event:
         """An event of the cluster."""
@@ -249,12 +273,14 @@ def running(folder: pathlib.Path) -> Iterator[Site]:
     """An engine that leads, two Deployments, and one instance that names the first one, at level 1."""
     site = Site(folder)
     site.register("v1", one_vdu())
+    site.write(SERVICE, "i-1", {"spec": {"service_type": "vm"}, "provider": {"provider_name": "kubevirt-1"}})
     thread = threading.Thread(target=site.run, name="engine", daemon=True)
     thread.start()
     try:
         listed = {"has_synced": True, "last_sync_at": "2026-01-02T00:00:00Z"}
         site.push(*workloads(site, "vdu1"), *workloads(site, "other"), site.kubernetes("cluster.synced", listed))
         site.push(read_document(notifications.event("instance.create.end"), source="nova"))
+        site.push(dcm_event(told="PROVISIONING", sequence=1))  # the first one fills the caches of the decoders
         assert until(lambda: _level(site) == 1)
         # The next evaluation of the instance is to share the commit of its pod.
         at = time.monotonic()
@@ -269,16 +295,22 @@ def running(folder: pathlib.Path) -> Iterator[Site]:
 
 
 def trace(folder: pathlib.Path) -> dict[str, Walk]:
-    """The walks of the three events."""
+    """The walks of the four events."""
     with running(folder) as site:
-        later = {"timestamp": "2026-03-01 12:00:10.000000", "message_id": "a7e0"}
-        update = notifications.event("instance.update", state="stopped", task_state=None, envelope=later)
-        walks = {
-            "instance.update": site.push(read_document(update, source="nova")),
-            "pod of no instance": site.push(site.kubernetes("pod.added", pod("other-2", "other-rs"))),
-            "pod of a VNF instance": site.push(site.kubernetes("pod.added", pod("vdu1-2", "vdu1-rs"))),
-        }
-        assert _level(site) == 2
+        return push_each(site)
+
+
+def push_each(site: Site) -> dict[str, Walk]:
+    """Have the engine commit the four events, one at a time."""
+    later = {"timestamp": "2026-03-01 12:00:10.000000", "message_id": "a7e0"}
+    update = notifications.event("instance.update", state="stopped", task_state=None, envelope=later)
+    walks = {
+        "instance.update": site.push(read_document(update, source="nova")),
+        "DCM event": site.push(dcm_event(told="RUNNING", sequence=2)),
+        "pod of no instance": site.push(site.kubernetes("pod.added", pod("other-2", "other-rs"))),
+        "pod of a VNF instance": site.push(site.kubernetes("pod.added", pod("vdu1-2", "vdu1-rs"))),
+    }
+    assert _level(site) == 2
     return walks
 
 

@@ -7,6 +7,7 @@ stderr. Its exit status is 2 for a :class:`ConfigError` and 1 for every other :c
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -21,6 +22,14 @@ class ConfigError(WatcherSyncError):
 
 class PluginConflict(ConfigError):
     """Two plugins claim the same thing; the message names both."""
+
+
+def interrupts(error: BaseException) -> bool:
+    """Return whether an exception from a plugin's code is a signal to the process, and not the plugin's own.
+
+    Python runs signal handlers in the main thread only. So elsewhere no exception may end a supervised loop.
+    """
+    return isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()
 
 
 class InvalidEvent(WatcherSyncError):

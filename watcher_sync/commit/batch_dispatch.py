@@ -17,7 +17,7 @@ from watcher_sync.commit.failure_log import FailureLog
 from watcher_sync.commit.in_hand import EventInHand
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import NATIVE, Event
-from watcher_sync.exceptions import InvalidEvent, NotYet, UnauthorisedEvent
+from watcher_sync.exceptions import InvalidEvent, NotYet, UnauthorisedEvent, interrupts
 from watcher_sync.handlers import sortable
 from watcher_sync.model.changes import Outcome
 from watcher_sync.model.clock import ClockLimit, limit_at, reset_limit, set_limit
@@ -104,7 +104,10 @@ class BatchDispatch:
             except NotYet as exc:
                 self._park(work, batch, event, (exc.kind, exc.entity_id))
                 outcome = Outcome.PARKED
-            except Exception as exc:  # noqa: BLE001 - a plugin's bug quarantines its own event only
+            except BaseException as exc:
+                # A plugin's bug quarantines its own event only, even one that would end the thread.
+                if interrupts(exc):
+                    raise
                 reason = f"the handler {entry.handler} failed: {type(exc).__name__}: {exc}"
                 work.quarantined.append(Quarantined(event, reason[:_MAX_REASON_LENGTH], traceback.format_exc()))
                 self._failures.log_failure(entry.handler, reason)

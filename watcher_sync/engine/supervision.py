@@ -131,7 +131,7 @@ class Supervisor:
             source.start(self._emitter(source))
         except DatabaseUnavailable:
             raise
-        except Exception as exc:  # noqa: BLE001 - the supervised edge: reported, and tried again
+        except BaseException as exc:  # noqa: BLE001 - the supervised edge: reported, and tried again
             return f"{type(exc).__name__}: {exc}"
         self._source = source
         if self._trouble:
@@ -148,7 +148,7 @@ class Supervisor:
         deadline = self._deadline if self._stopping.is_set() else time.monotonic() + _RESTART_STOP_SECONDS
         try:
             source.stop(deadline)
-        except Exception as exc:  # noqa: BLE001 - the supervised edge
+        except BaseException as exc:  # noqa: BLE001 - the supervised edge
             trouble = f"stop failed: {type(exc).__name__}: {exc}"
             LOG.warning("source %s: %s", self.name, trouble)
         self._source = None
@@ -176,7 +176,7 @@ def _condition_of(source: Source) -> tuple[str | None, bool]:
     """Why the source needs a new instance, None while it works; and whether it is connected."""
     try:
         status = source.status()
-    except Exception as exc:  # noqa: BLE001 - the supervised edge
+    except BaseException as exc:  # noqa: BLE001 - the supervised edge
         return f"status failed: {type(exc).__name__}: {exc}", False
     trouble = (status.detail or "the driver gave up") if status.state is SourceState.FAILED else None
     return trouble, status.state is SourceState.CONNECTED

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes what a listing found, unless an event wrote the entity meanwhile.
 
-A listing has no version in the order of events. So the repair writes an entity only if nothing wrote it since before
-the listing began. Then the listing is newer. The repair uses the version just after the stored one, which is older than
-every event that is still to come. A new entity gets the first of all versions. So any process may repair, beside an
-engine that follows the same cluster.
+A listing has no version in the order of events. The repair writes an entity only if nothing wrote it since before the
+listing began. Then the listing is newer. The repair uses the version just after the stored one, which is older than
+every event that is still to come. A new entity gets the first of all versions. So any process may repair beside an
+engine. The handler knows these versions by their ``~``.
 
 The handler makes the changes of the object and of its dependants.
 """

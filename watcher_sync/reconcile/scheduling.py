@@ -25,7 +25,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 from prometheus_client.metrics_core import Metric
 
-from watcher_sync.exceptions import DatabaseUnavailable
+from watcher_sync.exceptions import DatabaseUnavailable, interrupts
 from watcher_sync.reconcile import metrics
 from watcher_sync.reconcile.base import Reconciler, Report
 from watcher_sync.reconcile.inventories import Inventories
@@ -214,7 +214,9 @@ class Reconciliation:
                 scopes = reconciler.scopes()
                 named |= {(reconciler.name, scope): reconciler for scope in scopes}
                 wanted |= {(reconciler.name, scope) for scope in scopes if reconciler.wants_run(scope)}
-            except Exception as exc:
+            except BaseException as exc:
+                if interrupts(exc):
+                    raise
                 failing.add(reconciler.name)
                 if reconciler.name not in self._failing:
                     bug = None if isinstance(exc, DatabaseUnavailable) else exc

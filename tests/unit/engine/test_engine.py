@@ -8,8 +8,10 @@ from concurrent.futures import Future
 import pytest
 import sqlalchemy as sa
 
-from tests.simulated import NOON, told
+from tests.simulated import NOON, telling, told
 from tests.unit.engine.conftest import Spoken, until
+from watcher_sync.commit.batch import Batch
+from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.exceptions import DatabaseUnavailable, LeaseHeld
 from watcher_sync.model.changes import Seen, Upsert
 
@@ -44,6 +46,33 @@ def test_a_bug_of_a_handler_and_an_event_too_early_are_acked_because_they_are_ke
     assert "Traceback" in kept.detail
     assert (parked.event_id, parked.entity_id) == ("event-2", "a")
     assert store.load().snapshot().ids("instance") == ["b"]
+
+
+@pytest.mark.parametrize(
+    "raised", [SystemExit(1), KeyboardInterrupt(), GeneratorExit()], ids=lambda e: type(e).__name__
+)
+def test_a_handler_that_raises_what_ends_a_thread_loses_its_event_only(run, store, raised):
+    source = Spoken()
+    running = run(source)
+    source.say(told(1, instance("a"), lambda view: raised), told(2, instance("b")))
+    assert until(lambda: source.acked == ["event-1", "event-2"])
+    with store.database.connect() as connection:
+        (kept,) = connection.execute(sa.select(store.tables.quarantine)).all()
+    assert kept.event_id == "event-1"
+    # prose: "told" is the name of the test's handler
+    assert kept.reason.startswith(f"the handler told.told failed: {type(raised).__name__}")
+    assert store.load().snapshot().ids("instance") == ["b"]
+    assert running.stop()
+    assert running.error is None
+
+
+def test_an_interrupt_of_the_main_thread_ends_the_work_and_quarantines_nothing(store):
+    cycle = CommitCycle(store, store.load(), telling())
+    with pytest.raises(KeyboardInterrupt):
+        cycle.run(Batch(events=[told(1, instance("a"), lambda view: KeyboardInterrupt())]))
+    with store.database.connect() as connection:
+        assert connection.execute(sa.select(store.tables.quarantine)).all() == []
+    assert store.load().snapshot().ids("instance") == []
 
 
 @pytest.mark.slow

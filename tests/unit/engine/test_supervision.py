@@ -47,6 +47,25 @@ def test_a_source_that_cannot_start_is_tried_again_and_its_trouble_is_shown():
     assert (good.started, good.stopped, supervisor.restarts) == (1, 1, 1)
 
 
+@pytest.mark.parametrize("method", ["start", "status", "stop"])
+@pytest.mark.parametrize("raised", [SystemExit(1), KeyboardInterrupt()], ids=lambda e: type(e).__name__)
+def test_a_source_that_raises_what_ends_a_thread_is_replaced(method, raised):
+    class Leaving(Spoken):
+        pass
+
+    def leave(*_arguments):
+        raise raised
+
+    setattr(Leaving, method, leave)
+    leaving, good = Leaving(), Spoken()
+    if method == "stop":
+        leaving.state = SourceState.FAILED
+    lives = iter([leaving, good])
+    supervisor = supervised(lambda: next(lives))
+    assert until(lambda: good.started == 1)
+    assert end(supervisor)
+
+
 def test_a_source_that_gives_up_or_whose_status_raises_is_stopped_and_made_anew():
     class Mute(Spoken):
         def status(self):

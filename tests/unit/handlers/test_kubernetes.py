@@ -8,6 +8,7 @@ import itertools
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,6 +21,7 @@ from watcher_sync.model.changes import Outcome
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.model import Model, Snapshot
 from watcher_sync.model.transaction import Transaction
+from watcher_sync.reconcile.repair import FIRST
 from watcher_sync.testing.kubernetes import builders
 from watcher_sync.wire.envelopes import read_body
 
@@ -45,6 +47,22 @@ class Player:
                 self.outcomes.append(transaction.apply(event, entry.call(event, transaction) or ()))
             self.model.publish(transaction)
         return self.model.snapshot()
+
+    def reconcile(self, story: Story, listing: dict[str, int], kind: str = "pod") -> None:
+        """Create what the model lacks, as a reconciliation that read this listing: uid -> resourceVersion."""
+        transaction = Transaction(self.model)
+        for uid, version in listing.items():
+            name = "pod" if kind == "pod" else "workload"
+            if transaction.get(name, uid) is None:
+                event = story.tell(
+                    kind, "added", {"metadata": {"uid": uid, "name": uid, "resourceVersion": str(version)}}
+                )
+                entry = DISPATCHER.find(event.type)
+                assert entry is not None
+                assert entry.call is not None
+                changes = [msgspec.structs.replace(c, version=FIRST) for c in entry.call(event, transaction) or ()]
+                transaction.apply(event, changes)
+        self.model.publish(transaction)
 
 
 class Story:
@@ -243,6 +261,24 @@ def test_a_listing_that_comes_late_deletes_nothing_that_is_newer(player: Player,
     assert player.play(story.pod("new"), listed).ids("pod") == ["new"]
 
 
+@pytest.mark.parametrize("listed_at", ["99", None, "opaque"])
+@pytest.mark.parametrize("kind", ["pod", "deployment"])
+def test_a_listing_deletes_nothing_that_a_reconciliation_read_later(
+    player: Player, story: Story, kind: str, listed_at: str | None
+) -> None:
+    player.reconcile(story, {"new": 100}, kind)
+    listed = {"kind": "Pod", "namespace": None, "uids": [], "resource_version": listed_at}
+    entity = "pod" if kind == "pod" else "workload"
+    assert player.play(story.tell(kind, "listed", listed)).ids(entity) == ["new"]
+
+
+@pytest.mark.parametrize("kind", ["pod", "deployment"])
+def test_a_listing_deletes_what_a_reconciliation_read_earlier(player: Player, story: Story, kind: str) -> None:
+    player.reconcile(story, {"gone": 100}, kind)
+    listed = {"kind": "Pod", "namespace": None, "uids": [], "resource_version": "100"}
+    assert not player.play(story.tell(kind, "listed", listed)).ids("pod" if kind == "pod" else "workload")
+
+
 def test_a_cluster_is_connected_disconnected_and_synced(player: Player, story: Story) -> None:
     synced = {"has_synced": True, "last_sync_at": "2026-01-01T00:00:00Z", "counts": {"Pod": 3}}
     events = [
@@ -348,3 +384,45 @@ def test_a_listing_in_its_place_makes_the_model_what_the_server_has(events: list
     story = Story(2_000_000)
     listed = story.tell("pod", "listed", {"kind": "Pod", "namespace": None, "uids": sorted(exists)})
     assert set(Player().play(*heard, listed, listed).ids("pod")) == exists
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> list[dict[str, int]]:
+    """What a cluster has at each of its resourceVersions: uid -> the version of the pod."""
+    states: list[dict[str, int]] = [{}]
+    for version in range(1, draw(st.integers(1, 12))):
+        uid = draw(st.sampled_from([*sorted(states[-1]), f"p{version}"]))
+        state = {**states[-1], uid: version}
+        if uid in states[-1] and draw(st.booleans()):
+            del state[uid]
+        states.append(state)
+    return states
+
+
+@settings(max_examples=300, deadline=None)
+@given(states=clusters(), data=st.data())
+def test_whichever_of_two_listings_is_committed_first_no_living_pod_is_lost(
+    states: list[dict[str, int]], data: Any
+) -> None:
+    """The source lists, and watches from there; a reconciliation lists and writes at any other moment."""
+    story, player, place = Story(), Player(), st.integers(0, len(states) - 1)
+    begin, read = data.draw(place, label="listed"), data.draw(place, label="reconciled")
+
+    def pod(uid: str, version: int, what: str) -> Event:
+        return story.tell("pod", what, {"metadata": {"uid": uid, "name": uid, "resourceVersion": str(version)}})
+
+    events = [pod(uid, version, "added") for uid, version in states[begin].items()]
+    uids = sorted(states[begin])
+    listed = {"kind": "Pod", "namespace": None, "uids": uids, "resource_version": str(begin)}
+    events.append(story.tell("pod", "listed", listed))
+    for version in range(begin + 1, len(states)):
+        before, after = states[version - 1], states[version]
+        events += [pod(uid, version, "modified") for uid in after if before.get(uid) != after[uid]]
+        events += [pod(uid, version, "deleted") for uid in before if uid not in after]
+    written = data.draw(st.integers(0, len(events)), label="written")
+    player.play(*events[:written])
+    player.reconcile(story, states[read])
+    found = set(player.play(*events[written:]).ids("pod"))
+    assert set(states[-1]) <= found
+    # What came and went before the watch began is removed by the reconciliation's next listing.
+    assert found <= set(states[read]) | set(states[-1])

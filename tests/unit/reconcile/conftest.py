@@ -40,7 +40,7 @@ class StandIn(Reconciler):
         self.deadlines = []
 
     def scopes(self):
-        if isinstance(self.named, Exception):
+        if isinstance(self.named, BaseException):
             raise self.named
         return self.named
 

@@ -189,6 +189,16 @@ def test_a_reconciler_that_cannot_name_its_scopes_keeps_those_that_it_had(steppe
     assert "Traceback" in caplog.text
 
 
+@pytest.mark.parametrize("raised", [SystemExit(1), GeneratorExit()], ids=lambda e: type(e).__name__)
+def test_a_reconciler_that_exits_when_asked_for_its_scopes_stops_no_other(stepped, raised):
+    leaving, standin = StandIn(), StandIn("edge")
+    leaving.name = "leaving"
+    leaving.named = raised
+    steps = stepped(leaving, standin)
+    steps.begin_due()
+    assert standin.times("edge") == 1
+
+
 def test_scopes_that_the_database_does_not_name_are_logged_without_a_traceback(stepped, said, caplog):
     standin = StandIn("edge")
     standin.named = DatabaseUnavailable("connection refused")

@@ -50,7 +50,7 @@ def first_request(topic: str, token: str, after: int) -> events_pb2.Request:
     """
     return events_pb2.Request(
         selfLink=topic,
-        token=token,
+        token=_with_scheme(token),
         capabilities=CAPABILITIES,
         resumeAfterSequence=after if after > 0 else None,
     )
@@ -58,7 +58,12 @@ def first_request(topic: str, token: str, after: int) -> events_pb2.Request:
 
 def token_refresh(topic: str, token: str) -> events_pb2.Request:
     """The request that replaces the token of a stream."""
-    return events_pb2.Request(selfLink=topic, token=token, requestType=events_pb2.TOKEN_REFRESH)
+    return events_pb2.Request(selfLink=topic, token=_with_scheme(token), requestType=events_pb2.TOKEN_REFRESH)
+
+
+def _with_scheme(token: str) -> str:
+    """Return the token as the dialect sends it. A token getter may return it so already."""
+    return token if token.lower().startswith("bearer ") else f"Bearer {token}"
 
 
 class _Outbox(Iterator[events_pb2.Request]):
@@ -113,7 +118,7 @@ class Stream:
         self._outbox.put(request)
         self._on_epoch = on_epoch
         metadata: tuple[tuple[str, str | bytes], ...] = (
-            ("authorization", f"Bearer {request.token}"),
+            ("authorization", request.token),
             ("x-axway-tenant-id", tenant_id),
         )
         if epoch:

@@ -333,9 +333,23 @@ def _epoch(epoch: int) -> str:
 
 
 def _older(entity: Entity, listed: Listed, position: int, version: Version) -> bool:
-    """Whether an entity is in the scope of a listing, and was last written before it."""
+    """Whether an entity is in the scope of a listing, and was last written before it.
+
+    What a reconciliation wrote, with a ``~`` in its version, has no place in the order of the source: the
+    resourceVersions decide. So a listing says that an object is gone only if it could have seen it.
+    """
     inside = listed.namespace is None or listed.namespace == getattr(entity, "namespace", None)
-    return inside and entity.versions[position] < version
+    written = entity.versions[position]
+    if not inside or written >= version:
+        return False
+    return "~" not in written or _is_not_above(getattr(entity, "resource_version", None), listed.resource_version)
+
+
+def _is_not_above(version: str | None, limit: str | None) -> bool:
+    """Compare resourceVersions of one resource; False unless both are numbers, as they are since Kubernetes 1.35."""
+    if version is None or limit is None or not (version.isdecimal() and limit.isdecimal()):
+        return False
+    return int(version) <= int(limit)
 
 
 def _kind(event: Event) -> str:

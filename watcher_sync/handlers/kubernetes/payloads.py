@@ -22,6 +22,8 @@ class Listed(msgspec.Struct):
     kind: Text
     uids: set[str]
     namespace: Text | None = None
+    resource_version: Text | None = None
+    """Of the collection as it was listed."""
 
 
 class ClusterState(msgspec.Struct):

@@ -2,7 +2,7 @@
 """What a client says in one stream, and whether it is in order. Pure.
 
 The first request subscribes to a topic. Later requests refresh the token, answer pings or report the state of an agent.
-Agents of the Axway dialect may omit the type of a request: then it is a refresh.
+Agents of the Axway dialect may omit the type of a request: then it is a refresh. Their tokens begin with ``Bearer``.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ BOOKMARK: Final = "bookmark"
 RESUME: Final = "resume"
 
 _MAX_CAPABILITIES: Final = 64
+_BEARER: Final = "bearer "
 
 
 class Subscribe(msgspec.Struct, frozen=True):
@@ -94,9 +95,14 @@ class Conversation:
             if after < 0:
                 raise invalid_argument("resumeAfterSequence is negative")
         self._self_link = request.selfLink
-        return Subscribe(request.selfLink, request.token, capabilities, after)
+        return Subscribe(request.selfLink, without_scheme(request.token), capabilities, after)
 
     def _refresh(self, request: events_pb2.Request) -> Refresh:
         if request.selfLink != self._self_link:
             raise invalid_argument(f"the stream is of {shown(self._self_link)}; open another stream for another topic")
-        return Refresh(request.token)
+        return Refresh(without_scheme(request.token))
+
+
+def without_scheme(token: str) -> str:
+    """Return a token without its authentication scheme, which RFC 9110 compares without case; empty: there is none."""
+    return token[len(_BEARER) :].strip() if token.lower().startswith(_BEARER) else token.strip()

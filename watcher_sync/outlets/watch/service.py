@@ -49,7 +49,6 @@ SERVICE: Final = "central.events.v1.watch"
 METHOD: Final = "subscribe"
 
 _AUTHORIZATION: Final = "authorization"
-_BEARER: Final = "bearer "
 _MAX_CHECKS_PER_ADDRESS: Final = 4
 """Tokens of first requests that are checked at once; more wait."""
 
@@ -382,5 +381,5 @@ def _token_of(context: Context) -> str:
     """The token of the call's metadata; empty: there is none."""
     for name, value in context.invocation_metadata() or ():
         if name == _AUTHORIZATION and isinstance(value, str):
-            return value[len(_BEARER) :].strip() if value.lower().startswith(_BEARER) else value.strip()
+            return conversation.without_scheme(value)
     return ""

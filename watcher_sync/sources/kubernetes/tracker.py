@@ -4,7 +4,7 @@
 Attributes of the tracker: uid -> resourceVersion of every object that was seen and is not deleted. An object whose
 version is already known makes no event.
 
-* Resource versions are opaque; only equality is tested.
+* Resource versions are opaque here; only equality is tested.
 * A complete listing makes a synthetic deletion for each known object that it lacks, and a ``listed`` event with the
   uids of all existing objects. After a restart nothing is known, so the handler uses ``listed`` to find deletions.
 * A listing with an unreadable object makes neither, because that object may be any of the known ones.
@@ -122,6 +122,7 @@ class ObjectTracker:
             "kind": self._api.resource.kind,
             "namespace": self._api.namespace,
             "uids": sorted(seen),
+            "resource_version": version,
         }
         return [*events, self._event("listed", "", version, msgspec.json.encode(data), version)], gone
 

@@ -57,7 +57,7 @@ def test_the_first_request_and_the_metadata_are_those_of_the_dialect(service):
     assert stream.metadata["authorization"] == "Bearer token-1"
     assert stream.metadata["x-axway-tenant-id"] == "tenant-1"
     request = stream.requests[0]
-    assert (request.selfLink, request.token) == (SELF_LINK, "token-1")
+    assert (request.selfLink, request.token) == (SELF_LINK, "Bearer token-1")
     assert list(request.capabilities) == ["ping", "resume", "bookmark"]
     assert request.resumeAfterSequence == 3
     assert not request.HasField("requestType")
@@ -362,7 +362,7 @@ def test_a_token_getter_that_fails_is_asked_again(service):
         return found
 
     with Watching(service, token_getter=token):
-        assert streaming(service)[0].requests[0].token == "token-2"
+        assert streaming(service)[0].requests[0].token == "Bearer token-2"
 
 
 def _jwt(life):

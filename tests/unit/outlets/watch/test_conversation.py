@@ -30,6 +30,20 @@ def test_the_first_request_subscribes() -> None:
     assert said == Subscribe(TOPIC, "t1", frozenset({"ping", "other"}), None)
 
 
+@pytest.mark.parametrize("sent", ["Bearer t2", "bearer t2", "BEARER  t2 ", "t2"])
+def test_a_token_counts_with_and_without_its_scheme(subscribed: Conversation, sent: str) -> None:
+    first = Conversation().receive(request(selfLink=TOPIC, token=sent))
+    assert isinstance(first, Subscribe)
+    assert first.token == "t2"
+    assert subscribed.receive(request(selfLink=TOPIC, token=sent)) == Refresh("t2")
+
+
+def test_a_scheme_without_a_token_is_no_token() -> None:
+    said = Conversation().receive(request(selfLink=TOPIC, token="Bearer "))
+    assert isinstance(said, Subscribe)
+    assert said.token == ""
+
+
 def test_a_first_request_may_have_the_type_of_a_refresh() -> None:
     said = Conversation().receive(request(selfLink=TOPIC, token="t1", requestType=events_pb2.TOKEN_REFRESH))
     assert isinstance(said, Subscribe)
