@@ -11,6 +11,7 @@ from typing import Any
 
 from tests.clusters import nothing
 from tests.sites import Site, parsed
+from tests.waiting import deadline
 from watcher_sync.assembly.reconcile import make_context
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
@@ -61,7 +62,7 @@ class NovaSite(Site):
         reconciler: NovaReconciler | None = None,
         **how: Any,
     ) -> Report:
-        return (reconciler or self.reconciler(wait)).run(scope, deadline=time.monotonic() + seconds, **how)
+        return (reconciler or self.reconciler(wait)).run(scope, deadline=time.monotonic() + deadline(seconds), **how)
 
     def told(self, *events: Event) -> None:
         """Events that an engine commits."""
