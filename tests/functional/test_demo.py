@@ -92,7 +92,7 @@ def test_it_ends_in_time_with_a_model_equal_to_the_cloud_and_leaves_nothing_behi
     """The page and the API answer meanwhile."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     port = free_port()
-    process = running("--for", f"{deadline(8):.0f}", "--plain", "--port", str(port))
+    process = running("--for", f"{min(deadline(8), 20):.0f}", "--plain", "--port", str(port))
     url = f"http://127.0.0.1:{port}"
     with urllib.request.urlopen(f"{url}/", timeout=deadline(60)) as page:
         assert "watcher_sync" in page.read().decode()
