@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 import urllib.error
 import urllib.request
@@ -33,7 +34,18 @@ SMALL = ("--plain", "--hosts", "10", "--instances", "40", "--service-instances",
 def demo(*options: str, timeout: float = 170) -> subprocess.CompletedProcess[str]:
     """The demo, run to its end, at a width that wraps nothing."""
     return subprocess.run(
-        [BIN / "watcher-sync", "demo", *options], capture_output=True, text=True, timeout=timeout, check=False
+        [BIN / "watcher-sync", "demo", *options], capture_output=True, text=True, timeout=deadline(timeout), check=False
+    )
+
+
+def preloaded(*options: str) -> subprocess.CompletedProcess[str]:
+    """The demo, where it ends before it begins."""
+    return run_preloaded(
+        "watcher-sync",
+        ["demo", *options],
+        program=str(BIN / "watcher-sync"),
+        environment=os.environ,
+        timeout=deadline(90),
     )
 
 
@@ -75,21 +87,68 @@ def running(tmp_path: pathlib.Path) -> Iterator[Callable[..., subprocess.Popen[s
 
 
 def test_it_ends_in_time_with_a_model_equal_to_the_cloud_and_leaves_nothing_behind(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+    running: Callable[..., subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
 ) -> None:
+    """The page and the API answer meanwhile."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    done = demo("--for", "12", "--plain")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search(r"^Equal +\d", done.stdout, re.MULTILINE)
-    assert re.search(r"came twice, [1-9]\d* were broken; DCM's came through NATS JetStream", done.stdout)
-    assert re.search(r"^Model .*cluster 1, workload \d+, pod [1-9]\d+, vnf_instance 4;", done.stdout, re.MULTILINE)
-    assert re.search(r"^Cluster +[a-z ]+ [1-9]", done.stdout, re.MULTILINE)
-    assert re.search(r"^Managers +[1-9]\d* operations, \d+ refused with 409", done.stdout, re.MULTILINE)
-    assert re.search(r"^VNFs +amf: [A-Z_]+, workers .*, [1-7] pods$", done.stdout, re.MULTILINE)
-    assert re.search(r"^Webhook +(amf-resources|server): .*; seq \d+, lag \d\.\d\d s$", done.stdout, re.MULTILINE)
-    assert re.search(r"^Webhooks +amf-resources: [1-9]\d* deliveries, [1-9]\d* resources in", done.stdout, re.MULTILINE)
-    assert done.stderr == ""
+    port = free_port()
+    process = running("--for", f"{min(deadline(8), 20):.0f}", "--plain", "--port", str(port))
+    url = f"http://127.0.0.1:{port}"
+    with urllib.request.urlopen(f"{url}/", timeout=deadline(60)) as page:
+        assert "watcher_sync" in page.read().decode()
+    wait_until(lambda: members_of_the_cluster(url).get("pod", {}).get("Running", 0) > 5, what="the pods that run")
+    assert members_of_the_cluster(url).keys() == {"workload", "pod"}
+    output = process.communicate(timeout=deadline(170))[0]
+    assert process.returncode == 0, output
+    assert re.search(r"^Equal +\d", output, re.MULTILINE)
+    assert re.search(r"came twice, [1-9]\d* were broken; DCM's came through NATS JetStream", output)
+    assert re.search(r"^Model .*cluster 1, workload \d+, pod [1-9]\d+, vnf_instance 4;", output, re.MULTILINE)
+    assert re.search(r"^Cluster +[a-z ]+ [1-9]", output, re.MULTILINE)
+    assert re.search(r"^Managers +[1-9]\d* operations, \d+ refused with 409", output, re.MULTILINE)
+    assert re.search(r"^VNFs +amf: [A-Z_]+, workers .*, [1-7] pods$", output, re.MULTILINE)
+    assert re.search(r"^Webhook +(amf-resources|server): .*; seq \d+, lag \d+\.\d\d s$", output, re.MULTILINE)
+    assert re.search(r"^Webhooks +amf-resources: [1-9]\d* deliveries, [1-9]\d* resources in", output, re.MULTILINE)
+    assert "rror" not in output
+    assert "Warning" not in output
     assert list(tmp_path.iterdir()) == []
+
+
+def members_of_the_cluster(url: str) -> dict[str, dict[str, int]]:
+    """What the topology says of the cluster: kind -> state -> how many."""
+    with urllib.request.urlopen(f"{url}/v1/topology", timeout=deadline(60)) as answer:
+        groups = {group["kind"]: group for group in json.load(answer)["groups"]}
+    (edge,) = groups["cluster"]["entries"]
+    assert edge["id"] == "edge"
+    found: dict[str, dict[str, int]] = edge["members"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("limits", "missed"),
+    [
+        ("start=0", "error: the source does not connect within 0 s; see "),
+        pytest.param("answer=0", "error: the NATS server at nats://", marks=pytest.mark.rare),
+        pytest.param("stop=0", "error: the life-cycle managers do not end within 0 s", marks=pytest.mark.rare),
+        pytest.param("compare=0", "error: Nova cannot be listed: compute: no time is left", marks=pytest.mark.rare),
+    ],
+)
+def test_a_limit_that_is_missed_is_one_line_that_names_it(limits: str, missed: str) -> None:
+    script = f"""
+        import sys
+        from watcher_sync.assembly import process
+        process.prepare()
+        from watcher_sync.demo import demonstration
+        from watcher_sync.demo.command import Demo
+        from watcher_sync.demo.limits import Limits
+        options = Demo(None, None).get_parser("demo").parse_args(sys.argv[1:])
+        sys.exit(process.run(lambda _: demonstration.run(options, Limits({limits})), []))
+    """
+    command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script), "--for", "1", *SMALL]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=deadline(170), check=False)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert done.stderr.startswith(missed), done.stderr
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    assert "Traceback" not in done.stdout
 
 
 @pytest.mark.rare
@@ -137,6 +196,7 @@ def test_an_instance_that_the_cloud_never_had_is_removed_by_the_reconciliation(
     assert [row["change"] for row in journal if row["id"] == intruder] == ["created", "deleted"]
 
 
+@pytest.mark.rare
 def test_without_nats_dcms_events_stay_in_the_process_and_disorder_does_no_harm() -> None:
     done = demo("--for", "4", "--seed", "12", "--rate", "0", "--poison", "5", "--no-nats", *SMALL)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -160,6 +220,7 @@ def test_without_service_instances_there_is_no_dcm_and_without_kubernetes_no_clu
         assert absent not in summary
 
 
+@pytest.mark.rare
 def test_a_provider_that_dcm_never_had_and_a_pod_that_never_ran_are_found_and_fail_the_demo(
     running: Callable[..., subprocess.Popen[str]], tmp_path: pathlib.Path
 ) -> None:
@@ -179,6 +240,7 @@ def test_a_provider_that_dcm_never_had_and_a_pod_that_never_ran_are_found_and_fa
     assert "pod intruder-1 is in the model and was never there" in output, output
 
 
+@pytest.mark.rare
 def test_a_forged_webhook_is_refused_and_fails_the_demo(
     running: Callable[..., subprocess.Popen[str]], tmp_path: pathlib.Path
 ) -> None:
@@ -222,6 +284,7 @@ def test_the_commands_that_it_names_show_the_model_while_it_runs_and_afterwards(
     assert len(manage(config, "model", "dump", "--kind", "instance").splitlines()) == int(count[1])
 
 
+@pytest.mark.rare
 def test_its_page_and_the_command_line_answer_while_it_runs(running: Callable[..., subprocess.Popen[str]]) -> None:
     port = free_port()
     process = running("--port", str(port), *SMALL)
@@ -231,17 +294,6 @@ def test_its_page_and_the_command_line_answer_while_it_runs(running: Callable[..
     command = [BIN / "watcher-sync", "--endpoint", url, "entity", "list", "compute_node", "-f", "json"]
     listed = subprocess.run(command, capture_output=True, text=True, timeout=deadline(60), check=True)
     assert "compute-0" in {node["ID"] for node in json.loads(listed.stdout)}
-
-    def members() -> dict[str, dict[str, int]]:
-        with urllib.request.urlopen(f"{url}/v1/topology", timeout=deadline(60)) as answer:
-            groups = {group["kind"]: group for group in json.load(answer)["groups"]}
-        (edge,) = groups["cluster"]["entries"]
-        assert edge["id"] == "edge"
-        found: dict[str, dict[str, int]] = edge["members"]
-        return found
-
-    wait_until(lambda: members().get("pod", {}).get("Running", 0) > 5, what="the pods that run")
-    assert members().keys() == {"workload", "pod"}
     process.send_signal(signal.SIGTERM)
     output = process.communicate(timeout=deadline(170))[0]
     assert process.returncode == 0, output
@@ -253,19 +305,13 @@ def test_its_page_and_the_command_line_answer_while_it_runs(running: Callable[..
         (("--hosts", "1"), "--hosts"),
         (("--for", "-1"), "--for"),
         (("--poison", "101"), "--poison"),
-        (("--rate", "-1"), "--rate"),
-        (("--service-instances", "-1"), "--service-instances"),
+        pytest.param(("--rate", "-1"), "--rate", marks=pytest.mark.rare),
+        pytest.param(("--service-instances", "-1"), "--service-instances", marks=pytest.mark.rare),
         (("--state-path", os.devnull), "--state-path"),
     ],
 )
 def test_wrong_options_end_with_2_and_are_named(options: tuple[str, ...], names: str) -> None:
-    done = run_preloaded(
-        "watcher-sync",
-        ["demo", *options],
-        program=str(BIN / "watcher-sync"),
-        environment=os.environ,
-        timeout=deadline(90),
-    )
+    done = preloaded(*options)
     assert done.returncode == 2
     assert names in done.stderr
     assert "Traceback" not in done.stderr
@@ -273,7 +319,7 @@ def test_wrong_options_end_with_2_and_are_named(options: tuple[str, ...], names:
 
 def test_it_does_not_begin_in_a_folder_with_a_database(tmp_path: pathlib.Path) -> None:
     (tmp_path / "watcher-sync.sqlite").touch()
-    done = demo("--for", "1", "--state-path", str(tmp_path))
+    done = preloaded("--for", "1", "--state-path", str(tmp_path))
     assert done.returncode == 2
     assert str(tmp_path) in done.stderr
 
@@ -285,6 +331,6 @@ def test_without_a_command_the_client_ends_with_2() -> None:
 
 
 def test_the_help_of_a_command_names_its_options() -> None:
-    done = demo("--help")
+    done = preloaded("--help")
     assert done.returncode == 0
     assert "--state-path DIR" in done.stdout

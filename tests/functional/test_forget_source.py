@@ -35,16 +35,16 @@ def declared_kinds() -> Kinds:
 
 
 @pytest.fixture
-def manage(tmp_path: pathlib.Path, any_migrated_url: str) -> Manage:
+def manage(tmp_path: pathlib.Path, one_migrated_url: str) -> Manage:
     """The command on a database with two pods of a cluster that an engine follows."""
-    store = opened(any_migrated_url, builtin_kinds())
+    store = opened(one_migrated_url, builtin_kinds())
     pods = [Upsert("pod", uid, "1", by_facet("pod", name=uid, cluster="edge")) for uid in ("a", "b")]
     commit(cycle_on(store), told(1, *pods))
     scopes, now = msgspec.json.encode(KubernetesHandler().scopes("edge")).decode(), read_clock(store.database)
     common = {"engine_group": "g", "host": "h", "pid": 1, "state": "connected", "since": now, "updated_at": now}
     write_sources(store.database, [SourceRow(source="edge", scopes=scopes, **common)])
     conf = tmp_path / "ws.conf"
-    conf.write_text(f"[database]\nconnection = {any_migrated_url}\n[monitoring]\nstale_after = 3600\n")
+    conf.write_text(f"[database]\nconnection = {one_migrated_url}\n[monitoring]\nstale_after = 3600\n")
 
     def run(*arguments: str, removed: bool = True) -> subprocess.CompletedProcess[str]:
         if removed:

@@ -24,12 +24,18 @@ COMMANDS = (
     ("watcher-sync-status", "--config-file", "{config}", "upgrade", "check"),
 )
 
+_USUAL = ("watcher-sync", "watcher-sync-engine")
+"""All main functions accept the signal in the same way."""
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+
+@pytest.mark.parametrize(
+    "command",
+    [pytest.param(each, marks=() if each[0] in _USUAL else pytest.mark.rare, id=each[0]) for each in COMMANDS],
+)
 def test_a_process_that_inherits_sigint_as_ignored_can_be_interrupted(command: tuple[str, ...], tmp_path: Path) -> None:
     """The command waits for a server that accepts its connection and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        silent.settimeout(60)
+        silent.settimeout(deadline(60))
         port = silent.getsockname()[1]
         config = tmp_path / "watcher-sync.conf"
         config.write_text(

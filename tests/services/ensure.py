@@ -32,6 +32,7 @@ from types import FrameType
 from tests.services import browser
 from tests.services.probes import why_unusable
 from tests.services.servers import MariaDB, Nats, PostgreSQL, RabbitMQ, Server, ServiceBroken, ServiceMissing
+from watcher_sync.testing.deadlines import deadline
 
 VARIABLES = {
     "rabbitmq": "WATCHER_SYNC_TEST_RABBITMQ_URL",
@@ -220,7 +221,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             if child.poll() is None:
                 child.terminate()
                 with suppress(subprocess.TimeoutExpired):
-                    child.wait(30)
+                    child.wait(deadline(30))
 
 
 def without_credentials(url: str) -> str:

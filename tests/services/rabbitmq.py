@@ -22,6 +22,7 @@ from typing import Final
 from urllib.parse import quote
 
 from tests.services.servers import RabbitMQ, ServiceBroken, program
+from watcher_sync.testing.deadlines import deadline
 
 MEMORY_LIMIT: Final = 700 * 1024 * 1024
 """Bytes at which a node raises its memory alarm."""
@@ -80,7 +81,7 @@ class RabbitMQNode(RabbitMQ):
         with self.log.open("ab") as log:
             process = self._popen(command, log, stdout=subprocess.PIPE)
         try:
-            output, _ = process.communicate(timeout=_CTL_TIMEOUT_SECONDS)
+            output, _ = process.communicate(timeout=deadline(_CTL_TIMEOUT_SECONDS))
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

@@ -34,6 +34,7 @@ from pathlib import Path
 from typing import IO, Self
 
 from tests.services.probes import why_silent, why_unusable
+from watcher_sync.testing.deadlines import Deadline, deadline
 
 START_TIMEOUT = 180.0
 """Seconds until a server that does not let us in counts as broken."""
@@ -142,7 +143,7 @@ class Server(abc.ABC):
         if self.running:
             return
         self._process = self._started()
-        deadline = time.monotonic() + START_TIMEOUT
+        limit = Deadline(START_TIMEOUT)
         crashes = 0
         while (reason := self._why_unusable()) is not None:
             if self._process.poll() == -signal.SIGSEGV and crashes < _MAX_CRASHES:
@@ -150,7 +151,7 @@ class Server(abc.ABC):
                 self._process = self._started()
             if not self.running:
                 raise ServiceBroken(f"{self.service} ended with status {self._process.returncode}:{self._log_tail()}")
-            if time.monotonic() > deadline:
+            if limit.is_over:
                 raise ServiceBroken(
                     f"{self.service} is not up after {START_TIMEOUT:.0f} s ({reason}):{self._log_tail()}"
                 )
@@ -167,7 +168,7 @@ class Server(abc.ABC):
         if self.running:
             self._process.send_signal(self.stop_signal)
             with suppress(subprocess.TimeoutExpired):
-                self._process.wait(STOP_TIMEOUT)
+                self._process.wait(deadline(STOP_TIMEOUT))
         self.kill()
 
     def kill(self) -> None:
@@ -178,10 +179,10 @@ class Server(abc.ABC):
         for pid in pids:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        self._process.wait(STOP_TIMEOUT)
+        self._process.wait(deadline(STOP_TIMEOUT))
         self._process = None
-        deadline = time.monotonic() + STOP_TIMEOUT
-        while any(is_alive(pid) for pid in pids) and time.monotonic() < deadline:
+        limit = Deadline(STOP_TIMEOUT)
+        while any(is_alive(pid) for pid in pids) and not limit.is_over:
             time.sleep(0.01)
 
     def remove(self) -> None:
@@ -190,16 +191,16 @@ class Server(abc.ABC):
         :raises ServiceBroken: when its folder cannot be removed.
         """
         self.stop()
-        deadline = time.monotonic() + STOP_TIMEOUT
+        limit = Deadline(STOP_TIMEOUT)
         while self.home.exists():
             shutil.rmtree(self.home, ignore_errors=True)
-            if time.monotonic() > deadline:
+            if limit.is_over:
                 raise ServiceBroken(f"{self.service} leaves {self.home} behind")
 
     def _run(self, *command: str) -> None:
         """One step of the preparation. :raises ServiceBroken: when it fails."""
         with self.log.open("ab") as log:
-            if self._popen(list(command), log).wait(START_TIMEOUT) != 0:
+            if self._popen(list(command), log).wait(deadline(START_TIMEOUT)) != 0:
                 raise ServiceBroken(f"{command[0]} failed:{self._log_tail()}")
 
     def _popen(

@@ -10,6 +10,7 @@
 ``in_process``         A source that receives events from code in the same process
 ``interruption``       Notices that the user interrupts the demo
 ``kubernetes``         Kubernetes in the demo: a cluster, its VNF instances, and life-cycle managers
+``limits``             How long a run waits, and for what
 ``live_cloud``         Publishes the simulated cloud's notifications on an in-memory bus
 ``live_cluster``       Runs a fake API server with network functions, and causes accidents in it
 ``live_managers``      Life-cycle managers that compete for the operation leases of VNF instances

@@ -63,11 +63,23 @@ def cluster_truth(server: KubernetesServer, cluster: str, functions: Iterable[Fu
     }
 
 
+def is_incomplete(server: KubernetesServer, cluster: str, snapshot: Snapshot) -> bool:
+    """Whether the model lacks pods or workloads that the store has, or has other versions of them."""
+    stored, known = _versions(server, cluster, snapshot)
+    return any(known.get(uid) != version for uid, version in stored.items())
+
+
 def told_differently(server: KubernetesServer, cluster: str, snapshot: Snapshot) -> bool:
     """Whether pods or workloads of the model are others, or other versions, than the store has.
 
     Much cheaper than a comparison; for a caller that waits until the model has everything.
     """
+    stored, known = _versions(server, cluster, snapshot)
+    return stored != known
+
+
+def _versions(server: KubernetesServer, cluster: str, snapshot: Snapshot) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Uid -> version, of the pods and workloads of the store and of the model."""
     with server.store.changed:
         stored = {obj["metadata"]["uid"]: obj["metadata"]["resourceVersion"] for obj in _followed(server)}
     known: dict[str, Any] = {
@@ -75,7 +87,7 @@ def told_differently(server: KubernetesServer, cluster: str, snapshot: Snapshot)
         for kind in ("workload", "pod")
         for entity in snapshot.by(kind, "cluster", cluster)
     }
-    return stored != known
+    return stored, known
 
 
 # VNF instances

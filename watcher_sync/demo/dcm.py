@@ -22,6 +22,7 @@ from oslo_config import cfg
 
 from watcher_sync.api.app import make_application
 from watcher_sync.demo.in_process import InProcessSource
+from watcher_sync.demo.limits import Limits
 from watcher_sync.demo.live_providers import LiveProviders, Straight, ThroughStream
 from watcher_sync.demo.nats_server import DURABLE, STREAM, SUBJECTS, ControlPlane, find_server, serving
 from watcher_sync.exceptions import WatcherSyncError
@@ -66,16 +67,20 @@ class Dcm:
 
     @classmethod
     @contextlib.contextmanager
-    def begun(cls, options: argparse.Namespace, folder: pathlib.Path) -> Iterator[Self]:
+    def begun(cls, options: argparse.Namespace, limits: Limits, folder: pathlib.Path) -> Iterator[Self]:
         """With a server, where one is wanted and there is one.
 
         :param folder: where the server keeps its stream.
+        :raises DemoFailed: the server does not answer in time.
         """
         executable = find_server() if options.nats and options.service_instances > 0 else None
         if executable is None:
             yield cls(options, None, None)
             return
-        with serving(executable, folder) as url, contextlib.closing(ControlPlane(url)) as control_plane:
+        with (
+            serving(executable, folder) as url,
+            contextlib.closing(ControlPlane(url, answer=limits.answer)) as control_plane,
+        ):
             yield cls(options, url, control_plane)
 
     @property

@@ -44,6 +44,7 @@ from watcher_sync.demo.existing_cloud import ExistingCloud
 from watcher_sync.demo.interruption import until_interrupted
 from watcher_sync.demo.kubernetes import SOURCE as CLUSTER
 from watcher_sync.demo.kubernetes import Kubernetes
+from watcher_sync.demo.limits import LIMITS, DemoFailed, Limits
 from watcher_sync.demo.outcome import Outcome, tell_outcome
 from watcher_sync.demo.run_folder import configure, run_folder
 from watcher_sync.demo.screen import Screen, ScreenFigures, plain_line
@@ -55,28 +56,22 @@ from watcher_sync.sources.base import SourceState
 from watcher_sync.storage import schema
 from watcher_sync.storage.quarantine import Quarantine
 from watcher_sync.testing.comparison import compare
+from watcher_sync.testing.deadlines import Deadline, deadline
 from watcher_sync.testing.ledger import Truth
 
 _FRAME: Final = 0.25
 """Seconds between two pictures."""
 _LINE: Final = 2.0
 """Seconds between two lines."""
-_START_TIMEOUT: Final = 30.0
-_STOP_TIMEOUT: Final = 10.0
 _MOST_AHEAD: Final = 2000
 """Events that the cloud may be ahead of the commits before it waits."""
-_SETTLE_TIMEOUT: Final = 10.0
-"""Seconds until the model must have all pods and workloads. After that the comparison lists those that it lacks."""
 _UNTOLD: Final = demo_dcm.UNTOLD | demo_kubernetes.UNTOLD
 
 
-class DemoFailed(WatcherSyncError):
-    """The demo could not be brought to its end."""
-
-
-def run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace, limits: Limits = LIMITS) -> int:
     """The whole demo.
 
+    :param limits: how long it waits.
     :returns: 0 when the model equals the truth, else 1.
     :raises ConfigError: when the options cannot work.
     :raises DemoFailed: when it could not be brought to its end.
@@ -91,11 +86,11 @@ def run(options: argparse.Namespace) -> int:
         run_folder(options) as (folder, keep),
         until_interrupted() as interrupted,
         existing,
-        Dcm.begun(options, folder / "nats") as dcm,
-        Kubernetes.begun(options, folder) as kubernetes,
-        Webhooks.begun(options) as webhooks,
+        Dcm.begun(options, limits, folder / "nats") as dcm,
+        Kubernetes.begun(options, limits, folder) as kubernetes,
+        Webhooks.begun(options, limits) as webhooks,
     ):
-        demo = _Demo(options, folder, existing, dcm, kubernetes, webhooks)
+        demo = _Demo(options, limits, folder, existing, dcm, kubernetes, webhooks)
         try:
             status = demo.judge(demo.play(interrupted))
         except WatcherSyncError:
@@ -112,6 +107,7 @@ class _Demo:
     def __init__(
         self,
         options: argparse.Namespace,
+        limits: Limits,
         folder: pathlib.Path,
         existing: ExistingCloud,
         dcm: Dcm,
@@ -120,6 +116,7 @@ class _Demo:
     ) -> None:
         self._length: float | None = options.length
         """Seconds from the beginning to the end of the simulation, including the start once that is over."""
+        self._limits = limits
         terminal = Console().is_terminal
         self._console = Console(highlight=False, soft_wrap=not terminal)
         self._plain = options.plain or not terminal
@@ -159,8 +156,10 @@ class _Demo:
         """Run engine and cloud until it is time, then bring both to their end."""
         with self._api, self._shown() as show:
             self._thread.start()
-            self._wait(self._listening, show, "starting", _START_TIMEOUT, "the source does not connect")
-            self._wait(self._cloud_is_known, show, "listing the cloud", _START_TIMEOUT, "the cloud cannot be listed")
+            self._wait(self._listening, show, "starting", self._limits.start, "the source does not connect")
+            self._wait(
+                self._cloud_is_known, show, "listing the cloud", self._limits.start, "the cloud cannot be listed"
+            )
             self._tell_what_existed()
             self._subscribe(show)
             if self._length is not None:  # a slow start must not leave the simulation without time
@@ -175,32 +174,25 @@ class _Demo:
                 self._has_published_all,
                 show,
                 "stopping",
-                _STOP_TIMEOUT,
+                self._limits.stop,
                 "the simulated systems do not end",
                 progress=lambda: self._cloud.published + self._dcm.published,
             )
-            self._kubernetes.stop(_STOP_TIMEOUT)
+            self._kubernetes.stop()
             self._supervise()
             self._wait(
                 self._is_all_committed,
                 show,
                 "draining",
-                _STOP_TIMEOUT,
+                self._limits.stop,
                 "not everything that was published is committed, and nothing more is",
                 progress=self._watch.committed,
             )
-            due = time.monotonic() + _SETTLE_TIMEOUT
-            self._wait(
-                lambda: self._kubernetes.settled(self._engine.model.snapshot()) or time.monotonic() > due,
-                show,
-                "settling",
-                2 * _SETTLE_TIMEOUT,
-                "the cluster is not compared",
-            )
+            self._settle(show)
             show("drained", last=True)
         self._seconds = time.monotonic() - self._began
         self._stop_engine()
-        self._existing.reconcile(self._conf, self._reader)
+        self._existing.reconcile(self._conf, self._reader, self._limits.compare)
         self._webhooks.catch_up(self._reader.load().snapshot())
         return self._existing.truth() | self._dcm.truth() | self._kubernetes.truth()
 
@@ -281,18 +273,37 @@ class _Demo:
     ) -> None:
         """Wait for a condition.
 
-        :param timeout: seconds, from the last time that ``progress`` had another value.
+        :param timeout: seconds on an idle reference machine, from the last time that ``progress`` had another value.
         :raises DemoFailed: it takes longer.
         """
-        deadline, before = time.monotonic() + timeout, progress()
-        while not condition():
+        limit, began, before = Deadline(timeout), time.monotonic(), progress()
+        while True:
+            is_last = limit.is_over  # before the condition, which a pause of the machine may delay
+            if condition():
+                return
             self._supervise()
             if (now := progress()) != before:
-                deadline, before = time.monotonic() + timeout, now
-            if time.monotonic() > deadline:
-                raise DemoFailed(f"{trouble} within {timeout:.0f} s; see {self._folder / 'demo.log'}")
+                limit, began, before = Deadline(timeout), time.monotonic(), now
+            elif is_last:
+                raise DemoFailed(f"{trouble} within {time.monotonic() - began:.0f} s; see {self._folder / 'demo.log'}")
             show(phase)
             time.sleep(0.05)
+
+    def _settle(self, show: Callable[..., None]) -> None:
+        """Wait until the model has the cluster. What it should not have may stay, and the comparison lists it.
+
+        :raises DemoFailed: after the limit it still lacks something.
+        """
+        limit = Deadline(self._limits.settle)
+        self._wait(
+            lambda: limit.is_over or self._kubernetes.settled(self._engine.model.snapshot()),
+            show,
+            "settling",
+            2 * self._limits.settle,
+            "the cluster is not compared",
+        )
+        if self._kubernetes.lacking(self._engine.model.snapshot()):
+            raise DemoFailed(f"the model does not get all objects of the cluster; see {self._folder / 'demo.log'}")
 
     def _supervise(self) -> None:
         """:raises DemoFailed: when the engine or the cloud has come to an end by itself."""
@@ -325,7 +336,7 @@ class _Demo:
             lambda: self._kubernetes.is_registered(self._engine.model.snapshot()),
             show,
             "listing the cluster",
-            _START_TIMEOUT,
+            self._limits.start,
             "the cluster cannot be listed",
         )
         self._webhooks.subscribe(self._api.url, self._engine.model.snapshot())
@@ -372,10 +383,11 @@ class _Demo:
             self._engine_failure = exc
 
     def _stop_engine(self) -> None:
-        self._engine.stop(_STOP_TIMEOUT)
-        self._thread.join(_STOP_TIMEOUT + 2)
+        seconds = deadline(self._limits.stop)
+        self._engine.stop(seconds)
+        self._thread.join(seconds + 2)
         if self._thread.is_alive():
-            raise DemoFailed(f"the engine does not stop within {_STOP_TIMEOUT:.0f} s")
+            raise DemoFailed(f"the engine does not stop within {seconds:.0f} s; see {self._folder / 'demo.log'}")
         if self._engine_failure is not None:
             raise DemoFailed(f"the engine has ended: {self._engine_failure}")
 

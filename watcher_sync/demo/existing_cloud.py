@@ -21,6 +21,7 @@ from watcher_sync.exceptions import ReconcileError
 from watcher_sync.reconcile.base import Reconciler
 from watcher_sync.storage.inventories import read_inventory
 from watcher_sync.storage.store import Store
+from watcher_sync.testing.deadlines import deadline
 from watcher_sync.testing.ledger import ANYTHING, Truth
 from watcher_sync.testing.nova.cloud import CloudSimulator
 from watcher_sync.testing.openstack import FakeOpenStack, SimulatedInventory, inventory_of
@@ -38,8 +39,6 @@ interval = 5
 """
 _BOOT_SECONDS: Final = 0.3
 """Simulated time in which one server boots, about."""
-_RUN_SECONDS: Final = 60.0
-"""How long the last comparison may take, with its repetitions."""
 _PAUSE_SECONDS: Final = 0.5
 """Between two repetitions."""
 
@@ -78,36 +77,37 @@ class ExistingCloud:
         inventory = read_inventory(store.database, _INVENTORY)
         return inventory is not None and inventory.complete_since is not None
 
-    def reconcile(self, conf: cfg.ConfigOpts, store: Store) -> None:
+    def reconcile(self, conf: cfg.ConfigOpts, store: Store, seconds: float) -> None:
         """Compare once more, after everything that was published is committed.
 
         A busy machine may answer one of the requests late. So an incomplete comparison is repeated.
 
+        :param seconds: for each comparison, on an idle reference machine.
         :raises ReconcileError: when the fake cannot be listed, or no comparison is complete in time.
         """
         made = make_reconcilers(conf, store, load_handlers(conf), now=self._now)
         reconcilers = {one.name: one for one in made}
         for name in ("nova", "capacity"):  # a host has to exist before it has capacity
             for scope in reconcilers[name].scopes():
-                self._run(reconcilers[name], scope)
+                self._run(reconcilers[name], scope, deadline(seconds))
 
     def _now(self) -> datetime.datetime:
         """The time of the cloud, whose simulated clock runs ahead when events are published faster than they happen."""
         return max(datetime.datetime.now(datetime.UTC), self.simulator.now)
 
-    def _run(self, reconciler: Reconciler, scope: str) -> None:
-        deadline = time.monotonic() + _RUN_SECONDS
+    def _run(self, reconciler: Reconciler, scope: str, seconds: float) -> None:
+        until = time.monotonic() + seconds
         while True:
-            report = reconciler.run(scope, deadline=deadline)
+            report = reconciler.run(scope, deadline=until)
             self.repaired += report.written + report.deleted
             if report.refused_deletes:
                 refused = ", ".join(f"{report.refused_share(kind)} {kind}" for kind in sorted(report.refused_deletes))
                 raise ReconcileError(f"{scope}: the delete guard refuses deletions: {refused}")
             if not report.failures:
                 return
-            if time.monotonic() + _PAUSE_SECONDS > deadline:
+            if time.monotonic() + _PAUSE_SECONDS > until:
                 why = "; ".join(f"{what}: {reason}" for what, reason in sorted(report.failures.items()))
-                raise ReconcileError(f"{scope}: {why}")
+                raise ReconcileError(f"{scope}: no complete comparison within {seconds:.0f} s: {why}")
             time.sleep(_PAUSE_SECONDS)
 
     def truth(self) -> Truth:

@@ -22,6 +22,7 @@ import requests
 from watcher_sync.client import connect
 from watcher_sync.demo import cluster_truth
 from watcher_sync.demo.cluster_truth import UNTOLD
+from watcher_sync.demo.limits import Limits
 from watcher_sync.demo.live_cluster import LiveCluster
 from watcher_sync.demo.live_managers import LiveManagers
 from watcher_sync.demo.screen import VnfRow
@@ -30,6 +31,7 @@ from watcher_sync.model.kubernetes import VnfInstance
 from watcher_sync.model.model import Snapshot
 from watcher_sync.model.vnf import matching
 from watcher_sync.testing.comparison import Difference
+from watcher_sync.testing.deadlines import deadline
 from watcher_sync.testing.ledger import Truth
 
 __all__ = ("SOURCE", "UNTOLD", "Kubernetes")
@@ -48,7 +50,6 @@ _SHARE: Final = 0.02
 """Accidents of the cluster for a notification of the cloud."""
 _FASTEST: Final = 20.0
 """Accidents a second, where the cloud goes as fast as it can."""
-_TIMEOUT: Final = 30.0
 _TOLD: Final = {
     "killed": "pods killed",
     "evicted": "evicted",
@@ -62,8 +63,11 @@ _TOLD: Final = {
 class Kubernetes:
     """The cluster of one demo; none, where it is to run without."""
 
-    def __init__(self, options: argparse.Namespace, cluster: LiveCluster | None, kubeconfig: pathlib.Path) -> None:
+    def __init__(
+        self, options: argparse.Namespace, limits: Limits, cluster: LiveCluster | None, kubeconfig: pathlib.Path
+    ) -> None:
         self._seed = options.seed
+        self._limits = limits
         self._cluster = cluster
         self._managers: LiveManagers | None = None
         path = str(kubeconfig).replace("$", "$$")
@@ -72,19 +76,19 @@ class Kubernetes:
 
     @classmethod
     @contextlib.contextmanager
-    def begun(cls, options: argparse.Namespace, folder: pathlib.Path) -> Iterator[Self]:
+    def begun(cls, options: argparse.Namespace, limits: Limits, folder: pathlib.Path) -> Iterator[Self]:
         """With a server that answers, where one is wanted.
 
         :param folder: where the kubeconfig is written.
         """
         kubeconfig = folder / "kubeconfig"
         if not options.kubernetes:
-            yield cls(options, None, kubeconfig)
+            yield cls(options, limits, None, kubeconfig)
             return
         rate = min(options.rate * _SHARE, _FASTEST) or _FASTEST
         with contextlib.closing(LiveCluster(SOURCE, rate=rate, seed=options.seed)) as cluster:
             cluster.listen(kubeconfig)
-            yield cls(options, cluster, kubeconfig)
+            yield cls(options, limits, cluster, kubeconfig)
 
     @property
     def failure(self) -> Exception | None:
@@ -105,7 +109,9 @@ class Kubernetes:
             for function in self._cluster.functions:
                 registration = function.registration(SOURCE)
                 try:
-                    answer = session.post(f"{url}/v1/vnf_instances", json=registration, timeout=_TIMEOUT)
+                    answer = session.post(
+                        f"{url}/v1/vnf_instances", json=registration, timeout=deadline(self._limits.answer)
+                    )
                 except requests.RequestException as exc:
                     raise WatcherSyncError(f"{function.name} cannot be registered: {exc}") from exc
                 if answer.status_code != 201:
@@ -129,16 +135,20 @@ class Kubernetes:
         if self._cluster is None:
             return
         self._managers = LiveManagers(
-            lambda: connect(url, timeout=_TIMEOUT), self._cluster.functions, self._cluster, seed=self._seed
+            lambda: connect(url, timeout=deadline(self._limits.answer)),
+            self._cluster.functions,
+            self._cluster,
+            seed=self._seed,
         )
         self._cluster.start()
         self._managers.start()
 
-    def stop(self, timeout: float) -> None:
+    def stop(self) -> None:
         """Begin nothing more, end what is in hand, and bring the cluster to rest.
 
         :raises WatcherSyncError: it does not come to rest.
         """
+        timeout = deadline(self._limits.stop)
         if self._managers is not None and not self._managers.stop(timeout):
             raise WatcherSyncError(f"the life-cycle managers do not end within {timeout:.0f} s")
         if self._cluster is not None and not self._cluster.stop(timeout):
@@ -151,6 +161,10 @@ class Kubernetes:
         if cluster_truth.told_differently(self._cluster.server, SOURCE, snapshot):
             return False
         return not self.differences(snapshot)
+
+    def lacking(self, snapshot: Snapshot) -> bool:
+        """Whether the model lacks objects of the cluster; only after :meth:`stop`."""
+        return self._cluster is not None and cluster_truth.is_incomplete(self._cluster.server, SOURCE, snapshot)
 
     def truth(self) -> Truth:
         """What the model has to hold of the cluster; only after :meth:`stop`."""

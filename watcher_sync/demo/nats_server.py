@@ -25,12 +25,14 @@ from nats.aio.client import Client
 from nats.js.api import StreamConfig
 from nats.js.errors import NotFoundError
 
+from watcher_sync.demo.limits import DemoFailed
+from watcher_sync.testing.deadlines import deadline
+
 STREAM: Final = "dcm-status"
 SUBJECTS: Final = "dcm.>"
 """Statuses and the agents' warnings, so that both are in one order."""
 DURABLE: Final = "watcher-sync"
 
-_TIMEOUT: Final = 15.0
 _END: Final = 5.0
 
 T = TypeVar("T")
@@ -62,7 +64,7 @@ def serving(executable: str, folder: pathlib.Path) -> Iterator[str]:
     finally:
         process.terminate()
         try:
-            process.wait(_END)
+            process.wait(deadline(_END))
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -71,16 +73,19 @@ def serving(executable: str, folder: pathlib.Path) -> Iterator[str]:
 class ControlPlane:
     """What makes the stream, publishes into it, and knows whether it is worked off. For one thread."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, answer: float) -> None:
         """Connect, as soon as the server is there, and make the stream.
 
-        :raises Exception: the client library's, when the server does not come.
+        :param answer: seconds on an idle reference machine in which the server has to answer.
+        :raises DemoFailed: it does not.
         """
+        self._url = url
+        self._answer = answer
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="control-plane", daemon=True)
         self._thread.start()
         self._client = self._do(self._connect(url))
-        self._js = self._client.jetstream(timeout=_TIMEOUT)
+        self._js = self._client.jetstream(timeout=deadline(answer))
         self._do(self._js.add_stream(StreamConfig(name=STREAM, subjects=[SUBJECTS])))
 
     def publish(self, subject: str, body: bytes, message_id: str | None = None) -> None:
@@ -110,7 +115,13 @@ class ControlPlane:
         )
 
     def _do(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(_TIMEOUT)
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        seconds = deadline(self._answer)
+        try:
+            return future.result(seconds)
+        except TimeoutError:
+            future.cancel()
+            raise DemoFailed(f"the NATS server at {self._url} does not answer within {seconds:.0f} s") from None
 
 
 async def _ignore(_error: Exception) -> None:

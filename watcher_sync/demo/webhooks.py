@@ -24,6 +24,7 @@ import requests
 from oslo_config import cfg
 
 from watcher_sync.assembly.outlet import Outlet, assemble
+from watcher_sync.demo.limits import DemoFailed, Limits
 from watcher_sync.demo.network_functions import FUNCTIONS
 from watcher_sync.demo.receiver import Receiver, View
 from watcher_sync.exceptions import WatcherSyncError
@@ -32,6 +33,7 @@ from watcher_sync.model.model import Snapshot
 from watcher_sync.model.onap.documents import resource_document
 from watcher_sync.model.onap.instances import find_instance, resources_of
 from watcher_sync.storage.subscription_secrets import new_key
+from watcher_sync.testing.deadlines import Deadline, deadline
 from watcher_sync.wire.standard_webhooks import new_secret
 
 _CONFIG: Final = """
@@ -42,9 +44,6 @@ allowed_networks = 127.0.0.0/8
 secret_keys = {key}
 """
 
-_TIMEOUT: Final = 30.0
-_CATCH_UP_SECONDS: Final = 10.0
-"""How long the receiver may lag behind the last commit."""
 _POLL_SECONDS: Final = 0.05
 _STOP_SECONDS: Final = 5.0
 _INTERVAL_SECONDS: Final = 1
@@ -63,8 +62,9 @@ class _Wanted(msgspec.Struct, frozen=True):
 class Webhooks:
     """The subscriptions of one demo; none, where it is to run without."""
 
-    def __init__(self, receiver: Receiver | None) -> None:
+    def __init__(self, receiver: Receiver | None, limits: Limits) -> None:
         self._receiver = receiver
+        self._limits = limits
         self._outlet: Outlet | None = None
         self._subscribed: list[_Wanted] = []
         self._recent: collections.deque[str] = collections.deque(maxlen=10)
@@ -74,14 +74,14 @@ class Webhooks:
 
     @classmethod
     @contextlib.contextmanager
-    def begun(cls, options: argparse.Namespace) -> Iterator[Self]:
+    def begun(cls, options: argparse.Namespace, limits: Limits) -> Iterator[Self]:
         """With a receiver that answers, where one is wanted."""
         if not options.webhooks:
-            yield cls(None)
+            yield cls(None, limits)
             return
         with contextlib.closing(Receiver()) as receiver:
             receiver.start()
-            webhooks = cls(receiver)
+            webhooks = cls(receiver, limits)
             try:
                 yield webhooks
             finally:
@@ -100,7 +100,7 @@ class Webhooks:
         """Stop the outlet."""
         outlet, self._outlet = self._outlet, None
         if outlet is not None:
-            outlet.stop(_STOP_SECONDS)
+            outlet.stop(deadline(_STOP_SECONDS))
 
     @property
     def failure(self) -> str:
@@ -123,6 +123,11 @@ class Webhooks:
                 self._subscribe(session, url, wanted)
                 self._subscribed.append(wanted)
 
+    def _ask(
+        self, session: requests.Session, method: str, url: str, status: int, body: dict[str, Any] | None = None
+    ) -> Any:
+        return _ask(session, method, url, status, body, timeout=deadline(self._limits.answer))
+
     def _subscribe(self, session: requests.Session, url: str, wanted: _Wanted) -> None:
         assert self._receiver is not None
         secret = new_secret()
@@ -134,8 +139,8 @@ class Webhooks:
             "metadata": {"who": "watcher-sync demo"},
         }
         status = f"{url}/v1/instance/{wanted.instance_id}/status"
-        _ask(session, "POST", f"{status}/subscription", 201, body)
-        self._receiver.begin(wanted.name, _ask(session, "GET", status, 200)["resourcesStatus"])
+        self._ask(session, "POST", f"{status}/subscription", 201, body)
+        self._receiver.begin(wanted.name, self._ask(session, "GET", status, 200)["resourcesStatus"])
 
     # What is shown
 
@@ -175,12 +180,19 @@ class Webhooks:
     # The comparison
 
     def catch_up(self, snapshot: Snapshot) -> None:
-        """Wait until the receiver's view equals the model, at most 10 seconds. Then :meth:`differences` lists the rest.
+        """Wait until the receiver's view equals the model. A refusal does not go away and is not waited for.
 
         :param snapshot: the model at its end.
+        :raises DemoFailed: the view does not become equal in time.
         """
-        deadline = time.monotonic() + _CATCH_UP_SECONDS
-        while self.differences(snapshot) and not self.failure and time.monotonic() < deadline:
+        limit, began = Deadline(self._limits.catch_up), time.monotonic()
+        while not self.failure:
+            is_last = limit.is_over
+            lacking = [each for wanted in self._subscribed for each in self._lag(wanted, snapshot)]
+            if not lacking:
+                return
+            if is_last:
+                raise DemoFailed(f"{lacking[0]} {time.monotonic() - began:.0f} s after the last commit")
             time.sleep(_POLL_SECONDS)
 
     def differences(self, snapshot: Snapshot) -> list[str]:
@@ -189,11 +201,16 @@ class Webhooks:
 
     def _differences(self, wanted: _Wanted, snapshot: Snapshot) -> Iterator[str]:
         assert self._receiver is not None
-        expected = expected_view(snapshot, wanted.instance_id)
-        yield from view_differences(wanted.name, expected, self._receiver.view(wanted.name))
+        yield from self._lag(wanted, snapshot)
         refused = self._receiver.refused(wanted.name)
         if refused:
             yield f"the receiver of {wanted.name} refused a delivery: {refused}"
+
+    def _lag(self, wanted: _Wanted, snapshot: Snapshot) -> Iterator[str]:
+        """What later deliveries may still bring."""
+        assert self._receiver is not None
+        expected = expected_view(snapshot, wanted.instance_id)
+        yield from view_differences(wanted.name, expected, self._receiver.view(wanted.name))
 
 
 def view_differences(name: str, expected: View, received: View) -> Iterator[str]:
@@ -232,13 +249,15 @@ def expected_view(snapshot: Snapshot, instance_id: str) -> View:
     return view
 
 
-def _ask(session: requests.Session, method: str, url: str, status: int, body: dict[str, Any] | None = None) -> Any:
+def _ask(
+    session: requests.Session, method: str, url: str, status: int, body: dict[str, Any] | None, *, timeout: float
+) -> Any:
     """The answer, decoded.
 
     :raises WatcherSyncError: there is none, or it has another status.
     """
     try:
-        answer = session.request(method, url, json=body, timeout=_TIMEOUT)
+        answer = session.request(method, url, json=body, timeout=timeout)
     except requests.RequestException as exc:
         raise WatcherSyncError(f"the API does not answer to {method} {url}: {exc}") from exc
     if answer.status_code != status:

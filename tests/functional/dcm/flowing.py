@@ -177,5 +177,5 @@ def _named(message: Message) -> dict[str, str]:
 
 def passed(seconds: float) -> None:
     """Let a fault last so long."""
-    until = time.monotonic() + seconds
+    until = time.monotonic() + seconds  # wait: the fault lasts so long
     wait_until(lambda: time.monotonic() >= until, seconds + 10)

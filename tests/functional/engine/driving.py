@@ -21,6 +21,7 @@ import collections
 import contextlib
 import itertools
 import os
+import secrets
 import shutil
 import signal
 import subprocess
@@ -43,6 +44,7 @@ from watcher_sync.assembly.store import load_kinds
 from watcher_sync.model.model import Model
 from watcher_sync.storage import database, journal
 from watcher_sync.storage.journal import JournalRow
+from watcher_sync.storage.quarantine import Quarantine
 from watcher_sync.storage.store import Store
 from watcher_sync.testing.nova.cloud import Truth
 from watcher_sync.testing.nova.notifications import Document
@@ -133,11 +135,11 @@ class EngineProcess:
         """SIGTERM; the exit status, and after how many seconds it came."""
         began = time.monotonic()
         self.signal(signal.SIGTERM)
-        return self._process.wait(seconds), time.monotonic() - began
+        return self._process.wait(deadline(seconds)), time.monotonic() - began
 
     def wait(self, seconds: float = PATIENCE_SECONDS) -> int:
         """The exit status, once it comes."""
-        return self._process.wait(seconds)
+        return self._process.wait(deadline(seconds))
 
 
 class Line:
@@ -323,8 +325,8 @@ class Installation:
         command = [*self.command(name, config or self.config()), *map(str, arguments)]
         if name in PRELOADED and _of_python(self.environment) == _of_python(os.environ):
             program, *rest = command
-            return run_preloaded(name, rest, program=program, environment=self.environment, timeout=seconds)
-        return subprocess.run(command, capture_output=True, text=True, env=self.environment, timeout=seconds)
+            return run_preloaded(name, rest, program=program, environment=self.environment, timeout=deadline(seconds))
+        return subprocess.run(command, capture_output=True, text=True, env=self.environment, timeout=deadline(seconds))
 
     def command(self, name: str, config: Path) -> list[str]:
         """An executable with its configuration: the one of the tested environment."""
@@ -355,6 +357,16 @@ class Installation:
                 found += rows
                 since = rows[-1].seq
         return found
+
+    def settle(self, line: Line) -> None:
+        """Wait until everything that was published to the line is committed.
+
+        A message that is no JSON is published behind it, and then is in quarantine.
+        """
+        kept = Quarantine(self.store)
+        before = kept.count()
+        line.publish([f"the last message {secrets.token_hex(6)}".encode()])
+        wait_until(lambda: kept.count() > before, what="the last message in quarantine")
 
     def drain(self, config: Path, *lines: Line, engine: EngineProcess | None = None, seconds: float = 90) -> None:
         """Has an engine consume all messages of the lines, and stops it gracefully.

@@ -5,14 +5,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from pathlib import Path
 
 import sqlalchemy as sa
 
 from tests.services.servers import PostgreSQL, free_port
-
-_SECONDS = 30.0
+from tests.waiting import wait_until
 
 
 class LateStandby:
@@ -34,12 +32,9 @@ class LateStandby:
         primary, standby = (sa.create_engine(each, poolclass=sa.NullPool) for each in (url, url.set(port=self._port)))
         with primary.connect() as connection:
             reached = connection.exec_driver_sql("SELECT pg_current_wal_lsn()::text").scalar_one()
-        deadline = time.monotonic() + _SECONDS
         with standby.connect() as connection:
             behind = f"SELECT pg_wal_lsn_diff('{reached}', pg_last_wal_replay_lsn()) > 0"
-            while connection.exec_driver_sql(behind).scalar_one():
-                assert time.monotonic() < deadline, "the standby does not catch up"
-                time.sleep(0.02)
+            wait_until(lambda: not connection.exec_driver_sql(behind).scalar_one(), what="a standby that catches up")
         self._control("stop", "-w", "-m", "fast")
 
     def take_over(self) -> None:

@@ -17,7 +17,7 @@ from tests.functional.engine.driving import EngineProcess, Installation, Line
 from tests.functional.sources.rabbitmq_source import DRIVER, load_driver
 from tests.services.rabbitmq import RabbitMQNode
 from tests.services.servers import Server
-from tests.waiting import wait_until
+from tests.waiting import Deadline, wait_until
 from watcher_sync.testing.nova.cloud import CloudSimulator
 
 _SOURCE: Final = "nova"
@@ -101,7 +101,7 @@ class DatabaseOutages:
             wait_until(lambda: self._keep_running() and site.head() > head, 60, "a commit after the outage")
             resumed = time.monotonic() - returned
             if self._kills_now(during=False):
-                self._kill_at(time.monotonic() + 1.2 * self._rng.random() ** 2)
+                self._kill_at(time.monotonic() + 1.2 * self._rng.random() ** 2)  # wait: a random moment
         self._wait_until_consumed()
         site.check_tables(self._cloud.reported())
         # The engine that was killed last may still be starting.
@@ -155,7 +155,7 @@ class DatabaseOutages:
 
 def run_through_faults(
     site: Installation,
-    node: RabbitMQNode,
+    line: Line,
     proxy: FaultyProxy,
     *,
     faults: int,
@@ -167,21 +167,22 @@ def run_through_faults(
     """Publish while the proxy's plan breaks so many connections, then check that the model is the truth.
 
     The publisher has a connection of its own to the broker.
+
+    :param line: of the broker behind the proxy.
     """
     cloud = CloudSimulator(seed=seed, hosts=20, instances=200)
-    line = Line(f"faults-{seed}", node.url)
     site.upgrade()
     through = f"rabbit://guest:guest@127.0.0.1:{proxy.port}/?heartbeat_timeout_threshold=2"
     site.options |= source_options(line, **{"transport_url": through, **options})
     config = site.config()
     engine = site.engine(config)
     engine.wait_until_leading()
-    began = time.monotonic()
+    began, limit = time.monotonic(), Deadline(60 + 10 * faults)
     published = 0
     while len(proxy.happened) < faults:
         line.publish(cloud.history(int(rate)), rate=rate)
         published += int(rate)
-        assert time.monotonic() - began < 60 + 10 * faults, f"only {len(proxy.happened)} faults came about"
+        assert not limit.is_over, f"only {len(proxy.happened)} faults came about"
     took = time.monotonic() - began
     proxy.stop_faults()
     proxy.reset()

@@ -19,7 +19,7 @@ from watcher_sync.testing.nova.cloud import CloudSimulator
 OUTAGE = float(os.environ.get("WATCHER_SYNC_TEST_OUTAGE", "30"))
 """Seconds that the database is away in the rare form."""
 
-SHORT_OUTAGE = 10.0
+SHORT_OUTAGE = 4.0
 
 _FIRST_ATTEMPTS = 5
 """The pauses of the back-off are shorter than a second at first."""
@@ -37,7 +37,7 @@ def test_a_database_outage_loses_nothing_and_is_asked_less_than_once_a_second(
     with CountingProxy(own_postgresql.port) as proxy:
         site = install(own_postgresql.url, engine__enabled_sources="nova", engine__batch_size=100)
         site.upgrade()
-        site.options |= nova.source("nova")
+        site.options |= {**nova.source("nova"), "source_nova.prefetch": 200}
         site.options["database.connection"] = str(
             sa.make_url(own_postgresql.url).set(port=proxy.port).render_as_string(hide_password=False)
         )
@@ -55,7 +55,7 @@ def test_a_database_outage_loses_nothing_and_is_asked_less_than_once_a_second(
             wait_until(lambda: time.monotonic() - began >= outage, outage + 10)
             away, attempts = time.monotonic() - began, proxy.attempts - before
             assert engine.running
-            assert nova.waiting() > 0, "the engine takes in events that it cannot commit"
+            wait_until(nova.waiting, what="events that the engine does not take in")
             own_postgresql.start()
             returned = time.monotonic()
             head = site.head()

@@ -26,8 +26,14 @@ def test_engine_and_manage_work_where_eventlet_cannot_be_imported(
     site = install(sqlite_url, engine__enabled_sources="nova")
     site.options |= nova.source("nova")
     site.environment["PYTHONPATH"] = str(blocked)
-    proof = subprocess.run([sys.executable, "-c", "import eventlet"], capture_output=True, env=site.environment)
+    imports = "; ".join(
+        f"import watcher_sync.sources.{driver}" for driver in ("kubernetes.source", "nats.source", "rabbitmq.source")
+    )
+    proof = subprocess.run(
+        [sys.executable, "-c", f"{imports}; import eventlet"], capture_output=True, env=site.environment
+    )
     assert b"eventlet is blocked" in proof.stderr
+    assert proof.stderr.count(b"watcher_sync") == 0, "a driver needs it"
     site.manage("db_sync")
     cloud = CloudSimulator(seed=90, hosts=5, instances=20)
     recording = tmp_path / "first.jsonl"
@@ -46,12 +52,13 @@ def test_an_engine_that_has_run_leaves_the_standard_library_as_it_was(
 ) -> None:
     site = install(sqlite_url, engine__enabled_sources="nova", source_nova__driver="oslo_messaging")
     site.options["source_nova.transport_url"] = "kombu+memory://"
-    site.manage("db_sync")
+    site.upgrade()
     script = """
         import importlib.util, json, sys, threading, time
         from watcher_sync.assembly import process
 
         process.prepare()
+        from watcher_sync.testing.deadlines import Deadline, deadline
         from watcher_sync.assembly.engine import assemble
         from watcher_sync.sources.base import SourceState
         from watcher_sync.testing.deadlines import Deadline
@@ -64,7 +71,7 @@ def test_an_engine_that_has_run_leaves_the_standard_library_as_it_was(
             assert not limit.is_over, engine.source_status()
             time.sleep(0.01)
         engine.stop(5)
-        thread.join(60)
+        thread.join(deadline(60))
         assert not thread.is_alive()
         import os, queue, select, socket, subprocess
         patched = {}

@@ -18,7 +18,7 @@ from tests.services.servers import free_port
 from tests.waiting import deadline, wait_until
 from watcher_sync.testing.nova.cloud import CloudSimulator
 
-pytestmark = [pytest.mark.rare, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.rare, pytest.mark.alone, pytest.mark.timeout(600)]
 
 _RED_SECONDS = 10.0
 _COMMIT_SECONDS = 15.0

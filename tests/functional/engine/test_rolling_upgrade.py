@@ -70,7 +70,7 @@ def test_nothing_is_lost_and_the_api_serves_while_one_process_after_the_other_is
         with nova.publishing(history, rate=RATE):
             wait_until(lambda: site.head() > 1_000, PATIENCE_SECONDS, "load")
             with clients.phase("before"):
-                time.sleep(8)  # the time that is measured; nothing is waited for
+                time.sleep(8)  # wait: the time that is measured
             with clients.phase("upgrade"), following.installed(site):
                 site.manage("db_sync")
                 assert second.terminate(PATIENCE_SECONDS)[0] == 0

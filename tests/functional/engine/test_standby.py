@@ -14,7 +14,7 @@ from tests.waiting import wait_until
 from watcher_sync.testing.nova.cloud import CloudSimulator
 
 
-@pytest.mark.parametrize("fate", ["killed", "frozen"])
+@pytest.mark.parametrize("fate", ["killed", pytest.param("frozen", marks=pytest.mark.rare)])
 def test_a_standby_takes_over_with_the_model_that_it_has(
     install: Callable[..., Installation],
     line: Callable[[str], Line],

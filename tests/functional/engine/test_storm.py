@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import pytest
 from oslo_service import backend
 
 backend.init_backend(backend.BackendType.THREADING)
@@ -18,6 +19,7 @@ from tests.functional.engine.driving import Line  # noqa: E402
 SETTINGS = Settings(seed=1, seconds=5, pause=0.7, most=12)
 
 
+@pytest.mark.rare
 def test_a_short_storm_leaves_the_tables_as_the_truth(
     tmp_path: Path, line: Callable[[str], Line], figure: Callable[[str], None]
 ) -> None:

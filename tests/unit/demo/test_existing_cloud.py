@@ -30,7 +30,7 @@ def existing() -> Iterator[ExistingCloud]:
 def site(existing: ExistingCloud, tmp_path: pathlib.Path) -> Iterator[NovaSite]:
     """A model with the cloud, and with an instance that the cloud never had."""
     site = NovaSite(tmp_path, existing._openstack)
-    existing.reconcile(site.conf, site.store)
+    existing.reconcile(site.conf, site.store, 60)
     foreign = Upsert("instance", FOREIGN, "1", {"state": {"state": "active"}})
     CommitCycle(site.store, site.store.load(), telling()).run(Batch(events=[told(1, foreign)]))
     yield site
@@ -40,7 +40,7 @@ def site(existing: ExistingCloud, tmp_path: pathlib.Path) -> Iterator[NovaSite]:
 @pytest.mark.slow
 def test_a_comparison_that_was_incomplete_is_repeated(existing: ExistingCloud, site: NovaSite) -> None:
     existing._openstack.fail(server_error(500), path=f"/servers/{FOREIGN}", count=1)
-    existing.reconcile(site.conf, site.store)
+    existing.reconcile(site.conf, site.store, 60)
     assert site.model.get("instance", FOREIGN) is None
 
 
@@ -50,5 +50,5 @@ def test_a_comparison_that_stays_incomplete_says_why(
 ) -> None:
     monkeypatch.setattr("watcher_sync.demo.existing_cloud._PAUSE_SECONDS", 600.0)  # no time for another one
     existing._openstack.fail(server_error(500), path=f"/servers/{FOREIGN}", count=None)
-    with pytest.raises(ReconcileError, match="nova: servers: missing servers cannot be confirmed"):
-        existing.reconcile(site.conf, site.store)
+    with pytest.raises(ReconcileError, match="servers: missing servers cannot be confirmed"):
+        existing.reconcile(site.conf, site.store, 60)

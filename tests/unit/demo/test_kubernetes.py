@@ -12,6 +12,7 @@ import pytest
 
 from tests.modelled import model_of
 from watcher_sync.demo.kubernetes import Kubernetes
+from watcher_sync.demo.limits import LIMITS
 from watcher_sync.exceptions import WatcherSyncError
 
 
@@ -21,15 +22,15 @@ def options(*, kubernetes: bool = True, rate: float = 100.0) -> argparse.Namespa
 
 @pytest.fixture
 def part(tmp_path: pathlib.Path) -> Iterator[Kubernetes]:
-    with Kubernetes.begun(options(), tmp_path) as part:
+    with Kubernetes.begun(options(), LIMITS, tmp_path) as part:
         yield part
-        part.stop(60)
+        part.stop()
 
 
 def test_where_it_is_not_wanted_there_is_nothing_to_follow_to_wait_for_or_to_compare(tmp_path: pathlib.Path) -> None:
-    with Kubernetes.begun(options(kubernetes=False), tmp_path) as part:
+    with Kubernetes.begun(options(kubernetes=False), LIMITS, tmp_path) as part:
         part.register("http://127.0.0.1:1")
-        part.stop(0.1)
+        part.stop()
         snapshot = model_of({}, observed=False).snapshot()
         assert part.settled(snapshot)
         assert (part.config, part.truth(), part.operations(), part.summary(snapshot)) == ("", {}, "", [])
@@ -40,7 +41,7 @@ def test_where_it_is_not_wanted_there_is_nothing_to_follow_to_wait_for_or_to_com
 def test_the_source_reads_a_kubeconfig_in_a_folder_whose_name_has_a_dollar(tmp_path: pathlib.Path) -> None:
     folder = tmp_path / "a$b"
     folder.mkdir()
-    with Kubernetes.begun(options(), folder) as part:
+    with Kubernetes.begun(options(), LIMITS, folder) as part:
         parser = configparser.ConfigParser(interpolation=None)
         parser.read_string(part.config)
         section = parser["source_edge"]
@@ -60,7 +61,7 @@ def test_an_api_that_does_not_answer_ends_the_demo(part: Kubernetes) -> None:
 
 
 def test_it_is_settled_when_the_model_has_every_pod_and_workload_as_it_is(part: Kubernetes) -> None:
-    part.stop(60)
+    part.stop()
     truth = part.truth()
     assert part.settled(model_of(truth).snapshot())
     truth["pod"].popitem()
@@ -77,7 +78,7 @@ def test_it_is_registered_once_the_model_has_every_object_and_every_instance(par
 
 
 def test_what_is_observed_is_waited_for_and_compared(part: Kubernetes) -> None:
-    part.stop(60)
+    part.stop()
     unseen, seen = (model_of(part.truth(), observed=observed).snapshot() for observed in (False, True))
     assert not part.settled(unseen)
     assert {difference.field for difference in part.differences(unseen)} > {"state", "observed"}
@@ -86,7 +87,7 @@ def test_what_is_observed_is_waited_for_and_compared(part: Kubernetes) -> None:
 
 
 def test_vnf_instances_are_shown_by_name_with_levels_and_pods_that_count_observed_or_not(part: Kubernetes) -> None:
-    part.stop(60)
+    part.stop()
     for observed, state, level in ((False, "UNKNOWN", "-"), (True, "SYNCED", "0")):
         rows = part.vnfs(model_of(part.truth(), observed=observed).snapshot())
         assert [(row.name, row.levels, row.pods) for row in rows] == [
