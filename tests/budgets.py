@@ -20,7 +20,7 @@ from types import FrameType
 
 from falcon.testing import TestClient
 
-from tests.tracing import COMPREHENSIONS, Call, Profiler, Site, Walk, push_each, running
+from tests.tracing import Call, Profiler, Site, Walk, push_each, running
 from tests.unit.outlets.watch import test_hub as hubs
 from tests.unit.outlets.webhooks.driver import Driver
 from watcher_sync.api.app import make_application
@@ -30,8 +30,8 @@ from watcher_sync.model.watch.resources import Reader
 class _Counter(Profiler):
     """Records the calls in a thread, whatever their stage."""
 
-    def _enter(self, module: str, name: str) -> None:
-        if not name.endswith(COMPREHENSIONS) and not module.startswith("testing."):
+    def _enter(self, module: str, name: str, *, is_call: bool) -> None:
+        if is_call and not module.startswith("testing."):
             self.walk.calls.append(Call("", module, name))
 
     def _leave(self, module: str, name: str, frame: FrameType) -> None:

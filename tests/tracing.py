@@ -4,13 +4,15 @@
 ``python -m tests.tracing`` runs an engine in this process, on SQLite, with a source that the script speaks through. It
 pushes one Nova ``instance.update``, one DCM event, one pod that concerns no VNF instance, and one pod that changes one.
 
-Counted: calls of functions of ``watcher_sync`` in the engine's thread, by ``sys.setprofile``. Each resumption of a
-generator is a call. A list, dict or set comprehension is none, because Python 3.12 gives it no frame of its own.
-Calls of libraries and of other threads are not counted. A stage lasts as long as one of its functions is on the stack.
+Counted: calls of functions of ``watcher_sync`` in the engine's thread, by ``sys.setprofile``, so none of libraries. A
+generator is one call: Python 3.11 resumes an abandoned one to close it, and newer interpreters do not. Comprehensions
+and generator expressions are none. A stage lasts as long as one of its functions is on the stack.
 """
 
 from __future__ import annotations
 
+import dis
+import functools
 import pathlib
 import sys
 import tempfile
@@ -18,7 +20,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import msgspec
@@ -65,7 +67,7 @@ _STAGE_OF = {
     ("engine.consumer", "ConsumeLoop._ack_or_nack"): "ack",
 }
 _ROOT = "watcher_sync."
-COMPREHENSIONS = ("<listcomp>", "<dictcomp>", "<setcomp>")
+_COMPREHENSIONS = ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")
 _STAGING = (("model.entity_overlay", "EntityOverlay._stage"), ("model.entity_overlay", "EntityOverlay._create"))
 """The functions that stage a row; their local variable ``kind`` says of which kind."""
 
@@ -135,11 +137,11 @@ class Profiler:
             return
         module, name = module.removeprefix(_ROOT), frame.f_code.co_qualname
         if event == "call":
-            self._enter(module, name)
+            self._enter(module, name, is_call=_is_begun(frame))
         else:
             self._leave(module, name, frame)
 
-    def _enter(self, module: str, name: str) -> None:
+    def _enter(self, module: str, name: str, *, is_call: bool) -> None:
         if name == "ConsumeLoop.step":
             self.walk = Walk()
             self._stack.clear()
@@ -148,7 +150,7 @@ class Profiler:
             inside = self._stack[-1] if self._stack else ""
             stage = "handler" if module.startswith("handlers.") and inside in ("model", "dispatch") else inside
         self._stack.append(stage)
-        if stage and not name.endswith(COMPREHENSIONS):
+        if stage and is_call:
             self.walk.calls.append(Call(stage, module, name))
 
     def _leave(self, module: str, name: str, frame: FrameType) -> None:
@@ -158,6 +160,17 @@ class Profiler:
             self.walk.staged[frame.f_locals["kind"].name] = len(self.walk.calls)
         if name == "ConsumeLoop.step" and self.walk.count("ack"):
             self.walks.append(self.walk)
+
+
+def _is_begun(frame: FrameType) -> bool:
+    """Whether a frame that is entered counts as a call: not if it is resumed, or is a comprehension's."""
+    return frame.f_lasti <= _start_of(frame.f_code) and not frame.f_code.co_name.endswith(_COMPREHENSIONS)
+
+
+@functools.cache
+def _start_of(code: CodeType) -> int:
+    """The offset of the instruction at which a call begins. A cache of the functions of the program."""
+    return next(each.offset for each in dis.get_instructions(code) if each.opname == "RESUME")
 
 
 class Site:

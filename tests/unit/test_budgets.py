@@ -11,13 +11,13 @@ from pathlib import Path
 from tests.budgets import described, modules, walks
 
 BUDGETS = {
-    "instance.update": (205, 46),
-    "DCM event": (217, 46),
-    "pod of no instance": (253, 43),
-    "pod of a VNF instance": (368, 51),
-    "GET /v1/instances": (164, 33),
-    "webhook delivery": (235, 18),
-    "gRPC watch event": (59, 9),
+    "instance.update": (194, 46),
+    "DCM event": (204, 46),
+    "pod of no instance": (238, 43),
+    "pod of a VNF instance": (353, 51),
+    "GET /v1/instances": (111, 33),
+    "webhook delivery": (221, 18),
+    "gRPC watch event": (48, 9),
 }
 """Walk -> calls of functions of watcher_sync, and distinct modules."""
 
