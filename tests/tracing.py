@@ -4,10 +4,9 @@
 ``python -m tests.tracing`` runs an engine in this process, on SQLite, with a source that the script speaks through. It
 pushes one Nova ``instance.update``, one DCM event, one pod that concerns no VNF instance, and one pod that changes one.
 
-Counted: calls of functions of ``watcher_sync`` in the engine's thread, by ``sys.setprofile``. A generator is one call,
-however often it is resumed: Python 3.11 resumes an abandoned one to close it, and newer interpreters do not. A
-comprehension is none, because Python 3.12 gives it no frame of its own. A generator expression is treated alike.
-Calls of libraries and of other threads are not counted. A stage lasts as long as one of its functions is on the stack.
+Counted: calls of functions of ``watcher_sync`` in the engine's thread, by ``sys.setprofile``, so none of libraries. A
+generator is one call: Python 3.11 resumes an abandoned one to close it, and newer interpreters do not. Comprehensions
+and generator expressions are none. A stage lasts as long as one of its functions is on the stack.
 """
 
 from __future__ import annotations
@@ -33,7 +32,6 @@ from tests.migrated import migrate
 from tests.providers import KIND as SERVICE
 from tests.providers import event as dcm_event
 from tests.unit.engine.conftest import Spoken, until
-from tests.waiting import deadline
 from watcher_sync.api.resources.vnf_instances import registration
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.commit.vnf_evaluation import COALESCE_SECONDS, VnfEvaluation
@@ -289,7 +287,7 @@ def running(folder: pathlib.Path) -> Iterator[Site]:
         yield site
     finally:
         site.engine.stop(5.0)
-        thread.join(deadline(15))
+        thread.join(15)
         site.store.close()
         site.store.database.dispose()
 
