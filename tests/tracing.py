@@ -32,6 +32,7 @@ from tests.migrated import migrate
 from tests.providers import KIND as SERVICE
 from tests.providers import event as dcm_event
 from tests.unit.engine.conftest import Spoken, until
+from tests.waiting import deadline
 from watcher_sync.api.resources.vnf_instances import registration
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.commit.vnf_evaluation import COALESCE_SECONDS, VnfEvaluation
@@ -287,7 +288,7 @@ def running(folder: pathlib.Path) -> Iterator[Site]:
         yield site
     finally:
         site.engine.stop(5.0)
-        thread.join(15)
+        thread.join(deadline(15))
         site.store.close()
         site.store.database.dispose()
 

@@ -2,8 +2,9 @@
 """Finds waits in the tests that a busy machine would make fail. Prints ``path:line: message`` for each.
 
 * A timeout in plain seconds: it is ``deadline(seconds)``, or the loop is ``wait_until``.
-* A wait for a moment, ``time.monotonic() + seconds``, and a sleep of a whole second or more.
-* An assertion on how long something took, outside the benchmarks and tests with the marker ``alone``.
+* A wait for a moment, ``time.monotonic() + seconds``, and a sleep of a second or more.
+* An assertion that something took at most some plain seconds, outside the benchmarks and tests
+  with the marker ``alone``.
 
 A line that ends with ``# wait: REASON`` is an exception.
 """
@@ -66,8 +67,12 @@ def _says_alone(node: ast.AST) -> bool:
 
 def _message(node: ast.expr | ast.Assert, is_alone: bool) -> str | None:
     if isinstance(node, ast.Assert):
-        measures = any(isinstance(part, ast.Compare) and _reads_clock(part) for part in ast.walk(node.test))
-        return "an assertion on a duration; wait_until, or the marker alone" if measures and not is_alone else None
+        measures = any(isinstance(part, ast.Compare) and _is_bounded(part) for part in ast.walk(node.test))
+        return (
+            "an assertion on a duration; wait_until, deadline(seconds), or the marker alone"
+            if measures and not is_alone
+            else None
+        )
     if (
         isinstance(node, ast.BinOp)
         and isinstance(node.op, ast.Add)
@@ -83,13 +88,24 @@ def _message(node: ast.expr | ast.Assert, is_alone: bool) -> str | None:
         plain += node.args[:1]
     if any(_whole_seconds(value) for value in plain):
         return "a timeout in plain seconds; deadline(seconds)"
-    if verb == "sleep" and node.args and _whole_seconds(node.args[0]):
+    if ast.unparse(node.func) == "time.sleep" and node.args and _whole_seconds(node.args[0]):
         return "a sleep; wait for a condition"
     return None
 
 
-def _reads_clock(node: ast.AST) -> bool:
-    return any(_is_clock(part) for part in ast.walk(node))
+def _is_bounded(node: ast.Compare) -> bool:
+    """Whether a duration must be shorter than plain seconds. A busy machine makes none shorter."""
+    sides = [node.left, *node.comparators]
+    for short, relation, long in zip(sides, node.ops, sides[1:], strict=False):
+        if isinstance(relation, ast.Gt | ast.GtE):
+            short, long = long, short
+        if _is_duration(short) and not _is_scaled(long):
+            return True
+    return False
+
+
+def _is_duration(node: ast.AST) -> bool:
+    return _is_clock(node) or (isinstance(node, ast.BinOp) and (_is_duration(node.left) or _is_duration(node.right)))
 
 
 def _is_clock(node: ast.AST) -> bool:

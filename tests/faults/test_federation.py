@@ -94,7 +94,7 @@ def test_the_global_model_is_the_union_after_each_of_the_four_was_killed_again_a
                 _try_until(lambda: federation.whole.site.head() > head + rng.randint(1, 100), 15)  # noqa: B023
                 parts = rng.sample(sorted(victim.processes), rng.randint(1, len(victim.processes)))
                 victim.kill(*parts)
-                moment = time.monotonic() + rng.uniform(0, 1)
+                moment = time.monotonic() + rng.uniform(0, 1)  # wait: a random moment of the load
                 wait_until(lambda moment=moment: time.monotonic() >= moment)
                 victim.start(*parts)
                 kills += len(parts)

@@ -171,7 +171,7 @@ class Day:
         return {dict(labels)["source"]: value for labels, value in figures(text)[name].items()}
 
     def _sample(self) -> None:
-        while not self._stop.wait(5):
+        while not self._stop.wait(5):  # wait: a sample each 5 s
             rss = threads = descriptors = 0
             for pid in self._engine.processes:
                 with contextlib.suppress(psutil.Error):

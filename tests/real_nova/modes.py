@@ -110,7 +110,9 @@ class Follower:
             )
             made = make_reconcilers(conf, self.installation.store, load_handlers(conf))
             self._reconcilers.update({scope: one for one in made for scope in one.scopes()})
-        return [self._reconcilers[scope].run(scope, deadline=time.monotonic() + _RUN_SECONDS) for scope in SCOPES]
+        return [
+            self._reconcilers[scope].run(scope, deadline=time.monotonic() + deadline(_RUN_SECONDS)) for scope in SCOPES
+        ]
 
     def model(self) -> dict[str, Rows]:
         """Kind -> id -> fields, as the tables have them."""

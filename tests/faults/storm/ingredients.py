@@ -166,7 +166,7 @@ class Ingredients:
         wait_until(lambda: handles_sighup(process.pid), _INTERPRETER_SECONDS)
         time.sleep(seconds / 4)
         process.signal(signal.SIGHUP)
-        time.sleep(1)
+        time.sleep(1)  # wait: the engine ends within a second, or not at all
         if not process.running:
             raise AssertionError(
                 f"SIGHUP {seconds / 4:.2f} s after its first line ended the engine:\n{process.log[-2000:]}"

@@ -164,7 +164,9 @@ class _Stream:
         headers = {"Nats-Msg-Id": str(message.sequence[1])}
         while True:
             try:
-                self._dcm.do(self._dcm.js.publish(message.subject, message.body, headers=headers, timeout=1), 10)
+                # Without an answer the publisher tries again.
+                publish = self._dcm.js.publish(message.subject, message.body, headers=headers, timeout=deadline(1))
+                self._dcm.do(publish, deadline(10))
                 return
             except (*_AWAY, TimeoutError):
                 assert not limit.is_over, "the NATS server does not come back"

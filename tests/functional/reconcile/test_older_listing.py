@@ -12,7 +12,7 @@ import pytest
 
 from tests.clusters import Installation, truth
 from tests.functional.sources.reflecting import make_source
-from tests.waiting import wait_until
+from tests.waiting import deadline, wait_until
 from watcher_sync.events import Event
 from watcher_sync.testing.kubernetes import KubernetesServer
 from watcher_sync.testing.kubernetes.builders import deployment
@@ -30,7 +30,7 @@ def test_pods_that_a_reconciliation_created_survive_the_older_listing_of_the_sou
         def emit(events: Sequence[Event]) -> None:
             if not committing.is_set():
                 read.release()
-                assert committing.wait(60)
+                assert committing.wait(deadline(60))
             with one_writer:
                 site.told(*events)
 
@@ -41,7 +41,7 @@ def test_pods_that_a_reconciliation_created_survive_the_older_listing_of_the_sou
         source.start(emit)
         try:
             for _ in source.reflectors:
-                assert read.acquire(timeout=60)
+                assert read.acquire(timeout=deadline(60))
             server.create(deployment("later", replicas=3))
             server.cluster.settle()
             assert site.reconcile().complete
@@ -53,5 +53,5 @@ def test_pods_that_a_reconciliation_created_survive_the_older_listing_of_the_sou
             wait_until(lambda: site.objects() == truth(server), what="the model is what the cluster has")
         finally:
             committing.set()
-            source.stop(time.monotonic() + 5)
+            source.stop(time.monotonic() + deadline(5))
             site.close()

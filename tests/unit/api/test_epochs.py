@@ -126,7 +126,7 @@ def test_a_stream_ends_before_an_event_of_another_history(store, writer, noticed
     stream = iter(stream_of(feed, feed.take_slot(), 0, chosen, life=120, heartbeat=60, epoch=before.epoch))
     text = b"".join(next(stream) for _ in range(2))
     assert b"id: 15\n" in text
-    assert feed.wait(14, 60)  # the thread has read the end of the old history
+    assert feed.wait(14, 60)  # wait: 14 is a seq; the thread has read the end of the old history
     backup.restore()
     if noticed_by == "an engine":
         with pytest.raises(HistoryChanged):

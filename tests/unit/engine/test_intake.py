@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import pytest
 
@@ -86,9 +85,7 @@ def test_where_a_batch_has_no_room_for_all_sources_they_take_turns():
 def test_an_event_that_comes_alone_is_not_delayed():
     intake = Intake(limit=lambda: 100)
     intake.emitter(Named("a"))(events(1))
-    began = time.monotonic()
-    assert take(intake, linger=60.0)
-    assert time.monotonic() - began < 30
+    assert take(intake, linger=3600.0)
 
 
 @pytest.mark.slow

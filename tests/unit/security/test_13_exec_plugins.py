@@ -54,7 +54,8 @@ def _connection(
     document = yaml.safe_load(Path(server.kubeconfig(plugin.folder / "kubeconfig")).read_text())
     document["users"][0]["user"] = {"exec": {"apiVersion": _V1, "command": str(plugin.path), **entry}}
     (plugin.folder / "kubeconfig").write_text(yaml.safe_dump(document))
-    access = Access(kubeconfig=str(plugin.folder / "kubeconfig"), exec_settings=settings or ExecSettings(timeout=60.0))
+    settings = settings or ExecSettings(timeout=deadline(60.0))
+    access = Access(kubeconfig=str(plugin.folder / "kubeconfig"), exec_settings=settings)
     return Connection(access, connect_timeout=30.0, read_timeout=30.0)
 
 
@@ -142,7 +143,7 @@ found["stdin"] = sys.stdin.read()
 json.dump(found, open(folder + "/environment", "w"))
 {_answer()}
 """
-    settings = ExecSettings(timeout=60.0, environment=("AWS_PROFILE", "NOT_SET"))
+    settings = ExecSettings(timeout=60.0, environment=("AWS_PROFILE", "NOT_SET"))  # wait: an option
     connection = _connection(
         server, _Plugin(tmp_path, body), settings=settings, env=[{"name": "REGION", "value": "north"}],
         provideClusterInfo=True,
