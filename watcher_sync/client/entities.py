@@ -248,7 +248,7 @@ class EntityCalls(Reading):
         except NotFound as exc:
             try:
                 return self._transport.request("GET", path, query={**query, "by": "name"})
-            except BadRequest:  # a kind without names, or an older server
+            except BadRequest:  # a kind without names
                 raise exc from None
 
     def _path(self, kind: str) -> str:

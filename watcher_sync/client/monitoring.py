@@ -23,9 +23,8 @@ class MonitoringCalls(Reading):
         return converted(self._get("/v1/engines", dict[str, Any]).get("engines"), list[models.Engine])
 
     def inventories(self) -> list[models.Inventory]:
-        """The inventories of the live systems that are compared as a whole; none of an older server."""
-        found = self._get("/v1/sources", dict[str, Any]).get("inventories", [])
-        return converted(found, list[models.Inventory])
+        """The inventories of the live systems that are compared as a whole."""
+        return converted(self._get("/v1/sources", dict[str, Any]).get("inventories"), list[models.Inventory])
 
     def source(self, name: str) -> models.Source:
         """One source.
