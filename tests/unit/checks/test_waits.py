@@ -5,7 +5,7 @@ from tests.checks.waits import check
 
 
 def found(body, decorator=""):
-    source = f"import time, pytest\nfrom tests.waiting import deadline\n\n{decorator}\ndef test_it(thread, began):\n    {body}\n"
+    source = f"import time\n\n{decorator}\ndef test_it(thread, began):\n    {body}\n"
     return [line.partition(": ")[2] for line in check("tests/unit/test_it.py", source)]
 
 
