@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator
 
 import httpx
-import pytest
 
 from tests.functional.api.writing import Writer
 from tests.simulated import NOON
