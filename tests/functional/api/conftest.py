@@ -21,10 +21,10 @@ from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.storage.store import Store
 
 
-@pytest.fixture
-def store(any_migrated_url: str) -> Iterator[Store]:
-    """An engine's store, with an empty schema."""
-    yield from _store(any_migrated_url)
+@pytest.fixture(params=["postgresql", *(pytest.param(name, marks=pytest.mark.rare) for name in ("sqlite", "mariadb"))])
+def store(request: pytest.FixtureRequest) -> Iterator[Store]:
+    """An engine's store, with an empty schema: on PostgreSQL, and in the rare tests on each other database."""
+    yield from _store(request.getfixturevalue(f"migrated_{request.param}_url"))
 
 
 @pytest.fixture

@@ -77,7 +77,7 @@ def test_every_answer_is_one_moment_while_an_engine_writes(store: Store, serve: 
     seen: list[str] = []
     with marks(store, 60) as writer:
         limit = Deadline(120)
-        while len(set(seen)) < 10:
+        while len(set(seen)) < 5:
             assert not limit.is_over, seen
             answer = client.get(PATH)
             document = answer.json()
@@ -87,7 +87,7 @@ def test_every_answer_is_one_moment_while_an_engine_writes(store: Store, serve: 
             assert len(document["instances"]) == 61
             assert answer.headers["etag"] == f'"{document["generation"]}"'
             seen.append(mark)
-    assert writer.commits >= 10
+    assert writer.commits >= 5
     assert [int(mark) for mark in seen] == sorted(int(mark) for mark in seen)
 
 

@@ -38,6 +38,7 @@ class Site:
         self.folder = folder
         self.cycle = CommitCycle(store, store.load(), nova())
         self.events, self.truth = cloud(seed=7, n=300)
+        self._used = 0
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._process: Process | None = None
@@ -46,6 +47,13 @@ class Site:
         """As an engine would."""
         for first in range(0, len(events), 25):
             self.cycle.run(Batch(events=events[first : first + 25]))
+
+    def more(self, count: int) -> list[Event]:
+        """The next events, which no test has used."""
+        found = self.events[self._used : self._used + count]
+        assert len(found) == count, "all events are used"
+        self._used += count
+        return found
 
     def start(self) -> None:
         """The API, until it answers."""
@@ -80,7 +88,7 @@ def running_site(folder: Path) -> Iterator[Site]:
     """A site with a cloud, a source in trouble, a drift, and three events in quarantine; its API runs."""
     store = migrate(opened(f"sqlite:///{folder / 'watcher-sync.sqlite'}", builtin_kinds()))
     site = Site(store, folder)
-    site.commit(site.events[:200])
+    site.commit(site.more(200))
     site.commit(
         [
             Event(id="1", type="instance.create.end", source="nova", data={"nonsense": 1}),
@@ -110,10 +118,10 @@ def running_site(folder: Path) -> Iterator[Site]:
         store.database.dispose()
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
-    """A site of this test's own; see :func:`running_site`."""
-    with running_site(tmp_path) as site:
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """One site for all tests of a module, which may write to it and restart its API; see :func:`running_site`."""
+    with running_site(tmp_path_factory.mktemp("site")) as site:
         yield site
 
 

@@ -18,7 +18,7 @@ class Outlet:
     def __init__(self, site: Site) -> None:
         self.port = free_port()
         folder = site.folder / "outlet"
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
         self._config = config_on(site.store, folder)
         with self._config.open("a") as file:
             file.write(f"[outlet_watch]\nport = {self.port}\nauth_strategy = noauth\njournal_poll_interval = 0.1\n")

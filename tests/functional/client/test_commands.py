@@ -8,29 +8,13 @@ import io
 import json
 import signal
 import subprocess
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 import yaml
 
-from tests.functional.client.conftest import BIN, Run, Site, client_of, environment, run, running_site
-from tests.waiting import deadline
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """One site for all tests that only read."""
-    with running_site(tmp_path_factory.mktemp("site")) as site:
-        yield site
-
-
-@pytest.fixture
-def own_site(tmp_path: Path) -> Iterator[Site]:
-    """A site for one test, which writes to it or stops it."""
-    with running_site(tmp_path) as site:
-        yield site
+from tests.functional.client.conftest import BIN, Run, Site, environment, run
+from tests.functional.executables import start
+from tests.waiting import deadline, wait_until
 
 
 def made(done: subprocess.CompletedProcess[str]) -> str:
@@ -94,9 +78,7 @@ def test_drifts_are_listed(watcher_sync: Run) -> None:
     assert json.loads(made(watcher_sync("drift", "list", "--source", "moon", "-f", "json"))) == []
 
 
-def test_quarantine_is_looked_at_tried_again_and_thrown_away(own_site: Site) -> None:
-    watcher_sync = client_of(own_site)
-
+def test_quarantine_is_looked_at_tried_again_and_thrown_away(watcher_sync: Run) -> None:
     def listed() -> list[int]:
         return [row["ID"] for row in json.loads(made(watcher_sync("quarantine", "list", "-f", "json")))]
 
@@ -128,35 +110,30 @@ def test_events_are_the_journal(watcher_sync: Run) -> None:
     assert made(watcher_sync("event", "tail", "--limit", "1")).split()[0] == str(seqs[-1])
 
 
-def test_a_tail_goes_on_through_a_restart_of_the_api_without_gap_or_repetition(own_site: Site) -> None:
-    site = own_site
-    process = subprocess.Popen(
-        [BIN / "watcher-sync", "--endpoint", site.url, "event", "tail", "--since", "0", "--follow", "-f", "json"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(),
-    )
-    killer = threading.Timer(150, process.kill)
-    killer.start()
+def test_a_tail_goes_on_through_a_restart_of_the_api_without_gap_or_repetition(site: Site, tmp_path: Path) -> None:
+    output = tmp_path / "tail"
+    tail = ("--endpoint", site.url, "event", "tail", "--since", "0", "-f", "json")
+    process = start([BIN / "watcher-sync", *tail, "--follow"], output, environment())
+
+    def lines() -> list[str]:
+        return [line for line in output.read_text().splitlines(keepends=True) if line.endswith("\n")]
+
     try:
-        assert process.stdout is not None
-        seen = [json.loads(process.stdout.readline())["seq"] for _ in range(10)]
+        wait_until(lambda: len(lines()) >= 10, what="the first changes")
         site.stop()
-        site.commit(site.events[200:])
+        site.commit(site.more(len(site.events) - 200))
         site.start()
-        done = run("watcher-sync", "--endpoint", site.url, "event", "tail", "--since", "0", "-f", "json")
-        everything = [json.loads(line)["seq"] for line in made(done).splitlines()]
-        seen += [json.loads(process.stdout.readline())["seq"] for _ in everything[len(seen) :]]
-        assert seen == everything
+        everything = made(run("watcher-sync", *tail)).splitlines()
+        wait_until(lambda: len(lines()) >= len(everything), what="all changes")
         process.send_signal(signal.SIGINT)
         assert process.wait(deadline(60)) == 130
-        assert process.stderr is not None
-        assert process.stderr.read() == ""
+        # Nothing else is there, on stderr neither.
+        assert [json.loads(line)["seq"] for line in output.read_text().splitlines()] == [
+            json.loads(line)["seq"] for line in everything
+        ]
     finally:
-        killer.cancel()
         process.kill()
-        process.communicate()
+        process.wait()
 
 
 def test_a_pipe_that_is_cut_off_ends_it_quietly(site: Site) -> None:

@@ -12,13 +12,12 @@ import signal
 import struct
 import subprocess
 import termios
-import time
 from collections.abc import Iterator
 
 import pytest
 
 from tests.functional.client.conftest import BIN, Run, Site, environment
-from tests.waiting import PATIENCE_SECONDS, deadline
+from tests.waiting import PATIENCE_SECONDS, Deadline, deadline
 
 
 class Terminal:
@@ -36,11 +35,10 @@ class Terminal:
 
     def wait_for(self, pattern: str, seconds: float = PATIENCE_SECONDS) -> None:
         """Read until the pattern was written."""
-        deadline = time.monotonic() + seconds
+        limit = Deadline(seconds)
         while not re.search(pattern, self.text):
-            left = deadline - time.monotonic()
-            assert left > 0, f"{pattern!r} did not come: {self.text[-3000:]!r}"
-            ready, _, _ = select.select([self.master], [], [], left)
+            assert not limit.is_over, f"{pattern!r} did not come: {self.text[-3000:]!r}"
+            ready, _, _ = select.select([self.master], [], [], 0.1)
             if ready:
                 self.text += os.read(self.master, 65536).decode(errors="replace")
 
@@ -72,11 +70,11 @@ def test_once_shows_sources_counts_and_changes(site: Site, watcher_sync: Run) ->
 
 def test_it_shows_what_is_committed_survives_a_restart_of_the_api_and_q_ends_it(site: Site, top: Terminal) -> None:
     top.wait_for("events/s")
-    site.commit(site.events[200:250])
+    site.commit(site.more(50))
     top.wait_for(rf"seq {site.cycle.model.generation}\b")
     site.stop()
     top.wait_for("Connection refused")
-    site.commit(site.events[250:])
+    site.commit(site.more(30))
     site.start()
     top.wait_for(rf"seq {site.cycle.model.generation}\b")
     os.write(top.master, b"q")

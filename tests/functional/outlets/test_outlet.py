@@ -21,7 +21,7 @@ from tests.waiting import seconds_until, wait_until
 from watcher_sync.storage.subscription_rows import DELIVERED, SHARDS
 from watcher_sync.storage.subscriptions import Subscriptions
 
-COUNT = 100
+COUNT = 40
 
 
 @pytest.fixture
@@ -185,24 +185,25 @@ def test_a_database_that_is_away_is_waited_for(install: Callable[..., Installati
         assert process.running
 
 
+@pytest.mark.parametrize(("kills", "count"), [(2, COUNT), pytest.param(5, 100, marks=pytest.mark.rare)])
 def test_every_change_arrives_in_order_though_the_outlet_is_killed_again_and_again(
-    site: Installation, figure: Callable[[str], None]
+    site: Installation, figure: Callable[[str], None], kills: int, count: int
 ) -> None:
     with recording(seconds=0.02) as record:
-        instances = subscribed(site, record)
+        instances = subscribed(site, record, count)
         config = site.config()
         process = outlet(site, config)
         process.wait_for_log("took 32 shards")
-        for _ in range(3):
+        for _ in range(kills):
             before = record.total
-            instances.write(range(COUNT))
-            wait_until(lambda before=before: record.total > before + COUNT // 4)
+            instances.write(range(count))
+            wait_until(lambda before=before: record.total > before + count // 4)
             process.kill()
-            instances.write(range(COUNT // 2))  # while no outlet runs
+            instances.write(range(count // 2))  # while no outlet runs
             process = outlet(site, config)
         wait_for_all(record, instances)
-        check(record, instances, range(COUNT))
-        figure(f"3 kills, {record.total} requests, {record.repeats} of them repeats")
+        check(record, instances, range(count))
+        figure(f"{kills} kills, {record.total} requests, {record.repeats} of them repeats")
 
 
 def pair(site: Installation) -> tuple[EngineProcess, EngineProcess]:
@@ -224,6 +225,7 @@ def pair(site: Installation) -> tuple[EngineProcess, EngineProcess]:
     return a, b
 
 
+@pytest.mark.rare
 def test_the_subscriptions_of_a_killed_outlet_are_taken_over(site: Installation, figure: Callable[[str], None]) -> None:
     with recording(seconds=0.01) as record:
         instances = subscribed(site, record)

@@ -8,7 +8,6 @@ import gzip
 import socket
 import ssl
 import threading
-import time
 from collections.abc import Callable, Coroutine
 from ipaddress import ip_network
 from typing import Any
@@ -167,13 +166,15 @@ def test_an_answer_is_described_by_its_status(text: bytes, code: int, detail: st
         (b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n", b"x" * 1000),
     ],
 )
-def test_an_endless_body_ends_at_once_and_its_status_counts(head: bytes, part: bytes) -> None:
-    started = time.monotonic()
+def test_an_endless_body_ends_at_once_and_its_status_counts(
+    monkeypatch: pytest.MonkeyPatch, head: bytes, part: bytes
+) -> None:
+    # Only its size can end it: these limits are longer than the test.
+    monkeypatch.setattr(sender_module, "_BODY_SECONDS", 3600.0)
 
-    result, receiver = attempt_at(repeating(head, part), max_response_bytes=10_000, closes=True)
+    result, receiver = attempt_at(repeating(head, part), max_response_bytes=10_000, closes=True, total_timeout=3600.0)
 
     assert (result.code, result.detail, result.ended) == (200, "HTTP 200 OK", False)
-    assert time.monotonic() - started < 28  # before the total timeout, and long before the limit of a slow body
     assert receiver.connections == 1
 
 
@@ -241,11 +242,11 @@ def test_the_total_timeout_also_ends_a_slow_body(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(sender_module, "_BODY_SECONDS", 50.0)
 
     result, _ = attempt_at(
-        repeating(b"HTTP/1.1 202 Accepted\r\nContent-Length: 999\r\n\r\n", b"x", pause=1.0), total_timeout=8
+        repeating(b"HTTP/1.1 202 Accepted\r\nContent-Length: 999\r\n\r\n", b"x", pause=1.0), total_timeout=4
     )
 
     assert result.code == 202
-    assert 7.9 < result.seconds < 40
+    assert 3.9 < result.seconds < 40
 
 
 @pytest.mark.parametrize(
@@ -273,13 +274,10 @@ def test_a_slow_head_does_not_outlast_the_total_timeout(head: bytes, part: bytes
     ],
 )
 def test_an_endless_head_is_not_read_to_its_end(head: bytes, part: bytes) -> None:
-    started = time.monotonic()
-
     result, _ = attempt_at(repeating(head, part))
 
     assert result.code == 0
     assert "not valid HTTP, or its header is too large" in result.detail
-    assert time.monotonic() - started < 28
 
 
 def test_a_header_that_is_too_long_is_no_answer() -> None:

@@ -255,7 +255,7 @@ def test_once_a_breaker_closes_all_that_waited_for_its_host_flows_at_once(store:
     instances = Instances(store)
     instances.write(range(30))
     passed, answers = [0.0], [status(500)]
-    clock = msgspec.structs.replace(CLOCK, monotonic=lambda: time.monotonic() + passed[0])
+    clock = msgspec.structs.replace(CLOCK, monotonic=lambda: time.monotonic() + passed[0])  # wait: the test moves it
 
     def recovering(receiver: Receiver) -> Answer:
         async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

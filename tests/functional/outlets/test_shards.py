@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import itertools
 import threading
-import time
 from collections.abc import Callable
 
 import pytest
@@ -238,9 +237,8 @@ def test_a_worker_frozen_in_a_write_does_not_keep_its_shards(
     connection.begin()
     connection.execute(sa.update(frozen.tables.outlet_shards).values(owner="a"))
 
-    began = time.monotonic()
+    # An error if the wait for the lock ended first.
     assert len(b.beat().shards) == SHARDS
-    assert time.monotonic() - began < 45  # before the wait for the lock ends
     connection.invalidate()
     connection.close()
     for each in (frozen, store):

@@ -30,12 +30,15 @@ CLOCK = Clock(
 
 
 @contextlib.asynccontextmanager
-async def working(store: Store, subscriptions: int, *, clock: Clock = CLOCK, **options: Any) -> AsyncIterator[Worker]:
+async def working(
+    store: Store, subscriptions: int, *, clock: Clock = CLOCK, lease: float = 30.0, **options: Any
+) -> AsyncIterator[Worker]:
     """A worker that has loaded so many subscriptions.
 
+    :param lease: seconds.
     :param options: of the sender.
     """
-    leases = ShardLeases(store.database, store.tables, seconds=30, name=f"test-{uuid.uuid4().hex}")
+    leases = ShardLeases(store.database, store.tables, seconds=lease, name=f"test-{uuid.uuid4().hex}")
     reader = JournalReader(store.database, store.tables, interval=0.02)
     worker = Worker(store, leases, reader, lambda: sender(**options), SecretBox([]), Settings(), clock)
     reader.start()

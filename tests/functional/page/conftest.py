@@ -49,9 +49,9 @@ def postgresql_store(migrated_postgresql_url: str) -> Iterator[Store]:
 
 @pytest.fixture
 def cloud(store: Store) -> Cloud:
-    """A small cloud with problems: 60 hosts, 1,100 instances."""
+    """A small cloud with problems: 60 hosts, 300 instances."""
     cloud = Cloud(store)
-    cloud.grow(60, 1100)
+    cloud.grow(60, 300)
     cloud.trouble()
     cloud.sources()
     cloud.quarantine()
@@ -91,10 +91,32 @@ def started_browser(folder: Path) -> Iterator[WebDriver]:
         driver.quit()
 
 
+@pytest.fixture(scope="session")
+def chromium_driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebDriver]:
+    """Headless Chromium for all tests of a process. It keeps an empty tab."""
+    with started_browser(tmp_path_factory.mktemp("browser")) as driver:
+        yield driver
+
+
+@contextlib.contextmanager
+def own_tab(driver: WebDriver) -> Iterator[WebDriver]:
+    """The browser in a new tab, without what other tests stored, set and logged."""
+    before = driver.current_window_handle
+    driver.switch_to.new_window("tab")
+    driver.get_log("browser")  # type: ignore[attr-defined]
+    try:
+        yield driver
+    finally:
+        stored = {"origin": driver.current_url, "storageTypes": "all"}
+        driver.execute_cdp_cmd("Storage.clearDataForOrigin", stored)
+        driver.close()
+        driver.switch_to.window(before)
+
+
 @pytest.fixture
-def browser(tmp_path: Path) -> Iterator[WebDriver]:
-    """Headless Chromium of one test."""
-    with started_browser(tmp_path) as driver:
+def browser(chromium_driver: WebDriver) -> Iterator[WebDriver]:
+    """A tab of one test."""
+    with own_tab(chromium_driver) as driver:
         yield driver
 
 
@@ -113,19 +135,17 @@ def shared_cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
 
 
 @pytest.fixture(scope="module")
-def shared_page(shared_cloud: Cloud, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+def shared_page(shared_cloud: Cloud, chromium_driver: WebDriver) -> Iterator[Page]:
     """The page for all tests of a module, served by a thread of this process; each test opens its own views."""
-    with (
-        served(shared_cloud.store, auth_strategy="noauth") as url,
-        started_browser(tmp_path_factory.mktemp("browser")) as driver,
-    ):
+    with served(shared_cloud.store, auth_strategy="noauth") as url, own_tab(chromium_driver) as driver:
         yield Page(driver, url)
 
 
 @pytest.fixture
-def page(browser: WebDriver, api_client: httpx.Client) -> Page:
-    """The page, loaded and live."""
-    page = Page(browser, str(api_client.base_url))
-    page.open()
-    page.wait_live()
-    return page
+def page(browser: WebDriver, cloud: Cloud) -> Iterator[Page]:
+    """The page, loaded and live, served by a thread of this process."""
+    with served(cloud.store, auth_strategy="noauth") as url:
+        page = Page(browser, url)
+        page.open()
+        page.wait_live()
+        yield page

@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from selenium.webdriver.remote.webdriver import WebDriver
 
 from tests.functional.page.cloud import Cloud
-from tests.functional.page.conftest import started_browser
+from tests.functional.page.conftest import own_tab
 from tests.functional.page.looking import Page
 from tests.functional.page.serving import served
 from tests.functional.page.test_page_views import rows, vnf
@@ -31,11 +32,11 @@ def cloud(shared_cloud: Cloud) -> Cloud:
 
 
 @pytest.fixture(scope="module")
-def limited_page(shared_cloud: Cloud, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+def limited_page(shared_cloud: Cloud, chromium_driver: WebDriver) -> Iterator[Page]:
     """The page of such an API, for all tests here."""
     with (
         served(shared_cloud.store, auth_strategy="noauth", max_limit=MOST) as url,
-        started_browser(tmp_path_factory.mktemp("browser")) as driver,
+        own_tab(chromium_driver) as driver,
     ):
         yield Page(driver, url)
 

@@ -39,22 +39,30 @@ look();
 """Milliseconds from the start of the navigation until a frame with tiles was painted."""
 
 
+@pytest.fixture
+def page(browser: WebDriver, api_client: httpx.Client) -> Page:
+    """The page of an API in another process, loaded and live."""
+    page = Page(browser, str(api_client.base_url))
+    page.open()
+    page.wait_live()
+    return page
+
+
+@pytest.mark.alone
 def test_a_change_is_shown_within_a_second_of_its_commit_by_another_process(
     page: Page, cloud: Cloud, figure: Callable[[str], None]
 ) -> None:
     page.run(WATCH)
     entity_id = next(iter(cloud.instances))
     late = []
-    for number in range(20):
+    for number in range(10):
         cloud.commit(cloud.instance(entity_id, vcpus=100 + number))
         committed = time.time()
         seq = str(cloud.cycle.model.generation)
         wait_until(lambda seq=seq: page.run("return window.seen[arguments[0]]", seq), 60, f"change {seq}")
         late.append(page.run("return window.seen[arguments[0]]", seq) / 1000 - committed)
     late.sort()
-    figure(
-        f"commit to page: least {late[0] * 1000:.0f} ms, p50 {late[10] * 1000:.0f} ms, most {late[-1] * 1000:.0f} ms"
-    )
+    figure(f"commit to page: least {late[0] * 1000:.0f} ms, p50 {late[5] * 1000:.0f} ms, most {late[-1] * 1000:.0f} ms")
     # The fastest: a page that does not follow at once is late each time.
     assert late[0] < CHANGE
 

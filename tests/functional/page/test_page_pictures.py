@@ -13,7 +13,7 @@ from tests.functional.page.looking import PHONE, WIDE, Page
 from tests.waiting import wait_until
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.rare)])
 def test_the_page_follows_the_systems_colours_on_a_desk_and_on_a_phone(
     page: Page, cloud: Cloud, tmp_path: Path, scheme: str
 ) -> None:

@@ -156,7 +156,7 @@ def test_a_name_that_is_markup_stays_a_name_in_the_table(page: Page, cloud: Clou
     assert page.run("return window.alerted") is None
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.rare)])
 def test_the_table_fits_a_desk_and_a_phone(page: Page, subscribed: list[str], tmp_path: Path, scheme: str) -> None:
     page.media(prefers_color_scheme=scheme)
     page.size(*WIDE)

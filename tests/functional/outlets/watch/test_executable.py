@@ -64,7 +64,7 @@ def test_changes_arrive_once_though_the_outlet_is_stopped_and_killed(
     add_topic(site)
     instances = Instances(site.store)
     seen: list[int] = []
-    for way in (signal.SIGTERM, signal.SIGKILL, signal.SIGTERM):
+    for way in (signal.SIGTERM, signal.SIGKILL):
         process = started(site)
         client = WatchClient(connected()).subscribe(after=seen[-1] if seen else 0)
         head = instances.write(range(20))
