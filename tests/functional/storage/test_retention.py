@@ -46,7 +46,7 @@ CUTS = [
     ({"journal_age": datetime.timedelta(0)}, 10),
     ({"journal_rows": 1, "journal_age": 99 * DAY}, 12),
 ]
-"""What is kept, and the first row then. Each cuts more than the one before."""
+"""What is retained, and the first row then. Each cuts more than the one before."""
 
 
 def test_the_journal_is_cut_at_its_start_and_stays_gapless(store):
