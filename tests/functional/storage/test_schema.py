@@ -12,7 +12,7 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
-from tests.functional.storage.conftest import on_one_database, opened
+from tests.functional.storage.conftest import on_one_database, on_one_empty_database, opened
 from tests.functional.storage.writing import kinds
 from watcher_sync.exceptions import SchemaMissing
 from watcher_sync.model.entities import builtin_kinds
@@ -51,6 +51,7 @@ def test_the_comparison_sees_a_missing_column_and_another_type(any_database_url)
     store.database.dispose()
 
 
+@on_one_empty_database
 def test_a_database_without_schema_is_refused_and_a_plugins_kind_without_table_is_named(any_database_url):
     ours, plugins = opened(any_database_url, builtin_kinds()), opened(any_database_url, kinds())
     with pytest.raises(SchemaMissing, match="has no schema: run watcher-sync-manage db_sync"):
@@ -105,6 +106,7 @@ def test_a_contraction_refuses_the_releases_before(store):
         assert connection.execute(sa.select(store.tables.schema_compatibility)).all() == [(1, schema.HEAD)]
 
 
+@on_one_empty_database
 def test_a_plan_tells_each_step_and_does_none(any_database_url):
     store = opened(any_database_url, kinds())
     lines = schema.plan(store.database, store.tables)
