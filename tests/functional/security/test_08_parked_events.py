@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from tests.functional.storage.conftest import on_one_database
 from tests.functional.storage.writing import Naming, commit, cycle_on, make, meter, naming, rename, rows
 from tests.simulated import event
 from watcher_sync.commit.batch import Batch
@@ -24,7 +25,7 @@ from watcher_sync.storage.parking import PORTION_EVENTS, expire_parked
 from watcher_sync.storage.quotas import Quotas, Usage
 from watcher_sync.storage.store import Store
 
-MANY = 20_000
+MANY = 6_000
 
 
 def park(a_store: Store, number: int, entity_id: str = "a") -> Any:
@@ -58,6 +59,7 @@ def test_a_request_that_creates_an_awaited_entity_writes_one_row_and_the_engine_
     assert cycle.model.get("meter", "a").owner == f"o{MANY - 1}"
 
 
+@on_one_database
 def test_events_that_an_api_worker_parked_are_applied_when_the_api_creates_their_entity(new_store):
     cycle = cycle_on(new_store(), naming())
     writer = DirectWriter(new_store(), naming(), lambda: 3600.0)
@@ -138,6 +140,7 @@ def count(cycle: CommitCycle) -> None:
     cycle.catch_up()
 
 
+@on_one_database
 def test_an_event_that_still_waits_keeps_its_row_and_expires(store):
     now = [datetime.datetime(2026, 11, 22, 6, tzinfo=datetime.UTC)]
     cycle = cycle_on(store, patient(), now=lambda: now[0])
@@ -153,6 +156,7 @@ def test_an_event_that_still_waits_keeps_its_row_and_expires(store):
     assert len(expire_parked(store.database, store.tables, now[0] + datetime.timedelta(hours=2))) == len(before)
 
 
+@on_one_database
 def test_a_count_tries_events_of_an_existing_entity_once(store):
     cycle = cycle_on(store, patient())
     commit(cycle, make(1), rename(2))
@@ -168,6 +172,7 @@ def test_a_count_tries_events_of_an_existing_entity_once(store):
 
 
 @pytest.mark.parametrize("again", [False, True])
+@on_one_database
 def test_an_event_that_another_process_parked_for_an_existing_entity_is_found(new_store, again):
     cycle, api = cycle_on(new_store(), patient()), DirectWriter(new_store(), patient(), lambda: 3600.0)
     commit(cycle, make(1))
@@ -186,6 +191,7 @@ def test_an_event_that_another_process_parked_for_an_existing_entity_is_found(ne
     assert rows(cycle.store, "parked") == []
 
 
+@on_one_database
 def test_events_behind_those_that_still_wait_are_applied(store):
     cycle = cycle_on(store, patient())
     commit(cycle, *(rename(n) for n in range(1, PORTION_EVENTS + 100)), rename(2_000, version="3", owner="eager"))

@@ -11,6 +11,7 @@ import pytest
 import sqlalchemy as sa
 from oslo_config import cfg
 
+from tests.functional.storage.conftest import on_one_database
 from tests.functional.storage.writing import commit, cycle_on, rows
 from watcher_sync.commit.stats import CommitStats
 from watcher_sync.conf import retention as retention_conf
@@ -49,6 +50,7 @@ def test_a_flood_of_one_source_is_bounded_at_the_commit_and_the_others_keep_thei
     assert warnings[0].startswith("source hostile: ")
 
 
+@on_one_database
 def test_a_flood_at_its_quota_is_counted_again_in_one_of_ten_commits(store):
     limit(store, Usage(1_000, 0), lambda: 0.0)
     cycle = cycle_on(store)
@@ -92,6 +94,7 @@ def test_a_flood_that_is_relieved_in_the_background_costs_no_commit_a_count_or_a
     assert store.dropped.counts == {("quarantine", "hostile"): 5_000 - len(left["hostile"])}
 
 
+@on_one_database
 def test_the_relief_deletes_nothing_that_another_writer_made_room_for(store):
     limit(store, Usage(100, 0))
     cycle = cycle_on(store)
@@ -134,6 +137,7 @@ def test_the_retention_worker_enforces_the_quotas_and_the_total(store):
     }
 
 
+@on_one_database
 def test_an_event_that_is_delivered_again_and_again_evicts_nothing(store):
     limit(store, Usage(20, 0))
     cycle = cycle_on(store)

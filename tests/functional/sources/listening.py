@@ -13,7 +13,7 @@ from typing import Any
 import kombu
 from oslo_config import cfg
 
-from tests.waiting import PATIENCE_SECONDS, wait_until
+from tests.waiting import PATIENCE_SECONDS, deadline, wait_until
 from watcher_sync.events import Event
 from watcher_sync.sources.base import IntakeClosed, Source, SourceState
 from watcher_sync.sources.oslo_messaging import OsloMessagingSource
@@ -126,7 +126,8 @@ def listening(
         yield source
     finally:
         # Where everything is acked there is nothing to wait for, so a pause of the machine must not end the stop.
-        source.stop(time.monotonic() + (60 if engine.acks and not may_be_left else 5))
+        patience = deadline(60) if engine.acks and not may_be_left else 1.0
+        source.stop(time.monotonic() + patience)  # wait: at the deadline, what is not acked is given back
         if not may_be_left:
             source._thread.join(PATIENCE_SECONDS)
             assert not source._thread.is_alive()

@@ -100,7 +100,7 @@ def test_a_stream_outlasts_the_tokens_of_a_password_without_a_break(
         with Sampler(whole.site.store) as sampler:
             with writing(region):
                 # A stream whose token was never replaced ends within this time.
-                until = time.monotonic() + LIFE_SECONDS + GRACE_SECONDS + 10
+                until = time.monotonic() + LIFE_SECONDS + GRACE_SECONDS + 10  # wait: the life of a token
                 wait_until(lambda: time.monotonic() > until, 120)
             wait_until(lambda: is_union(whole, {SITE: region}), what="the same entities")
             rows = region.site.rows()

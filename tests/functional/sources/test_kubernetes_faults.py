@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.functional.sources.reflecting import PODS, Engine, following, only, wait_for_truth
-from tests.waiting import Deadline, wait_until
+from tests.waiting import wait_until
 from watcher_sync.sources.base import SourceState
 from watcher_sync.testing.kubernetes import (
     Answer,
@@ -97,7 +97,7 @@ def test_a_server_that_always_says_410_is_not_asked_in_a_hot_loop(engine, tmp_pa
             wait_until(lambda: only(source).progress.relists >= 3)
             before, began = server.requests.count(), time.monotonic()
             wait_until(lambda: time.monotonic() - began > 1.0)
-            assert server.requests.count() - before < 12 * (time.monotonic() - began)
+            assert server.requests.count() - before < 12 * (time.monotonic() - began)  # wait: a rate; load lowers it
             fault.stop()
             server.create(pod("a"))
             wait_for_truth(server, engine)
@@ -133,7 +133,7 @@ def test_a_too_large_resource_version_is_waited_for(engine, tmp_path):
         wait_until(lambda: fault.hits)
         server.create(pod("a"))
         wait_for_truth(server, engine)
-        assert 0.9 < time.monotonic() - began < 50
+        assert time.monotonic() - began > 0.9  # wait: the pause that the server asks for
         assert only(source).progress.relists == 1
 
 
@@ -146,7 +146,7 @@ def test_429_waits_as_long_as_retry_after_says(engine, tmp_path, verb):
         with following(server, tmp_path, engine, synced=False, watch_list=verb == "watch"):
             wait_until(lambda: fault.hits)
             wait_for_truth(server, engine)
-            assert 0.9 < time.monotonic() - began < 50
+            assert time.monotonic() - began > 0.9  # wait: the pause that the server asks for
 
 
 def test_a_half_open_connection_is_left_after_the_read_timeout(engine, tmp_path):
@@ -200,7 +200,7 @@ def test_401_again_backs_off(engine, tmp_path):
             wait_until(lambda: "401 Unauthorized" in source.status().detail)  # none while it tries again
             began, before = time.monotonic(), server.requests.count()
             wait_until(lambda: time.monotonic() - began > 1.0)
-            assert server.requests.count() - before <= 12 * (time.monotonic() - began)
+            assert server.requests.count() - before <= 12 * (time.monotonic() - began)  # wait: a rate; load lowers it
             fault.stop()
             wait_for_truth(server, engine)
 
@@ -363,9 +363,17 @@ FAULTS = [
 ]
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(seed=st.integers(0, 2**32), watch_list=st.booleans())
-def test_whatever_goes_wrong_the_model_ends_in_the_servers_truth(seed, watch_list):
+@pytest.mark.parametrize("examples", [4, pytest.param(12, marks=pytest.mark.rare)])
+def test_whatever_goes_wrong_the_model_ends_in_the_servers_truth(examples):
+    @settings(max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @given(seed=st.integers(0, 2**32), watch_list=st.booleans())
+    def each(seed, watch_list):
+        _break_and_heal(seed, watch_list)
+
+    each()
+
+
+def _break_and_heal(seed, watch_list):
     rng, engine = random.Random(seed), Engine()
     with tempfile.TemporaryDirectory() as folder, KubernetesServer(seed=seed, history_limit=200) as server:
         server.cluster.add_nodes(2)
@@ -390,8 +398,8 @@ def test_whatever_goes_wrong_the_model_ends_in_the_servers_truth(seed, watch_lis
 
 def _look(condition: Callable[[], object], seconds: float) -> None:
     """Wait until the condition is true, or it is time to go on."""
-    limit = Deadline(seconds)
-    while not condition() and not limit.is_over:
+    goes_on_at = time.monotonic() + seconds  # wait: the next fault comes beside this one then
+    while not condition() and time.monotonic() < goes_on_at:
         time.sleep(0.005)
 
 

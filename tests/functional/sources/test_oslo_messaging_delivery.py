@@ -195,27 +195,10 @@ def test_what_the_library_takes_for_a_duplicate_waits_unacked_until_the_connecti
     wait_until(lambda: publisher.waiting() == 1)
 
 
-def test_a_lone_event_waits_for_one_poll_at_most(publisher: Publisher, capsys: pytest.CaptureFixture[str]) -> None:
-    engine = Engine(acks=True)
-    delays = []
-    with listening(publisher.name, engine):
-        for number in range(40):
-            settled = time.monotonic() + 0.02 * (number % 3)
-            wait_until(lambda settled=settled: time.monotonic() > settled)
-            sent = time.monotonic()
-            publisher.publish(wrap(envelope(number)))
-            wait_until(lambda number=number: len(engine.arrived) == number + 1)
-            delays.append(engine.arrived[-1] - sent)
-    delays.sort()
-    with capsys.disabled():
-        print(f"\nlone event: {', '.join(f'{delays[n] * 1e3:.1f}' for n in (0, 20, -1))} ms (fastest, median, worst)")
-    assert delays[0] < 0.04  # the poll is 20 ms
-
-
 def test_an_idle_source_costs_little(publisher: Publisher, capsys: pytest.CaptureFixture[str]) -> None:
     with listening(publisher.name, Engine(acks=True)):
         before, begin = time.process_time(), time.monotonic()
-        threading.Event().wait(2.0)
+        threading.Event().wait(1.0)  # wait: the time over which it is measured
         share = (time.process_time() - before) / (time.monotonic() - begin)
     with capsys.disabled():
         print(f"\nidle: {share:.2%} of one core")
@@ -253,13 +236,12 @@ def test_a_stop_waits_for_the_batch_in_the_engines_hands_and_its_ack_reaches_the
         publisher.publish(wrap(envelope(number)))
     wait_until(lambda: publisher.waiting() == 0 and engine.batches)
     taken = list(engine.batches[0])
-    stopper = threading.Thread(target=source.stop, args=(time.monotonic() + deadline(60),))
+    stopper = threading.Thread(target=source.stop, args=(time.monotonic() + deadline(600),))
     stopper.start()
     wait_until(lambda: source._stopping.is_set())
-    begin = time.monotonic()
     source.ack(taken)
     stopper.join(deadline(60))
-    assert time.monotonic() - begin < 45
+    assert not stopper.is_alive()  # long before its deadline
     assert len(engine.batches) == 1
     wait_until(lambda: publisher.waiting() == 8 - len(taken))
     assert source.status().state is SourceState.STOPPED

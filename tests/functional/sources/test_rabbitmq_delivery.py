@@ -96,7 +96,7 @@ def test_a_message_that_cannot_be_decoded_or_is_too_large_arrives_as_an_undecoda
     assert publisher.waiting() == 0
 
 
-@pytest.mark.parametrize("url", [BROKER, QUORUM], ids=["classic", "quorum"])
+@pytest.mark.parametrize("url", [BROKER, pytest.param(QUORUM, marks=pytest.mark.rare)], ids=["classic", "quorum"])
 def test_the_prefetch_is_in_force_at_first_and_after_each_reopening(publisher: Publisher, url: str) -> None:
     engine = Engine(acks=False)
     with consuming(publisher.name, engine, url, prefetch=7) as source:
@@ -123,15 +123,15 @@ def test_unacked_messages_are_returned_after_the_limit_and_consuming_pauses_unti
     publisher: Publisher, caplog: pytest.LogCaptureFixture
 ) -> None:
     engine = Engine(acks=False)
-    with consuming(publisher.name, engine, hand_back_after=3.0, batch_size=5, prefetch=8) as source:
+    with consuming(publisher.name, engine, hand_back_after=60.0, batch_size=5, prefetch=8) as source:
         for number in range(20):
             publisher.publish(wrap(envelope(number)))
         wait_until(lambda: len(engine.events) == 8)
+        source._settings.hand_back_after = 0.2
         wait_until(lambda: source.status().detail and publisher.waiting() == 20)
         assert source.status().state is SourceState.CONNECTED
         assert "paused" in source.status().detail
-        paused = time.monotonic() + deadline(1.5)
-        wait_until(lambda: time.monotonic() > paused)
+        time.sleep(1.2)  # wait: longer than the interval of the session's loop
         assert publisher.waiting() == 20  # no loop of redeliveries
         assert len(engine.events) == 8
         source._settings.hand_back_after = 60.0  # no pause of the machine is another one of the source
@@ -149,10 +149,11 @@ def test_unacked_messages_are_returned_after_the_limit_and_consuming_pauses_unti
 
 def test_an_ack_that_comes_after_its_channel_was_closed_acknowledges_nothing(publisher: Publisher) -> None:
     engine = Engine(acks=False)
-    with consuming(publisher.name, engine, hand_back_after=7.0, prefetch=4, batch_size=1) as source:
+    with consuming(publisher.name, engine, hand_back_after=60.0, prefetch=4, batch_size=1) as source:
         for number in range(8):
             publisher.publish(wrap(envelope(number)))
         wait_until(lambda: len(engine.events) == 4)
+        source._settings.hand_back_after = 0.2
         wait_until(lambda: publisher.waiting() == 8)
         source._settings.hand_back_after = 60.0  # no pause of the machine is another one of the source
         source.ack(engine.batches[0])  # resumes, and is too late itself
@@ -193,8 +194,7 @@ def test_a_stop_waits_for_the_events_in_the_engines_hands_and_their_acks_reach_t
     for number in range(8):
         publisher.publish(wrap(envelope(number)))
     wait_until(lambda: len(engine.events) == 8)
-    stopper = threading.Thread(target=source.stop, args=(time.monotonic() + deadline(60),))
-    begin = time.monotonic()
+    stopper = threading.Thread(target=source.stop, args=(time.monotonic() + deadline(600),), daemon=True)
     stopper.start()
     wait_until(source._stopping.is_set)
     publisher.publish(wrap(envelope(99)))
@@ -204,7 +204,7 @@ def test_a_stop_waits_for_the_events_in_the_engines_hands_and_their_acks_reach_t
     source.nack(engine.events[4:6], 5.0)
     source.ack(engine.events[6:8])
     stopper.join(deadline(60))
-    assert time.monotonic() - begin < 45
+    assert not stopper.is_alive()  # long before its deadline
     wait_until(lambda: publisher.waiting() == 3)
     assert source.status().state is SourceState.STOPPED
 
@@ -224,14 +224,13 @@ def test_a_stop_with_events_that_were_not_emitted_does_not_wait_for_them(publish
         publisher.publish(wrap(envelope(number)))
     wait_until(lambda: publisher.waiting() == 0 and taken)
     count = len(taken[0])
-    stopper = threading.Thread(target=source.stop, args=(time.monotonic() + deadline(60),))
-    begin = time.monotonic()
+    stopper = threading.Thread(target=source.stop, args=(time.monotonic() + deadline(600),), daemon=True)
     stopper.start()
     wait_until(source._stopping.is_set)
     source.ack(taken[0])
     release.set()
     stopper.join(deadline(60))
-    assert time.monotonic() - begin < 45
+    assert not stopper.is_alive()  # long before its deadline
     wait_until(lambda: publisher.waiting() == 50 - count)
 
 
@@ -259,7 +258,7 @@ def test_it_works_in_a_process_of_its_own_with_the_options_of_the_engines_files(
         source.ack([event for event in engine.events if event.id != "m-0"])
         wait_until(lambda: len(engine.events) == 11)
     finally:
-        source.stop(time.monotonic() + deadline(5))
+        source.stop(time.monotonic() + 2.0)  # wait: at the deadline, what is not acked is given back
     assert sorted(event.id for event in engine.events[6:]) == ["m-0", "m-6", "m-7", "m-8", "m-9"]
     wait_until(lambda: publisher.waiting() == 5)
 
@@ -292,6 +291,7 @@ def test_a_probe_declares_nothing(publisher: Publisher) -> None:
     publisher.channel = publisher.connection.channel()
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("driver", [RabbitMQSource, OsloMessagingSource])
 def test_a_lone_event_is_not_delayed(
     publisher: Publisher, driver: type[Source], capsys: pytest.CaptureFixture[str]
@@ -300,8 +300,7 @@ def test_a_lone_event_is_not_delayed(
     delays = []
     with listening(publisher.name, engine, driver=driver):
         for number in range(40):
-            settled = time.monotonic() + 0.02 * (number % 3)
-            wait_until(lambda settled=settled: time.monotonic() > settled)
+            time.sleep(0.02 * (number % 3))  # wait: the events come at any time of a poll
             sent = time.monotonic()
             publisher.publish(wrap(envelope(number)))
             wait_until(lambda number=number: len(engine.arrived) == number + 1)
@@ -316,7 +315,7 @@ def test_a_lone_event_is_not_delayed(
 def test_an_idle_source_costs_little(publisher: Publisher, capsys: pytest.CaptureFixture[str]) -> None:
     with consuming(publisher.name, Engine(acks=True)):
         before, begin = time.process_time(), time.monotonic()
-        threading.Event().wait(2.0)
+        threading.Event().wait(1.0)  # wait: the time over which it is measured
         share = (time.process_time() - before) / (time.monotonic() - begin)
     with capsys.disabled():
         print(f"\nidle: {share:.2%} of one core")

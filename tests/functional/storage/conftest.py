@@ -20,6 +20,13 @@ _PATIENT = {"idle_transaction_timeout": int(PATIENCE_SECONDS), "pool_timeout": i
 """Options of ``[database]``, so that no pause of a loaded machine ends a transaction or a wait."""
 
 
+_ONE = ["sqlite", *(pytest.param(name, marks=pytest.mark.rare) for name in ("postgresql", "mariadb"))]
+on_one_database = pytest.mark.parametrize("any_migrated_url", _ONE, indirect=True)
+"""For rules whose statements other tests run on the servers: SQLite, and the servers in the rare tests."""
+on_one_empty_database = pytest.mark.parametrize("any_database_url", _ONE, indirect=True)
+"""As :data:`on_one_database`."""
+
+
 def opened(url: str, declared: Kinds | None = None, **options: Any) -> Store:
     """A store on this database, as a process of its own would open it. Its time limits are longer, unless given.
 

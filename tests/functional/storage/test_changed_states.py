@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 
 import msgspec
 import pytest
@@ -69,10 +70,14 @@ def test_nothing_has_changed_after_the_head(history: Store) -> None:
     assert read(history, 8) == ChangedPage({}, [], 8, 8)
 
 
-@pytest.mark.parametrize("limit", [1, 2, 3])
-@pytest.mark.parametrize("max_bytes", [1, 8_388_608])
-def test_pages_reach_every_change(history: Store, limit: int, max_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changed_states, "_MAX_PAGE_BYTES", max_bytes)
+def test_pages_reach_every_change(history: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    for limit, max_bytes in itertools.product((1, 2, 3), (1, 8_388_608)):
+        monkeypatch.setattr(changed_states, "_MAX_PAGE_BYTES", max_bytes)
+        assert read_to_the_head(history, limit) == ({"a": ("y", "2"), "c": (None, "3")}, {"b", "d"})
+
+
+def read_to_the_head(history: Store, limit: int) -> tuple[dict[str, object], set[str]]:
+    """The states and the deleted ids on all pages."""
     since, model, deleted = 0, {}, set()
     for _ in range(20):
         page = read(history, since, limit)
@@ -83,8 +88,7 @@ def test_pages_reach_every_change(history: Store, limit: int, max_bytes: int, mo
         deleted |= {each.id for each in page.deleted}
         since = page.next_since
     assert since == 8
-    assert model == {"a": ("y", "2"), "c": (None, "3")}
-    assert deleted == {"b", "d"}
+    return model, deleted
 
 
 def test_a_page_ends_at_its_bytes(store: Store) -> None:

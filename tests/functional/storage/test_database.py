@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import pytest
 import sqlalchemy as sa
 
 from tests.functional.storage.conftest import opened
@@ -17,14 +16,14 @@ from watcher_sync.storage.operation_leases import OperationLeases
 from watcher_sync.storage.store import Store
 
 
-@pytest.mark.parametrize("option", ["pool_timeout", "max_pool_size", "max_overflow", "connection_recycle_time"])
-def test_a_pool_option_that_a_database_has_no_use_for_does_no_harm(any_database_url, option):
-    store = opened(any_database_url, **{option: 5})
-    try:
-        with store.database.connect() as connection:
-            assert connection.execute(sa.text("SELECT 1")).scalar_one() == 1
-    finally:
-        store.database.dispose()
+def test_a_pool_option_that_a_database_has_no_use_for_does_no_harm(any_database_url):
+    for option in ("pool_timeout", "max_pool_size", "max_overflow", "connection_recycle_time"):
+        store = opened(any_database_url, **{option: 5})
+        try:
+            with store.database.connect() as connection:
+                assert connection.execute(sa.text("SELECT 1")).scalar_one() == 1
+        finally:
+            store.database.dispose()
 
 
 def test_a_mariadb_that_reads_committed_rows_by_default_shows_one_state_to_each_transaction(own_mariadb: Server):

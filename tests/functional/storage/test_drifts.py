@@ -7,6 +7,7 @@ import datetime
 
 import pytest
 
+from tests.functional.storage.conftest import on_one_database
 from tests.functional.storage.writing import commit, cycle_on
 from tests.simulated import NOON, told
 from watcher_sync.exceptions import RowRefused
@@ -34,6 +35,7 @@ def test_what_is_found_again_keeps_its_row_and_its_time_and_what_is_not_goes(sto
     assert list_drifts(store.database)[0].id == first["b"].id
 
 
+@on_one_database
 def test_other_kinds_and_other_sources_are_left_alone(store):
     replace_drifts(store.database, [differs("a")], source="nova", kinds=["instance"], now=NOON)
     replace_drifts(store.database, [differs("p", kind="pod")], source="edge", kinds=["pod"], now=NOON)
@@ -55,6 +57,7 @@ def test_pages_follow_each_other_and_can_be_of_one_kind_or_source(store):
     assert len(list_drifts(store.database, source="nova")) == 7
 
 
+@on_one_database
 def test_drifts_of_whole_entities_are_chosen_by_the_side_that_does_not_have_them(store):
     found = [
         differs("a", live=None),
@@ -74,6 +77,7 @@ def test_a_value_that_the_database_refuses_changes_nothing(store):
     assert [d.entity_id for d in list_drifts(store.database)] == ["a"]
 
 
+@on_one_database
 def test_a_drift_leaves_the_list_when_the_model_has_the_live_value(store):
     cycle = cycle_on(store)
 

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tests.functional.storage.conftest import on_one_database
 from tests.functional.storage.writing import commit, cycle_on
 from tests.simulated import by_facet, told
 from watcher_sync.events import Event
@@ -34,6 +35,7 @@ def test_each_start_of_any_source_has_a_greater_epoch(store):
 
 
 @pytest.mark.parametrize("where", ["row", "tombstone", "traced", "cursor", "quarantine"])
+@on_one_database
 def test_the_count_begins_above_the_epochs_that_earlier_releases_took_from_clocks(store, where):
     cycle = cycle_on(store)
     ahead = CLOCK + 3_600 * 10**6

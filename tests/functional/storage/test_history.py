@@ -8,6 +8,7 @@ import logging
 import pytest
 import sqlalchemy as sa
 
+from tests.functional.storage.conftest import on_one_database
 from tests.functional.storage.test_pipeline import piped
 from tests.functional.storage.writing import commit, cycle_on, head, meter, seqs
 from tests.setting_back import Backup
@@ -84,6 +85,7 @@ def test_a_commit_after_the_database_went_back_is_not_written(store, caplog):
 
 
 @pytest.mark.parametrize("how", ["epoch", "db_sync"])
+@on_one_database
 def test_a_row_that_a_restoration_in_parts_left_beyond_the_head_stops_no_later_commit(store, caplog, how):
     """A commit between the two tables of a dump: its row is in the journal, and the head of the dump comes after it."""
     caplog.set_level(logging.WARNING)
@@ -146,6 +148,7 @@ def test_the_history_of_another_writer_after_the_restoration_is_not_read_as_ones
     assert whole(cycle.model) == whole(other.model) == whole(store.load())
 
 
+@on_one_database
 def test_a_commit_of_cursors_alone_is_not_written_after_the_database_went_back(store):
     cycle = write(cycle_on(store), 1)
     backup = Backup(store)
@@ -156,6 +159,7 @@ def test_a_commit_of_cursors_alone_is_not_written_after_the_database_went_back(s
     assert store.cursors() == {"test": "1"}
 
 
+@on_one_database
 def test_a_replica_that_is_behind_learns_of_a_new_epoch(new_store):
     store = new_store()
     write(cycle_on(store), 1)
@@ -168,6 +172,7 @@ def test_a_replica_that_is_behind_learns_of_a_new_epoch(new_store):
     behind.follow()
 
 
+@on_one_database
 def test_a_server_that_is_behind_for_a_moment_keeps_its_epoch(store, monkeypatch):
     cycle = write(cycle_on(store), 1)
     before = position(store)
@@ -186,6 +191,7 @@ def test_a_server_that_is_behind_for_a_moment_keeps_its_epoch(store, monkeypatch
     assert cycle.stats.restorations == 0
 
 
+@on_one_database
 def test_a_process_that_starts_after_the_database_went_back_notices_nothing(new_store):
     cycle = write(cycle_on(new_store()), 1)
     backup = Backup(cycle.store)
@@ -195,6 +201,7 @@ def test_a_process_that_starts_after_the_database_went_back_notices_nothing(new_
     assert (later.stats.restorations, head(later.store)) == (0, 2)
 
 
+@on_one_database
 def test_two_processes_that_notice_renew_the_epoch_once(new_store):
     first, second = cycle_on(new_store()), cycle_on(new_store())
     backup = Backup(first.store)
@@ -209,6 +216,7 @@ def test_two_processes_that_notice_renew_the_epoch_once(new_store):
     assert len(epochs) == 1
 
 
+@on_one_database
 def test_another_writer_is_no_other_history_even_where_the_journal_is_purged(new_store):
     store = new_store()
     cycle, other = write(cycle_on(store), 1), cycle_on(new_store())
@@ -223,6 +231,7 @@ def test_another_writer_is_no_other_history_even_where_the_journal_is_purged(new
     assert whole(other.model) == whole(store.load())
 
 
+@on_one_database
 def test_a_pipeline_commits_nothing_of_the_history_before(store):
     cycle = write(cycle_on(store), 1)
     backup = Backup(store)
@@ -247,6 +256,7 @@ def test_a_commit_that_locks_the_head_notices_the_restoration_too(store, monkeyp
     write(cycle, 3)
 
 
+@on_one_database
 def test_a_head_of_the_same_seq_with_another_mark_is_refused(store):
     cycle = write(cycle_on(store), 1)
     with store.database.begin() as connection:

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.functional.storage.conftest import opened
-from tests.migrated import migrate
 from tests.simulated import telling, told
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
@@ -24,9 +25,13 @@ def server(number, host, source_host=None, vcpus=2):
     return Upsert("instance", f"{number:032x}", "1", facets)
 
 
-def test_the_database_and_the_model_sum_the_same(any_database_url):
-    store = opened(any_database_url, builtin_kinds())
-    migrate(store)
+@pytest.fixture
+def declared_kinds():
+    return builtin_kinds()
+
+
+def test_the_database_and_the_model_sum_the_same(any_migrated_url):
+    store = opened(any_migrated_url, builtin_kinds())
     cycle = CommitCycle(store, store.load(), telling(store.kinds))
     servers = [server(1, "a"), server(2, "a"), server(3, "b", "a"), server(4, None), server(5, "c", "c", vcpus=None)]
     cycle.run(Batch(events=[told(0, *servers)]))

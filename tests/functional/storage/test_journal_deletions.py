@@ -13,6 +13,7 @@ import hypothesis
 import msgspec
 from hypothesis import strategies as st
 
+from tests.functional.storage.conftest import on_one_database
 from tests.functional.storage.writing import commit, cycle_on, followed, journal, rows, without_heard
 from tests.simulated import by_facet, told, whole
 from watcher_sync.commit.cycle import CommitCycle
@@ -101,6 +102,7 @@ def require_equal(store: Store, cycle: CommitCycle) -> None:
     assert without_heard(whole(store.load())) == expected
 
 
+@on_one_database
 def test_each_deletion_in_the_journal_follows_a_creation_of_the_entity(store: Store) -> None:
     numbers, examples = itertools.count(1), itertools.count(1)
     cycle = cycle_on(store)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import pytest
 import sqlalchemy as sa
 
-from tests.functional.storage.conftest import opened
+from tests.functional.storage.conftest import on_one_empty_database, opened
 from tests.functional.storage.writing import commit, cycle_on, kinds, meter
 from tests.simulated import told
 from tests.sites import parsed
@@ -98,6 +98,7 @@ def test_fields_that_a_plugin_adds_are_columns_after_db_sync_and_the_older_plugi
     assert (again.owner, again.reading, again.colour, again.tariff, again.labels) == ("p", 7, "red", 4, {"a": "b"})
 
 
+@on_one_empty_database
 def test_a_field_of_another_type_is_refused_with_the_plugins_name_and_nothing_of_its_table_changes(
     site: Callable[[Kinds], Store],
 ) -> None:
@@ -110,6 +111,7 @@ def test_a_field_of_another_type_is_refused_with_the_plugins_name_and_nothing_of
     assert list(schema.check(store.database, store.tables)) == ["meter"]
 
 
+@on_one_empty_database
 def test_a_process_works_without_the_kind_that_lacks_a_column_and_loses_none_of_its_events(
     site: Callable[[Kinds], Store], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

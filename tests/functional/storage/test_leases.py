@@ -13,7 +13,7 @@ import pytest
 import sqlalchemy as sa
 from oslo_config import cfg
 
-from tests.functional.storage.conftest import opened
+from tests.functional.storage.conftest import on_one_database, opened
 from tests.functional.storage.writing import cycle_on, kinds, meter, rows
 from tests.simulated import told
 from tests.waiting import deadline, wait_until
@@ -60,6 +60,7 @@ def test_the_first_takes_it_beats_and_gives_it_back_to_the_next(store):
     assert (b.read().holder, b.read().token, b.fence.token) == ("b/1", 2, 2)
 
 
+@on_one_database
 def test_a_lease_that_was_taken_with_a_lost_answer_is_found_at_the_next_attempt(store, monkeypatch):
     a, b = lease(store, "a/1"), lease(store, "b/1")
     for token, holder in ((1, a), (2, b)):
@@ -80,6 +81,7 @@ def test_a_lease_that_was_taken_with_a_lost_answer_is_found_at_the_next_attempt(
         holder.give_back()
 
 
+@on_one_database
 def test_the_lease_of_another_holder_is_not_taken_for_a_lost_answer(store):
     a, b = lease(store, "a/1"), lease(store, "b/1")
     assert a.try_take()
@@ -103,6 +105,7 @@ def test_the_times_of_a_lease_are_those_of_the_database(store, monkeypatch):
             assert connection.execute(query).one() == (noon, noon)
 
 
+@on_one_database
 def test_a_holder_is_dead_when_its_beat_stood_still_for_the_lease_time_by_the_standbys_clock(store):
     clock = Clock()
     a, b = lease(store, "a/1"), lease(store, "b/1", clock)
@@ -152,6 +155,7 @@ def test_a_deposed_leader_commits_nothing_more(store):
     assert rows(store, "quarantine") == []
 
 
+@on_one_database
 def test_the_same_token_of_another_holder_is_not_ones_own(store):
     """A database that went back in time gives a token a second time."""
     a, b = lease(store, "a/1"), lease(store, "b/1")
@@ -165,6 +169,7 @@ def test_the_same_token_of_another_holder_is_not_ones_own(store):
     assert (b.read().holder, b.read().token, b.read().beat) == ("b/1", 1, 7)
 
 
+@on_one_database
 def test_what_a_deposed_leader_gives_back_is_not_the_new_ones(store):
     clock = Clock()
     a, b = lease(store, "a/1"), lease(store, "b/1", clock)
@@ -233,6 +238,7 @@ def test_only_processes_of_this_machine_boot_and_namespace_can_be_told_dead():
     assert not is_dead_here("somebody")
 
 
+@on_one_database
 def test_a_find_live_holder_is_told_from_a_silent_one(store):
     a, b = lease(store, "a/1"), lasting(store, 2.0)
     assert b.find_live_holder() is None
@@ -253,6 +259,7 @@ def test_a_find_live_holder_is_told_from_a_silent_one(store):
         thread.join(deadline(60))
 
 
+@on_one_database
 def test_a_lease_is_taken_unless_a_live_engine_holds_it(store):
     a, b = lease(store, "a/1"), lasting(store, 60.0)
     assert a.try_take()

@@ -9,6 +9,7 @@ import random
 import pytest
 import sqlalchemy as sa
 
+from tests.functional.storage.conftest import on_one_database
 from tests.functional.storage.writing import (
     Naming,
     commit,
@@ -63,7 +64,7 @@ def staged(store, *changes):
     return model, transaction.staged()
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.rare)])
 def test_another_writer_in_between_costs_nothing_and_both_end_equal(new_store, seed):
     rng = random.Random(seed)
     events, truth = cloud(seed, 600)
@@ -107,6 +108,7 @@ def test_what_the_database_refuses_costs_its_own_event_wherever_it_is(store):
     assert cycle.stats.total(Outcome.QUARANTINED) == len(bad)
 
 
+@on_one_database
 def test_a_batch_before_one_that_cannot_be_dispatched_is_settled_once_and_first(store, monkeypatch):
     cycle = cycle_on(store)
     prepare, failures = cycle.store.prepare, iter([False, True, False, False, True])
@@ -135,6 +137,7 @@ class Looking(Naming):
         yield meter(event.read())
 
 
+@on_one_database
 def test_a_batch_after_one_that_unparks_events_is_dispatched_again_after_those_events(store):
     looking = Looking()
     cycle = cycle_on(store, Dispatcher([("looking", looking)]))
@@ -146,6 +149,7 @@ def test_a_batch_after_one_that_unparks_events_is_dispatched_again_after_those_e
     assert [row.entity_id for row in journal(store)] == ["a", "a", "m", "n"]
 
 
+@on_one_database
 def test_parked_events_that_the_last_batch_sets_free_are_taken_up_at_its_end(store):
     cycle = cycle_on(store, naming())
     piped(cycle, [Batch(events=[rename(1)]), Batch(events=[make(2)])])
@@ -178,6 +182,7 @@ def test_a_commit_that_was_begun_and_cannot_be_made_says_why_and_writes_nothing(
     commit(other, told(3, meter("c")))  # nothing is locked
 
 
+@on_one_database
 def test_what_can_never_be_written_is_found_when_the_statements_are_made_or_when_they_run(store):
     model, changes = staged(store, meter("a", owner="\ud800"))
     with pytest.raises(RowRefused):
@@ -194,6 +199,7 @@ def test_a_commit_of_which_the_connection_is_gone_fails_and_the_next_one_opens_a
     assert [row.id for row in rows(store, "meters")] == ["a"]
 
 
+@on_one_database
 def test_a_commit_is_dated_by_its_preparation_and_never_before_the_one_that_it_follows(store):
     times = [datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC) + datetime.timedelta(seconds=i) for i in range(9)]
     clock = iter(times)

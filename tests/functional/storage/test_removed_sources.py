@@ -10,6 +10,7 @@ import pytest
 import sqlalchemy as sa
 from oslo_config import cfg
 
+from tests.functional.storage.conftest import on_one_database
 from tests.functional.storage.writing import commit, cycle_on, followed, journal, rows, without_heard
 from tests.simulated import NOON, by_facet, told, whole
 from watcher_sync.assembly.forgetting import forget
@@ -99,6 +100,7 @@ def writer(store: Store, cycle: CommitCycle) -> DirectWriter:
     return DirectWriter(store, cycle.dispatcher, lambda: 3600.0)
 
 
+@on_one_database
 def test_the_entities_of_removed_sources_are_counted_unless_another_source_has_them(store: Store) -> None:
     filled(store)
     write_sources(store.database, [status(store, name) for name in SCOPES])
@@ -145,6 +147,7 @@ def test_a_forgotten_source_loses_its_entities_and_all_else_and_may_come_back(
     assert "edge" in ids(store)["cluster"]
 
 
+@on_one_database
 def test_hosts_go_with_the_servers_of_a_forgotten_nova_and_regions_stay(store: Store, conf: cfg.ConfigOpts) -> None:
     cycle = filled(store)
     write_sources(store.database, [status(store, name) for name in ("nova", "north")])
@@ -156,6 +159,7 @@ def test_hosts_go_with_the_servers_of_a_forgotten_nova_and_regions_stay(store: S
     assert rows(store, "tombstones") == []
 
 
+@on_one_database
 def test_nothing_is_forgotten_that_a_source_may_have_whose_engine_does_not_say_what_it_has(
     store: Store, conf: cfg.ConfigOpts
 ) -> None:
@@ -170,6 +174,7 @@ def test_nothing_is_forgotten_that_a_source_may_have_whose_engine_does_not_say_w
     assert forget(conf, {}, store, writer(store, cycle), "nova", dry_run=True).entities == {}
 
 
+@on_one_database
 def test_sources_that_say_nothing_do_not_block_each_other(store: Store, conf: cfg.ConfigOpts) -> None:
     cycle = filled(store)
     write_sources(store.database, [status(store, name, scopes=None) for name in ("nova", "cell2")])
@@ -178,6 +183,7 @@ def test_sources_that_say_nothing_do_not_block_each_other(store: Store, conf: cf
         assert forget(conf, {}, store, writer(store, cycle), name, dry_run=False).rows == {"source_status": 1}
 
 
+@on_one_database
 def test_what_a_configured_source_will_have_is_not_forgotten(store: Store, conf: cfg.ConfigOpts) -> None:
     """Such as after a new name, before the engine has started."""
     cycle = filled(store)
@@ -192,6 +198,7 @@ def test_what_a_configured_source_will_have_is_not_forgotten(store: Store, conf:
     assert ids(store)["instance"] == {"north:vm1"}
 
 
+@on_one_database
 def test_a_source_of_a_configuration_is_not_forgotten(store: Store, conf: cfg.ConfigOpts) -> None:
     cycle = filled(store)
     write_sources(store.database, [status(store, "edge")])

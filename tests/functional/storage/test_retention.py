@@ -37,35 +37,37 @@ def keep(**given):
     return Retention(**{**ages, **given})
 
 
-@pytest.mark.parametrize(
-    ("given", "left"),
-    [
-        ({}, range(1, 13)),
-        ({"journal_age": 2.5 * DAY}, range(6, 13)),
-        ({"journal_rows": 5}, range(8, 13)),
-        ({"journal_rows": 6, "journal_age": 1.5 * DAY}, range(8, 13)),
-        ({"journal_rows": 1, "journal_age": 99 * DAY}, range(12, 13)),
-        ({"journal_age": datetime.timedelta(0)}, range(10, 13)),
-    ],
-)
-def test_the_journal_is_cut_at_its_start_and_stays_gapless(store, given, left):
-    history(store)
-    purged = purge(store.database, store.tables, keep(**given), NOON + 5 * DAY)
-    assert seqs(store) == list(left)
-    assert purged["journal"] == 12 - len(left)
-    assert head(store) == 12
+CUTS = [
+    ({}, 1),
+    ({"journal_age": 2.5 * DAY}, 6),
+    ({"journal_rows": 6}, 7),
+    ({"journal_rows": 6, "journal_age": 1.5 * DAY}, 8),
+    ({"journal_rows": 4, "journal_age": 1.5 * DAY}, 9),
+    ({"journal_age": datetime.timedelta(0)}, 10),
+    ({"journal_rows": 1, "journal_age": 99 * DAY}, 12),
+]
+"""What is retained, and the first row then. Each cuts more than the one before."""
 
 
-@pytest.mark.parametrize("purged", [0, 5, 12])
-@pytest.mark.parametrize(
-    ("time", "seq"),
-    [(NOON - DAY, 1), (NOON, 1), (NOON + DAY, 3), (NOON + 1.5 * DAY, 5), (NOON + 5 * DAY, 11), (NOON + 6 * DAY, 13)],
-)
-def test_the_first_seq_since_a_time_is_found_in_what_the_journal_still_has(store, time, seq, purged):
+def test_the_journal_is_cut_at_its_start_and_stays_gapless(store):
     history(store)
-    with store.database.begin() as connection:
-        connection.execute(store.tables.journal.delete().where(store.tables.journal.c.seq <= purged))
-        assert first_since(connection, store.tables, time) == max(seq, purged + 1)
+    before = 1
+    for given, first in CUTS:
+        purged = purge(store.database, store.tables, keep(**given), NOON + 5 * DAY)
+        assert seqs(store) == list(range(first, 13)), given
+        assert purged["journal"] == first - before
+        assert head(store) == 12
+        before = first
+
+
+def test_the_first_seq_since_a_time_is_found_in_what_the_journal_still_has(store):
+    history(store)
+    times = {-1.0: 1, 0.0: 1, 1.0: 3, 1.5: 5, 5.0: 11, 6.0: 13}  # days after the first change
+    for purged in (0, 5, 12):
+        with store.database.begin() as connection:
+            connection.execute(store.tables.journal.delete().where(store.tables.journal.c.seq <= purged))
+            for days, seq in times.items():
+                assert first_since(connection, store.tables, NOON + days * DAY) == max(seq, purged + 1)
 
 
 def test_tombstones_and_quarantined_events_go_by_their_age(store):

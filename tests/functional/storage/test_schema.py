@@ -12,7 +12,7 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
-from tests.functional.storage.conftest import opened
+from tests.functional.storage.conftest import on_one_database, on_one_empty_database, opened
 from tests.functional.storage.writing import kinds
 from watcher_sync.exceptions import SchemaMissing
 from watcher_sync.model.entities import builtin_kinds
@@ -49,6 +49,7 @@ def test_the_comparison_sees_a_missing_column_and_another_type(any_database_url)
     store.database.dispose()
 
 
+@on_one_empty_database
 def test_a_database_without_schema_is_refused_and_a_plugins_kind_without_table_is_named(any_database_url):
     ours, plugins = opened(any_database_url, builtin_kinds()), opened(any_database_url, kinds())
     with pytest.raises(SchemaMissing, match="has no schema: run watcher-sync-manage db_sync"):
@@ -69,6 +70,7 @@ def set_revision(store, revision, oldest):
         connection.execute(sa.update(store.tables.schema_compatibility).values(oldest_revision=oldest))
 
 
+@on_one_database
 def test_the_schema_of_a_newer_release_is_worked_on_until_it_is_contracted(store):
     set_revision(store, "9999", schema.HEAD)
     assert schema.check(store.database, store.tables) == {}
@@ -77,6 +79,7 @@ def test_the_schema_of_a_newer_release_is_worked_on_until_it_is_contracted(store
         schema.check(store.database, store.tables)
 
 
+@on_one_database
 def test_the_schema_of_an_older_release_is_refused(store):
     set_revision(store, "0000", "0000")
     with pytest.raises(SchemaMissing, match=r"at revision 0000, this release needs \d+: run watcher-sync-manage"):
@@ -86,12 +89,14 @@ def test_the_schema_of_an_older_release_is_refused(store):
 
 
 @pytest.mark.parametrize("work", [schema.upgrade, schema.plan, schema.contract])
+@on_one_database
 def test_an_older_release_changes_nothing_of_a_newer_schema_and_says_so(store, work):
     set_revision(store, "9999", schema.HEAD)
     with pytest.raises(SchemaMissing, match=r"at revision 9999, this release knows .* nothing was changed"):
         work(store.database, store.tables)
 
 
+@on_one_database
 def test_a_contraction_refuses_the_releases_before(store):
     set_revision(store, schema.HEAD, "0000")
     assert schema.contract(store.database, store.tables) == schema.HEAD
@@ -99,6 +104,7 @@ def test_a_contraction_refuses_the_releases_before(store):
         assert connection.execute(sa.select(store.tables.schema_compatibility)).all() == [(1, schema.HEAD)]
 
 
+@on_one_empty_database
 def test_a_plan_tells_each_step_and_does_none(any_database_url):
     store = opened(any_database_url, kinds())
     lines = schema.plan(store.database, store.tables)

@@ -23,7 +23,7 @@ def test_mariadb_waits_for_a_reader_that_computes_between_the_rows_of_a_long_res
             wait_longer(connection)
             rows = iter(connection.execute(query, execution_options={"yield_per": 1}))
             found = [next(rows).seq]
-            goes_on_at = time.monotonic() + 2.5 * LIMIT_SECONDS
+            goes_on_at = time.monotonic() + 2.5 * LIMIT_SECONDS  # wait: longer than the server's limit
             wait_until(lambda: time.monotonic() > goes_on_at)
             found += [row.seq for row in rows]
         assert found == list(range(1, ROWS + 1))

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from oslo_config import cfg
 
+from tests.functional.storage.conftest import on_one_database
 from tests.functional.storage.writing import commit, cycle_on, make, meter, naming, rename, rows
 from tests.simulated import event, told, whole
 from watcher_sync.commit.replay import decoded_again, replay, replay_quarantined
@@ -48,6 +49,7 @@ def test_parked_events_are_taken_up_in_order_as_soon_as_their_entity_is_there(st
     assert whole(store.load()) == whole(cycle.model)
 
 
+@on_one_database
 def test_parked_events_are_taken_up_when_another_writer_makes_their_entity(new_store):
     cycle, other = cycle_on(new_store(), naming()), cycle_on(new_store(), naming())
     commit(cycle, rename(1))
@@ -66,6 +68,7 @@ def made_by_the_api(store):
     store.commit(Commit(generation=0, staged=transaction.staged()))
 
 
+@on_one_database
 def test_parked_events_are_taken_up_by_the_process_that_is_started_next(new_store):
     commit(cycle_on(new_store(), naming()), rename(1))
     made_by_the_api(new_store())
@@ -79,6 +82,7 @@ def recorded(event):
     return msgspec.structs.replace(event, envelope=CLOUD_EVENTS)
 
 
+@on_one_database
 def test_a_replay_does_not_count_the_parked_events_of_others(new_store):
     commit(cycle_on(new_store(), naming()), rename(1))
     made_by_the_api(new_store())
@@ -89,6 +93,7 @@ def test_a_replay_does_not_count_the_parked_events_of_others(new_store):
     assert store.load().get("meter", "a").owner == "renamed"
 
 
+@on_one_database
 def test_a_replay_counts_an_event_that_it_parks_and_applies_as_read_once(new_store):
     events = [recorded(rename(1)), recorded(rename(2, "b")), recorded(make(3))]
     counts = replay(new_store(), naming(), events, batch_size=1)
@@ -165,6 +170,7 @@ def test_the_quarantine_is_paged_shown_and_dropped_by_id(store):
     assert [row["id"] for row in quarantine.page()] == ids[2:]
 
 
+@on_one_database
 def test_quarantined_events_that_are_replayed_are_applied_or_stay_refused(store):
     class Broken:
         events = {"rename": "rename"}  # noqa: RUF012
@@ -185,6 +191,7 @@ def test_quarantined_events_that_are_replayed_are_applied_or_stay_refused(store)
     assert store.load().get("meter", "a").owner == "renamed"
 
 
+@on_one_database
 def test_cursors_move_with_the_commit_that_names_them(store):
     cycle = cycle_on(store)
     commit(cycle, told(1, meter("a")), cursors={"one": "1", "two": "x" * 5000})
@@ -203,6 +210,7 @@ STREAM = (1_785_000_000_123_456, 2**60)
 """An epoch in microseconds and a sequence, both beyond 32 bits."""
 
 
+@on_one_database
 def test_a_quarantined_event_keeps_its_channel_and_its_place_in_the_stream(store):
     event = Event(id="e", type="told", source="test", data=b"x", undecodable="no", channel="dcm.vm", sequence=STREAM)
     commit(cycle_on(store), event, bad(2))
@@ -213,6 +221,7 @@ def test_a_quarantined_event_keeps_its_channel_and_its_place_in_the_stream(store
     assert (first["channel"], first["stream_epoch"], first["stream_sequence"]) == ("dcm.vm", *STREAM)
 
 
+@on_one_database
 def test_a_parked_event_keeps_its_channel_and_its_place_in_the_stream(store):
     cycle = cycle_on(store, naming())
     commit(cycle, msgspec.structs.replace(rename(1), channel="dcm.vm", sequence=STREAM), rename(2, "b"))

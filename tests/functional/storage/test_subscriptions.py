@@ -12,6 +12,7 @@ import msgspec
 import pytest
 import sqlalchemy as sa
 
+from tests.functional.storage.conftest import on_one_database
 from tests.functional.storage.writing import cycle_on, meter
 from tests.simulated import told
 from tests.waiting import deadline
@@ -82,6 +83,7 @@ def test_a_subscription_is_found_as_it_was_created(rows, store):
     assert rows.find("vnf", "ONE") is rows.find("other", "one") is None
 
 
+@on_one_database
 def test_a_new_subscription_begins_at_the_head_of_the_journal(rows, store):
     cycle_on(store).run(Batch(events=[told("1", meter("m"))]))
     made = rows.create(subscription())
@@ -166,6 +168,7 @@ def test_a_deletion_frees_the_name_and_the_place_and_removes_the_secrets(rows, s
     assert first.revision < row.revision < second.revision
 
 
+@on_one_database
 def test_the_quota_is_that_of_a_project(rows):
     rows.create(subscription("a"), quota=1)
     with pytest.raises(QuotaReached) as refused:
@@ -176,6 +179,7 @@ def test_the_quota_is_that_of_a_project(rows):
     rows.create(subscription("e"), quota=-1)
 
 
+@on_one_database
 def test_a_replacement_writes_what_a_subscriber_may_change_and_makes_active(rows, store):
     made = rows.create(subscription(metadata={"a": 1}))
     t, p = store.tables.subscriptions, store.tables.subscription_progress
@@ -197,6 +201,7 @@ def test_a_replacement_writes_what_a_subscriber_may_change_and_makes_active(rows
 
 
 @pytest.mark.parametrize(("waiting", "expected"), [(None, 5), (3, 3), (9, 5)])
+@on_one_database
 def test_a_writer_who_sees_less_has_everything_again_from_the_oldest_change_that_waits(rows, store, waiting, expected):
     made = rows.create(subscription(sees_admin_only=True))
     assert rows.add_test(made.id, "msg_1", "application/json", b"{}")
@@ -212,6 +217,7 @@ def test_a_writer_who_sees_less_has_everything_again_from_the_oldest_change_that
         assert connection.execute(sa.select(d.c.state, d.c.body)).one() == ("dead", None)
 
 
+@on_one_database
 def test_a_replay_is_noted_and_makes_active(rows, store):
     made = rows.create(subscription())
     with store.database.begin() as connection:
@@ -257,6 +263,7 @@ def test_pages_are_sorted_by_id_and_have_one_project_and_one_state(rows, store):
     assert len(rows.page(state="active")) == 5
 
 
+@on_one_database
 def test_secrets_are_encrypted_again_all_or_none(rows, store):
     old_key, key = new_key(), new_key()
     old, both = SecretBox([old_key]), SecretBox([key, old_key])

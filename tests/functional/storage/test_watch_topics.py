@@ -9,6 +9,7 @@ import uuid
 import pytest
 import sqlalchemy as sa
 
+from tests.functional.storage.conftest import on_one_database
 from tests.waiting import deadline
 from watcher_sync.model.watch.topics import parse
 from watcher_sync.storage.watch_topics import TopicExists, WatchPositions, WatchTopics
@@ -49,6 +50,7 @@ def at_once(*works):
     return results
 
 
+@on_one_database
 def test_a_topic_is_read_as_it_was_written(topics):
     made = topics.create(topic(project_id="p1"))
     assert topics.find("one") == made
@@ -90,6 +92,7 @@ def test_a_deleted_topic_takes_its_positions_with_it(topics, positions):
     assert positions.find(made.id, "p", "u") is None
 
 
+@on_one_database
 def test_a_position_is_that_of_one_caller_and_the_last_one_counts(positions):
     positions.remember("t", "p", "u", 7)
     positions.remember("t", "p", "u", 5)
@@ -99,6 +102,7 @@ def test_a_position_is_that_of_one_caller_and_the_last_one_counts(positions):
     assert positions.find("other", "p", "u") is None
 
 
+@on_one_database
 def test_the_end_of_a_page_is_known_until_the_caller_reads_another_one(positions):
     positions.remember("t", "p", "u", 7, "0/100/1")
     assert positions.find("t", "p", "u", "0/100/1") == positions.find("t", "p", "u") == 7
