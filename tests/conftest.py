@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """For all tests: a busy machine is no reason for a property test to fail, and child processes take SIGINT.
 
+What a test changes of its process ends with it, because the next test runs in the same one.
+
 A background job inherits that SIGINT is ignored, and so would the processes that the tests interrupt.
 
 gRPC has no part in a fork. Its handlers can crash the child of a process whose threads use it.
@@ -8,11 +10,14 @@ gRPC has no part in a fork. Its handlers can crash the child of a process whose 
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
+from collections.abc import Iterator
 
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")  # read when gRPC is imported
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("watcher_sync", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -20,3 +25,14 @@ settings.load_profile("watcher_sync")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def process_state() -> Iterator[None]:
+    """The umask and the class of log records, which executables set, end with a test that runs one in this process."""
+    umask = os.umask(0o022)
+    os.umask(umask)
+    records = logging.getLogRecordFactory()
+    yield
+    os.umask(umask)
+    logging.setLogRecordFactory(records)

@@ -28,6 +28,7 @@ INTERNAL = {
         "ProofRefused",
         "ReplayRefused",
         "RowRefused",
+        "interrupts",
         "SchemaMissing",
         "StaleToken",
         "StorageError",

@@ -50,7 +50,7 @@ def line(broker: Broker, site: Installation) -> Iterator[StreamLine]:
 def test_kills_in_a_stream_lose_nothing_and_apply_nothing_twice(
     site: Installation, line: StreamLine, figure: Callable[[str], None]
 ) -> None:
-    kill_engines(site, line, kills=2, lot=scaled(600), figure=figure)
+    kill_engines(site, line, kills=2, lot=scaled(2_000), figure=figure)
 
 
 @pytest.mark.rare

@@ -89,7 +89,7 @@ def test_the_event_that_holds_the_thread_is_named_everywhere_and_is_applied(
     reports = [r.getMessage() for r in caplog.records if "poison-1" in r.getMessage()]
     assert "source spoken: the event 'poison-1' of type 'hold'" in reports[0]
     assert "in the handler slow.hold" in reports[0]
-    assert "self.go_on.wait(60)" in reports[0], "the stack of the engine's thread"
+    assert "self.go_on.wait(" in reports[0], "the stack of the engine's thread"
     assert metric(running.engine, OVERLONG) == 1
     assert metric(running.engine, "watcher_sync_event_in_hand_seconds") > 0.05
     status, body = ask(application, "/readyz")

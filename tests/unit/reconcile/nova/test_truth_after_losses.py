@@ -49,7 +49,7 @@ def test_one_comparison_repairs_what_was_lost(tmp_path: Path, monkeypatch: pytes
     with ExistingCloud(seed=seed, hosts=5, instances=12) as cloud:
         site = NovaSite(tmp_path, cloud._openstack)
         site.conf.set_override("max_delete_percent", 100, group="reconcile")
-        cloud.reconcile(site.conf, site.store)
+        cloud.reconcile(site.conf, site.store, 60)
         events = cloud.simulator.events()
         for _ in range(3):
             documents = list(itertools.islice(events, rng.choice([1, 3, 10, 40, 120])))
@@ -59,6 +59,6 @@ def test_one_comparison_repairs_what_was_lost(tmp_path: Path, monkeypatch: pytes
             ]
             if told:
                 site.told(*told)
-            cloud.reconcile(site.conf, site.store)
+            cloud.reconcile(site.conf, site.store, 60)
             assert differences(cloud, site.store) == []
         site.close()
