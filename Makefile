@@ -4,6 +4,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Without bytecode each run compiles some thousand modules again.
+unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
 # The requirements of the checks, the unit tests and the hooks, and the files that .venv depends on.

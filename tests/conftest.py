@@ -10,6 +10,7 @@ gRPC has no part in a fork. Its handlers can crash the child of a process whose 
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -25,6 +26,16 @@ settings.load_profile("watcher_sync")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection() -> None:
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    # What was imported and collected lives to the end, and is nothing that the collector would search again and again.
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)

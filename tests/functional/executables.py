@@ -36,7 +36,8 @@ PRELOADED: Final = {
 
 _LIBRARIES: Final = (
     "alembic.command", "cliff.app", "keystoneauth1.loading", "osc_lib.command.command", "psycopg", "pymysql", "pytest",
-    "requests", "watcher_sync.client.commands.entity", "watcher_sync.client.shell",
+    "requests", "sqlalchemy.dialects.mysql", "sqlalchemy.dialects.postgresql", "sqlalchemy.dialects.sqlite",
+    "watcher_sync.client.commands.entity", "watcher_sync.client.shell",
 )  # fmt: skip
 """What the commands import later. None of them chooses a backend of oslo.service, which the commands do first."""
 
@@ -47,10 +48,11 @@ _PLUGINS: Final = tuple(
     if entry.module.startswith("watcher_sync.")
 )
 
+_path: Final = list(sys.path)
+"""In the fork server, its own. The entry points that it read are those of this path."""
+
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(
-    ["tests.functional.threading_backend", __name__, *PRELOADED.values(), *_LIBRARIES, *_PLUGINS]
-)
+_context.set_forkserver_preload(["tests.functional.preloaded", __name__, *PRELOADED.values(), *_LIBRARIES, *_PLUGINS])
 
 
 def start(command: Sequence[str | Path], log: Path, environment: Mapping[str, str] = os.environ) -> Process:
@@ -166,6 +168,7 @@ def _run(name: str, argv: list[str], environment: dict[str, str], folder: str, o
     sys.stderr = io.TextIOWrapper(
         io.BufferedWriter(io.FileIO(2, "w", closefd=False)), errors="backslashreplace", line_buffering=True
     )
+    sys.path[:] = _path
     sys.argv = argv
     (entry,) = importlib.metadata.entry_points(group="console_scripts", name=name)
     sys.exit(entry.load()())
