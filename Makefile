@@ -10,6 +10,9 @@ PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 DEVELOPMENT := --requirement test-requirements.txt --requirement lint-requirements.txt
 DECLARED := setup.cfg requirements.txt test-requirements.txt lint-requirements.txt constraints.txt
 
+# Without bytecode each worker and each process of a test compiles everything that it imports. tox does not pass it on either.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo test release-test check unit hooks bench genconfig docs proto constraints release clean
 
 help:
