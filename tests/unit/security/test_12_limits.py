@@ -227,7 +227,7 @@ def test_entries_in_excess_are_not_validated(client, problem):
 class _Bomb(http.server.BaseHTTPRequestHandler):
     """Answers with 200 MB of spaces in 0.2 MB."""
 
-    body = gzip.compress(b" " * 200_000_000)
+    body = b""
     status = 200
 
     def do_GET(self):
@@ -243,6 +243,7 @@ class _Bomb(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def bomb():
+    _Bomb.body = gzip.compress(b" " * 200_000_000)
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Bomb)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
