@@ -262,6 +262,7 @@ def bounded(function, most):
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", [200, 500])
 def test_a_compressed_answer_of_an_api_server_cannot_fill_the_memory(bomb, tmp_path, monkeypatch, status):
     monkeypatch.setattr(_Bomb, "status", status)
@@ -286,6 +287,7 @@ def test_a_compressed_answer_of_an_api_server_cannot_fill_the_memory(bomb, tmp_p
     connection.close()
 
 
+@pytest.mark.slow
 def test_a_compressed_answer_cannot_fill_the_memory_of_the_client(bomb, monkeypatch):
     from keystoneauth1 import adapter, noauth, session
 
