@@ -4,13 +4,14 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Without bytecode each run compiles some thousand modules again.
-unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
 # The requirements of the checks, the unit tests and the hooks, and the files that .venv depends on.
 DEVELOPMENT := --requirement test-requirements.txt --requirement lint-requirements.txt
 DECLARED := setup.cfg requirements.txt test-requirements.txt lint-requirements.txt constraints.txt
+
+# Without bytecode each worker and each process of a test compiles everything that it imports. tox does not pass it on either.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test release-test check unit hooks bench genconfig docs proto constraints release clean
 

@@ -51,7 +51,7 @@ from watcher_sync.storage.loading import Only, load_rows
 from watcher_sync.storage.operation_leases import lock_leases
 from watcher_sync.storage.quotas import Connect, DroppedEvents, Quotas
 from watcher_sync.storage.statements import has_row_above
-from watcher_sync.storage.tables import Tables
+from watcher_sync.storage.tables import tables_of
 from watcher_sync.storage.time_limits import CommitWatch
 
 T = TypeVar("T")
@@ -84,7 +84,7 @@ class Store:
         self._is_abandoned = False
         """Whether a session of this store may still have a transaction, because its end is unknown."""
         self.kinds = kinds
-        self.tables = Tables(kinds)
+        self.tables = tables_of(kinds)
         self.time = DatabaseTime(self.commits)
         """The database's time: rows get their times from it, and purges compare with it."""
         self._now = now or self.time.now

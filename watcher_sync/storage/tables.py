@@ -7,6 +7,7 @@ other. Tables of plugins' kinds are created by ``db_sync`` from the declaration.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -90,6 +91,16 @@ class Tables:
             *_indexes(declared),
             **TABLE_OPTIONS,
         )
+
+
+def tables_of(kinds: Kinds) -> Tables:
+    """The tables of these kinds. The stores of a process share them, because nothing changes tables."""
+    return _tables_of(tuple(kinds.values()))
+
+
+@functools.cache
+def _tables_of(kinds: tuple[Kind, ...]) -> Tables:
+    return Tables(Kinds(*(each.cls for each in kinds)))
 
 
 def _indexes(declared: Kind) -> Iterator[sa.Index]:

@@ -15,6 +15,8 @@ from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.model.changes import Delete, Upsert
 from watcher_sync.storage.retention import Retention, purge
 
+pytestmark = pytest.mark.slow
+
 MINUTE = datetime.timedelta(minutes=1)
 EVER = datetime.timedelta(days=9999)
 
@@ -122,7 +124,6 @@ def test_filters_sorting_and_marker_work_on_the_past(client, write):
     assert found == sorted((f"web-{n % 7}" for n in range(20)), reverse=True)
 
 
-@pytest.mark.slow
 def test_the_pages_of_a_time_show_the_same_seq(client, write, clock, store):
     write(("instance", "a", {"name": "one"}), ("instance", "b", {"name": "two"}))
     page = client.simulate_get("/v1/instances", query_string=f"limit=1&as_of={clock.time.isoformat()[:-6]}Z").json

@@ -18,6 +18,8 @@ from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.exceptions import HistoryChanged
 from watcher_sync.model.changes import Upsert
 
+pytestmark = pytest.mark.slow
+
 EPOCH = "X-Watcher-Sync-Epoch"
 STREAM = {"Accept": "text/event-stream"}
 
@@ -115,7 +117,6 @@ def test_a_long_poll_that_read_what_the_database_lost_meanwhile_ends_with_the_ep
     assert document["epoch"] == epoch_of(client) != head["epoch"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("noticed_by", ["an engine", "the stream itself"])
 def test_a_stream_ends_before_an_event_of_another_history(store, writer, noticed_by):
     feed = Feed(store.database, store.tables, slots=2, interval=0.01)

@@ -10,6 +10,8 @@ from watcher_sync.client import BadRequest, Gone, Unreachable
 from watcher_sync.client.stats import RATE_WINDOW_SECONDS, ModelStats
 from watcher_sync.commit.batch import Batch
 
+pytestmark = pytest.mark.slow
+
 
 def commit(cycle, events):
     for start in range(0, len(events), 25):

@@ -16,6 +16,8 @@ from watcher_sync.client.shell import run
 from watcher_sync.client.subscriptions import new_secret
 from watcher_sync.storage.subscriptions import Subscriptions
 
+pytestmark = pytest.mark.slow
+
 URL = "https://receiver.example.com/hook?key=1"
 VALUES = {"name": "one", "callback-url": URL}
 
@@ -226,7 +228,6 @@ def test_test_replay_and_deliveries(command, rows, store):
     assert command("replay", "vnf", "one", "--since", "99")[0] == 2
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("option", [("--metadata", "[]"), ("--metadata", "{"), ("--label", "a"), ("--interval", "x")])
 def test_an_option_that_makes_no_sense_is_a_usage_error(command, capsys, option):
     with pytest.raises(SystemExit, match="2"):

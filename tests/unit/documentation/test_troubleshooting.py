@@ -52,6 +52,7 @@ def test_each_quoted_line_is_written_by_the_code(code):
     assert missing == []
 
 
+@pytest.mark.slow
 def test_a_line_that_the_code_does_not_write_is_found(code):
     assert is_written(f"source {GAP}: disconnected: {GAP}; retrying", code)
     assert not is_written(f"source {GAP}: separated: {GAP}; retrying", code)

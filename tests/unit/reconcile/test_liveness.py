@@ -21,6 +21,8 @@ from watcher_sync.reconcile.liveness.rules import SERVICE_DOWN, SILENT
 from watcher_sync.reconcile.liveness.service import LivenessService
 from watcher_sync.reconcile.liveness.writer import LivenessWriter
 
+pytestmark = pytest.mark.slow
+
 
 class ReplicaSite(Site):
     """A replica with three hosts, whose clock the test moves."""
@@ -195,7 +197,6 @@ def test_a_list_that_was_requested_before_a_newer_change_changes_nothing(site):
     assert site.liveness() == ("up", None)
 
 
-@pytest.mark.slow
 def test_an_idle_host_that_the_list_of_services_confirms_is_not_silent(site):
     site.speak("host-1", "host-2")
     site.service.check()

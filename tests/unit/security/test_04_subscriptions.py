@@ -15,6 +15,8 @@ from watcher_sync.model.changes import Upsert
 from watcher_sync.storage.subscription_secrets import new_key
 from watcher_sync.storage.subscriptions import Subscriptions
 
+pytestmark = pytest.mark.slow
+
 THIRD = "c" * 32
 BASE = f"/v1/instance/{SERVER}/status/subscription"
 ABSENT = "/v1/instance/does-not-exist/status/subscription"
@@ -99,7 +101,6 @@ def test_a_subscription_belongs_to_the_project_of_the_instance_whoever_creates_i
         assert rows.find(SERVER, f"n{number}")[0].sees_admin_only is (caller != "member")
 
 
-@pytest.mark.slow
 def test_the_right_to_fields_of_hosts_is_that_of_the_last_writer(api, rows):
     assert api("admin", "POST", BASE, json=BODY).status_code == 201
     assert rows.find(SERVER, "one")[0].sees_admin_only is True

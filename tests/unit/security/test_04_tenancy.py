@@ -15,6 +15,8 @@ from tests.unit.security.callers import NODE, OTHER, OWN, POD, SERVER, STI, Api
 from watcher_sync.api.core.feed import Feed
 from watcher_sync.model.changes import Delete, Upsert
 
+pytestmark = pytest.mark.slow
+
 VNFS, STIS = "/v1/vnf_instances", "/v1/service_type_instances"
 NOTHING = "does-not-exist"
 WRITABLE = {VNFS: DEMO, STIS: STI}
@@ -98,7 +100,6 @@ def test_the_operations_of_a_deleted_instance_stay_with_its_project(api):
         assert api("stranger", "GET", at).status_code == 404
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("path", WRITABLE)
 def test_a_new_entity_with_anothers_id_is_404_and_never_409(api, path):
     entity_id = api.made(path.rpartition("/")[2], id="taken")
@@ -113,7 +114,6 @@ def test_a_new_entity_with_anothers_id_is_404_and_never_409(api, path):
     assert api("member", "PUT", f"{path}/{entity_id}", json=WRITABLE[path]).status_code == 409
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("path", WRITABLE)
 def test_an_id_of_a_deleted_entity_without_a_known_owner_is_404(api, path):
     body = {**WRITABLE[path], "id": api.made(path.rpartition("/")[2], id="gone")}
@@ -126,7 +126,6 @@ def test_an_id_of_a_deleted_entity_without_a_known_owner_is_404(api, path):
     assert api("admin", "POST", path, json=body).status_code == 409
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("path", WRITABLE)
 def test_an_entity_without_a_project_is_for_administrators(api, path):
     made = api("system_admin", "POST", path, json=WRITABLE[path])
@@ -142,7 +141,6 @@ def test_an_entity_without_a_project_is_for_administrators(api, path):
 # Who gives an entity to a project
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("path", WRITABLE)
 def test_the_project_is_the_tokens_and_only_an_administrator_names_another_one(api, path):
     body = WRITABLE[path]
@@ -155,7 +153,6 @@ def test_the_project_is_the_tokens_and_only_an_administrator_names_another_one(a
     assert api("system_admin", "POST", path, json={**body, "project_id": OTHER}).json["project_id"] == OTHER
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("path", WRITABLE)
 def test_a_replacement_leaves_the_project_unless_an_administrator_names_another(api, path):
     at, body = f"{path}/{api.made(path.rpartition('/')[2])}", WRITABLE[path]
@@ -231,7 +228,6 @@ def test_the_last_changes_of_a_project_are_found_behind_those_of_others(api):
     assert [e["id"] for e in page["events"]] == [mine]
 
 
-@pytest.mark.slow
 def test_a_stream_has_the_own_changes_alone(conf, api, monkeypatch):  # noqa: F811
     conf.set_override("stream_max_age", 1.0, group="api")
     wait = Feed.wait  # the first one brings everything, however late the thread of the feed begins
@@ -244,7 +240,6 @@ def test_a_stream_has_the_own_changes_alone(conf, api, monkeypatch):  # noqa: F8
         assert hidden not in text
 
 
-@pytest.mark.slow
 def test_drifts_are_those_of_the_own_entities_without_hosts(api):
     def found(caller, **params):
         drifts = api(caller, "GET", "/v1/drifts", params=params).json["drifts"]
@@ -311,7 +306,6 @@ def test_the_node_of_a_vnfs_pods_is_hidden_wherever_the_instance_is_shown(api):
     assert NODE in api("admin", "GET", f"{VNFS}/{entity_id}").text
 
 
-@pytest.mark.slow
 def test_the_document_says_which_fields_are_hidden(api):
     document = api("nobody", "GET", "/openapi.json").json
     answer = document["paths"]["/v1/instances/{entity_id}"]["get"]["responses"]["200"]["content"]["application/json"]

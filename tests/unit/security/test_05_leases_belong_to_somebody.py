@@ -12,6 +12,8 @@ from tests.unit.api import conftest as api
 from tests.unit.api import test_keystone as keystone
 from tests.unit.api.test_vnf_instances import DEMO, PATH, demo
 
+pytestmark = pytest.mark.slow
+
 conf = api.conf
 store = api.store
 problem = api.problem

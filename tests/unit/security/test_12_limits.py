@@ -227,7 +227,7 @@ def test_entries_in_excess_are_not_validated(client, problem):
 class _Bomb(http.server.BaseHTTPRequestHandler):
     """Answers with 200 MB of spaces in 0.2 MB."""
 
-    body = gzip.compress(b" " * 200_000_000)
+    body = b""
     status = 200
 
     def do_GET(self):
@@ -243,6 +243,7 @@ class _Bomb(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def bomb():
+    _Bomb.body = gzip.compress(b" " * 200_000_000)
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Bomb)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
@@ -261,6 +262,7 @@ def bounded(function, most):
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", [200, 500])
 def test_a_compressed_answer_of_an_api_server_cannot_fill_the_memory(bomb, tmp_path, monkeypatch, status):
     monkeypatch.setattr(_Bomb, "status", status)
@@ -285,6 +287,7 @@ def test_a_compressed_answer_of_an_api_server_cannot_fill_the_memory(bomb, tmp_p
     connection.close()
 
 
+@pytest.mark.slow
 def test_a_compressed_answer_cannot_fill_the_memory_of_the_client(bomb, monkeypatch):
     from keystoneauth1 import adapter, noauth, session
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -42,13 +43,19 @@ def field_schema(field: Field) -> Schema:
     return described
 
 
+@functools.cache
+def _fields(kind: Kind) -> Mapping[str, Schema]:
+    """The schemas of a kind's fields. All schemas of the kind share them, so they are never changed."""
+    return MappingProxyType({name: field_schema(field) for name, field in kind.fields.items()})
+
+
 def entity_schema(kind: Kind, more: Mapping[str, Schema] = MappingProxyType({})) -> Schema:
     """The schema of an entity with all its fields.
 
     :param more: fields of answers that are no part of the entity.
     """
     properties: Schema = {"id": {"type": "string", "description": "Id."}}
-    properties |= {name: field_schema(field) for name, field in kind.fields.items()}
+    properties |= _fields(kind)
     properties |= more
     properties["source_removed"] = {
         "const": True,

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 from typing import Any
 
@@ -33,6 +34,7 @@ _VERSION: Schema = {
 }
 
 
+@functools.cache
 def release() -> str:
     """The installed release of this package."""
     return importlib.metadata.version("watcher-sync")
