@@ -6,6 +6,8 @@ from __future__ import annotations
 import importlib.metadata
 import json
 
+import pytest
+
 from tests.functional.client.conftest import Site, run
 
 
@@ -28,5 +30,9 @@ def test_every_command_but_the_demo_is_there_too() -> None:
     own = {(e.name, e.value) for e in importlib.metadata.entry_points(group="watcher_sync.cli") if e.name != "demo"}
     plugin = importlib.metadata.entry_points(group="openstack.watcher_sync.v1")
     assert {(f"watcher-sync_{name}", value) for name, value in own} == {(e.name, e.value) for e in plugin}
+
+
+@pytest.mark.rare
+def test_openstack_lists_the_commands() -> None:
     listed = run("openstack", "--os-auth-type", "none", "command", "list", "--group", "openstack.watcher_sync.v1")
     assert "watcher-sync entity list" in listed.stdout
