@@ -13,6 +13,7 @@ import subprocess
 import sys
 import sysconfig
 import venv
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,26 @@ import pytest
 from tests.source_copy import ROOT, copy_source
 from tests.waiting import deadline
 
+Printed = dict[str, str]
+
 PLUGIN = ROOT / "doc" / "examples" / "watcher-sync-example-plugin"
+
+_EACH = """
+import contextlib, io, json, sys
+import watcher_sync
+from watcher_sync.cmd import manage
+printed = {{"package": watcher_sync.__file__}}
+for name, argv in {argvs!r}.items():
+    sys.argv = ["watcher-sync-manage", *argv]
+    with contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO(), write_through=True)) as out:
+        try:
+            manage.main()
+        except SystemExit as end:
+            assert not end.code, (argv, end.code)
+    printed[name] = out.buffer.getvalue().decode()
+json.dump(printed, sys.stdout)
+"""
+"""The program of :meth:`Installed.manage_each`."""
 
 
 class Installed:
@@ -35,23 +55,15 @@ class Installed:
 
     def install(self) -> None:
         source, wheels = copy_source(self.folder / "source"), self.folder / "wheels"
-        self._run(
-            sys.executable,
-            "-m",
-            "pip",
-            "wheel",
-            "--quiet",
-            "--no-deps",
-            "-w",
-            wheels,
-            source,
-            source / PLUGIN.relative_to(ROOT),
-        )
+        pip = (sys.executable, "-m", "pip")
+        plugin = source / PLUGIN.relative_to(ROOT)
+        # What builds them is in this environment: to install it once for each wheel takes longer than the builds.
+        self._run(*pip, "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", wheels, source, plugin)
         venv.create(self.environment, with_pip=False)
         python = self.environment / "bin" / "python"
         built = sorted(wheels.glob("*.whl"))
         assert len(built) == 2
-        self._run(sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", *built)
+        self._run(*pip, "--python", python, "install", "--quiet", "--no-deps", "--no-compile", *built)
         # The libraries that the project needs are those of the test run. A path line reads no .pth files
         # of that folder, so an editable installation there stays out of the way.
         own = sysconfig.get_path("purelib", "venv", {"base": str(self.environment)})
@@ -64,8 +76,12 @@ class Installed:
         manage = self.environment / "bin" / "watcher-sync-manage"
         return self._run(manage, "--config-file", self.config, *arguments)
 
-    def python(self, code: str) -> str:
-        return self._run(self.environment / "bin" / "python", "-c", code)
+    def manage_each(self, **commands: Sequence[object]) -> Printed:
+        """What each of these commands prints, and where the package is. One process runs them, for its imports."""
+        argvs = {name: ["--config-file", str(self.config), *map(str, command)] for name, command in commands.items()}
+        python = self.environment / "bin" / "python"
+        found: Printed = json.loads(self._run(python, "-c", _EACH.format(argvs=argvs)))
+        return found
 
     def _run(self, *command: object) -> str:
         done = subprocess.run(
@@ -89,21 +105,27 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     return installed
 
 
-def test_the_package_that_runs_is_the_installed_one_and_not_the_source_tree(installed: Installed) -> None:
-    where = installed.python("import watcher_sync; print(watcher_sync.__file__)").strip()
-    assert Path(where).is_relative_to(installed.environment)
+@pytest.fixture(scope="module")
+def printed(installed: Installed) -> Printed:
+    """What the installed commands print, one after the other."""
+    return installed.manage_each(
+        handlers=["handlers"],
+        replay=["replay", "-f", "json", PLUGIN / "events.jsonl"],
+        racks=["model", "dump", "--kind", "rack"],
+        quarantine=["quarantine", "list"],
+    )
 
 
-def test_the_patterns_of_an_installed_plugin_are_in_the_dispatch_table(installed: Installed) -> None:
-    table = installed.manage("handlers").splitlines()
+def test_the_patterns_of_an_installed_plugin_are_in_the_dispatch_table(printed: Printed) -> None:
+    table = printed["handlers"].splitlines()
     for pattern in ("rack.power.*", "rack.power.test", "rack.removed"):
         (line,) = [line for line in table if pattern in line.split()]
         assert "racks" in line
     assert any("instance.create.end" in line and "nova" in line for line in table)
 
 
-def test_events_of_a_plugins_dialect_end_in_the_plugins_kind_whatever_their_order(installed: Installed) -> None:
-    counts = json.loads(installed.manage("replay", "-f", "json", PLUGIN / "events.jsonl"))
+def test_events_of_a_plugins_dialect_end_in_the_plugins_kind_whatever_their_order(printed: Printed) -> None:
+    counts = json.loads(printed["replay"])
     del counts["seconds"]
     assert counts == {
         "read": 9,
@@ -115,10 +137,16 @@ def test_events_of_a_plugins_dialect_end_in_the_plugins_kind_whatever_their_orde
         "quarantined": 1,
     }
 
-    racks = [json.loads(line) for line in installed.manage("model", "dump", "--kind", "rack").splitlines()]
+    racks = [json.loads(line) for line in printed["racks"].splitlines()]
     assert racks == [
         {"id": "r1", "room": "1", "power": "off", "watts": 0},
         {"id": "r2", "room": "1", "power": "on", "watts": 3500},
     ]
 
-    assert "watts" in installed.manage("quarantine", "list")
+    assert "watts" in printed["quarantine"]
+
+
+def test_the_package_that_runs_is_the_installed_one_and_not_the_source_tree(
+    installed: Installed, printed: Printed
+) -> None:
+    assert Path(printed["package"]).is_relative_to(installed.environment)

@@ -73,7 +73,14 @@ def test_all_is_well_where_nova_sends_everything(site: Installation, tmp_path: P
         "Nova's inventory": (0, ""),
     }
     assert status == 0
-    # A fresh interpreter runs the installed script here; the other tests use preloaded processes.
+    done = site.run("watcher-sync-status", "upgrade", "check")
+    assert (done.returncode, done.stdout.count("Result: Success")) == (0, 8)
+
+
+@pytest.mark.rare
+def test_a_fresh_interpreter_runs_the_installed_script(site: Installation, tmp_path: Path) -> None:
+    """The other tests use preloaded processes."""
+    played(site, tmp_path, lambda d: True)
     command = [*site.command("watcher-sync-status", site.config()), "upgrade", "check"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=deadline(120), check=False)
     assert (done.returncode, done.stdout.count("Result: Success")) == (0, 8)

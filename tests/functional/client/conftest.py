@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import io
 import os
 import signal
 import subprocess
+import unittest.mock
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,6 +24,7 @@ from tests.migrated import migrate
 from tests.services.servers import free_port
 from tests.simulated import cloud, nova
 from tests.waiting import deadline, wait_until
+from watcher_sync.client import shell
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.events import Event
@@ -155,6 +159,21 @@ def run(executable: str, *arguments: str, **variables: str) -> subprocess.Comple
         stdin=subprocess.DEVNULL,
         env=environment(**variables),
     )
+
+
+def run_here(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """``watcher-sync`` in this process: for many commands one after the other, of which others run as executables."""
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        unittest.mock.patch.dict(os.environ, environment(**variables), clear=True),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        try:
+            status = shell.run(list(arguments))
+        except SystemExit as end:
+            status = int(end.code or 0)
+    return subprocess.CompletedProcess(["watcher-sync", *arguments], status, out.getvalue(), err.getvalue())
 
 
 def client_of(site: Site) -> Run:

@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.functional.outlets.conftest import SetClock
-from tests.functional.storage.conftest import opened
+from tests.functional.storage.conftest import on_one_database, opened
 from tests.waiting import deadline
 from watcher_sync.exceptions import DatabaseUnavailable, LeaseLost
 from watcher_sync.model.entities import builtin_kinds
@@ -87,6 +87,7 @@ def test_the_shards_of_a_dead_worker_are_taken_over_after_the_lease_time(store: 
     assert all(taken[shard] > token for shard, token in tokens.items())
 
 
+@on_one_database
 def test_a_frozen_worker_holds_nothing_before_another_takes_over(store: Store, clock: SetClock) -> None:
     a, b = worker(store, "a", clock), worker(store, "b", clock)
     share([a, b])
@@ -100,6 +101,7 @@ def test_a_frozen_worker_holds_nothing_before_another_takes_over(store: Store, c
     assert not any(a.holds(shard) for shard in range(SHARDS))
 
 
+@on_one_database
 def test_a_worker_that_returns_owns_nothing_until_it_takes_shards_anew(store: Store, clock: SetClock) -> None:
     a, b = worker(store, "a", clock), worker(store, "b", clock)
     share([a, b])
@@ -181,6 +183,7 @@ def test_a_write_of_a_former_owner_fails_and_writes_nothing(store: Store, clock:
     assert set(webhooks.shard_sequences(range(SHARDS)).values()) == {7}
 
 
+@on_one_database
 def test_a_beat_and_a_return_of_shards_at_the_same_time_agree_on_what_is_owned(
     store: Store, clock: SetClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,6 +206,7 @@ def test_a_beat_and_a_return_of_shards_at_the_same_time_agree_on_what_is_owned(
     assert {shard for shard, owner in owners(store).items() if owner == "a"} == set(a.owned)
 
 
+@on_one_database
 def test_the_lease_of_a_worker_without_a_database_ends(
     new_store: Callable[[], Store], clock: SetClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

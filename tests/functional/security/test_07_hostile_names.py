@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import http.server
 import json
 import os
 import pty
-import subprocess
+import select
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.functional.engine.driving import Installation
+from tests.functional.executables import start
 from tests.unit.security.test_07_control_characters import FORGED, HOSTILE, unsafe_in
 from tests.waiting import deadline, wait_until
 from watcher_sync.events import Event
@@ -77,14 +77,20 @@ def test_the_log_of_an_engine_has_no_line_that_a_cluster_forged(
 def on_a_terminal(command: list[str]) -> str:
     """What a command prints on a terminal."""
     master, slave = pty.openpty()
-    done = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=slave, stderr=slave)
-    os.close(slave)
+    process = start(command, Path(os.ttyname(slave)))
     found = b""
-    with contextlib.suppress(OSError):  # the terminal is gone when the command ends
-        while chunk := os.read(master, 65536):
-            found += chunk
-    assert done.wait(deadline(60)) == 0, found
-    os.close(master)
+    try:
+        has_ended = False
+        while not has_ended:
+            has_ended = process.poll() is not None  # before the last read
+            while select.select([master], [], [], 0.02)[0]:
+                found += os.read(master, 65536)
+    finally:
+        process.kill()
+        status = process.wait(deadline(60))
+        os.close(slave)
+        os.close(master)
+    assert status == 0, found
     return found.decode().replace("\r\n", "\n")
 
 

@@ -7,7 +7,6 @@ import contextlib
 import math
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,8 +16,11 @@ import httpx
 import pytest
 
 from tests.functional.security.serving import BIN, documented_api
+from tests.functional.storage.conftest import opened
+from tests.migrated import migrate
 from tests.services.servers import free_port
 from tests.waiting import deadline, wait_until
+from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.wsgi import gunicorn
 
 UNREAD = b"POST /v1 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\nx"
@@ -30,9 +32,9 @@ HALF = b"GET /v1 HTTP/1.1\r\nHost: local"
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     tmp_path = tmp_path_factory.mktemp("api")
     config = tmp_path / "watcher-sync.conf"
-    config.write_text(f"[database]\nconnection = sqlite:///{tmp_path / 'ws.sqlite'}\n[api]\nauth_strategy = noauth\n")
-    command = [Path(sys.executable).parent / "watcher-sync-manage", "--config-file", config, "db_sync"]
-    subprocess.run(command, check=True, timeout=deadline(60), capture_output=True)
+    url = f"sqlite:///{tmp_path / 'ws.sqlite'}"
+    config.write_text(f"[database]\nconnection = {url}\n[api]\nauth_strategy = noauth\n")
+    migrate(opened(url, builtin_kinds())).database.dispose()
     with documented_api(config) as client:
         yield client
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tests.functional.executables import BIN, run_preloaded
 from tests.waiting import Deadline, deadline
 
 _API = """
@@ -98,13 +99,18 @@ def test_database_logs_and_reports_of_every_process_are_not_for_others(installat
 
 def test_a_worker_of_the_api_restricts_the_files_of_an_earlier_release(installation):
     written, config = installation
-    _run("watcher-sync-manage", config, "db_sync")
+    done = run_preloaded(
+        "watcher-sync-manage", ["--config-file", str(config), "db_sync"], program=str(BIN / "watcher-sync-manage"),
+        environment=os.environ, timeout=deadline(120),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert {"watcher-sync.log", "watcher-sync.sqlite"} <= set(_modes(written))
     rotated = written / "watcher-sync.log.1"
     rotated.touch()
     for path in written.iterdir():
         path.chmod(0o666)
     environ = {**os.environ, "OS_WATCHER_SYNC_CONFIG_FILES": str(config)}
-    done = subprocess.run([sys.executable, "-c", _API], umask=0, env=environ, check=False, timeout=deadline(120))
-    assert done.returncode == 0
+    worker = subprocess.run([sys.executable, "-c", _API], umask=0, env=environ, check=False, timeout=deadline(120))
+    assert worker.returncode == 0
     assert "watcher-sync.log.1" in _modes(written)
     assert _too_open(written) == {}

@@ -53,13 +53,22 @@ class Tokens:
         self.checked: list[str] = []
         self.slow: frozenset[str] = frozenset()
         """The checks of these tokens do not return before :attr:`answers` is set."""
+        self.unavailable: frozenset[str] = frozenset()
+        """The identity service cannot check these tokens."""
+        self.lives: dict[str, float] = {}
+        """A token -> for how many seconds it is valid after a check of it. A slow client cannot come too late."""
+        self.expiries: dict[str, float] = {}
+        """When such a token expires, after its last check."""
         self.answers = threading.Event()
 
     def authenticate(self, token: str) -> Caller:
         self.checked.append(token)
         assert token not in self.slow or self.answers.wait(deadline(60))
-        if not self.is_available:
+        if not self.is_available or token in self.unavailable:
             raise AuthenticationUnavailable
+        if (life := self.lives.get(token)) is not None:
+            self.expiries[token] = time.time() + life
+            return admin(expires_at=self.expiries[token])
         found = self.callers.get(token)
         if found is None or (found.expires_at is not None and found.expires_at < time.time() - 30):
             raise InvalidToken("the token is not valid")

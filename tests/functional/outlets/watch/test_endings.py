@@ -17,8 +17,8 @@ from tests.waiting import wait_until
 from watcher_sync.storage.store import Store
 
 CODE = grpc.StatusCode
-LIFE_SECONDS = 10.0
-"""How long a token is valid at first: until its stream was seen."""
+LIFE_SECONDS = 1.0
+"""How long a token is valid after its check, where the next request of its stream follows at once."""
 OTHER = "/management/v1alpha1/watchtopics/other"
 
 
@@ -98,23 +98,24 @@ def test_a_purged_position_is_out_of_range_with_the_bounds(site: Serving, store:
         client.close()
 
 
-def test_a_refreshed_token_keeps_the_stream_and_an_expired_one_ends_it(store: Store) -> None:
-    tokens = Tokens()
+def test_a_refreshed_token_keeps_the_stream_and_an_expired_one_ends_it(store: Store, tokens: Tokens) -> None:
+    tokens.lives = {"t1": LIFE_SECONDS, "t2": 600.0, "t3": 0.1}
     with serving(store, tokens, expiry_grace=1.0) as site, channel_to(site.port) as channel:
-        now, life = time.time(), LIFE_SECONDS
-        tokens.callers |= {"t1": admin(expires_at=now + life), "t2": admin(expires_at=now + 600)}
-        kept, ended = WatchClient(channel).subscribe("t1"), WatchClient(channel).subscribe("t1")
-        joined(site, 2)
+        kept = WatchClient(channel).subscribe("admin")
+        joined(site, 1)
+        kept.refresh("t1")
         kept.refresh("t2")
+        wait_until(lambda: "t2" in tokens.expiries)
+        ended = WatchClient(channel).subscribe("t1")
         assert ended.wait_for_status() == CODE.UNAUTHENTICATED
-        assert time.time() > now + life + 0.9
+        assert "expired" in ended.details
+        assert time.time() > tokens.expiries["t1"] + 0.9
         head = Instances(store).write(range(3))
         kept.wait_for(head)
-        now = time.time()
-        tokens.callers["t3"] = admin(expires_at=now + 1)
         kept.refresh("t3")
         assert kept.wait_for_status() == CODE.UNAUTHENTICATED
-        assert time.time() > now + 1.9
+        assert "expired" in kept.details
+        assert time.time() > tokens.expiries["t3"] + 0.9
 
 
 def test_a_refresh_with_a_bad_token_ends_the_stream_at_once(site: Serving, channel: grpc.Channel) -> None:
@@ -149,44 +150,43 @@ def test_a_refresh_with_fewer_rights_shows_less(
         each.close()
 
 
-def test_an_outage_of_the_identity_service_ends_no_stream_before_its_token(store: Store) -> None:
-    tokens = Tokens()
+def test_an_outage_of_the_identity_service_ends_no_stream_before_its_token(store: Store, tokens: Tokens) -> None:
+    tokens.lives = {"t1": 600.0, "t2": 600.0, "t3": LIFE_SECONDS}
     with serving(store, tokens, expiry_grace=0.5) as site, channel_to(site.port) as channel:
-        now, life = time.time(), LIFE_SECONDS
-        tokens.callers |= {"t1": admin(expires_at=now + life), "t2": admin(expires_at=now + 600)}
-        recovers, ends = WatchClient(channel).subscribe("t1"), WatchClient(channel).subscribe("t1")
-        joined(site, 2)
+        recovers = WatchClient(channel).subscribe("t1")
+        joined(site, 1)
         tokens.is_available = False
         recovers.refresh("t2")
         wait_until(lambda: tokens.checked.count("t2") > 2)
         assert WatchClient(channel).subscribe("t1").wait_for_status() == CODE.UNAVAILABLE
         tokens.is_available = True
-        assert ends.wait_for_status() == CODE.UNAUTHENTICATED
-        recovers.wait_for(Instances(store).write(range(2)))
+        wait_until(lambda: "t2" in tokens.expiries)
+        ends = WatchClient(channel).subscribe("t3")
+        wait_until(lambda: "t3" in tokens.expiries)
         tokens.is_available = False
-        tokens.callers["t3"] = admin()
+        assert ends.wait_for_status() == CODE.UNAUTHENTICATED  # no refresh of it is under way
+        recovers.wait_for(Instances(store).write(range(2)))
         recovers.close()
 
 
-def test_an_expiry_during_an_outage_is_unavailable_and_not_unauthenticated(store: Store) -> None:
-    tokens = Tokens()
+def test_an_expiry_during_an_outage_is_unavailable_and_not_unauthenticated(store: Store, tokens: Tokens) -> None:
+    tokens.lives, tokens.unavailable = {"t1": LIFE_SECONDS}, frozenset({"t2"})
     with serving(store, tokens, expiry_grace=0.5) as site, channel_to(site.port) as channel:
-        tokens.callers["t1"] = admin(expires_at=time.time() + LIFE_SECONDS)
-        client = WatchClient(channel).subscribe("t1")
+        client = WatchClient(channel).subscribe("admin")
         joined(site, 1)
-        tokens.is_available = False
+        client.refresh("t1")
         client.refresh("t2")
         assert client.wait_for_status() == CODE.UNAVAILABLE
+        assert tokens.checked.count("t2") > 1
 
 
-def test_an_expiry_while_a_check_does_not_return_is_unavailable(store: Store) -> None:
-    tokens = Tokens()
+def test_an_expiry_while_a_check_does_not_return_is_unavailable(store: Store, tokens: Tokens) -> None:
+    tokens.lives, tokens.slow = {"t1": LIFE_SECONDS}, frozenset({"t2"})
     with serving(store, tokens, expiry_grace=0.5) as site, channel_to(site.port) as channel:
-        tokens.callers["t1"] = admin(expires_at=time.time() + LIFE_SECONDS)
-        client = WatchClient(channel).subscribe("t1")
+        client = WatchClient(channel).subscribe("admin")
         joined(site, 1)
-        tokens.slow = frozenset({"t2"})
         try:
+            client.refresh("t1")
             client.refresh("t2")
             assert client.wait_for_status() == CODE.UNAVAILABLE
         finally:

@@ -13,9 +13,11 @@ import sqlalchemy as sa
 from tests.functional.outlets.subscribing import Instances
 from tests.functional.outlets.watch.clients import SELF_LINK, WatchClient
 from tests.functional.outlets.watch.serving import Serving
+from tests.functional.storage.conftest import on_one_database
 from tests.setting_back import Backup
 from tests.waiting import deadline, wait_until
 from watcher_sync.client.watch import EventsPurged, MemorySequence, MissingSequence, WatchEvent, WatchManager
+from watcher_sync.storage import journal_signal
 from watcher_sync.storage.store import Store
 
 EPOCH = "x-watcher-sync-epoch"
@@ -38,24 +40,27 @@ def overtaken(site: Serving, store: Store) -> None:
         overtaking.write(range(20, 40))
 
 
-@pytest.mark.parametrize("after", [None, 0])
 def test_a_live_stream_ends_with_the_new_epoch(
-    site: Serving, store: Store, channel: grpc.Channel, after: int | None
+    site: Serving, store: Store, channel: grpc.Channel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(journal_signal, "_SAFEGUARD_SECONDS", 0.2)  # PostgreSQL does not announce a restored database
     head = Instances(store).write(range(5))
     wait_until(lambda: site.worker.stats.position == head)
     backup = Backup(store)
-    client = WatchClient(channel).subscribe("admin", after=after)
-    wait_until(lambda: site.worker.stats.subscribed == 1)
+    clients = [WatchClient(channel).subscribe("admin", after=after) for after in (None, 0)]
+    wait_until(lambda: site.worker.stats.subscribed == 2)
     head = Instances(store).write(range(5, 8))
-    wait_until(lambda: head in client.sequences)
+    for client in clients:
+        wait_until(lambda client=client: head in client.sequences)
     before = epoch_of(store)
     backup.restore()
-    assert client.wait_for_status() is grpc.StatusCode.OUT_OF_RANGE
-    assert client.trailers[EPOCH] == epoch_of(store) != before
-    assert client.trailers["max-sequence-id"] == "5"
+    for client in clients:
+        assert client.wait_for_status() is grpc.StatusCode.OUT_OF_RANGE
+        assert client.trailers[EPOCH] == epoch_of(store) != before
+        assert client.trailers["max-sequence-id"] == "5"
 
 
+@on_one_database
 def test_a_client_that_resumes_in_another_epoch_is_told(site: Serving, store: Store) -> None:
     head = Instances(store).write(range(5))
     wait_until(lambda: site.worker.stats.position == head)

@@ -11,10 +11,12 @@ import grpc
 from tests.functional.outlets.subscribing import Instances
 from tests.functional.outlets.watch.clients import STOCK, WatchClient, channel_to
 from tests.functional.outlets.watch.serving import Serving, joined, serving
+from tests.functional.storage.conftest import on_one_database
 from tests.waiting import Deadline, wait_until
 from watcher_sync.storage.store import Store
 
 
+@on_one_database
 def test_a_stock_client_sees_every_change_once_in_order(site: Serving, store: Store, channel: grpc.Channel) -> None:
     instances = Instances(store)
     client = WatchClient(channel, dialect=STOCK, token="admin").subscribe("admin")
@@ -30,6 +32,7 @@ def test_a_stock_client_sees_every_change_once_in_order(site: Serving, store: St
     client.close()
 
 
+@on_one_database
 def test_each_event_names_the_sequence_before_it(site: Serving, store: Store, channel: grpc.Channel) -> None:
     instances = Instances(store)
     client = WatchClient(channel).subscribe("admin")
@@ -72,6 +75,7 @@ def test_a_resumed_stream_has_no_gap_and_no_duplicate_while_changes_go_on(
         client.close()
 
 
+@on_one_database
 def test_a_stock_client_goes_on_after_what_rest_served(site: Serving, store: Store, channel: grpc.Channel) -> None:
     head = Instances(store).write(range(10))
     wait_until(lambda: site.worker.stats.position == head)
@@ -83,6 +87,7 @@ def test_a_stock_client_goes_on_after_what_rest_served(site: Serving, store: Sto
     client.close()
 
 
+@on_one_database
 def test_a_client_that_can_resume_and_has_no_position_gets_new_events_only(
     site: Serving, store: Store, channel: grpc.Channel
 ) -> None:
@@ -99,6 +104,7 @@ def test_a_client_that_can_resume_and_has_no_position_gets_new_events_only(
     client.close()
 
 
+@on_one_database
 def test_a_stock_client_without_a_catch_up_begins_at_the_head(
     site: Serving, store: Store, channel: grpc.Channel
 ) -> None:
@@ -113,6 +119,7 @@ def test_a_stock_client_without_a_catch_up_begins_at_the_head(
     client.close()
 
 
+@on_one_database
 def test_a_project_sees_its_own_changes_without_hosts(site: Serving, store: Store, channel: grpc.Channel) -> None:
     mine, others = WatchClient(channel).subscribe("p", after=0), WatchClient(channel).subscribe("q", after=0)
     all_of = WatchClient(channel).subscribe("admin", after=0)
@@ -146,6 +153,7 @@ def test_a_filter_brings_what_it_names_only(site: Serving, store: Store, channel
         client.close()
 
 
+@on_one_database
 def test_a_slow_reader_ends_with_resource_exhausted_and_resumes_while_others_see_no_delay(store: Store) -> None:
     with (
         serving(store, max_queued_events=200) as site,
@@ -178,6 +186,7 @@ def test_a_slow_reader_ends_with_resource_exhausted_and_resumes_while_others_see
             client.close()
 
 
+@on_one_database
 def test_a_killed_server_loses_nothing_for_who_resumes(store: Store) -> None:
     instances = Instances(store)
     seen: list[int] = []
