@@ -8,9 +8,9 @@ and virtual hosts::
         with node.memory_alarm():
             ...                      # publishers are blocked
 
-A node's memory is bounded by its high watermark. Tests that leave a node as they found it share one, because its start
-takes four seconds of processor time. ``erl_call`` makes the calls that ``rabbitmqctl`` would make, without the start of
-a virtual machine for each of them. Standard library only.
+A node's memory is bounded by its high watermark. Its start takes four seconds of processor time, so tests that leave a
+node as they found it share one. A node is called with ``erl_call``, which starts no virtual machine as ``rabbitmqctl``
+does. Standard library only.
 """
 
 from __future__ import annotations
