@@ -28,7 +28,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Self
@@ -204,14 +204,14 @@ class Server(abc.ABC):
                 raise ServiceBroken(f"{command[0]} failed:{self._log_tail()}")
 
     def _popen(
-        self, command: list[str], log: IO[bytes], *, stdout: IO[bytes] | int | None = None
+        self, command: Sequence[str], log: IO[bytes], *, stdin: int = subprocess.DEVNULL, stdout: int | None = None
     ) -> subprocess.Popen[bytes]:
         account = self._account
         return subprocess.Popen(
             command,
             cwd=self.home,
             env={**os.environ, "HOME": str(self.home), "LC_ALL": "C.UTF-8", **self._environment()},
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=log if stdout is None else stdout,
             stderr=log,
             start_new_session=True,

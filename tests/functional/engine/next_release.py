@@ -40,7 +40,7 @@ class NextRelease:
         self.revision = f"{int(schema.HEAD) + 1:04}"
         source = Path(watcher_sync.__file__).parent
         package = folder / source.name
-        shutil.copytree(source, package, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(source, package)  # with what is compiled, which is valid for the copies
         storage = package / "storage"
         migration = _MIGRATION.format(revision=self.revision, before=schema.HEAD)
         (storage / "migrations" / "versions" / f"{self.revision}_next.py").write_text(migration)

@@ -143,14 +143,8 @@ class DatabaseOutages:
 
     def _wait_until_consumed(self) -> None:
         """Until the broker has neither a waiting message nor one that is not acked."""
-        name = self._line.name
-
-        def is_empty() -> bool:
-            rows = self._node.ctl("list_queues", "--no-table-headers", "name", "messages").splitlines()
-            return [name, "0"] in [row.split() for row in rows]
-
         wait_until(lambda: self._line.waiting() == 0, 60, "the end of the queue")
-        wait_until(is_empty, what="the last acknowledgement")
+        wait_until(lambda: self._node.messages(self._line.name) == 0, what="the last acknowledgement")
 
 
 def run_through_faults(

@@ -65,8 +65,7 @@ def rewrite(file: Path, text: str) -> None:
 
 
 def host(site: Installation) -> dict[str, Any]:
-    (line,) = site.manage("model", "dump", "--kind", "compute_node").splitlines()
-    found: dict[str, Any] = json.loads(line)
+    (found,) = site.store.load().snapshot().dump("compute_node")
     return found
 
 

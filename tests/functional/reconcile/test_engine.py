@@ -71,8 +71,9 @@ def test_an_engine_that_is_told_not_to_reconciles_nothing(site: Site) -> None:
     assert (status, plugin.runs("quick")) == (0, 0)
 
 
-def test_a_wrong_policy_is_said_at_the_start(site: Site) -> None:
-    installation, _ = site
+def test_a_wrong_policy_is_said_at_the_start(install: Callable[..., Installation], sqlite_url: str) -> None:
+    installation = install(sqlite_url)
+    installation.upgrade()
     done = installation.run("watcher-sync-engine", config=installation.config(reconcile__policy="pod:mend"))
     assert done.returncode == 2
     assert "error: [reconcile] policy: pod is 'mend'; it can be heal or observe" in done.stderr

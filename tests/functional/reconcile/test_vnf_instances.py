@@ -197,7 +197,7 @@ def test_a_sync_that_is_asked_for_lists_the_cluster_now(site: Installation, serv
 def test_one_dead_cluster_of_ten_does_not_hold_up_the_sync_of_the_others(
     install: Callable[..., Installation], sqlite_url: str, tmp_path: Path, figure: Callable[[str], None]
 ):
-    interval = 3.0
+    interval = 1.0
     names = [f"c{number}" for number in range(10)]
     site = install(sqlite_url, engine__enabled_sources=",".join(names), reconcile__interval=interval)
     site.options |= {"reconcile.jitter": 0, "reconcile.timeout": 60}
@@ -230,7 +230,7 @@ def test_one_dead_cluster_of_ten_does_not_hold_up_the_sync_of_the_others(
         if name != "c3"
     }
     figure(f"every {min(gaps.values()):.2f} to {max(gaps.values()):.2f} s, {interval:.0f} are wanted")
-    assert max(gaps.values()) < 10 * interval  # the request to the dead one times out after 60 s
+    assert max(gaps.values()) < 30  # the request to the dead one times out after 60 s
 
 
 def test_an_operator_compares_and_repairs_by_hand(site: Installation, server: KubernetesServer):

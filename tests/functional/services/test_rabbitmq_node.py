@@ -7,8 +7,10 @@ import time
 from collections.abc import Iterator
 
 import amqp
+import kombu
 import pytest
 
+from tests.services.probes import why_unusable
 from tests.services.rabbitmq import RabbitMQNode, private_rabbitmq_node
 from tests.waiting import deadline, wait_until
 
@@ -21,10 +23,10 @@ def node() -> Iterator[RabbitMQNode]:
 
 def test_an_alarm_is_raised_and_cleared(node: RabbitMQNode) -> None:
     with node.memory_alarm():
-        assert "memory" in node.ctl("eval", "rabbit_alarm:get_alarms().")
+        assert "memory" in node.alarms()
     with node.disk_alarm():
-        assert "disk" in node.ctl("eval", "rabbit_alarm:get_alarms().")
-    assert node.ctl("eval", "rabbit_alarm:get_alarms().").strip() == "[]"
+        assert "disk" in node.alarms()
+    assert node.alarms() == "[]"
 
 
 def test_a_consumer_that_does_not_ack_loses_its_channel_after_the_timeout(node: RabbitMQNode) -> None:
@@ -40,3 +42,16 @@ def test_a_consumer_that_does_not_ack_loses_its_channel_after_the_timeout(node: 
             while time.monotonic() - began < 60:
                 connection.drain_events(timeout=deadline(60))
     wait_until(lambda: node.logged("timed out waiting"))
+
+
+def test_a_persistent_message_survives_the_kill_of_a_private_rabbitmq(node: RabbitMQNode) -> None:
+    url = "amqp://" + node.url.partition("://")[2]
+    with kombu.Connection(url, transport_options={"confirm_publish": True}) as connection:
+        connection.SimpleQueue("kept").put({"answer": 42}, delivery_mode=2)
+    node.kill()
+    assert why_unusable("rabbitmq", node.url) is not None
+    node.start()
+    with kombu.Connection(url) as connection:
+        message = connection.SimpleQueue("kept").get(timeout=deadline(60))
+        assert message.payload == {"answer": 42}
+        message.ack()

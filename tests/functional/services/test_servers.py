@@ -3,13 +3,10 @@
 
 from __future__ import annotations
 
-import kombu
 import pytest
 import sqlalchemy
 
-from tests.services.probes import why_unusable
 from tests.services.servers import Server, is_alive, private_postgresql
-from tests.waiting import deadline
 
 
 def test_a_committed_row_survives_the_kill_of_a_private_postgresql(own_postgresql: Server) -> None:
@@ -32,16 +29,3 @@ def test_a_private_server_leaves_neither_a_process_nor_a_folder_behind() -> None
     # Not by its port: another test's server may have it by now.
     assert not [pid for pid in processes if is_alive(pid)]
     assert not home.exists()
-
-
-def test_a_persistent_message_survives_the_kill_of_a_private_rabbitmq(own_rabbitmq: Server) -> None:
-    url = "amqp://" + own_rabbitmq.url.partition("://")[2]
-    with kombu.Connection(url, transport_options={"confirm_publish": True}) as connection:
-        connection.SimpleQueue("kept").put({"answer": 42}, delivery_mode=2)
-    own_rabbitmq.kill()
-    assert why_unusable("rabbitmq", own_rabbitmq.url) is not None
-    own_rabbitmq.start()
-    with kombu.Connection(url) as connection:
-        message = connection.SimpleQueue("kept").get(timeout=deadline(60))
-        assert message.payload == {"answer": 42}
-        message.ack()

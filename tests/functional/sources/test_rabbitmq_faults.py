@@ -30,10 +30,13 @@ def node() -> Iterator[RabbitMQNode]:
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[list[RabbitMQNode]]:
-    """Two nodes; a test starts again what it kills."""
-    with private_rabbitmq_cluster(2) as made:
-        yield made
+def cluster(node: RabbitMQNode) -> Iterator[list[RabbitMQNode]]:
+    """The node as the second one, and one that joined it; a test starts the first again when it has killed it.
+
+    The node stays in the cluster. The tests of a single node precede those of a cluster, as do their lines here.
+    """
+    with private_rabbitmq_cluster(2, first=node) as (second, first):
+        yield [first, second]
 
 
 @pytest.fixture
@@ -262,7 +265,7 @@ def test_a_connection_that_is_half_closed_is_made_again(node: RabbitMQNode, send
 
 
 @contextlib.contextmanager
-def gone(node: RabbitMQNode) -> Iterator[None]:
+def killed(node: RabbitMQNode) -> Iterator[None]:
     """The node is dead for as long as this lasts."""
     node.kill()
     try:
@@ -291,7 +294,7 @@ def test_the_next_host_takes_over_when_a_node_of_the_cluster_is_gone(cluster: li
         held = sender.publish(5)
         arrives(observed, held)
         observed.forget()
-        with gone(first):
+        with killed(first):
             wait_until(lambda: observed.warnings)
             observed.engine.acks = True
             observed.wait_for(CONNECTED)
@@ -301,36 +304,32 @@ def test_the_next_host_takes_over_when_a_node_of_the_cluster_is_gone(cluster: li
         flows(observed, sender.publish)
 
 
-def test_a_durable_queue_whose_node_is_gone_returns_with_it(cluster: list[RabbitMQNode]) -> None:
+def test_when_a_node_is_gone_a_durable_queue_waits_for_it_and_a_transient_one_is_made_on_another(
+    cluster: list[RabbitMQNode],
+) -> None:
     first, second = cluster
-    with sending(first, durable=True) as sender:
-        url = f"{url_of_cluster([second])}?amqp_durable_queues=true"
-        sender.channel.queue_declare(sender.name, durable=True, auto_delete=False)
-        with Observed(url, sender.name) as observed:
+    with contextlib.ExitStack() as stack:
+        durable = stack.enter_context(sending(first, durable=True))
+        durable.channel.queue_declare(durable.name, durable=True, auto_delete=False)
+        transient = stack.enter_context(sending(second))
+        maker = Sender(first, transient.name)
+        maker.channel.queue_declare(transient.name, durable=False, auto_delete=False)
+        url = url_of_cluster([second])
+        waits = stack.enter_context(Observed(f"{url}?amqp_durable_queues=true", durable.name, source="durable"))
+        moves = stack.enter_context(Observed(url, transient.name, source="transient"))
+        for observed, sender in ((waits, durable), (moves, transient)):
             observed.wait_for(CONNECTED)
             flows(observed, sender.publish)
             observed.forget()
-            with gone(first):
-                check_disconnected(observed, "NOT_FOUND.*down")
-            observed.wait_for(CONNECTED)
-            sender.close()
-            flows(observed, sender.publish)
-
-
-def test_a_transient_queue_whose_node_is_gone_is_made_on_another(cluster: list[RabbitMQNode]) -> None:
-    first, second = cluster
-    with sending(second) as sender:
-        maker = Sender(first, sender.name)
-        maker.channel.queue_declare(sender.name, durable=False, auto_delete=False)
-        with Observed(url_of_cluster([second]), sender.name) as observed:
-            observed.wait_for(CONNECTED)
-            flows(observed, sender.publish)
-            observed.forget()
-            with gone(first):
-                wait_until(lambda: observed.warnings)
-                wait_until(lambda: sender.consumers() == 1)
-                observed.wait_for(CONNECTED)
-                flows(observed, sender.publish)
-                assert len(observed.warnings) == 1, observed.warnings
-            flows(observed, sender.publish)
+        with killed(first):
+            wait_until(lambda: moves.warnings)
+            wait_until(lambda: transient.consumers() == 1)
+            moves.wait_for(CONNECTED)
+            flows(moves, transient.publish)
+            assert len(moves.warnings) == 1, moves.warnings
+            check_disconnected(waits, "NOT_FOUND.*down")
+        flows(moves, transient.publish)
+        waits.wait_for(CONNECTED)
+        durable.close()
+        flows(waits, durable.publish)
         maker.close()
