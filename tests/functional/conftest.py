@@ -13,7 +13,6 @@ stopped, killed and started again (see tests/services/servers.py).
 
 from __future__ import annotations
 
-import functools
 import itertools
 import secrets
 from collections.abc import Callable, Iterator
@@ -29,11 +28,9 @@ from tests.migrated import migrate
 from tests.services.ensure import CannotEnsure, tool, url_of
 from tests.services.servers import Server, private_mariadb, private_nats, private_postgresql, private_rabbitmq
 from watcher_sync.model.entities import builtin_kinds
-from watcher_sync.model.kinds import Kind, Kinds
+from watcher_sync.model.kinds import Kinds
 from watcher_sync.sources.notifier_options import PRIORITIES
-from watcher_sync.storage import store as store_module
 from watcher_sync.storage.store import Store
-from watcher_sync.storage.tables import Tables
 
 _FIGURE = "figure"
 
@@ -63,19 +60,6 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     # Tests that run alone have a run of their own; where those that were asked for are in the other one, all is well.
     if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and session.config.option.markexpr:
         session.exitstatus = pytest.ExitCode.OK
-
-
-@pytest.fixture(scope="session", autouse=True)
-def shared_tables() -> Iterator[None]:
-    """Stores of the same kinds share their tables, which take 20 ms of processor time. Nothing changes them."""
-
-    @functools.lru_cache(maxsize=32)
-    def made(declared: tuple[Kind, ...]) -> Tables:
-        return Tables(Kinds(*(each.cls for each in declared)))
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(store_module, "Tables", lambda kinds: made(tuple(kinds.values())))
-        yield
 
 
 @pytest.fixture
