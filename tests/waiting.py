@@ -19,7 +19,18 @@ __all__ = ["PATIENCE_SECONDS", "Deadline", "deadline", "eventually", "seconds_un
 
 PATIENCE_SECONDS = 60.0
 
-_PAUSE_SECONDS = 0.005
+_SHORTEST_PAUSE_SECONDS = 0.005
+_LONGEST_PAUSE_SECONDS = 0.1
+_PAUSE_PER_SECOND = 0.05
+
+
+def _pause_after(began: float) -> float:
+    """How long a wait that began then pauses before the next look, in seconds.
+
+    A look costs processor time, of a server or a browser, too, and what takes seconds needs few of them.
+    """
+    waited = time.monotonic() - began
+    return min(max(_SHORTEST_PAUSE_SECONDS, _PAUSE_PER_SECOND * waited), _LONGEST_PAUSE_SECONDS)
 
 
 def wait_until(condition: Callable[[], Any], seconds: float = PATIENCE_SECONDS, what: str = "it") -> Any:
@@ -28,14 +39,14 @@ def wait_until(condition: Callable[[], Any], seconds: float = PATIENCE_SECONDS, 
     :param seconds: the time on an idle reference machine.
     :raises AssertionError: when the time is over.
     """
-    limit = Deadline(seconds)
+    limit, began = Deadline(seconds), time.monotonic()
     while True:
         is_last = limit.is_over  # before the condition, which a pause of the machine may delay
         value = condition()
         if value:
             return value
         assert not is_last, f"{what} did not come true within {seconds:g} s"
-        time.sleep(_PAUSE_SECONDS)
+        time.sleep(_pause_after(began))
 
 
 def seconds_until(condition: Callable[[], Any], seconds: float = PATIENCE_SECONDS, what: str = "it") -> float:
@@ -53,10 +64,10 @@ async def eventually(condition: Callable[[], Any], seconds: float = PATIENCE_SEC
 
     :raises AssertionError: when the time is over.
     """
-    limit = Deadline(seconds)
+    limit, began = Deadline(seconds), time.monotonic()
     while True:
         is_last = limit.is_over
         if condition():
             return
         assert not is_last, f"it did not come true within {seconds:g} s"
-        await asyncio.sleep(_PAUSE_SECONDS)
+        await asyncio.sleep(_pause_after(began))

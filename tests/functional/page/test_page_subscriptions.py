@@ -95,7 +95,7 @@ def rows(page: Page) -> list[list[str]]:
 
 
 def test_each_subscription_has_its_state_its_last_code_and_its_lag(
-    page: Page, cloud: Cloud, subscribed: list[str]
+    cloud: Cloud, subscribed: list[str], page: Page
 ) -> None:
     names = [str(cloud.instances[entity_id]["name"]) for entity_id in cloud.instances][:4]
     wait_until(lambda: {row[1] for row in rows(page)} == set(names), 60, "the subscriptions with names of instances")
@@ -112,7 +112,7 @@ def test_each_subscription_has_its_state_its_last_code_and_its_lag(
     assert page.complaints() == []
 
 
-def test_the_table_follows_the_deliveries(page: Page, cloud: Cloud, subscribed: list[str]) -> None:
+def test_the_table_follows_the_deliveries(cloud: Cloud, subscribed: list[str], page: Page) -> None:
     wait_until(lambda: len(rows(page)) == 4, 60, "the subscriptions")
     tell(cloud, subscribed[1], last_notify_status=202, next_attempt_at=None, behind_since=None)
     wait_until(lambda: ["billing", "202", "0 s", "—"] in [[r[0], *r[3:]] for r in rows(page)], 60, "the delivery")
@@ -120,7 +120,7 @@ def test_the_table_follows_the_deliveries(page: Page, cloud: Cloud, subscribed: 
     wait_until(lambda: "scaler" not in [row[0] for row in rows(page)], 60, "the deletion")
 
 
-def test_a_lag_grows_between_two_answers_of_the_api(page: Page, cloud: Cloud, subscribed: list[str]) -> None:
+def test_a_lag_grows_between_two_answers_of_the_api(cloud: Cloud, subscribed: list[str], page: Page) -> None:
     tell(cloud, subscribed[1], behind_since=datetime.datetime.now(datetime.UTC))
     wait_until(lambda: any(row[0] == "billing" and row[4].endswith(" s") for row in rows(page)), 60, "a short lag")
     seen: set[str] = set()
@@ -135,7 +135,7 @@ def test_a_lag_grows_between_two_answers_of_the_api(page: Page, cloud: Cloud, su
     wait_until(grew, 60, "three different lags")
 
 
-def test_the_instance_of_a_subscription_opens(page: Page, cloud: Cloud, subscribed: list[str]) -> None:
+def test_the_instance_of_a_subscription_opens(cloud: Cloud, subscribed: list[str], page: Page) -> None:
     wait_until(lambda: len(rows(page)) == 4, 60, "the subscriptions")
     page.click(".subscriptions tbody .link")
     page.wait_text(".entity .kind", "instance")
@@ -149,6 +149,7 @@ def test_without_subscriptions_the_table_says_so(page: Page) -> None:
 
 def test_a_name_that_is_markup_stays_a_name_in_the_table(page: Page, cloud: Cloud) -> None:
     subscribe(cloud, HOSTILE, next(iter(cloud.instances)), progress={}, state="suspended", reason=HOSTILE)
+    page.open("#/subscriptions")
     wait_until(lambda: len(rows(page)) == 1, 60, "the subscription")
     assert rows(page)[0][0] == HOSTILE
     assert rows(page)[0][2] == f"suspended {HOSTILE}"
@@ -157,7 +158,7 @@ def test_a_name_that_is_markup_stays_a_name_in_the_table(page: Page, cloud: Clou
 
 
 @pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.rare)])
-def test_the_table_fits_a_desk_and_a_phone(page: Page, subscribed: list[str], tmp_path: Path, scheme: str) -> None:
+def test_the_table_fits_a_desk_and_a_phone(subscribed: list[str], page: Page, tmp_path: Path, scheme: str) -> None:
     page.media(prefers_color_scheme=scheme)
     page.size(*WIDE)
     wait_until(lambda: len(rows(page)) == 4, 60, "the subscriptions")
