@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import itertools
 import secrets
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -52,8 +53,21 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    # A run on several processors ends with its last file, so the files that take long, which are here, come first.
-    items.sort(key=lambda item: item.path.parent != Path(__file__).parent)
+    items.sort(key=lambda item: _place(item.path))
+
+
+def _place(path: Path) -> tuple[int, int]:
+    """Where a file comes in a run on several processors.
+
+    The run ends with its last file, so the long files, which are in this folder, come first, and unit tests last. The
+    files of one folder need the same: processors, a browser, or time. So functional files are mixed, always in one way.
+    """
+    folder = Path(__file__).parent
+    if path.parent == folder:
+        return 0, 0
+    if path.is_relative_to(folder):
+        return 1, zlib.crc32(path.relative_to(folder).as_posix().encode())
+    return 2, 0
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
