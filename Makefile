@@ -57,17 +57,16 @@ check: $(VENV)/development
 	$(BIN)/python -m pytest --quiet tests/unit/test_package_maps.py
 
 unit: $(VENV)/development
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not rare" tests/unit $(ARGS)
+	$(BIN)/python -m pytest -n 3 --dist loadfile -m "not slow and not rare" tests/unit $(ARGS)
 
 hooks: $(VENV)/development
 	$(BIN)/pre-commit install --hook-type pre-commit --hook-type commit-msg
 
 # The services are started around tox as a whole, so that what is missing is said before anything runs. The checks and the
-# documentation run beside each other, the tests after them.
+# documentation run beside the first tests, which wait for servers.
 test: $(BIN)/tox
-	$(BIN)/python -m tests.services.ensure -- sh -ec '\
-	  $(BIN)/tox run-parallel -e pep8,docs --parallel 2 --parallel-no-spinner; \
-	  $(BIN)/tox -e py3'
+	$(BIN)/python -m tests.services.ensure -- \
+	  $(BIN)/tox run-parallel -e py3,pep8,docs --parallel 3 --parallel-live
 
 release-test: $(BIN)/tox
 	$(BIN)/tox -e rare,faults,contract,watcher,real-nova

@@ -15,6 +15,8 @@ from tests.unit.api.test_service_type_instances import PATH, VM
 from watcher_sync.api.app import make_application
 from watcher_sync.conf import keystone
 
+pytestmark = pytest.mark.slow
+
 ELSEWHERE = "f" * 32
 
 

@@ -18,6 +18,8 @@ from watcher_sync.model.changes import Delete, Upsert
 from watcher_sync.storage.subscription_secrets import SecretBox, new_key
 from watcher_sync.storage.subscriptions import Subscriptions
 
+pytestmark = pytest.mark.slow
+
 BASE = "/v1/instance/vnf/status/subscription"
 URL = "https://receiver.example.com/hook"
 BODY = {"name": "one", "callback-url": URL}

@@ -13,6 +13,8 @@ from watcher_sync.api.resources import watch_events
 from watcher_sync.storage.watch_rows import Candidates
 from watcher_sync.storage.watch_topics import WatchPositions
 
+pytestmark = pytest.mark.slow
+
 BASE = "/management/v1alpha1/watchtopics"
 EVENTS = f"/events{BASE}/all"
 ALL = [{"group": "*", "kind": "*"}]

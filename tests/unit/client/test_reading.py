@@ -14,6 +14,8 @@ from watcher_sync.commit.batch import Batch
 from watcher_sync.events import Event
 from watcher_sync.storage.drifts import Difference, replace_drifts
 
+pytestmark = pytest.mark.slow
+
 NOON = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC)
 
 

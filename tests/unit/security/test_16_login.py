@@ -14,6 +14,8 @@ import pytest
 from oslo_policy import policy
 from oslo_service import backend
 
+pytestmark = pytest.mark.slow
+
 backend.init_backend(backend.BackendType.THREADING)
 
 from tests.unit.api.conftest import Client  # noqa: E402

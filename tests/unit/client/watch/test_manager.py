@@ -40,6 +40,8 @@ from watcher_sync.testing.watch.service import FakeWatchService, Refusal
 from watcher_sync.testing.watch.topic import SELF_LINK, FakeTopic
 from watcher_sync.wire.watch import events_pb2
 
+pytestmark = pytest.mark.slow
+
 Code = grpc.StatusCode
 
 

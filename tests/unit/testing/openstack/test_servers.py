@@ -13,6 +13,8 @@ from openstack.connection import Connection
 from tests.unit.testing.openstack.conftest import Clock
 from watcher_sync.testing.openstack import FakeOpenStack, Flavor, Inventory, ServerFault
 
+pytestmark = pytest.mark.slow
+
 
 def ids(connection: Connection, **query: Any) -> list[str]:
     query = {"all_projects": True, "microversion": "2.96", **query}
