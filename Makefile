@@ -19,7 +19,7 @@ help:
 	@echo "make demo         see it work: a simulated cloud, the engine and the model; ARGS=\"--for 20\" ends it"
 	@echo "make check        the quick checks: style, prose, types, layers, package maps; a few seconds"
 	@echo "make unit         the unit tests without the slow ones; less than a minute"
-	@echo "make test         every check: style, types, layers, documentation, unit and functional tests; ten minutes"
+	@echo "make test         every check: style, types, layers, documentation, unit and functional tests; twelve minutes"
 	@echo "make release-test what is run before a release only: rare tests, faults, contract, Watcher, a real Nova; hours"
 	@echo "make hooks        install the git hooks, which check each commit and its message"
 	@echo "make bench        the benchmarks"

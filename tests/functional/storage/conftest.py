@@ -41,14 +41,22 @@ def opened(url: str, declared: Kinds | None = None, **options: Any) -> Store:
 
 
 def connecting_patiently(engine: sa.Engine) -> sa.Engine:
-    """Give the server more time to accept a connection. The URL stays, because other processes are given it, too."""
+    """Give the server more time to accept a connection, and SQLite to get its lock, which it does not give in turn.
+
+    The URL stays, because other processes are given it, too.
+    """
 
     def wait_longer(_dialect: Any, _record: Any, _args: Any, kwargs: dict[str, Any]) -> None:
         kwargs["connect_timeout"] = int(PATIENCE_SECONDS)
         if engine.dialect.name == "postgresql":
             kwargs["tcp_user_timeout"] = int(1000 * PATIENCE_SECONDS)
 
-    if engine.dialect.name != "sqlite":
+    def lock_later(connection: Any, _record: Any) -> None:
+        connection.execute(f"PRAGMA busy_timeout={1000 * PATIENCE_SECONDS:.0f}").close()
+
+    if engine.dialect.name == "sqlite":
+        sa.event.listen(engine, "connect", lock_later)
+    else:
         sa.event.listen(engine, "do_connect", wait_longer, insert=True)
     return engine
 
