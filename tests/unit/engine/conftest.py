@@ -98,8 +98,9 @@ def store(conf):
 class Running:
     """An engine in a thread."""
 
-    def __init__(self, conf, store, source, dispatcher=None, services=(), *, lease_seconds=2.0, **options):
-        self.lease = EngineLease(store.database, store.tables, "engine:default", seconds=lease_seconds)
+    def __init__(self, conf, store, source, dispatcher=None, services=(), *, lease_seconds=2.0, holder=None, **options):
+        name = "engine:default"
+        self.lease = EngineLease(store.database, store.tables, name, seconds=lease_seconds, holder=holder)
         sources = {"spoken": lambda: source}
         self.engine = Engine(conf, store, dispatcher or telling(), self.lease, sources, services, **options)
         self.error = None

@@ -168,7 +168,8 @@ def test_no_label_holds_an_id(run):
 
 def test_two_engines_of_one_process_do_not_mix_their_figures(run, conf):
     conf.set_override("standby", True, group="engine")
-    first, second = (run(Spoken(), lease_seconds=PATIENCE_SECONDS) for _ in range(2))
+    # An engine recognises its lease by the name of its process, so two in one process have names of their own.
+    first, second = (run(Spoken(), lease_seconds=PATIENCE_SECONDS, holder=name) for name in ("one", "two"))
     assert until(lambda: first.engine.leading or second.engine.leading)
     led = [figures(ask(make_application(r.engine), "/metrics")[1])["watcher_sync_leading"] for r in (first, second)]
     assert sorted(next(iter(one.values())) for one in led) == [0.0, 1.0]
