@@ -171,7 +171,7 @@ def test_a_server_that_is_killed_under_load_is_back_in_use_after_its_return(own_
         while not stopping.is_set():
             try:
                 # An answer that a kill lost never comes, and the next attempt repeats the event.
-                dcm.do(dcm.js.publish("dcm.vm", cloud_event(number), timeout=1))  # wait: for one attempt
+                dcm.do(dcm.js.publish("dcm.vm", cloud_event(number), timeout=deadline(1)))
             except (NatsError, OSError):
                 continue  # the server is away: this one was not stored, or we do not know
             published.append(number)

@@ -13,12 +13,12 @@ from tests.functional.outlets.subscribing import Instances
 from tests.functional.outlets.watch.clients import SELF_LINK, WatchClient, channel_to
 from tests.functional.outlets.watch.dialect import AGENT_STATUS, METHOD
 from tests.functional.outlets.watch.serving import Serving, Tokens, admin, joined, reader_of, serving
-from tests.waiting import wait_until
+from tests.waiting import deadline, wait_until
 from watcher_sync.storage.store import Store
 
 CODE = grpc.StatusCode
 LIFE_SECONDS = 1.0
-"""How long a token is valid after its check, where the next request of its stream follows at once."""
+"""How long a token is valid after its check on an idle machine. The next request of its stream follows at once."""
 OTHER = "/management/v1alpha1/watchtopics/other"
 
 
@@ -99,7 +99,7 @@ def test_a_purged_position_is_out_of_range_with_the_bounds(site: Serving, store:
 
 
 def test_a_refreshed_token_keeps_the_stream_and_an_expired_one_ends_it(store: Store, tokens: Tokens) -> None:
-    tokens.lives = {"t1": LIFE_SECONDS, "t2": 600.0, "t3": 0.1}
+    tokens.lives = {"t1": deadline(LIFE_SECONDS), "t2": 600.0, "t3": 0.1}
     with serving(store, tokens, expiry_grace=1.0) as site, channel_to(site.port) as channel:
         kept = WatchClient(channel).subscribe("admin")
         joined(site, 1)
@@ -151,7 +151,7 @@ def test_a_refresh_with_fewer_rights_shows_less(
 
 
 def test_an_outage_of_the_identity_service_ends_no_stream_before_its_token(store: Store, tokens: Tokens) -> None:
-    tokens.lives = {"t1": 600.0, "t2": 600.0, "t3": LIFE_SECONDS}
+    tokens.lives = {"t1": 600.0, "t2": 600.0, "t3": deadline(LIFE_SECONDS)}
     with serving(store, tokens, expiry_grace=0.5) as site, channel_to(site.port) as channel:
         recovers = WatchClient(channel).subscribe("t1")
         joined(site, 1)
@@ -170,7 +170,7 @@ def test_an_outage_of_the_identity_service_ends_no_stream_before_its_token(store
 
 
 def test_an_expiry_during_an_outage_is_unavailable_and_not_unauthenticated(store: Store, tokens: Tokens) -> None:
-    tokens.lives, tokens.unavailable = {"t1": LIFE_SECONDS}, frozenset({"t2"})
+    tokens.lives, tokens.unavailable = {"t1": deadline(LIFE_SECONDS)}, frozenset({"t2"})
     with serving(store, tokens, expiry_grace=0.5) as site, channel_to(site.port) as channel:
         client = WatchClient(channel).subscribe("admin")
         joined(site, 1)
@@ -181,7 +181,7 @@ def test_an_expiry_during_an_outage_is_unavailable_and_not_unauthenticated(store
 
 
 def test_an_expiry_while_a_check_does_not_return_is_unavailable(store: Store, tokens: Tokens) -> None:
-    tokens.lives, tokens.slow = {"t1": LIFE_SECONDS}, frozenset({"t2"})
+    tokens.lives, tokens.slow = {"t1": deadline(LIFE_SECONDS)}, frozenset({"t2"})
     with serving(store, tokens, expiry_grace=0.5) as site, channel_to(site.port) as channel:
         client = WatchClient(channel).subscribe("admin")
         joined(site, 1)
