@@ -7,7 +7,6 @@ Pure but for the queries; any thread.
 from __future__ import annotations
 
 import datetime
-import functools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -39,21 +38,10 @@ class EncodedRows:
         self._documents = [i for i, column in enumerate(columns) if isinstance(column.type, Document)]
         times = {name for name in names if name in kind.fields and kind.fields[name].python is datetime.datetime}
         self._times = [i for i, name in enumerate(names) if name in times]
-        self._columns = [(column, column.name in times) for column in columns]
-        self._dialect = dialect
-        self._members = (kind.cls.__name__, [*((n, Any) for n in names), *computed.items()])
+        self.query = sa.select(*(_selected(each, each.name in times, dialect).label(each.name) for each in columns))
+        """Selects the rows as :meth:`encode` takes them."""
+        self._object = msgspec.defstruct(kind.cls.__name__, [*((n, Any) for n in names), *computed.items()], gc=False)
         self.position = {name: i for i, name in enumerate(names)}
-
-    @functools.cached_property
-    def query(self) -> sa.Select[Any]:
-        """Selects the rows as :meth:`encode` takes them. Most of the API's lists are never asked for, so it is lazy."""
-        made = (_selected(each, is_time, self._dialect).label(each.name) for each, is_time in self._columns)
-        return sa.select(*made)
-
-    @functools.cached_property
-    def _object(self) -> type[msgspec.Struct]:
-        name, members = self._members
-        return msgspec.defstruct(name, members, gc=False)
 
     def read(self, connection: sa.Connection, ids: Collection[str] | None = None) -> Iterator[Sequence[Any]]:
         """The rows with these ids, or all."""

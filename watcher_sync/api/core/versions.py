@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib.metadata
 from typing import Any
 
@@ -34,7 +33,6 @@ _VERSION: Schema = {
 }
 
 
-@functools.cache
 def release() -> str:
     """The installed release of this package."""
     return importlib.metadata.version("watcher-sync")
