@@ -11,11 +11,14 @@ import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.functional.engine.driving import Installation, Line
 from tests.waiting import deadline
 from watcher_sync.testing.nova.cloud import CloudSimulator, write_jsonl
 
 
+@pytest.mark.rare
 def test_engine_and_manage_work_where_eventlet_cannot_be_imported(
     install: Callable[..., Installation], line: Callable[[str], Line], sqlite_url: str, tmp_path: Path
 ) -> None:

@@ -14,11 +14,9 @@ from watcher_sync.storage import schema
 from watcher_sync.testing.nova.cloud import CloudSimulator
 
 
+@pytest.mark.rare
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(
-    "database",
-    ["sqlite_url", *(pytest.param(name, marks=pytest.mark.rare) for name in ("postgresql_url", "mariadb_url"))],
-)
+@pytest.mark.parametrize("database", ["sqlite_url", "postgresql_url", "mariadb_url"])
 def test_the_next_release_continues_the_rows_and_this_one_works_on_until_the_contraction(
     install: Callable[..., Installation], request: pytest.FixtureRequest, database: str
 ) -> None:

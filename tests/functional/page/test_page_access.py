@@ -37,8 +37,8 @@ VIEWS = {
 """View -> what is there when it is complete."""
 
 DIFFERENT = {
-    "desk-light": (WIDE, "light", ("table/instance", "drifts", "vnf_instance/amf-1")),
-    "phone-dark": (PHONE, "dark", ("topology", "quarantine")),
+    "desk-light": (WIDE, "light", ("drifts", "vnf_instance/amf-1")),
+    "phone-dark": (PHONE, "dark", ("topology",)),
 }
 """Size of the window, theme, and views, each of them once."""
 

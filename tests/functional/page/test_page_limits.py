@@ -99,6 +99,7 @@ def test_the_relations_of_a_host_say_how_many_instances_are_not_drawn(page: Page
     page.wait_text(".entity .graph + .note", "8 more, not drawn")
 
 
+@pytest.mark.rare
 def test_a_reason_has_the_latest_twenty_of_its_events(page: Page, cloud: Cloud) -> None:
     whys = [f"number {number} is not one" for number in range(22)]
     bad = [Event(id=why, type="dcm.vm", source="dcm", time=NOON, data=why.encode(), undecodable=why) for why in whys]

@@ -13,7 +13,8 @@ from tests.functional.page.looking import PHONE, WIDE, Page
 from tests.waiting import wait_until
 
 
-@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.rare)])
+@pytest.mark.rare
+@pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_follows_the_systems_colours_on_a_desk_and_on_a_phone(
     page: Page, cloud: Cloud, tmp_path: Path, scheme: str
 ) -> None:

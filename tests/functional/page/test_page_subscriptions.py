@@ -120,6 +120,7 @@ def test_the_table_follows_the_deliveries(cloud: Cloud, subscribed: list[str], p
     wait_until(lambda: "scaler" not in [row[0] for row in rows(page)], 60, "the deletion")
 
 
+@pytest.mark.rare
 def test_a_lag_grows_between_two_answers_of_the_api(cloud: Cloud, subscribed: list[str], page: Page) -> None:
     tell(cloud, subscribed[1], behind_since=datetime.datetime.now(datetime.UTC))
     wait_until(lambda: any(row[0] == "billing" and row[4].endswith(" s") for row in rows(page)), 60, "a short lag")
