@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import pathlib
 from collections.abc import Iterator
 
@@ -48,7 +49,7 @@ def test_a_comparison_that_was_incomplete_is_repeated(existing: ExistingCloud, s
 def test_a_comparison_that_stays_incomplete_says_why(
     existing: ExistingCloud, site: NovaSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("watcher_sync.demo.existing_cloud._PAUSE_SECONDS", 600.0)  # no time for another one
+    monkeypatch.setattr("watcher_sync.demo.existing_cloud._PAUSE_SECONDS", math.inf)  # no time for another one
     existing._openstack.fail(server_error(500), path=f"/servers/{FOREIGN}", count=None)
     with pytest.raises(ReconcileError, match="servers: missing servers cannot be confirmed"):
         existing.reconcile(site.conf, site.store, 60)
