@@ -118,7 +118,7 @@ def open_database(
         if path is not None:
             file = DatabaseFile(path)
             sa_event.listen(database, "do_connect", file.connect)
-            sa_event.listen(database, "connect", file.note_logs)
+            sa_event.listen(database, "connect", file.note_log)
             sa_event.listen(database, "connect", lambda _connection, _record: _restrict_files(path), once=True)
     elif dialect == "mysql":
         sa_event.listen(database, "connect", _set_up_mysql)

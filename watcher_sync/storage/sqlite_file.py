@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Notices that the file of an SQLite database was deleted, or replaced by another one, while it is open.
 
-The system keeps a deleted file until the last process closes it. So a commit into it succeeds, and is lost. A
-connection remembers device and inode of its file, and :func:`check` compares them with those of the path. SQLite would
-also create a missing file, which :class:`DatabaseFile` prevents once it has seen the file.
+A commit into a deleted file succeeds, and is lost. A connection remembers device and inode of its file, and
+:func:`check` compares them with those of the path. SQLite would also create a missing file, which
+:class:`DatabaseFile` prevents once it has seen the file.
 
-The write-ahead log of the replaced file may be left. SQLite would apply it to the new file and mix both databases. So
-:func:`check` renames it.
+SQLite would apply the write-ahead log of the replaced file to the new one, and mix both databases. So the first that
+notices renames it: :func:`check`, or the next connection before it opens the file.
 
-What this cannot notice: a file that is overwritten in place. Its inode remains.
+Not noticed: a file that is overwritten in place, and a log that was left before the first connection.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from typing import Any, Final
+import threading
+import weakref
+from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 from oslo_log import log as logging
@@ -33,63 +35,91 @@ _SET_ASIDE: Final = ".replaced"
 _Identity = tuple[int, int]
 
 
-class _Opened:
-    """A file as a connection opened it."""
-
-    def __init__(self, path: str, identity: _Identity | None) -> None:
-        self.path = path
-        self.identity = identity
-        self.logs: dict[str, _Identity | None] = {}
-        """Its write-ahead log and the index of it."""
-
-    def is_current(self) -> bool:
-        """Whether the path still names the file."""
-        return _identity(self.path) == self.identity
-
-    def set_logs_aside(self) -> None:
-        """Rename what is left of the file, if another one has its name, so that SQLite does not apply it to that one.
-
-        The connection is still open. So no other file can have the inodes of its logs.
-        """
-        if _identity(self.path) is None:
-            return
-        for suffix, identity in self.logs.items():
-            name = self.path + suffix
-            if identity is not None and _identity(name) == identity:
-                LOG.error("The file %s belongs to the replaced database and is renamed to %s%s", name, name, _SET_ASIDE)
-                with contextlib.suppress(FileNotFoundError):
-                    os.replace(name, name + _SET_ASIDE)
-
-
 class DatabaseFile:
     """Opens the connections of one database. For any thread."""
 
     def __init__(self, path: str) -> None:
-        self._path = path
+        self.path = path
         self._is_known = False
         """Whether a connection has opened the file."""
+        self._lock = threading.Lock()
+        self._log: _Log | None = None
 
     def connect(self, dialect: Any, record: Any, args: Any, kwargs: Any) -> Any:
         """Open a connection; a listener of SQLAlchemy's ``do_connect``.
 
         :raises sqlite3.OperationalError: the file was deleted, or replaced at this moment.
         """
-        before = _identity(self._path)
+        before = _identity(self.path)
         if before is None and self._is_known:
-            raise sqlite3.OperationalError(f"the database file {self._path} was deleted; restore it, or stop")
+            raise sqlite3.OperationalError(f"the database file {self.path} was deleted; restore it, or stop")
+        self.set_logs_aside()
         connection = dialect.connect(*args, **kwargs)
-        after = _identity(self._path)
+        after = _identity(self.path)
         if before not in (None, after):
             connection.close()
-            raise sqlite3.OperationalError(f"the database file {self._path} was replaced at this moment")
+            raise sqlite3.OperationalError(f"the database file {self.path} was replaced at this moment")
         self._is_known = True
-        record.info[_FILE] = _Opened(self._path, after)
+        record.info[_FILE] = _Opened(self, after)
         return connection
 
-    def note_logs(self, _connection: Any, record: Any) -> None:
+    def note_log(self, _connection: Any, record: Any) -> None:
         """Note the write-ahead log of a new connection; a listener of ``connect``."""
         opened: _Opened = record.info[_FILE]
-        opened.logs = {suffix: _identity(self._path + suffix) for suffix in _LOGS}
+        name = self.path + _LOGS[0]
+        with self._lock:
+            known = self._log
+            if known is not None and (known.owner, known.identity) == (opened.identity, _identity(name)):
+                return
+            try:
+                log = _Log(name, opened.identity)
+            except FileNotFoundError:
+                return
+            # A log that exists while its file still has the name is the log of this file.
+            if opened.is_current():
+                self._log = log
+
+    def set_logs_aside(self) -> None:
+        """Rename what is left of a replaced file, so that SQLite does not apply it to the one that has its name now."""
+        with self._lock:
+            log = self._log
+            if log is None or _identity(self.path) in (None, log.owner):
+                return
+            if _identity(self.path + _LOGS[0]) != log.identity:
+                return
+            for suffix in _LOGS:
+                name = self.path + suffix
+                LOG.error("The file %s belongs to the replaced database and is renamed to %s%s", name, name, _SET_ASIDE)
+                with contextlib.suppress(FileNotFoundError):
+                    os.replace(name, name + _SET_ASIDE)
+
+
+class _Opened(NamedTuple):
+    """The file that a connection opened."""
+
+    file: DatabaseFile
+    identity: _Identity | None
+
+    def is_current(self) -> bool:
+        """Whether the path still names the file."""
+        return _identity(self.file.path) == self.identity
+
+
+class _Log:
+    """A write-ahead log. It is held open, so no other file can have its inode.
+
+    SQLite locks the database and the index of the log, but not the log. So its end here releases no lock of SQLite.
+    """
+
+    def __init__(self, name: str, owner: _Identity | None) -> None:
+        """:param owner: the database file of the log.
+        :raises FileNotFoundError: there is none.
+        """
+        self.owner = owner
+        descriptor = os.open(name, os.O_RDONLY)
+        weakref.finalize(self, os.close, descriptor)
+        status = os.fstat(descriptor)
+        self.identity = (status.st_dev, status.st_ino)
 
 
 def check(connection: sa.Connection) -> None:
@@ -99,9 +129,8 @@ def check(connection: sa.Connection) -> None:
     """
     if is_replaced(connection):
         opened: _Opened = connection.info[_FILE]
-        opened.set_logs_aside()
-        path = opened.path
-        raise DatabaseUnavailable(f"the database file {path} was deleted or replaced under this process")
+        opened.file.set_logs_aside()
+        raise DatabaseUnavailable(f"the database file {opened.file.path} was deleted or replaced under this process")
 
 
 def is_replaced(connection: sa.Connection) -> bool:

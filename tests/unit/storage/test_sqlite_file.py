@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An SQLite file that another one replaces while it is open."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from oslo_config import cfg
+
+from tests.migrated import migrate
+from tests.simulated import by_facet, telling, told
+from watcher_sync.commit.batch import Batch
+from watcher_sync.commit.cycle import CommitCycle
+from watcher_sync.conf import opts
+from watcher_sync.exceptions import DatabaseUnavailable
+from watcher_sync.model.changes import Upsert
+from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.storage import database
+from watcher_sync.storage.store import Store
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ws.sqlite"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[Store]:
+    conf = cfg.ConfigOpts()
+    opts.register_opts(conf)
+    database.register_opts(conf)
+    conf([], default_config_files=[], default_config_dirs=[])
+    conf.set_override("connection", f"sqlite:///{path}", group="database")
+    store = Store(database.open_database(conf), builtin_kinds())
+    migrate(store)
+    yield store
+    store.close()
+    store.database.dispose()
+
+
+def commit(cycle: CommitCycle, number: int) -> None:
+    change = Upsert("instance", f"i{number}", "1", by_facet("instance", name=f"n{number}"))
+    cycle.run(Batch(events=[told(number, change)]))
+
+
+def backed_up(path: Path) -> Path:
+    """A consistent copy of an SQLite file, beside it."""
+    backup = path.with_suffix(".backup")
+    with sqlite3.connect(path) as source, sqlite3.connect(backup) as target:
+        source.backup(target)
+    return backup
+
+
+def test_the_first_connection_after_a_replacement_reads_nothing_of_the_replaced_log(store: Store, path: Path) -> None:
+    """It is opened before a commit notices the replacement, as one of another thread may be."""
+    cycle = CommitCycle(store, store.load(), telling())
+    commit(cycle, 1)
+    backup = backed_up(path)
+    commit(cycle, 2)
+    os.replace(backup, path)
+    assert [each.id for each in store.load().snapshot().all("instance")] == ["i1"]
+    with pytest.raises(DatabaseUnavailable, match="was deleted or replaced"):
+        commit(cycle, 3)
+    assert store.load().generation == 1
+    again = CommitCycle(store, store.load(), telling())
+    commit(again, 4)
+    assert {each.id for each in store.load().snapshot().all("instance")} == {"i1", "i4"}
+
+
+def test_the_log_of_the_new_file_is_not_set_aside(store: Store, path: Path) -> None:
+    """A connection to the replaced file may be checked after the new one has a log."""
+    cycle = CommitCycle(store, store.load(), telling())
+    commit(cycle, 1)
+    os.replace(backed_up(path), path)
+    with store.database.connect() as connection:
+        connection.exec_driver_sql("SELECT * FROM journal_head").fetchall()
+        with pytest.raises(DatabaseUnavailable, match="was deleted or replaced"):
+            commit(cycle, 2)
+        assert path.with_name(f"{path.name}-wal").exists()
+        commit(CommitCycle(store, store.load(), telling()), 3)
+    assert {each.id for each in store.load().snapshot().all("instance")} == {"i1", "i3"}
