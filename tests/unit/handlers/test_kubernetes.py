@@ -354,7 +354,7 @@ def shown(snapshot: Snapshot) -> dict[str, list[dict[str, Any]]]:
     return {kind: list(snapshot.dump(kind)) for kind in ("pod", "workload")}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(events=histories(), data=st.data())
 def test_any_permutation_and_duplication_of_a_history_ends_in_the_same_model(events: list[Event], data: Any) -> None:
     expected = shown(Player().play(*events))
@@ -364,7 +364,7 @@ def test_any_permutation_and_duplication_of_a_history_ends_in_the_same_model(eve
     assert shown(Player().play(*(events[i] for i in order), batch=batch)) == expected
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(events=histories())
 def test_a_history_leaves_each_pod_traced_by_what_is_there_in_the_end(events: list[Event]) -> None:
     snapshot = Player().play(*events, batch=3)
@@ -374,7 +374,7 @@ def test_a_history_leaves_each_pod_traced_by_what_is_there_in_the_end(events: li
         assert pod.workload_uid == top
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(events=histories(), data=st.data())
 def test_a_listing_in_its_place_makes_the_model_what_the_server_has(events: list[Event], data: Any) -> None:
     """Some deletions are never delivered; the listing removes their pods."""
@@ -399,7 +399,7 @@ def clusters(draw: st.DrawFn) -> list[dict[str, int]]:
     return states
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(states=clusters(), data=st.data())
 def test_whichever_of_two_listings_is_committed_first_no_living_pod_is_lost(
     states: list[dict[str, int]], data: Any

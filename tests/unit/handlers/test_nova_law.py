@@ -168,7 +168,7 @@ def in_order(nova, new_player, history):
 
 
 @pytest.mark.parametrize("history", HISTORIES)
-@settings(max_examples=125, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(data=st.data())
 def test_any_permutation_and_duplication_in_any_batches_ends_in_the_same_model(nova, new_player, history, data):
     events, expected = in_order(nova, new_player, history)
@@ -178,7 +178,7 @@ def test_any_permutation_and_duplication_in_any_batches_ends_in_the_same_model(n
     assert whole(new_player().play(*(events[i] for i in order), batch=batch)) == expected
 
 
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_histories_that_interleave_on_the_same_hosts_end_in_the_same_model(nova, new_player, data):
     chosen = data.draw(st.permutations(HISTORIES))[:3]

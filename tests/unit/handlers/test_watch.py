@@ -289,7 +289,7 @@ def histories(draw: st.DrawFn) -> tuple[Region, list[Event]]:
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(history=histories(), data=st.data())
 def test_any_permutation_and_duplication_of_states_ends_in_the_same_model(
     history: tuple[Region, list[Event]], data: Any
@@ -303,7 +303,7 @@ def test_any_permutation_and_duplication_of_states_ends_in_the_same_model(
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(history=histories(), data=st.data())
 def test_the_last_states_in_any_order_and_the_listing_give_the_model_of_the_region(
     history: tuple[Region, list[Event]], data: Any

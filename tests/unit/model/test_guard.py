@@ -95,7 +95,7 @@ def meaning(changes, *, final):
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(changes=ticket_changes(), data=st.data())
 def test_per_facet_the_newest_version_wins_and_a_deletion_is_final_in_any_order(changes, data):
     order = data.draw(st.permutations(changes + data.draw(st.lists(st.sampled_from(changes), max_size=4))))
@@ -108,7 +108,7 @@ def test_per_facet_the_newest_version_wins_and_a_deletion_is_final_in_any_order(
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(kinds_of=st.lists(st.tuples(st.sampled_from("ab"), st.booleans()), min_size=1, max_size=8), data=st.data())
 def test_where_ids_are_used_again_the_newest_of_upserts_and_deletions_wins_in_any_order(kinds_of, data):
     changes = [

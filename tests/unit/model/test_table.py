@@ -19,7 +19,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(steps=STEPS)
 def test_a_frozen_table_is_for_ever_what_a_copied_dictionary_would_be(steps):
     table, plain, frozen = Table(), {}, []
@@ -43,7 +43,7 @@ def test_a_frozen_table_is_for_ever_what_a_copied_dictionary_would_be(steps):
     assert len(table) == len(plain)
 
 
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     steps=st.lists(
         st.tuples(

@@ -80,7 +80,7 @@ def attempt(transaction, number, changes, *, fails):
         return Outcome.QUARANTINED
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(before=st.lists(CHANGES, max_size=6), events=EVENTS)
 def test_a_batch_with_failing_events_is_the_batch_without_them(before, events):
     model = new_model()
@@ -93,7 +93,7 @@ def test_a_batch_with_failing_events_is_the_batch_without_them(before, events):
         assert state_of(with_failures) == state_of(without)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(before=st.lists(CHANGES, max_size=6), events=EVENTS)
 def test_batch_and_model_find_by_index_what_a_walk_over_all_entities_finds(before, events):
     model = new_model()

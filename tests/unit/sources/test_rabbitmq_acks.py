@@ -104,7 +104,7 @@ STEPS = st.one_of(
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(st.lists(STEPS, max_size=120))
 def test_in_any_order_of_events_nothing_uncommitted_is_acked_and_all_that_is_committed_is(steps: list[Any]) -> None:
     consumer = Consumer(30)

@@ -288,7 +288,7 @@ def _take(merging, service, got, count, random):
     is_stock=st.booleans(),
     random=st.randoms(use_true_random=False),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=400, deadline=None)
 def test_every_event_after_the_watermark_comes_once_and_in_order(steps, strides, start, limit, is_stock, random):
     """A stock service may lose events between two streams only; one that says what is previous, at any time."""
     sequences, total = [], 0

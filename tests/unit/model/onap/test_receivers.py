@@ -71,7 +71,7 @@ def applied(journal, writes):
     return changes
 
 
-@settings(max_examples=150)
+@settings(max_examples=300)
 @given(filter=FILTERS, intervals=INTERVALS)
 def test_a_receiver_of_all_deliveries_has_what_exists_and_nothing_else(filter, intervals):
     journal, received = Journal(), {}

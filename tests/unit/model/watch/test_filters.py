@@ -44,7 +44,7 @@ def index(*filters):
 
 
 @pytest.mark.slow
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(st.lists(st.lists(FILTERS, max_size=4), max_size=8), st.sampled_from(list(ChangeType)), RESOURCES)
 def test_the_index_finds_what_a_scan_of_all_filters_finds(topics, change_type, resource):
     key, wanted = key_of(resource), filter_type(change_type)

@@ -190,7 +190,7 @@ INTERVALS = (0.0, 30.0, 3600.0)
 STEPS = 60
 
 
-@settings(max_examples=75, deadline=None, derandomize=True)
+@settings(max_examples=150, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 2**32), project_id=st.sampled_from([None, "A"]), sees_admin_only=st.booleans())
 @example(
     seed=109_574_087, project_id=None, sees_admin_only=True

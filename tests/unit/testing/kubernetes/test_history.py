@@ -48,7 +48,7 @@ def test_every_version_within_the_history_is_found_as_it_was(writes: list[tuple[
 
 
 @given(WRITES, st.integers(0, 40), st.sampled_from(["", "x=1", "x!=1"]))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_a_list_and_the_watch_from_its_version_are_the_truth(
     writes: list[tuple[str, int]], listed_after: int, labels: str
 ) -> None:

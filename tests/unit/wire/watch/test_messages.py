@@ -66,13 +66,13 @@ def as_element(message):
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(CHANGES)
 def test_both_twins_say_the_same(change):
     assert as_element(messages.event(change, TOPIC)) == messages.element(change, TOPIC)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(CHANGES, st.none() | st.integers(0, 2**62))
 def test_the_bytes_of_an_event_are_its_body_and_its_topic(change, previous):
     read = events_pb2.Event.FromString(messages.addressed(messages.body(change), TOPIC, previous))
