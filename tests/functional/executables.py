@@ -17,8 +17,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Final
+
+from watcher_sync.testing.deadlines import deadline
 
 BIN: Final = Path(sys.executable).parent
 """The folder of the installed commands."""
@@ -77,10 +80,14 @@ class PreloadedProcess:
         self.args = [str(part) for part in command]
         name, output = Path(self.args[0]).name, str(log.absolute())
         log.touch()
+        leads, ready = _context.Pipe(duplex=False)
         self._process = _context.Process(
-            target=_run, args=(name, self.args, dict(environment), os.getcwd(), output, output)
+            target=_run, args=(name, self.args, dict(environment), os.getcwd(), output, output, ready)
         )
         self._process.start()
+        ready.close()
+        with leads:
+            leads.poll(deadline(60))  # until the process leads its session: before, its group cannot be killed
 
     @property
     def pid(self) -> int:
@@ -153,8 +160,19 @@ def run_preloaded(
         return subprocess.CompletedProcess([program, *arguments], process.exitcode, *texts)
 
 
-def _run(name: str, argv: list[str], environment: dict[str, str], folder: str, output: str, errors: str) -> None:
+def _run(
+    name: str,
+    argv: list[str],
+    environment: dict[str, str],
+    folder: str,
+    output: str,
+    errors: str,
+    ready: Connection | None = None,
+) -> None:
+    """:param ready: closed when the process leads its session."""
     os.setsid()
+    if ready is not None:
+        ready.close()
     multiprocessing.set_start_method("fork", force=True)  # as in a process that no fork server started
     os.chdir(folder)
     os.environ.clear()
