@@ -86,8 +86,8 @@ class PreloadedProcess:
         )
         self._process.start()
         ready.close()
-        with leads:
-            leads.poll(deadline(60))  # until the process leads its session: before, its group cannot be killed
+        with leads:  # until the process leads its session: before, its group cannot be killed
+            assert leads.poll(deadline(60)), f"{self.args} was not forked in time"
 
     @property
     def pid(self) -> int:

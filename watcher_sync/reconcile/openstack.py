@@ -16,9 +16,7 @@ from __future__ import annotations
 
 import datetime
 import email.utils
-import functools
 import re
-import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
@@ -287,7 +285,6 @@ def _account(conf: cfg.ConfigOpts) -> _Account:
             cloud = config.get_one(cloud=group.cloud, api_timeout=group.timeout, **region)
             session = cloud.get_session()
             limit_answers(session)
-            use_one_at_a_time(session.auth)
             return _Account(
                 session=session,
                 where=lambda service: {
@@ -301,7 +298,6 @@ def _account(conf: cfg.ConfigOpts) -> _Account:
         auth = loading.load_auth_from_conf_options(conf, name)
         session = loading.load_session_from_conf_options(conf, name, auth=auth, app_name=_APP_NAME)
         limit_answers(session)
-        use_one_at_a_time(auth)
         where = {"interface": group.valid_interfaces, "region_name": group.region_name}
         return _Account(session=session, where=lambda service: {"service_type": service, **where})
     except exceptions.MissingRequiredOptions as exc:
@@ -309,29 +305,6 @@ def _account(conf: cfg.ConfigOpts) -> _Account:
         raise ConfigError(f"[{name}] {missing}: not set; auth_type needs these options") from None
     except (exceptions.ClientException, sdk_exceptions.SDKException) as exc:
         raise ConfigError(f"[{name}] {_shown(str(exc))}") from None
-
-
-def use_one_at_a_time(auth: Any) -> None:
-    """Have one thread at a time get or discard the token of an account.
-
-    ``get_access`` of keystoneauth reads the token after it has released its own lock. A thread that was refused may
-    have discarded it by then, and the call ends with an AssertionError.
-
-    :param auth: an authentication plugin of keystoneauth.
-    """
-    lock = threading.RLock()
-
-    def alone(method: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(method)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            with lock:
-                return method(*args, **kwargs)
-
-        return call
-
-    for name in ("get_access", "invalidate"):
-        if hasattr(auth, name):  # a plugin without a token has no get_access
-            setattr(auth, name, alone(getattr(auth, name)))
 
 
 def _asked_pause(response: Any) -> float | None:

@@ -3,17 +3,12 @@
 
 from __future__ import annotations
 
-import concurrent.futures
-import sys
-
 import pytest
-from keystoneauth1.access.access import AccessInfoV3
-from keystoneauth1.identity.generic.password import Password
 from openstack.config import loader
 
 from watcher_sync.assembly import process
 from watcher_sync.exceptions import ConfigError
-from watcher_sync.reconcile.openstack import Cloud, use_one_at_a_time
+from watcher_sync.reconcile.openstack import Cloud
 
 PASSWORD = """
 [reconcile_nova]
@@ -97,29 +92,3 @@ def test_a_cloud_that_clouds_yaml_lacks_is_named(read, monkeypatch):
     monkeypatch.setattr(loader, "CONFIG_FILES", [])
     with pytest.raises(ConfigError, match=r"^\[reconcile_nova\].*edge"):
         Cloud(read("[reconcile_nova]\ncloud = edge\n"))
-
-
-@pytest.fixture
-def impatient_threads():
-    """Threads that take turns after a few instructions."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(before)
-
-
-def test_a_thread_gets_its_token_while_another_one_discards_it(impatient_threads):
-    class Account(Password):
-        def get_auth_ref(self, session, **_options):
-            return AccessInfoV3({"token": {"expires_at": "2999-01-01T00:00:00Z"}}, auth_token="token")
-
-    account = Account("http://127.0.0.1:9/v3", username="auditor", password="secret", user_domain_id="default")
-    use_one_at_a_time(account)
-
-    def work(_number):
-        for _ in range(1000):
-            assert account.get_token(None) == "token"
-            account.invalidate()
-
-    with concurrent.futures.ThreadPoolExecutor(4) as threads:
-        list(threads.map(work, range(4)))
