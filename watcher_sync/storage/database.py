@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import logging as stdlib_logging
+import sqlite3
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -27,6 +28,7 @@ from watcher_sync.conf import database as limit_options
 from watcher_sync.conf.opts import DATABASE_DEFAULTS, SQLITE
 from watcher_sync.exceptions import ConfigError, DatabaseUnavailable, RowRefused, StorageError, TransactionConflict
 from watcher_sync.storage import time_limits
+from watcher_sync.storage.conflicts import retried
 from watcher_sync.storage.file_modes import restrict
 from watcher_sync.storage.sqlite_file import DatabaseFile
 
@@ -138,8 +140,24 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
 
 
 def _set_up_sqlite(connection: Any, _record: Any) -> None:
-    for pragma in ("busy_timeout=10000", "journal_mode=WAL", "synchronous=FULL", "wal_autocheckpoint=4000"):
+    connection.execute("PRAGMA busy_timeout=10000").close()
+    _use_log(connection)
+    for pragma in ("synchronous=FULL", "wal_autocheckpoint=4000"):
         connection.execute(f"PRAGMA {pragma}").close()
+
+
+@retried
+def _use_log(connection: sqlite3.Connection) -> None:
+    """Have the file use a write-ahead log. Of several first connections to a file without one, SQLite refuses some.
+
+    :raises TransactionConflict: another connection writes for 10 seconds.
+    """
+    try:
+        connection.execute("PRAGMA journal_mode=WAL").close()
+    except sqlite3.OperationalError as exc:
+        if exc.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
+            raise TransactionConflict(str(exc)) from exc
+        raise
 
 
 def sqlite_path(url: sa.URL) -> str | None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An SQLite file that another one replaces while it is open."""
+"""An SQLite file that another one replaces while it is open, and a file that gets its first write-ahead log."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 from oslo_config import cfg
 
 from tests.migrated import migrate
@@ -83,3 +84,24 @@ def test_the_log_of_the_new_file_is_not_set_aside(store: Store, path: Path) -> N
         assert path.with_name(f"{path.name}-wal").exists()
         commit(CommitCycle(store, store.load(), telling()), 3)
     assert {each.id for each in store.load().snapshot().all("instance")} == {"i1", "i3"}
+
+
+def test_a_writer_of_a_file_without_a_log_is_waited_for(store: Store, path: Path) -> None:
+    """Such a file is a fresh copy, and the writer another first connection. SQLite itself does not wait for it."""
+    writer = sqlite3.connect(path, isolation_level=None)
+    writer.execute("BEGIN IMMEDIATE")
+    attempts = []
+
+    def trace(statement: str) -> None:
+        if statement == "PRAGMA journal_mode=WAL":
+            attempts.append(statement)
+            if len(attempts) == 2:
+                writer.execute("ROLLBACK")
+
+    @sa.event.listens_for(store.database, "connect", insert=True)
+    def traced(connection: sqlite3.Connection, _record: object) -> None:
+        connection.set_trace_callback(trace)
+
+    assert store.load().generation == 0
+    assert len(attempts) >= 2
+    writer.close()
