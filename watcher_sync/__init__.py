@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One live, ordered, persisted model of a cloud, updated by notifications.
 
+``accounts``     Lets several threads use one account of Keystone
 ``api``          The REST API and the page
 ``assembly``     Builds the parts of a process from its configuration
 ``client``       The Python client of the REST API, and the commands

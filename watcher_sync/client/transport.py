@@ -22,6 +22,7 @@ from keystoneauth1 import adapter, session
 from keystoneauth1 import exceptions as keystone
 from keystoneauth1.identity import BaseIdentityPlugin
 
+from watcher_sync.accounts import share_between_threads
 from watcher_sync.client.errors import (
     ClientError,
     FieldError,
@@ -82,6 +83,7 @@ class Transport:
         :param timeout: seconds that an answer may take, in addition to the time that the request asks the API to wait.
         """
         self._adapter = adapter
+        share_between_threads(adapter.auth or adapter.session.auth)
         self._timeout = timeout
         self._root = ""
 

@@ -25,6 +25,7 @@ import msgspec
 from oslo_config import cfg
 from oslo_log import log as logging
 
+from watcher_sync.accounts import share_between_threads
 from watcher_sync.conf import reconcile_nova
 from watcher_sync.exceptions import ConfigError, ReconcileError
 
@@ -116,6 +117,7 @@ class Cloud:
         reconcile_nova.register_auth_opts(conf)
         reconcile_nova.require_account(conf)
         self._account = _account(conf)
+        share_between_threads(self._account.session.auth)
         self.monotonic = monotonic
         self.wait = wait
         self._logged: dict[str, str] = {}

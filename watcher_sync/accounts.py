@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lets several threads use one account of Keystone, in the client and in the reconcilers.
+
+``get_access`` of keystoneauth reads the token after it has released its own lock. A thread whose request was refused
+may have discarded it by then, and the call ends with an ``AssertionError``.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+
+def share_between_threads(auth: Any) -> None:
+    """Have one thread at a time get or discard the token of an account.
+
+    :param auth: an authentication plugin of keystoneauth; one without a token, or None, needs nothing.
+    """
+    if isinstance(getattr(auth, "get_access", None), _Alone | None):
+        return
+    lock = threading.RLock()
+    auth.get_access = _Alone(auth.get_access, lock)
+    auth.invalidate = _Alone(auth.invalidate, lock)
+
+
+class _Alone:
+    """Calls a method while no other method with the same lock runs."""
+
+    def __init__(self, method: Callable[..., Any], lock: AbstractContextManager[Any]) -> None:
+        self._method = method
+        self._lock = lock
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        with self._lock:
+            return self._method(*args, **kwargs)
