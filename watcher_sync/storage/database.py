@@ -141,7 +141,8 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
 
 def _set_up_sqlite(connection: Any, _record: Any) -> None:
     connection.execute("PRAGMA busy_timeout=10000").close()
-    _use_log(connection)
+    if connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
+        _use_log(connection)
     for pragma in ("synchronous=FULL", "wal_autocheckpoint=4000"):
         connection.execute(f"PRAGMA {pragma}").close()
 
