@@ -117,6 +117,34 @@ def test_a_long_poll_that_read_what_the_database_lost_meanwhile_ends_with_the_ep
     assert document["epoch"] == epoch_of(client) != head["epoch"]
 
 
+def test_a_long_poll_that_read_what_was_committed_and_lost_since_it_began_ends_with_the_epoch(
+    client, store, writer, problem, monkeypatch
+):
+    head, backup, read, position = client.simulate_get("/v1/events").json, Backup(store), Feed.read, Feed.position
+    lost = []
+
+    def commit_and_lose(feed, since, *limit):
+        if not lost:
+            write(writer, *range(11, 16))
+            lost.extend(read(feed, since, *limit))
+            backup.restore()
+            return lost
+        return read(feed, since, *limit)
+
+    def position_before_an_engine_notices(feed):
+        found = position(feed)
+        if lost and found.epoch == head["epoch"]:
+            with pytest.raises(HistoryChanged):
+                writer.catch_up()
+        return found
+
+    monkeypatch.setattr(Feed, "read", commit_and_lose)
+    monkeypatch.setattr(Feed, "position", position_before_an_engine_notices)
+    params = {"since": head["head"], "wait": 20, "epoch": head["epoch"], "id": "another"}
+    document = problem(client.simulate_get("/v1/events", params=params), 410)
+    assert document["epoch"] == writer.model.epoch != head["epoch"]
+
+
 @pytest.mark.parametrize("noticed_by", ["an engine", "the stream itself"])
 def test_a_stream_ends_before_an_event_of_another_history(store, writer, noticed_by):
     feed = Feed(store.database, store.tables, slots=2, interval=0.01)

@@ -179,7 +179,7 @@ def _page(service: Service, feed: Feed, call: Call, chosen: Filter) -> None:
     except JournalPurged:
         now = feed.position()
         if now.epoch == head.epoch and now.seq >= head.seq:
-            raise  # the row was purged
+            feed.read(since, 1)  # raises if rows after the client's position were purged
         # The journal may end before what was read, because the database went back in time a moment ago.
         feed.wait(_NO_SEQ, _NOTICE_SECONDS, head.epoch)
         if feed.is_of(head.epoch):
