@@ -76,13 +76,6 @@ class Snapshot:
         """How many entities of the kind exist."""
         return len(self._tables[kind])
 
-    def changed(self, kind: str, since: Snapshot) -> Iterator[tuple[Entity | None, Entity | None]]:
-        """(then, now) of the entities of a kind that were written since another snapshot of the same model.
-
-        It costs as much as there are entities near those that were written, at most all of the kind.
-        """
-        return self._tables[kind].changed(since._tables[kind])
-
     def last_seen(self, kind: str, entity_id: str) -> datetime.datetime | None:
         """When the entity was last seen. Liveness is no part of the generation: it is as of now."""
         return self._last_seen[kind].get(entity_id)

@@ -47,17 +47,6 @@ class FrozenTable(Generic[V]):
         for shard in self._shards:
             yield from shard.values()
 
-    def changed(self, since: FrozenTable[V]) -> Iterator[tuple[V | None, V | None]]:
-        """(value then, value now) of the keys whose value is another object than it was. O(shards that changed)."""
-        for then, now in zip(since._shards, self._shards, strict=True):
-            if then is now:
-                continue
-            for key, value in now.items():
-                if (before := then.get(key)) is not value:
-                    yield before, value
-            for key in then.keys() - now.keys():
-                yield then[key], None
-
 
 class Table(Generic[V]):
     """What the writer holds: key -> value."""

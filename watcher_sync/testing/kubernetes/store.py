@@ -18,7 +18,6 @@ import collections
 import itertools
 import sys
 import threading
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -175,12 +174,6 @@ class Store:
             self._append(resource, self._collections[resource].items.get(item.key), item, item)
             self._collections[resource].items[item.key] = item
             return item
-
-    def put_all(self, resource: ResourceType, objects: Iterable[Object]) -> None:
-        """Write many at once."""
-        with self.changed:
-            for obj in objects:
-                self.put(resource, obj)
 
     def remove(self, item: Item) -> Item:
         """Remove it; watches get its last state with the version of the removal."""

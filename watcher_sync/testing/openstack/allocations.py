@@ -72,10 +72,6 @@ class Allocations:
         for uuid in self._migrations.pop(server_id, {}):
             self._set(uuid, {})
 
-    def set_consumer(self, consumer: str, amounts: Mapping[str, Amounts]) -> None:
-        """Let a consumer hold these amounts, by host name, whatever the servers say; none forgets the consumer."""
-        self._set(consumer, dict(amounts))
-
     def _holdings(self, server: Server) -> Iterator[tuple[str, Amounts]]:
         if server.deleted or server.hidden:
             return
