@@ -22,7 +22,8 @@ from watcher_sync.exceptions import NotYet, RowRefused
 from watcher_sync.model.changes import Change
 from watcher_sync.model.view import View
 from watcher_sync.storage.parking import PORTION_EVENTS, expire_parked
-from watcher_sync.storage.quotas import Quotas, Usage
+from watcher_sync.storage.quotas import DroppedEvents, Quotas, Usage
+from watcher_sync.storage.retention import enforce_quotas
 from watcher_sync.storage.store import Store
 
 MANY = 6_000
@@ -98,6 +99,17 @@ def test_beyond_their_quotas_the_oldest_parked_events_are_dropped_and_counted(st
     assert store.dropped.counts["parked", "test"] == 500 - len(flooded)
     commit(cycle, make(9_001, "flooded"), event(9_002, "test"))
     assert cycle.model.get("meter", "flooded").owner == "renamed"
+
+
+@on_one_database
+def test_the_retention_trims_what_was_parked_for_an_entity_under_a_higher_quota(store):
+    store._writer._entity_quota._limit = lambda: 0
+    cycle, dropped = cycle_on(store, naming()), DroppedEvents()
+    commit(cycle, *(rename(n, "flooded", version=f"2{n:07d}") for n in range(30)), rename(9_000, "innocent"))
+    enforce_quotas(store.database, store.tables, Quotas(parked_of_entity=20), dropped)
+    left = {row.event_id for row in rows(store, "parked")}
+    assert left == {"event-9000", *(f"event-{n}" for n in range(10, 30))}
+    assert dropped.counts == {("parked", "test"): 10}
 
 
 class Patient(Naming):

@@ -3,15 +3,18 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from oslo_config import cfg
 
+from tests.waiting import deadline, wait_until
 from watcher_sync.conf import opts
 from watcher_sync.events import Event
-from watcher_sync.exceptions import ConfigError
+from watcher_sync.exceptions import ConfigError, SourceError
+from watcher_sync.sources.base import SourceState
 from watcher_sync.sources.watch.source import WatchSource
 
 
@@ -62,3 +65,15 @@ def test_a_source_is_rewound_to_a_new_listing(tmp_path: Path) -> None:
     assert made(tmp_path).cursor_at("first") == ""
     with pytest.raises(ConfigError, match="the only place is first"):
         made(tmp_path).cursor_at("2026-01-01")
+
+
+def test_a_region_that_does_not_answer_is_the_state_of_the_source_and_the_error_of_a_probe(tmp_path: Path) -> None:
+    source = made(tmp_path, endpoint="http://127.0.0.1:1")
+    assert source.status().state is SourceState.STARTING
+    with pytest.raises(SourceError, match=r"127\.0\.0\.1"):
+        source.probe()
+    source.start(lambda *_: None)
+    wait_until(lambda: source.status().detail)
+    assert source.status().state is SourceState.DISCONNECTED
+    source.stop(time.monotonic() + deadline(30))
+    assert source.status().state is SourceState.STOPPED
