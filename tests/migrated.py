@@ -13,9 +13,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from watcher_sync.model.kinds import Kinds
-from watcher_sync.storage import schema
-from watcher_sync.storage.store import Store
-from watcher_sync.storage.tables import Tables
+from watcher_sync.storage.schema import schema
+from watcher_sync.storage.schema.tables import Tables
+from watcher_sync.storage.writing.store import Store
 
 _Schema = tuple[str, frozenset[Any]]
 """A dialect, and the kinds that have tables."""

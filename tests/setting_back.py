@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.writing.store import Store
 
 
 class Backup:

@@ -16,8 +16,8 @@ from watcher_sync.events import Event
 from watcher_sync.model.changes import Delete, Upsert
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.model import Snapshot
-from watcher_sync.storage import database
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.database import database
+from watcher_sync.storage.writing.store import Store
 
 
 def parsed(arguments: Sequence[str] = ()) -> cfg.ConfigOpts:

@@ -48,9 +48,9 @@ from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.sources.kubernetes.credentials import Access
 from watcher_sync.sources.kubernetes.resources import KNOWN
 from watcher_sync.sources.kubernetes.target import ClusterTarget
-from watcher_sync.storage import database
-from watcher_sync.storage.leases import EngineLease
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.database import database
+from watcher_sync.storage.groups.leases import EngineLease
+from watcher_sync.storage.writing.store import Store
 from watcher_sync.testing.nova import notifications
 from watcher_sync.wire.envelopes import read_document
 
@@ -61,9 +61,9 @@ _STAGE_OF = {
     ("engine.consumer", "ConsumeLoop._commit"): "dispatch",
     ("model.transaction", "Transaction.apply"): "model",
     ("commit.vnf_evaluation", "VnfEvaluation.evaluate_into"): "evaluation",
-    ("storage.store", "Store.prepare"): "statements",
-    ("storage.store", "Store._run"): "commit",
-    ("storage.store", "Store._end"): "commit",
+    ("storage.writing.store", "Store.prepare"): "statements",
+    ("storage.writing.store", "Store._run"): "commit",
+    ("storage.writing.store", "Store._end"): "commit",
     ("commit.batch_committer", "BatchCommitter.publish"): "publish",
     ("engine.consumer", "ConsumeLoop._ack_or_nack"): "ack",
 }

@@ -25,7 +25,7 @@ import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.exceptions import NoSuchOperation, OperationRunning, ProofRefused, StaleToken
-from watcher_sync.storage.operation_leases import (
+from watcher_sync.storage.groups.operation_leases import (
     COMPLETED,
     FAILED,
     LeaseRequest,

@@ -41,7 +41,7 @@ from watcher_sync.handlers.dcm.service_types import BUILTIN
 from watcher_sync.model.declarations import fields_of
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.kinds import Count, Field, Kind, LongText, Text
-from watcher_sync.storage.types import column_type
+from watcher_sync.storage.database.types import column_type
 
 HANDLERS = "watcher_sync.handlers"
 

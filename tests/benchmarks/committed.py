@@ -36,8 +36,8 @@ from watcher_sync.events import Event
 from watcher_sync.model.changes import WRITTEN_HERE, Upsert, Version
 from watcher_sync.model.model import Model
 from watcher_sync.model.transaction import Transaction
-from watcher_sync.storage.commits import Commit
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.writing.commits import Commit
+from watcher_sync.storage.writing.store import Store
 from watcher_sync.testing.comparison import compare
 from watcher_sync.testing.dcm.providers import UNTOLD, Message, ProviderSimulator, Row
 

@@ -26,7 +26,7 @@ from tests.benchmarks.running import running_engine
 from tests.functional.api.conftest import free_port
 from watcher_sync.commit.replay import replay
 from watcher_sync.sources.replay import read_events
-from watcher_sync.storage.journal import read_head
+from watcher_sync.storage.writing.journal import read_head
 from watcher_sync.testing.nova.cloud import CloudSimulator
 from watcher_sync.testing.nova.recording import write_jsonl
 

@@ -28,8 +28,8 @@ from watcher_sync.commit.replay import replay
 from watcher_sync.dispatch import Dispatcher, load_handlers
 from watcher_sync.sources.prefetch import read_ahead
 from watcher_sync.sources.replay import read_events
-from watcher_sync.storage import schema
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.schema import schema
+from watcher_sync.storage.writing.store import Store
 from watcher_sync.testing.nova.cloud import CloudSimulator
 from watcher_sync.testing.nova.recording import write_jsonl
 from watcher_sync.testing.poison import poison

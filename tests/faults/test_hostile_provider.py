@@ -36,7 +36,7 @@ from tests.waiting import deadline, wait_until  # noqa: E402
 from watcher_sync.events import Event  # noqa: E402
 from watcher_sync.model.changes import WRITTEN_HERE, Upsert, Version  # noqa: E402
 from watcher_sync.model.transaction import Transaction  # noqa: E402
-from watcher_sync.storage.commits import Commit  # noqa: E402
+from watcher_sync.storage.writing.commits import Commit  # noqa: E402
 from watcher_sync.testing.dcm import publisher  # noqa: E402
 
 SECONDS = float(os.environ.get("WATCHER_SYNC_TEST_HOSTILE_SECONDS", "600"))

@@ -33,23 +33,26 @@ from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.view import View
 from watcher_sync.model.watch.topics import WatchTopic
 from watcher_sync.outlets.shards import ShardLeases
-from watcher_sync.storage import database, drifts, engines, inventories, removed_sources, source_cursors, source_status
-from watcher_sync.storage.engines import EngineRow
+from watcher_sync.storage import drifts
+from watcher_sync.storage.database import database
+from watcher_sync.storage.groups import engines, inventories, removed_sources, source_status
+from watcher_sync.storage.groups.engines import EngineRow
+from watcher_sync.storage.groups.leases import EngineLease
+from watcher_sync.storage.groups.operation_leases import LeaseRequest, OperationLeases
 from watcher_sync.storage.healed_drifts import forget_healed
 from watcher_sync.storage.history import Position, read_position
 from watcher_sync.storage.journal_tail import JournalTail
-from watcher_sync.storage.leases import EngineLease
-from watcher_sync.storage.locked import lock_head
-from watcher_sync.storage.operation_leases import LeaseRequest, OperationLeases
-from watcher_sync.storage.parking import expire_parked
-from watcher_sync.storage.quarantine import Quarantine
-from watcher_sync.storage.quotas import DroppedEvents, Quotas, Usage
-from watcher_sync.storage.retention import Retention, enforce_quotas, purge
+from watcher_sync.storage.schema.tables import Tables
+from watcher_sync.storage.stored.parking import expire_parked
+from watcher_sync.storage.stored.quarantine import Quarantine
+from watcher_sync.storage.stored.quotas import DroppedEvents, Quotas, Usage
+from watcher_sync.storage.stored.retention import Retention, enforce_quotas, purge
 from watcher_sync.storage.subscription_rows import Subscription
 from watcher_sync.storage.subscriptions import Subscriptions
-from watcher_sync.storage.tables import Tables
 from watcher_sync.storage.watch_topics import WatchPositions, WatchTopics
 from watcher_sync.storage.webhooks import WebhookStore, WorkerWrites
+from watcher_sync.storage.writing import source_cursors
+from watcher_sync.storage.writing.locked import lock_head
 
 _SOURCE: Final = Path(watcher_sync.__file__).parent
 _HOSTS: Final = 50
@@ -57,11 +60,11 @@ _numbers = itertools.count(1)
 NOW: Final = datetime.datetime.now(datetime.UTC)
 
 EXEMPT: Final = {
-    "storage/schema.py:_upgrade": "an operator runs it, with limits that the operator sets",
-    "storage/schema.py:contract": "an operator runs it, with limits that the operator sets",
+    "storage/schema/schema.py:_upgrade": "an operator runs it, with limits that the operator sets",
+    "storage/schema/schema.py:contract": "an operator runs it, with limits that the operator sets",
     "storage/past_models.py:load": "its database is in memory, of one process",
-    "storage/leases.py:_end_stalled_transactions": "it only reads",
-    "storage/store.py:end_stalled_transactions": "it only reads",
+    "storage/groups/leases.py:_end_stalled_transactions": "it only reads",
+    "storage/writing/store.py:end_stalled_transactions": "it only reads",
 }
 
 
@@ -270,33 +273,39 @@ def _webhooks(w: Writer) -> None:
 
 
 CASES: Final[dict[str, Callable[[Writer], object]]] = {
-    "storage/store.py:_transact": lambda w: w.write_hosts(),
-    "storage/store.py:write": lambda w: w.store.persist_last_seen({"compute_node": _all_seen()}),
-    "storage/leases.py:_execute": lambda w: w.lease.beat(),
-    "storage/locked.py:lock_head": _lock_head,
-    "storage/source_status.py:write_sources": lambda w: source_status.write_sources(w.database, [_row(w)]),
-    "storage/source_status.py:mark_removed": lambda w: source_status.mark_removed(w.database, "default", [], NOW),
-    "storage/removed_sources.py:forget_rows": lambda w: removed_sources.forget_rows(
+    "storage/writing/store.py:_transact": lambda w: w.write_hosts(),
+    "storage/writing/store.py:write": lambda w: w.store.persist_last_seen({"compute_node": _all_seen()}),
+    "storage/groups/leases.py:_execute": lambda w: w.lease.beat(),
+    "storage/writing/locked.py:lock_head": _lock_head,
+    "storage/groups/source_status.py:write_sources": lambda w: source_status.write_sources(w.database, [_row(w)]),
+    "storage/groups/source_status.py:mark_removed": lambda w: source_status.mark_removed(
+        w.database, "default", [], NOW
+    ),
+    "storage/groups/removed_sources.py:forget_rows": lambda w: removed_sources.forget_rows(
         w.database, w.tables, removed_sources.Removed({}), "nova"
     ),
-    "storage/source_status.py:record_full_sync": lambda w: source_status.record_full_sync(w.database, "nova", NOW),
-    "storage/source_cursors.py:write_cursor": lambda w: source_cursors.write_cursor(w.database, w.tables, "nova", "1"),
-    "storage/source_cursors.py:next_epoch": lambda w: source_cursors.next_epoch(w.database, w.tables, "edge"),
-    "storage/inventories.py:declare_inventory": lambda w: inventories.declare_inventory(
+    "storage/groups/source_status.py:record_full_sync": lambda w: source_status.record_full_sync(
+        w.database, "nova", NOW
+    ),
+    "storage/writing/source_cursors.py:write_cursor": lambda w: source_cursors.write_cursor(
+        w.database, w.tables, "nova", "1"
+    ),
+    "storage/writing/source_cursors.py:next_epoch": lambda w: source_cursors.next_epoch(w.database, w.tables, "edge"),
+    "storage/groups/inventories.py:declare_inventory": lambda w: inventories.declare_inventory(
         w.database, str(uuid.uuid4()), NOW
     ),
-    "storage/inventories.py:write_inventory": lambda w: inventories.write_inventory(
+    "storage/groups/inventories.py:write_inventory": lambda w: inventories.write_inventory(
         w.database, inventories.Inventory(source="nova", updated_at=NOW)
     ),
-    "storage/inventories.py:forget_inventory": lambda w: inventories.forget_inventory(w.database, "nova"),
+    "storage/groups/inventories.py:forget_inventory": lambda w: inventories.forget_inventory(w.database, "nova"),
     "storage/drifts.py:_replace": _replace_drifts,
-    "storage/quarantine.py:drop": lambda w: Quarantine(w.store).drop([101]),
-    "storage/parking.py:expire_parked": lambda w: expire_parked(w.database, w.tables, NOW),
-    "storage/quotas.py:drop_oldest": _quotas,
-    "storage/retention.py:_trim_entities": _quotas,
-    "storage/retention.py:_purge_journal": _purge,
-    "storage/retention.py:_purge_older": _purge,
-    "storage/operation_leases.py:_begin": _take_operation,
+    "storage/stored/quarantine.py:drop": lambda w: Quarantine(w.store).drop([101]),
+    "storage/stored/parking.py:expire_parked": lambda w: expire_parked(w.database, w.tables, NOW),
+    "storage/stored/quotas.py:drop_oldest": _quotas,
+    "storage/stored/retention.py:_trim_entities": _quotas,
+    "storage/stored/retention.py:_purge_journal": _purge,
+    "storage/stored/retention.py:_purge_older": _purge,
+    "storage/groups/operation_leases.py:_begin": _take_operation,
     "storage/subscriptions.py:create": lambda w: _subscriptions(w).create(_subscription(str(uuid.uuid4()))),
     "storage/subscriptions.py:replace": lambda w: _subscriptions(w).replace(_first(w)),
     "storage/subscriptions.py:add_test": lambda w: _subscriptions(w).add_test(
@@ -310,11 +319,11 @@ CASES: Final[dict[str, Callable[[Writer], object]]] = {
     "storage/watch_topics.py:purge": lambda w: WatchPositions(w.database, w.tables).purge(),
     "storage/webhooks.py:write": _webhooks,
     "storage/webhooks.py:write_epoch": _write_epoch,
-    "storage/store.py:renew": lambda w: w.store.reload(_other_history(w)),
+    "storage/writing/store.py:renew": lambda w: w.store.reload(_other_history(w)),
     "storage/journal_tail.py:_begin_again": _renew_by_tail,
     "storage/healed_drifts.py:_forget": _heal_drifts,
-    "storage/engines.py:write_engine": lambda w: engines.write_engine(w.database, _engine(w)),
-    "storage/engines.py:remove_engine": lambda w: engines.remove_engine(w.database, "x"),
+    "storage/groups/engines.py:write_engine": lambda w: engines.write_engine(w.database, _engine(w)),
+    "storage/groups/engines.py:remove_engine": lambda w: engines.remove_engine(w.database, "x"),
     "storage/webhooks.py:purge": lambda w: WebhookStore(w.database, w.tables).purge(NOW),
     "outlets/shards.py:give_back": lambda w: w.shards.give_back([0]),
     "outlets/shards.py:leave": lambda w: w.shards.leave(),
@@ -329,7 +338,7 @@ def transactions() -> set[str]:
     found: set[str] = set()
     for path in _SOURCE.rglob("*.py"):
         file = path.relative_to(_SOURCE).as_posix()
-        if not file.startswith(("storage/migrations/", "testing/", "demo/")):
+        if not file.startswith(("storage/schema/migrations/", "testing/", "demo/")):
             found |= {f"{file}:{function}" for function in _beginning(ast.parse(path.read_text()), "")}
     return found
 
@@ -357,7 +366,7 @@ class Stop:
         self._file = str(_SOURCE / file)
         self.stopped = threading.Event()
         # The statement of a lease is a transaction of its own: there is no later moment.
-        name = "after_cursor_execute" if kind == "storage/leases.py:_execute" else "commit"
+        name = "after_cursor_execute" if kind == "storage/groups/leases.py:_execute" else "commit"
         for engine in dict.fromkeys(writer.engines):
             sa.event.listen(engine, name, self._on_end)
 

@@ -31,7 +31,7 @@ from tests.services.servers import Server, private_mariadb, private_nats, privat
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.kinds import Kinds
 from watcher_sync.sources.notifier_options import PRIORITIES
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.writing.store import Store
 
 _FIGURE = "figure"
 

@@ -22,8 +22,8 @@ from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
 from watcher_sync.model.changes import Upsert
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.kinds import Kinds
-from watcher_sync.storage.database_time import read_clock
-from watcher_sync.storage.source_status import SourceRow, mark_removed, write_sources
+from watcher_sync.storage.database.database_time import read_clock
+from watcher_sync.storage.groups.source_status import SourceRow, mark_removed, write_sources
 
 Manage = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -27,7 +27,7 @@ from tests.real_nova.stage import Stage
 from tests.waiting import deadline
 from watcher_sync.api.app import make_application
 from watcher_sync.conf import opts
-from watcher_sync.storage import database
+from watcher_sync.storage.database import database
 
 VARIABLE = "WATCHER_SYNC_TEST_WATCHER"
 """Names a Python interpreter that has python-watcher and watcher-sync-watcher."""

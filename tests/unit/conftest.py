@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from watcher_sync.storage import database
+from watcher_sync.storage.database import database
 
 
 @pytest.fixture(scope="session", autouse=True)

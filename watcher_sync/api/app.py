@@ -83,8 +83,8 @@ from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.dispatch import Dispatcher, load_handlers
 from watcher_sync.model.watch.topics import COLLECTION
 from watcher_sync.operations import Operations
-from watcher_sync.storage.operation_leases import OperationLeases
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.groups.operation_leases import OperationLeases
+from watcher_sync.storage.writing.store import Store
 
 Wsgi = Callable[..., Iterable[bytes]]
 """A WSGI application."""

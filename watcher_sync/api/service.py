@@ -14,12 +14,12 @@ from watcher_sync.api.core.removed import RemovedEntities
 from watcher_sync.conf.namespaces import namespace_projects
 from watcher_sync.exceptions import RowRefused
 from watcher_sync.model.kinds import Kinds
-from watcher_sync.storage.database import translated
+from watcher_sync.storage.database.database import translated
+from watcher_sync.storage.database.time_limits import wait_longer
 from watcher_sync.storage.past_models import PastModels
 from watcher_sync.storage.reading import read_namespace_owner
-from watcher_sync.storage.store import Store
-from watcher_sync.storage.tables import Tables
-from watcher_sync.storage.time_limits import wait_longer
+from watcher_sync.storage.schema.tables import Tables
+from watcher_sync.storage.writing.store import Store
 
 
 class Service:

@@ -22,9 +22,9 @@ from watcher_sync.dispatch import Dispatcher, load_handlers
 from watcher_sync.engine.engine import Engine
 from watcher_sync.engine.supervision import MakeSource
 from watcher_sync.sources.base import Source
-from watcher_sync.storage.database import open_database
-from watcher_sync.storage.leases import EngineLease
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.database.database import open_database
+from watcher_sync.storage.groups.leases import EngineLease
+from watcher_sync.storage.writing.store import Store
 
 
 def make_lease(conf: cfg.ConfigOpts, store: Store) -> EngineLease:

@@ -19,13 +19,13 @@ from watcher_sync.model.changes import Change, Delete, Outcome, Version
 from watcher_sync.model.kinds import Kind
 from watcher_sync.model.scopes import EntityScope
 from watcher_sync.model.view import View
-from watcher_sync.storage import removed_sources
-from watcher_sync.storage.conflicts import retried
-from watcher_sync.storage.database import translated
-from watcher_sync.storage.database_time import read_clock
-from watcher_sync.storage.journal import FORGETS_TOMBSTONE
-from watcher_sync.storage.source_status import REMOVED, SourceRow, list_sources
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.database.conflicts import retried
+from watcher_sync.storage.database.database import translated
+from watcher_sync.storage.database.database_time import read_clock
+from watcher_sync.storage.groups import removed_sources
+from watcher_sync.storage.groups.source_status import REMOVED, SourceRow, list_sources
+from watcher_sync.storage.writing.journal import FORGETS_TOMBSTONE
+from watcher_sync.storage.writing.store import Store
 
 _LOT_ENTITIES: Final = 200
 """Entities of one transaction, which holds the head of the journal as long."""

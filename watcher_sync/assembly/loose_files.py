@@ -20,7 +20,7 @@ from sqlalchemy import exc as sa_exc
 from watcher_sync.assembly.insecure_settings import enabled_sources, place, read_privately
 from watcher_sync.conf import outlet_watch
 from watcher_sync.sources.kubernetes.kubeconfig import find_paths
-from watcher_sync.storage.database import sqlite_path
+from watcher_sync.storage.database.database import sqlite_path
 
 _SECRET = re.compile(
     r"^[ \t]*(?:\w*(?:password|secret|token|secret_key)[ \t]*=[ \t]*\S"

@@ -18,7 +18,7 @@ from watcher_sync.exceptions import ConfigError, SourceError
 from watcher_sync.model.vnf.reports import SyncReport
 from watcher_sync.reconcile.kubernetes.reconciler import KubernetesReconciler
 from watcher_sync.storage.reading import TableView
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.writing.store import Store
 
 
 class SyncOnDemand:

@@ -19,8 +19,8 @@ from watcher_sync.outlets.shards import ShardLeases
 from watcher_sync.outlets.webhooks.planner import Clock, Settings
 from watcher_sync.outlets.webhooks.sender import Sender
 from watcher_sync.outlets.webhooks.worker import Worker
-from watcher_sync.storage.store import Store
 from watcher_sync.storage.subscription_secrets import SecretBox
+from watcher_sync.storage.writing.store import Store
 
 _MAX_PORT = 65_535
 

@@ -24,7 +24,7 @@ from watcher_sync.assembly import allocator, safe_logging
 from watcher_sync.conf import keystone, opts, reconcile_nova, strict
 from watcher_sync.escaping import escaped
 from watcher_sync.exceptions import ConfigError, DatabaseUnavailable, WatcherSyncError
-from watcher_sync.storage import database, file_modes
+from watcher_sync.storage.database import database, file_modes
 
 LOG = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from oslo_config import cfg
 from watcher_sync.assembly.engine import make_lease
 from watcher_sync.assembly.sources import make_unstarted
 from watcher_sync.exceptions import ConfigError, LeaseHeld
-from watcher_sync.storage.source_cursors import write_cursor
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.writing.source_cursors import write_cursor
+from watcher_sync.storage.writing.store import Store
 
 
 def rewind(conf: cfg.ConfigOpts, store: Store, name: str, to: str) -> None:

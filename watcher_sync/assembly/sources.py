@@ -18,8 +18,8 @@ from watcher_sync.exceptions import ConfigError, SourceError
 from watcher_sync.model.scopes import EntityScope
 from watcher_sync.sources.base import Source
 from watcher_sync.sources.subprocess.source import SubprocessSource
-from watcher_sync.storage.source_cursors import next_epoch
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.writing.source_cursors import next_epoch
+from watcher_sync.storage.writing.store import Store
 
 
 def source_makers(conf: cfg.ConfigOpts, store: Store | None) -> dict[str, MakeSource]:

@@ -13,11 +13,11 @@ from stevedore import ExtensionManager
 
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.kinds import Entity, Kinds
-from watcher_sync.storage import schema
-from watcher_sync.storage.database import open_database
-from watcher_sync.storage.quotas import Quotas
-from watcher_sync.storage.store import Store
-from watcher_sync.storage.time_limits import CommitWatch
+from watcher_sync.storage.database.database import open_database
+from watcher_sync.storage.database.time_limits import CommitWatch
+from watcher_sync.storage.schema import schema
+from watcher_sync.storage.stored.quotas import Quotas
+from watcher_sync.storage.writing.store import Store
 
 LOG = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from watcher_sync.outlets.journal import JournalReader
 from watcher_sync.outlets.watch.settings import Settings
 from watcher_sync.outlets.watch.tls import Certificates
 from watcher_sync.outlets.watch.worker import Worker
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.writing.store import Store
 
 LOG = logging.getLogger(__name__)
 

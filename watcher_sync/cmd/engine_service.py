@@ -29,7 +29,7 @@ from watcher_sync.engine import guru_report
 from watcher_sync.engine.engine import Engine
 from watcher_sync.engine.monitoring_http import MonitoringServer, check_port, make_application
 from watcher_sync.exceptions import LeaseHeld, SchemaMissing
-from watcher_sync.storage.leases import LeaseView
+from watcher_sync.storage.groups.leases import LeaseView
 
 LOG = logging.getLogger(__name__)
 

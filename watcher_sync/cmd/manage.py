@@ -27,12 +27,14 @@ from watcher_sync.exceptions import ConfigError, ReconcileError, ReplayRefused
 from watcher_sync.model.kinds import Kind, Kinds
 from watcher_sync.sources.prefetch import read_ahead
 from watcher_sync.sources.replay import find_files, read_events
-from watcher_sync.storage import journal, retention, schema
-from watcher_sync.storage.database import translated
-from watcher_sync.storage.quarantine import Quarantine
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.database.database import translated
+from watcher_sync.storage.schema import schema
+from watcher_sync.storage.stored import retention
+from watcher_sync.storage.stored.quarantine import Quarantine
 from watcher_sync.storage.subscription_secrets import SecretBox, new_key
 from watcher_sync.storage.subscriptions import Subscriptions
+from watcher_sync.storage.writing import journal
+from watcher_sync.storage.writing.store import Store
 
 _PAGE = 1000
 

@@ -39,10 +39,10 @@ from watcher_sync.dispatch import load_handlers
 from watcher_sync.escaping import escaped
 from watcher_sync.exceptions import ConfigError, SchemaMissing, SourceError, StorageError, WatcherSyncError
 from watcher_sync.sources.base import Source
-from watcher_sync.storage import schema
-from watcher_sync.storage.database import translated
-from watcher_sync.storage.journal import first_since
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.database.database import translated
+from watcher_sync.storage.schema import schema
+from watcher_sync.storage.writing.journal import first_since
+from watcher_sync.storage.writing.store import Store
 
 NOVA_DRIVERS = ("oslo_messaging", "rabbitmq")
 """The drivers of sources that receive Nova's notifications."""

@@ -14,7 +14,7 @@ import msgspec
 
 from watcher_sync.model.model import Written
 from watcher_sync.model.staged import Key
-from watcher_sync.storage.parking import Awaited, Portion
+from watcher_sync.storage.stored.parking import Awaited, Portion
 
 
 class Taken(msgspec.Struct, frozen=True):

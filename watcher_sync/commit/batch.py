@@ -12,8 +12,8 @@ from watcher_sync.events import Event
 from watcher_sync.model.changes import Outcome
 from watcher_sync.model.staged import Key
 from watcher_sync.model.transaction import Transaction
-from watcher_sync.storage.commits import Commit, Fence
-from watcher_sync.storage.stored_events import Parked, Quarantined
+from watcher_sync.storage.stored.stored_events import Parked, Quarantined
+from watcher_sync.storage.writing.commits import Commit, Fence
 
 
 class Batch(msgspec.Struct, kw_only=True):

@@ -23,7 +23,7 @@ from watcher_sync.model.changes import Outcome
 from watcher_sync.model.clock import ClockLimit, limit_at, reset_limit, set_limit
 from watcher_sync.model.staged import Key
 from watcher_sync.model.transaction import Transaction
-from watcher_sync.storage.stored_events import Parked, Quarantined
+from watcher_sync.storage.stored.stored_events import Parked, Quarantined
 
 _MAX_REASON_LENGTH = 2000
 """Characters of the reason in a quarantined event."""

@@ -20,9 +20,9 @@ from watcher_sync.exceptions import HeadMoved, HistoryChanged, JournalPurged
 from watcher_sync.model.kinds import Entity
 from watcher_sync.model.model import Model, Written
 from watcher_sync.model.staged import Key
-from watcher_sync.storage.commits import Commit
-from watcher_sync.storage.parking import Awaited
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.stored.parking import Awaited
+from watcher_sync.storage.writing.commits import Commit
+from watcher_sync.storage.writing.store import Store
 
 LOG = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 """The commit cycle of a process without a replica, such as an API worker, inside one short transaction.
 
 It shares dispatch, quarantine and bisecting with the engine's cycle. It reads the tables while the journal's head is
-locked (:mod:`watcher_sync.storage.locked`). Comparing the head at the commit, as engines do, would
+locked (:mod:`watcher_sync.storage.writing.locked`). Comparing the head at the commit, as engines do, would
 starve: a busy engine moves the head fifty times a second. Reading the tables takes longer. The price is
 that handlers run while the head is locked, so the size of a request's batch is limited.
 
@@ -30,10 +30,10 @@ from watcher_sync.model.model import Written
 from watcher_sync.model.staged import Staged
 from watcher_sync.model.transaction import Transaction
 from watcher_sync.model.view import View
-from watcher_sync.storage.conflicts import retried
-from watcher_sync.storage.locked import LockedStore, lock_head
+from watcher_sync.storage.database.conflicts import retried
 from watcher_sync.storage.reading import TableModel
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.writing.locked import LockedStore, lock_head
+from watcher_sync.storage.writing.store import Store
 
 
 class RecordingStats(CommitStats):

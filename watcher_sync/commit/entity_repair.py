@@ -23,8 +23,8 @@ from watcher_sync.events import Event
 from watcher_sync.exceptions import WatcherSyncError
 from watcher_sync.model.changes import WRITTEN_HERE, Version
 from watcher_sync.model.kinds import Kind
-from watcher_sync.storage.conflicts import retried
-from watcher_sync.storage.journal import FORGETS_LAST_SEEN, JournalRow, is_of_kind, versions_of
+from watcher_sync.storage.database.conflicts import retried
+from watcher_sync.storage.writing.journal import FORGETS_LAST_SEEN, JournalRow, is_of_kind, versions_of
 
 RESET: Final = FORGETS_LAST_SEEN
 UNDELETE: Final = "manage.entity.undelete"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from oslo_log import log as logging
 
 from watcher_sync.exceptions import UNAUTHORISED
-from watcher_sync.storage.stored_events import Quarantined
+from watcher_sync.storage.stored.stored_events import Quarantined
 
 LOG = logging.getLogger(__name__)
 

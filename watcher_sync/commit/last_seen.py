@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 from watcher_sync.model.model import Model
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.writing.store import Store
 
 
 class LastSeenWriter:

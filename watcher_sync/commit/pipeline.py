@@ -24,7 +24,7 @@ import msgspec
 from watcher_sync.commit.batch import Batch, Pending
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.exceptions import EntitiesLeased, HeadMoved, StorageError
-from watcher_sync.storage.commits import Prepared
+from watcher_sync.storage.writing.commits import Prepared
 
 T = TypeVar("T")
 
@@ -113,7 +113,7 @@ class Pipeline(Generic[T]):
         """Wait until the step is committed, and publish it.
 
         :raises HeadMoved: another writer was first; nothing was written.
-        :raises StorageError: as :meth:`~watcher_sync.storage.store.Store.commit` does.
+        :raises StorageError: as :meth:`~watcher_sync.storage.writing.store.Store.commit` does.
         """
         try:
             seconds = step.future.result() if step.future is not None else None

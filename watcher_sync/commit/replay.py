@@ -21,7 +21,7 @@ from watcher_sync.commit.stats import CommitStats
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import KNOWN_BEFORE, MAX_PORTION_BYTES, Event, portions
 from watcher_sync.model.changes import Outcome
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.writing.store import Store
 from watcher_sync.wire.envelopes import read_body
 
 

@@ -27,7 +27,7 @@ from watcher_sync.demo.live_providers import LiveProviders, Straight, ThroughStr
 from watcher_sync.demo.nats_server import DURABLE, STREAM, SUBJECTS, ControlPlane, find_server, serving
 from watcher_sync.exceptions import WatcherSyncError
 from watcher_sync.sources.base import Source
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.writing.store import Store
 from watcher_sync.testing.dcm.providers import UNTOLD, ProviderSimulator
 from watcher_sync.testing.ledger import Truth
 

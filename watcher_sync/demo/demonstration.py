@@ -53,8 +53,8 @@ from watcher_sync.demo.webhooks import Webhooks
 from watcher_sync.engine.engine import Engine
 from watcher_sync.exceptions import ConfigError, WatcherSyncError
 from watcher_sync.sources.base import SourceState
-from watcher_sync.storage import schema
-from watcher_sync.storage.quarantine import Quarantine
+from watcher_sync.storage.schema import schema
+from watcher_sync.storage.stored.quarantine import Quarantine
 from watcher_sync.testing.comparison import compare
 from watcher_sync.testing.deadlines import Deadline, deadline
 from watcher_sync.testing.ledger import Truth

@@ -19,8 +19,8 @@ from watcher_sync.assembly.reconcile import make_reconcilers
 from watcher_sync.dispatch import load_handlers
 from watcher_sync.exceptions import ReconcileError
 from watcher_sync.reconcile.base import Reconciler
-from watcher_sync.storage.inventories import read_inventory
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.groups.inventories import read_inventory
+from watcher_sync.storage.writing.store import Store
 from watcher_sync.testing.deadlines import deadline
 from watcher_sync.testing.ledger import ANYTHING, Truth
 from watcher_sync.testing.nova.cloud import CloudSimulator

@@ -21,7 +21,7 @@ from rich.text import Text
 from watcher_sync.escaping import escaped
 from watcher_sync.model.changes import Outcome
 from watcher_sync.sources.base import SourceState, SourceStatus
-from watcher_sync.storage.journal import JournalRow
+from watcher_sync.storage.writing.journal import JournalRow
 
 _FIXED_LINES: Final = 7
 """Lines of the picture besides the overview, the changes, the quarantine and where to look."""

@@ -15,10 +15,10 @@ from typing import Any, Final
 from watcher_sync.demo.screen import ScreenFigures, VnfRow
 from watcher_sync.engine.engine import Engine
 from watcher_sync.model.model import Snapshot
-from watcher_sync.storage import journal
-from watcher_sync.storage.database import translated
-from watcher_sync.storage.quarantine import Quarantine
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.database.database import translated
+from watcher_sync.storage.stored.quarantine import Quarantine
+from watcher_sync.storage.writing import journal
+from watcher_sync.storage.writing.store import Store
 
 _SHOWN: Final = 40
 _RATE_OVER: Final = 1.5

@@ -46,9 +46,9 @@ from watcher_sync.exceptions import DatabaseUnavailable, HistoryChanged, LeaseHe
 from watcher_sync.model.model import Model
 from watcher_sync.model.scopes import EntityScope
 from watcher_sync.sources.base import SourceStatus
-from watcher_sync.storage.leases import EngineLease
-from watcher_sync.storage.source_status import SourceRow
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.groups.leases import EngineLease
+from watcher_sync.storage.groups.source_status import SourceRow
+from watcher_sync.storage.writing.store import Store
 
 LOG = logging.getLogger(__name__)
 

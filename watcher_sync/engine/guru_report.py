@@ -33,7 +33,7 @@ from watcher_sync.engine.engine import Engine
 from watcher_sync.engine.services import BackgroundService
 from watcher_sync.escaping import escaped
 from watcher_sync.exceptions import DatabaseUnavailable
-from watcher_sync.storage.database import translated
+from watcher_sync.storage.database.database import translated
 
 _MAX_LEASES = 100
 

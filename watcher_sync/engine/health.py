@@ -18,7 +18,7 @@ import msgspec
 
 from watcher_sync.engine.engine import Engine
 from watcher_sync.engine.services import HasReadiness
-from watcher_sync.storage.source_status import trouble_of
+from watcher_sync.storage.groups.source_status import trouble_of
 
 
 class Check(msgspec.Struct, frozen=True, omit_defaults=True):

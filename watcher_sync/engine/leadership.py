@@ -15,7 +15,7 @@ from collections.abc import Callable
 from oslo_log import log as logging
 
 from watcher_sync.exceptions import DatabaseUnavailable, LeaseLost, SchemaMissing
-from watcher_sync.storage.leases import EngineLease
+from watcher_sync.storage.groups.leases import EngineLease
 
 LOG = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ from watcher_sync.engine.engine import Engine
 from watcher_sync.engine.health import stale_sources
 from watcher_sync.engine.retention import StoredCounts
 from watcher_sync.model.changes import Outcome
-from watcher_sync.storage.source_status import behind_of
+from watcher_sync.storage.groups.source_status import behind_of
 
 PREFIX = "watcher_sync_"
 

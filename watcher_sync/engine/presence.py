@@ -17,9 +17,9 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from watcher_sync.exceptions import StorageError
-from watcher_sync.storage import engines
-from watcher_sync.storage.engines import EngineRow
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.groups import engines
+from watcher_sync.storage.groups.engines import EngineRow
+from watcher_sync.storage.writing.store import Store
 
 LOG = logging.getLogger(__name__)
 

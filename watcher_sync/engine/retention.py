@@ -3,7 +3,7 @@
 
 Old journal rows, tombstones, quarantined events and ended operations are purged as ``[retention]`` says. So are stored
 events that exceed a quota. Parked events whose entity never came are dropped, with one warning per purge. The clock of
-the database decides (:mod:`watcher_sync.storage.database_time`).
+the database decides (:mod:`watcher_sync.storage.database.database_time`).
 
 A purge may take long, so it has a thread of its own. Every second the thread deletes events of sources that are close
 to a quota, so that no commit has to.
@@ -25,10 +25,10 @@ from watcher_sync.exceptions import DatabaseUnavailable, StorageError
 from watcher_sync.model.model import Model
 from watcher_sync.storage.drifts import count_drifts
 from watcher_sync.storage.healed_drifts import forget_healed
-from watcher_sync.storage.parking import Awaited, ParkedEvents, expire_parked
-from watcher_sync.storage.quotas import Quotas, Usage, usage_of
-from watcher_sync.storage.retention import Retention, enforce_quotas, purge
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.stored.parking import Awaited, ParkedEvents, expire_parked
+from watcher_sync.storage.stored.quotas import Quotas, Usage, usage_of
+from watcher_sync.storage.stored.retention import Retention, enforce_quotas, purge
+from watcher_sync.storage.writing.store import Store
 
 LOG = logging.getLogger(__name__)
 

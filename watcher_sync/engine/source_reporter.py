@@ -24,10 +24,10 @@ from watcher_sync.engine.timeliness import Timeliness
 from watcher_sync.exceptions import StorageError
 from watcher_sync.model.scopes import EntityScope
 from watcher_sync.sources.base import SourceState, SourceStatus
-from watcher_sync.storage import source_status
-from watcher_sync.storage.database_time import read_clock
-from watcher_sync.storage.source_status import SourceRow
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.database.database_time import read_clock
+from watcher_sync.storage.groups import source_status
+from watcher_sync.storage.groups.source_status import SourceRow
+from watcher_sync.storage.writing.store import Store
 
 LOG = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from oslo_log import log as logging
 from watcher_sync.engine.consumer import ShutdownState
 from watcher_sync.engine.database_health import FIRST_RETRY_SECONDS, DatabaseHealth
 from watcher_sync.exceptions import DatabaseUnavailable, LeaseHeld, SchemaMissing
-from watcher_sync.storage.leases import EngineLease
+from watcher_sync.storage.groups.leases import EngineLease
 
 LOG = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 import msgspec
 
 from watcher_sync.sources.base import SourceState, SourceStatus
-from watcher_sync.storage.source_status import SourceRow
+from watcher_sync.storage.groups.source_status import SourceRow
 
 
 class Moments(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import sqlalchemy as sa
 
 from watcher_sync.storage.journal_tail import JournalTail
-from watcher_sync.storage.tables import Tables
+from watcher_sync.storage.schema.tables import Tables
 
 
 class JournalReader(JournalTail):

@@ -2,9 +2,9 @@
 """Divides the shards of an outlet among its live workers, on all machines.
 
 Each worker has a row with a beat. The others watch the beat by their own clock, as standbys of an engine do
-(:mod:`watcher_sync.storage.leases`). They remove the row of a dead worker, and take its shards. A worker without its
-row owns nothing, until it takes shards again. A worker with more than its share gives some back. A shard's token grows
-with every owner, and fences earlier owners.
+(:mod:`watcher_sync.storage.groups.leases`). They remove the row of a dead worker, and take its shards. A worker without
+its row owns nothing, until it takes shards again. A worker with more than its share gives some back. A shard's token
+grows with every owner, and fences earlier owners.
 
 A worker that was frozen does not know that time passed. So :meth:`ShardLeases.holds` compares a clock that also counts
 the time of a suspended machine, and says no before any other worker may take over.
@@ -23,11 +23,11 @@ import sqlalchemy as sa
 from oslo_log import log as logging
 
 from watcher_sync.exceptions import RowRefused, StorageError
-from watcher_sync.storage.conflicts import retried
-from watcher_sync.storage.database import translated
-from watcher_sync.storage.leases import is_dead_here, process_name
+from watcher_sync.storage.database.conflicts import retried
+from watcher_sync.storage.database.database import translated
+from watcher_sync.storage.groups.leases import is_dead_here, process_name
+from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.subscription_rows import SHARDS
-from watcher_sync.storage.tables import Tables
 from watcher_sync.storage.webhooks import OUTLET
 
 LOG = logging.getLogger(__name__)

@@ -32,7 +32,7 @@ from watcher_sync.operations import Operations
 from watcher_sync.reconcile.liveness.writer import LivenessWriter
 from watcher_sync.reconcile.notify import Notifications
 from watcher_sync.storage.drifts import Difference
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.writing.store import Store
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):

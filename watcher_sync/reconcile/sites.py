@@ -31,10 +31,10 @@ from watcher_sync.model.view import View
 from watcher_sync.reconcile.base import Context, Reconciler, Report
 from watcher_sync.sources.watch.cursor import read_cursor
 from watcher_sync.sources.watch.listing import Listing, followed_sites, list_ids
-from watcher_sync.storage.database import translated
+from watcher_sync.storage.database.database import translated
 from watcher_sync.storage.drifts import Difference, replace_drifts
+from watcher_sync.storage.groups.source_status import record_full_sync
 from watcher_sync.storage.reading import TableModel
-from watcher_sync.storage.source_status import record_full_sync
 
 _T = TypeVar("_T")
 

@@ -16,8 +16,8 @@ import sqlalchemy as sa
 
 from watcher_sync.exceptions import JournalPurged
 from watcher_sync.storage.entity_states import StateReader
-from watcher_sync.storage.journal import read_head
-from watcher_sync.storage.tables import Tables
+from watcher_sync.storage.schema.tables import Tables
+from watcher_sync.storage.writing.journal import read_head
 
 _ROWS_PER_ENTITY: Final = 10
 """Journal rows that are read for one page, for each entity that it may have."""

@@ -15,10 +15,10 @@ import sqlalchemy as sa
 
 from watcher_sync.model.kinds import Kind
 from watcher_sync.model.staged import Key, differ
-from watcher_sync.storage.journal import JournalRow, is_of_kind
+from watcher_sync.storage.database.types import json_text
 from watcher_sync.storage.row_entities import values_at
-from watcher_sync.storage.tables import Tables
-from watcher_sync.storage.types import json_text
+from watcher_sync.storage.schema.tables import Tables
+from watcher_sync.storage.writing.journal import JournalRow, is_of_kind
 
 _CHUNK_ROWS: Final = 100
 """Rows of an entity that are read at once."""

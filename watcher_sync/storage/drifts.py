@@ -18,9 +18,9 @@ import sqlalchemy as sa
 
 from watcher_sync.exceptions import RowRefused
 from watcher_sync.model.kinds import PROJECT_FIELD, Kinds
-from watcher_sync.storage.conflicts import retried
-from watcher_sync.storage.database import translated
-from watcher_sync.storage.tables import Tables
+from watcher_sync.storage.database.conflicts import retried
+from watcher_sync.storage.database.database import translated
+from watcher_sync.storage.schema.tables import Tables
 
 _TABLE = Tables(Kinds()).drifts
 """It does not depend on the entity kinds."""

@@ -14,7 +14,7 @@ import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.model.kinds import Kind
-from watcher_sync.storage.types import Document, rfc3339, time_as_text
+from watcher_sync.storage.database.types import Document, rfc3339, time_as_text
 
 _IDS_AT_ONCE: Final = 1000
 

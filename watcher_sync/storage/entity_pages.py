@@ -17,11 +17,11 @@ import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.model.kinds import Kind
+from watcher_sync.storage.database.types import Document
 from watcher_sync.storage.filters import Clause, Condition, clauses
-from watcher_sync.storage.journal import fitting, stored_bytes
 from watcher_sync.storage.reading import Page
-from watcher_sync.storage.tables import Tables
-from watcher_sync.storage.types import Document
+from watcher_sync.storage.schema.tables import Tables
+from watcher_sync.storage.writing.journal import fitting, stored_bytes
 
 _MAX_PAGE_BYTES: Final = 8_388_608
 """Bytes of documents after which a page ends."""

@@ -15,8 +15,8 @@ import sqlalchemy as sa
 from watcher_sync.model.kinds import Kind
 from watcher_sync.storage.encoded_rows import EncodedRows
 from watcher_sync.storage.filters import Condition, clauses
-from watcher_sync.storage.journal import fitting, stored_bytes
-from watcher_sync.storage.tables import Tables
+from watcher_sync.storage.schema.tables import Tables
+from watcher_sync.storage.writing.journal import fitting, stored_bytes
 
 _MAX_PAGE_BYTES: Final = 8_388_608
 

@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
 from watcher_sync.model.kinds import Kind
-from watcher_sync.storage.types import json_text
+from watcher_sync.storage.database.types import json_text
 
 Operator = Literal["eq", "neq", "in", "nin", "gt", "gte", "lt", "lte", "prefix"]
 

@@ -20,7 +20,7 @@ from oslo_log import log as logging
 
 from watcher_sync.exceptions import DatabaseUnavailable
 from watcher_sync.model.model import Model
-from watcher_sync.storage.tables import Tables
+from watcher_sync.storage.schema.tables import Tables
 
 LOG = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from collections.abc import Collection
 import sqlalchemy as sa
 
 from watcher_sync.model.allocations import NOTHING, RESOURCES, Usage
-from watcher_sync.storage.tables import Tables
+from watcher_sync.storage.schema.tables import Tables
 
 
 def read_used(connection: sa.Connection, tables: Tables, hosts: Collection[str]) -> dict[str, Usage]:

@@ -15,8 +15,8 @@ import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.model.kinds import PROJECT_FIELD
-from watcher_sync.storage.journal import is_of_kind
-from watcher_sync.storage.tables import Tables
+from watcher_sync.storage.schema.tables import Tables
+from watcher_sync.storage.writing.journal import is_of_kind
 
 KIND: Final = "vnf_instance"
 STATES: Final = ("DRIFTED", "OUT_OF_RANGE", "UNRESOLVED")

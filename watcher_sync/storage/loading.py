@@ -17,8 +17,8 @@ from watcher_sync.model.kinds import Kind, Kinds
 from watcher_sync.model.model import Model, Written
 from watcher_sync.model.tombstones import Tombstone
 from watcher_sync.storage.history import read_position
-from watcher_sync.storage.journal import versions_of
-from watcher_sync.storage.tables import Tables
+from watcher_sync.storage.schema.tables import Tables
+from watcher_sync.storage.writing.journal import versions_of
 
 _CHUNK_ROWS = 5000
 _MAX_IDS = 500

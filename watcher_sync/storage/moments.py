@@ -3,7 +3,7 @@
 
 The model at a seq is known if the journal has every row after it. The model at a time is that of the last change at or
 before it. The journal shows which change that is only from the time of its oldest row on. Retention leaves one row that
-is older than its age (:mod:`watcher_sync.storage.retention`), so each time within the age is known.
+is older than its age (:mod:`watcher_sync.storage.stored.retention`), so each time within the age is known.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.exceptions import StorageError
-from watcher_sync.storage import clock
+from watcher_sync.storage.database import clock
 from watcher_sync.storage.history import Position
-from watcher_sync.storage.journal import first_since
-from watcher_sync.storage.tables import Tables
+from watcher_sync.storage.schema.tables import Tables
+from watcher_sync.storage.writing.journal import first_since
 
 _STEP: Final = datetime.timedelta(microseconds=1)
 """The resolution of times in the journal."""

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from watcher_sync.model.kinds import PROJECT_FIELD, Kind
 from watcher_sync.storage.filters import Clause, Condition, Operator, clauses, has_part
-from watcher_sync.storage.tables import Tables
+from watcher_sync.storage.schema.tables import Tables
 
 _EXACT: Final = 0
 _PREFIX: Final = 1

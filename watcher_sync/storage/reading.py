@@ -20,9 +20,9 @@ from watcher_sync.model.kinds import PROJECT_FIELD, Entity, Kind, Kinds
 from watcher_sync.model.table import index_values
 from watcher_sync.model.tombstones import Tombstone
 from watcher_sync.model.transaction import Transaction
-from watcher_sync.storage.database import translated
-from watcher_sync.storage.journal import JournalRow, fitting, is_of_kind, read_head, stored_bytes, versions_of
-from watcher_sync.storage.tables import Tables
+from watcher_sync.storage.database.database import translated
+from watcher_sync.storage.schema.tables import Tables
+from watcher_sync.storage.writing.journal import JournalRow, fitting, is_of_kind, read_head, stored_bytes, versions_of
 
 OUTLET_EVENTS: Final = "outlet.subscription."
 """How the types of rows begin that record the end of a subscription, and change nothing of the entity."""

@@ -18,8 +18,8 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from watcher_sync.storage.journal import JournalRow, is_of_kind
-from watcher_sync.storage.tables import Tables
+from watcher_sync.storage.schema.tables import Tables
+from watcher_sync.storage.writing.journal import JournalRow, is_of_kind
 
 Key = tuple[str, str]
 """(kind, id)."""

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 import sqlalchemy as sa
 
-from watcher_sync.storage.tables import Tables
+from watcher_sync.storage.schema.tables import Tables
 
 ACTIVE, SUSPENDED, GONE, DELETED = "active", "suspended", "gone", "deleted"
 """The states of a subscription. The API shows the first three."""

@@ -20,9 +20,9 @@ import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.exceptions import WatcherSyncError
-from watcher_sync.storage.conflicts import retried
-from watcher_sync.storage.database import translated
-from watcher_sync.storage.journal import read_head
+from watcher_sync.storage.database.conflicts import retried
+from watcher_sync.storage.database.database import translated
+from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.subscription_rows import (
     ACTIVE,
     DEAD,
@@ -38,7 +38,7 @@ from watcher_sync.storage.subscription_rows import (
     select_rows,
     shard_of,
 )
-from watcher_sync.storage.tables import Tables
+from watcher_sync.storage.writing.journal import read_head
 
 
 class SubscriptionExists(WatcherSyncError):

@@ -18,8 +18,8 @@ import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.model.kinds import Kind
-from watcher_sync.storage.journal import is_of_kind
-from watcher_sync.storage.tables import Tables
+from watcher_sync.storage.schema.tables import Tables
+from watcher_sync.storage.writing.journal import is_of_kind
 
 CHUNK_ROWS: Final = 5_000
 """Rows that are read at once."""

@@ -13,8 +13,8 @@ from typing import Final
 import msgspec
 import sqlalchemy as sa
 
-from watcher_sync.storage.journal import JournalRow, fitting, stored_bytes
-from watcher_sync.storage.tables import Tables
+from watcher_sync.storage.schema.tables import Tables
+from watcher_sync.storage.writing.journal import JournalRow, fitting, stored_bytes
 
 _MAX_CHUNK_BYTES: Final = 8_388_608
 """Bytes of deltas that one call reads, about."""

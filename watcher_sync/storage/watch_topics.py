@@ -21,12 +21,12 @@ from oslo_db.exception import DBDeadlock, DBDuplicateEntry
 
 from watcher_sync.exceptions import WatcherSyncError
 from watcher_sync.model.watch.topics import WatchTopic, parse_spec
-from watcher_sync.storage import clock
-from watcher_sync.storage.conflicts import retried
-from watcher_sync.storage.database import translated
+from watcher_sync.storage.database import clock
+from watcher_sync.storage.database.conflicts import retried
+from watcher_sync.storage.database.database import translated
+from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.subscription_rows import lock_revision
 from watcher_sync.storage.subscriptions import QuotaReached
-from watcher_sync.storage.tables import Tables
 
 POSITION_TTL_SECONDS: Final = 600.0
 """How long a position is valid."""

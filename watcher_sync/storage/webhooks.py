@@ -17,10 +17,9 @@ import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.exceptions import LeaseLost
-from watcher_sync.storage.conflicts import retried
-from watcher_sync.storage.database import MAX_PACKET, translated
-from watcher_sync.storage.journal import JournalRow
-from watcher_sync.storage.statements import Statements, hex_text
+from watcher_sync.storage.database.conflicts import retried
+from watcher_sync.storage.database.database import MAX_PACKET, translated
+from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.subscription_rows import (
     ACTIVE,
     DELETED,
@@ -34,7 +33,8 @@ from watcher_sync.storage.subscription_rows import (
     rows_of,
     select_rows,
 )
-from watcher_sync.storage.tables import Tables
+from watcher_sync.storage.writing.journal import JournalRow
+from watcher_sync.storage.writing.statements import Statements, hex_text
 
 OUTLET = "webhook"
 """The name of this outlet in the tables of workers and shards."""

@@ -20,8 +20,8 @@ from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.conf import opts
 from watcher_sync.model.changes import Upsert
 from watcher_sync.model.entities import builtin_kinds
-from watcher_sync.storage import database
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.database import database
+from watcher_sync.storage.writing.store import Store
 
 NOON = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
 GROUPS = {"ssd": {"number": 1, "hosts": ["host-0", "host-1"]}, "gpu": {"number": 2, "hosts": ["host-3"]}}

@@ -28,7 +28,7 @@ from tests.waiting import Deadline
 from watcher_sync.demo.cluster_truth import UNTOLD as UNTOLD_OF_CLUSTERS
 from watcher_sync.demo.cluster_truth import observed_differences
 from watcher_sync.storage.drifts import list_drifts
-from watcher_sync.storage.journal import JournalRow
+from watcher_sync.storage.writing.journal import JournalRow
 from watcher_sync.testing.comparison import compare
 from watcher_sync.testing.dcm.providers import UNTOLD
 from watcher_sync.testing.kubernetes.resources import BUILTIN

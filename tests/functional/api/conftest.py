@@ -18,7 +18,7 @@ from tests.functional.storage.conftest import opened
 from tests.services.servers import free_port
 from tests.waiting import deadline, wait_until
 from watcher_sync.model.entities import builtin_kinds
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.writing.store import Store
 
 
 @pytest.fixture(params=["postgresql", *(pytest.param(name, marks=pytest.mark.rare) for name in ("sqlite", "mariadb"))])

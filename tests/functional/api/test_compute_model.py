@@ -19,7 +19,7 @@ from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
 from watcher_sync.model.changes import Change, Delete, Upsert
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.writing.store import Store
 
 PATH = "/v1/compute_model"
 INSTANCES = 20_000

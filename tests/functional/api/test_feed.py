@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from tests.functional.outlets.subscribing import Instances
 from watcher_sync.api.core.feed import Feed
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.writing.store import Store
 
 INTERVAL = 600.0
 """Longer than the test waits: a poll would be too late."""

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from tests.faulty_proxy import FaultyProxy
 from tests.functional.storage.conftest import opened
 from watcher_sync.model.entities import builtin_kinds
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.writing.store import Store
 
 _DEFAULT_SECONDS = 10.0
 _CONNECT_SECONDS = 4

@@ -14,7 +14,7 @@ from tests.simulated import cloud, nova
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.events import Event
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.writing.store import Store
 
 BASE = "/management/v1alpha1/watchtopics"
 YAML = "name: all\nspec:\n  filters:\n    - {group: '*', kind: '*'}\n"

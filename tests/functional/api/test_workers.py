@@ -18,7 +18,7 @@ from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
 from watcher_sync.model.changes import Upsert
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.writing.store import Store
 
 INSTANCES = 6_000
 STREAM = {"Accept": "text/event-stream"}

@@ -30,8 +30,8 @@ from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.events import Event
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.storage.drifts import Difference, replace_drifts
-from watcher_sync.storage.source_status import SourceRow, write_sources
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.groups.source_status import SourceRow, write_sources
+from watcher_sync.storage.writing.store import Store
 
 
 class Site:

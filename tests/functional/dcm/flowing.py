@@ -28,7 +28,7 @@ from tests.waiting import deadline, seconds_until, wait_until
 from watcher_sync.events import Event
 from watcher_sync.model.changes import WRITTEN_HERE, Upsert, Version
 from watcher_sync.model.transaction import Transaction
-from watcher_sync.storage.commits import Commit
+from watcher_sync.storage.writing.commits import Commit
 from watcher_sync.testing.comparison import compare
 from watcher_sync.testing.dcm.providers import UNTOLD, Message, ProviderSimulator, Row
 from watcher_sync.testing.dcm.publisher import Document

@@ -13,8 +13,8 @@ from tests.functional.dcm.conftest import IN_ENGINE
 from tests.functional.engine.driving import Installation
 from tests.functional.sources.jetstream import Dcm
 from tests.waiting import wait_until
-from watcher_sync.storage.parking import ParkedEvents
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.stored.parking import ParkedEvents
+from watcher_sync.storage.writing.store import Store
 from watcher_sync.testing.dcm import publisher as published
 
 Site = Callable[..., Installation]

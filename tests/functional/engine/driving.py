@@ -42,10 +42,11 @@ from tests.rabbitmq_publisher import Publisher
 from tests.waiting import PATIENCE_SECONDS, Deadline, deadline, seconds_until, wait_until
 from watcher_sync.assembly.store import load_kinds
 from watcher_sync.model.model import Model
-from watcher_sync.storage import database, journal
-from watcher_sync.storage.journal import JournalRow
-from watcher_sync.storage.quarantine import Quarantine
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.database import database
+from watcher_sync.storage.stored.quarantine import Quarantine
+from watcher_sync.storage.writing import journal
+from watcher_sync.storage.writing.journal import JournalRow
+from watcher_sync.storage.writing.store import Store
 from watcher_sync.testing.nova.cloud import Truth
 from watcher_sync.testing.nova.notifications import Document
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import watcher_sync
 from tests.functional.engine.driving import Installation
-from watcher_sync.storage import schema
+from watcher_sync.storage.schema import schema
 
 _MIGRATION = """
 import sqlalchemy as sa

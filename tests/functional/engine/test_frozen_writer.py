@@ -12,8 +12,8 @@ from oslo_db.exception import DBError
 
 from tests.functional.engine.driving import Installation
 from watcher_sync.exceptions import StorageError
-from watcher_sync.storage.commits import Commit, Fence
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.writing.commits import Commit, Fence
+from watcher_sync.storage.writing.store import Store
 
 
 @pytest.mark.parametrize("database", ["postgresql_url", pytest.param("mariadb_url", marks=pytest.mark.rare)])

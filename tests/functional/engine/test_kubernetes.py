@@ -12,7 +12,7 @@ import pytest
 
 from tests.functional.engine.driving import Installation
 from tests.waiting import wait_until
-from watcher_sync.storage.quarantine import Quarantine
+from watcher_sync.storage.stored.quarantine import Quarantine
 from watcher_sync.testing.kubernetes import KubernetesServer, error_event
 from watcher_sync.testing.kubernetes.builders import deployment, pod, stateful_set
 

@@ -22,7 +22,7 @@ from tests.services.ensure import url_of
 from tests.services.servers import free_port
 from tests.unit.engine.asking import figures
 from tests.waiting import deadline, wait_until
-from watcher_sync.storage.source_status import list_sources
+from watcher_sync.storage.groups.source_status import list_sources
 from watcher_sync.testing.nova.cloud import CloudSimulator
 
 ETC = Path(__file__).parents[3] / "etc" / "watcher-sync"

@@ -10,7 +10,7 @@ import pytest
 
 from tests.functional.engine.driving import Installation
 from tests.functional.engine.next_release import NextRelease
-from watcher_sync.storage import schema
+from watcher_sync.storage.schema import schema
 from watcher_sync.testing.nova.cloud import CloudSimulator
 
 

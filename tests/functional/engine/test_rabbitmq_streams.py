@@ -29,8 +29,8 @@ from watcher_sync.engine.metrics import EngineCollector
 from watcher_sync.reconcile.base import Reconciler, Report
 from watcher_sync.reconcile.scheduling import Reconciliation
 from watcher_sync.sources.base import SourceState
-from watcher_sync.storage import database
-from watcher_sync.storage.leases import EngineLease
+from watcher_sync.storage.database import database
+from watcher_sync.storage.groups.leases import EngineLease
 from watcher_sync.testing.nova.cloud import CloudSimulator
 
 

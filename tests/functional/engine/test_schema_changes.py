@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from tests.functional.engine.driving import Installation, Line
 from tests.functional.engine.next_release import NextRelease
 from tests.waiting import wait_until
-from watcher_sync.storage import schema
+from watcher_sync.storage.schema import schema
 from watcher_sync.testing.nova.cloud import CloudSimulator
 
 

@@ -21,7 +21,7 @@ from tests.functional.outlets.working import working
 from tests.functional.storage.conftest import opened
 from tests.waiting import eventually
 from watcher_sync.model.entities import builtin_kinds
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.writing.store import Store
 
 GOOD = 20
 """Subscriptions whose deliveries are measured."""

@@ -19,7 +19,7 @@ from watcher_sync.exceptions import DatabaseUnavailable, JournalPurged
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.outlets.journal import JournalReader
 from watcher_sync.storage import journal_signal, journal_tail
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.writing.store import Store
 
 INTERVAL = 0.02
 

@@ -20,7 +20,7 @@ from tests.waiting import eventually
 from watcher_sync.exceptions import RowRefused
 from watcher_sync.model.changes import Upsert
 from watcher_sync.model.entities import builtin_kinds
-from watcher_sync.storage import schema
+from watcher_sync.storage.schema import schema
 from watcher_sync.storage.subscription_rows import SUSPENDED
 from watcher_sync.storage.subscriptions import Subscriptions
 from watcher_sync.storage.webhooks import StateChange, WebhookStore, WorkerWrites

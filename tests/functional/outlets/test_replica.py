@@ -18,9 +18,9 @@ from watcher_sync.exceptions import JournalPurged
 from watcher_sync.model.changes import Delete, Upsert
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.outlets.webhooks.replica import Replica
-from watcher_sync.storage.journal import StoredRow, read_stored
-from watcher_sync.storage.store import Store
 from watcher_sync.storage.subscription_rows import Progress, Row
+from watcher_sync.storage.writing.journal import StoredRow, read_stored
+from watcher_sync.storage.writing.store import Store
 
 URL = "http://127.0.0.1:1/hook"
 

@@ -23,9 +23,9 @@ from watcher_sync.outlets.webhooks.live import Live
 from watcher_sync.outlets.webhooks.planner import Planner
 from watcher_sync.outlets.webhooks.sender import Sender
 from watcher_sync.outlets.webhooks.session import Session
-from watcher_sync.storage.store import Store
 from watcher_sync.storage.subscription_rows import SHARDS, WANTED
 from watcher_sync.storage.subscriptions import Subscriptions
+from watcher_sync.storage.writing.store import Store
 
 GOOD = answering(status(200))
 

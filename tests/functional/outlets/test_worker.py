@@ -20,8 +20,8 @@ from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.outlets.journal import JournalReader
 from watcher_sync.outlets.shards import ShardLeases
 from watcher_sync.outlets.webhooks import purging, writing
-from watcher_sync.storage.store import Store
 from watcher_sync.storage.webhooks import WebhookStore
+from watcher_sync.storage.writing.store import Store
 
 
 @pytest.fixture

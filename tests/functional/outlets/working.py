@@ -18,8 +18,8 @@ from watcher_sync.outlets.journal import JournalReader
 from watcher_sync.outlets.shards import ShardLeases
 from watcher_sync.outlets.webhooks.planner import Clock, Settings
 from watcher_sync.outlets.webhooks.worker import Worker
-from watcher_sync.storage.store import Store
 from watcher_sync.storage.subscription_secrets import SecretBox
+from watcher_sync.storage.writing.store import Store
 
 CLOCK = Clock(
     now=lambda: datetime.datetime.now(datetime.UTC),

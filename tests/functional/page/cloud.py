@@ -17,8 +17,8 @@ from watcher_sync.events import Event
 from watcher_sync.model.changes import Change, Delete, Upsert
 from watcher_sync.model.entities import Instance
 from watcher_sync.model.kinds import kind_of
-from watcher_sync.storage.source_status import SourceRow, write_sources
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.groups.source_status import SourceRow, write_sources
+from watcher_sync.storage.writing.store import Store
 
 _FIELDS = kind_of(Instance).fields
 HOSTILE = "<img src=x onerror=alert(1)>"

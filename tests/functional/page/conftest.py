@@ -23,7 +23,7 @@ from tests.migrated import migrate
 from tests.services import browser as chromium
 from tests.services.servers import ServiceMissing, free_port
 from watcher_sync.model.entities import builtin_kinds
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.writing.store import Store
 
 serve = api.serve
 

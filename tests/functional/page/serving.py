@@ -14,8 +14,8 @@ from oslo_config import cfg
 from watcher_sync.api.app import Wsgi, make_application
 from watcher_sync.conf import keystone as keystone_options
 from watcher_sync.conf import opts
-from watcher_sync.storage import database
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.database import database
+from watcher_sync.storage.writing.store import Store
 
 
 class _Server(socketserver.ThreadingMixIn, wsgiref.simple_server.WSGIServer):

@@ -19,7 +19,7 @@ from watcher_sync.commit.batch import Batch
 from watcher_sync.events import Event
 from watcher_sync.operations import Operations, Owner
 from watcher_sync.storage.drifts import Difference, replace_drifts
-from watcher_sync.storage.operation_leases import OperationLeases
+from watcher_sync.storage.groups.operation_leases import OperationLeases
 
 MOST = 6
 """Entries on a page."""

@@ -15,7 +15,7 @@ from tests.functional.page.cloud import Cloud
 from tests.functional.page.looking import Page
 from tests.functional.page.wire import Wire
 from tests.waiting import wait_until
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.writing.store import Store
 
 CHANGE = 1.0
 """Seconds from a commit to its change on the page, by the page's own clock and ours: one machine."""

@@ -21,7 +21,7 @@ from tests.waiting import wait_until
 from watcher_sync.commit.batch import Batch
 from watcher_sync.events import Event
 from watcher_sync.handlers.nova.handler import NovaHandler
-from watcher_sync.storage.source_status import list_sources, mark_removed, write_sources
+from watcher_sync.storage.groups.source_status import list_sources, mark_removed, write_sources
 
 
 def test_everything_can_be_reached_by_keyboard_in_the_order_in_which_it_is_seen(page: Page) -> None:

@@ -21,7 +21,7 @@ from watcher_sync.events import Event
 from watcher_sync.model.changes import Upsert
 from watcher_sync.operations import Operations, Owner
 from watcher_sync.storage.drifts import Difference, replace_drifts
-from watcher_sync.storage.operation_leases import OperationLeases
+from watcher_sync.storage.groups.operation_leases import OperationLeases
 
 NOW = datetime.datetime.now(datetime.UTC)
 

@@ -17,8 +17,8 @@ import pytest
 
 from tests.functional.engine.driving import EngineProcess, Installation
 from tests.waiting import seconds_until, wait_until
-from watcher_sync.storage.operation_leases import OperationLeases
-from watcher_sync.storage.source_status import list_sources
+from watcher_sync.storage.groups.operation_leases import OperationLeases
+from watcher_sync.storage.groups.source_status import list_sources
 from watcher_sync.testing.kubernetes import Hang, KubernetesServer
 from watcher_sync.testing.kubernetes.builders import deployment, stateful_set
 from watcher_sync.wsgi.api import FILES, init_application

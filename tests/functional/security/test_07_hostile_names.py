@@ -19,8 +19,8 @@ from tests.functional.executables import start
 from tests.unit.security.test_07_control_characters import FORGED, HOSTILE, unsafe_in
 from tests.waiting import deadline, wait_until
 from watcher_sync.events import Event
-from watcher_sync.storage.commits import Commit
-from watcher_sync.storage.stored_events import Quarantined
+from watcher_sync.storage.stored.stored_events import Quarantined
+from watcher_sync.storage.writing.commits import Commit
 
 
 class Hostile(http.server.BaseHTTPRequestHandler):

@@ -21,10 +21,10 @@ from watcher_sync.events import Event
 from watcher_sync.exceptions import NotYet, RowRefused
 from watcher_sync.model.changes import Change
 from watcher_sync.model.view import View
-from watcher_sync.storage.parking import PORTION_EVENTS, expire_parked
-from watcher_sync.storage.quotas import DroppedEvents, Quotas, Usage
-from watcher_sync.storage.retention import enforce_quotas
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.stored.parking import PORTION_EVENTS, expire_parked
+from watcher_sync.storage.stored.quotas import DroppedEvents, Quotas, Usage
+from watcher_sync.storage.stored.retention import enforce_quotas
+from watcher_sync.storage.writing.store import Store
 
 MANY = 6_000
 

@@ -17,12 +17,12 @@ from watcher_sync.commit.replay import decoded_again
 from watcher_sync.events import EXCERPT_BYTES, Event
 from watcher_sync.exceptions import RowRefused
 from watcher_sync.model.changes import Upsert
-from watcher_sync.storage import schema
-from watcher_sync.storage.commits import Commit
-from watcher_sync.storage.quarantine import Quarantine
-from watcher_sync.storage.statements import Statement
-from watcher_sync.storage.store import Store
-from watcher_sync.storage.stored_events import Quarantined
+from watcher_sync.storage.schema import schema
+from watcher_sync.storage.stored.quarantine import Quarantine
+from watcher_sync.storage.stored.stored_events import Quarantined
+from watcher_sync.storage.writing.commits import Commit
+from watcher_sync.storage.writing.statements import Statement
+from watcher_sync.storage.writing.store import Store
 
 LARGE = b'"' * 8_500_000
 """Escaped it has 17 MB."""

@@ -17,7 +17,7 @@ from watcher_sync.commit.stats import CommitStats
 from watcher_sync.conf import retention as retention_conf
 from watcher_sync.engine.retention import RetentionWorker
 from watcher_sync.events import Event
-from watcher_sync.storage.quotas import Quotas, Usage, surplus
+from watcher_sync.storage.stored.quotas import Quotas, Usage, surplus
 
 
 def bad(number: int, source: str = "hostile", size: int = 10) -> Event:

@@ -14,9 +14,9 @@ from typing import Any, Final, Self
 from tests.functional.engine.driving import EngineProcess, Installation
 from tests.services.servers import free_port
 from tests.waiting import deadline, wait_until
-from watcher_sync.storage.journal import JournalRow
-from watcher_sync.storage.source_status import SourceRow, list_sources
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.groups.source_status import SourceRow, list_sources
+from watcher_sync.storage.writing.journal import JournalRow
+from watcher_sync.storage.writing.store import Store
 
 KINDS: Final = ("aggregate", "compute_node", "instance")
 _REFERENCES: Final = ("host", "source_host", "hosts")

@@ -23,9 +23,9 @@ from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.events import Event
 from watcher_sync.model.changes import Upsert, Version
 from watcher_sync.storage.drifts import list_drifts
-from watcher_sync.storage.journal import read_since
-from watcher_sync.storage.retention import Retention, purge
-from watcher_sync.storage.source_status import list_sources
+from watcher_sync.storage.groups.source_status import list_sources
+from watcher_sync.storage.stored.retention import Retention, purge
+from watcher_sync.storage.writing.journal import read_since
 
 SITE = "north"
 

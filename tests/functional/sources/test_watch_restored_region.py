@@ -28,7 +28,7 @@ from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.events import Event
 from watcher_sync.sources.watch.cursor import RegionCursor, read_cursor
 from watcher_sync.storage.history import read_position
-from watcher_sync.storage.journal import read_since
+from watcher_sync.storage.writing.journal import read_since
 
 __all__ = ["outlet", "overall", "region"]
 

@@ -13,8 +13,8 @@ from oslo_config import cfg
 from tests.functional.storage.writing import kinds
 from tests.waiting import PATIENCE_SECONDS
 from watcher_sync.model.kinds import Kinds
-from watcher_sync.storage import database
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.database import database
+from watcher_sync.storage.writing.store import Store
 
 _PATIENT = {"idle_transaction_timeout": int(PATIENCE_SECONDS), "pool_timeout": int(2 * PATIENCE_SECONDS)}
 """Options of ``[database]``, so that no pause of a loaded machine ends a transaction or a wait."""

@@ -16,8 +16,8 @@ from watcher_sync.model.changes import Delete, Upsert
 from watcher_sync.storage import changed_states
 from watcher_sync.storage.changed_states import ChangedPage, ChangedStates
 from watcher_sync.storage.entity_states import StateReader
-from watcher_sync.storage.retention import Retention, purge
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.stored.retention import Retention, purge
+from watcher_sync.storage.writing.store import Store
 
 
 def meter(entity_id: str, version: str, **fields: object) -> Upsert:

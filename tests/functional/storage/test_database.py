@@ -12,8 +12,8 @@ from tests.services.servers import Server
 from tests.simulated import told
 from watcher_sync.commit.batch import Batch
 from watcher_sync.storage.entity_pages import Sort, read_page
-from watcher_sync.storage.operation_leases import OperationLeases
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.groups.operation_leases import OperationLeases
+from watcher_sync.storage.writing.store import Store
 
 
 def test_a_pool_option_that_a_database_has_no_use_for_does_no_harm(any_database_url):

@@ -17,7 +17,7 @@ from watcher_sync.model.changes import Upsert
 from watcher_sync.model.staged import Key, differ
 from watcher_sync.storage import differences
 from watcher_sync.storage.differences import Difference, read_differences
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.writing.store import Store
 
 Compared = dict[Key, tuple[str, set[str]]]
 """Entity -> how it differs, and the fields that do."""

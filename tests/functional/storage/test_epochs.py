@@ -12,7 +12,7 @@ from tests.functional.storage.writing import commit, cycle_on
 from tests.simulated import by_facet, told
 from watcher_sync.events import Event
 from watcher_sync.model.changes import Delete, Upsert, Version
-from watcher_sync.storage.source_cursors import next_epoch, write_cursor
+from watcher_sync.storage.writing.source_cursors import next_epoch, write_cursor
 
 CLOCK = 1_700_000_000_000_000
 

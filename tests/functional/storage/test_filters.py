@@ -26,7 +26,7 @@ from watcher_sync.storage import names
 from watcher_sync.storage.entity_pages import After, Sort, read_page
 from watcher_sync.storage.entity_states import StateReader
 from watcher_sync.storage.filters import Condition
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.writing.store import Store
 
 TEXTS = (
     "web", "Web", "WEB", "web ", "web  ", " web", "web-1", "web-10", "web%", "web_", "web!", "web\\", "w%b", "wéb", "é",

@@ -16,10 +16,11 @@ from tests.simulated import told, whole
 from watcher_sync.commit import cycle as cycle_module
 from watcher_sync.commit.batch import Batch
 from watcher_sync.exceptions import DatabaseUnavailable, HeadMoved, HistoryChanged
-from watcher_sync.storage import history, schema
-from watcher_sync.storage.commits import Commit
+from watcher_sync.storage import history
 from watcher_sync.storage.history import Position, read_position, renew_epoch
-from watcher_sync.storage.locked import lock_head
+from watcher_sync.storage.schema import schema
+from watcher_sync.storage.writing.commits import Commit
+from watcher_sync.storage.writing.locked import lock_head
 
 
 def write(cycle, *numbers, cursors=None):

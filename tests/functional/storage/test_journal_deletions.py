@@ -22,8 +22,8 @@ from watcher_sync.commit.entity_repair import CannotRepair, reset, undelete
 from watcher_sync.events import Event
 from watcher_sync.model.changes import Change, Delete, Upsert
 from watcher_sync.model.view import View
-from watcher_sync.storage.journal import JournalRow
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.writing.journal import JournalRow
+from watcher_sync.storage.writing.store import Store
 
 VALUES: dict[str, list[dict[str, Any]]] = {
     "aggregate": [{}, {"hosts": ["a", "b"]}, {"hosts": []}, {"name": "fast", "hosts": ["c"]}],

@@ -14,7 +14,7 @@ from tests.functional.storage.writing import commit, cycle_on, meter
 from tests.simulated import by_facet, told
 from watcher_sync.model.changes import Upsert
 from watcher_sync.storage import differences, level_drifts, reading, undoing
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.writing.store import Store
 
 RARE = 3
 COMMON = 4000

@@ -22,10 +22,11 @@ from watcher_sync.commit.batch import Batch
 from watcher_sync.conf import engine as engine_options
 from watcher_sync.engine.leadership import Heartbeat
 from watcher_sync.exceptions import DatabaseUnavailable, LeaseLost
-from watcher_sync.storage import database, leases
-from watcher_sync.storage.leases import EngineLease, is_dead_here, process_name
-from watcher_sync.storage.store import Store
-from watcher_sync.storage.types import UtcDateTime
+from watcher_sync.storage.database import database
+from watcher_sync.storage.database.types import UtcDateTime
+from watcher_sync.storage.groups import leases
+from watcher_sync.storage.groups.leases import EngineLease, is_dead_here, process_name
+from watcher_sync.storage.writing.store import Store
 
 
 class Clock:
@@ -215,7 +216,8 @@ def test_of_twenty_that_take_it_at_once_exactly_one_wins(new_store, held):
 @pytest.mark.parametrize("any_migrated_url", ["sqlite"], indirect=True)
 def test_a_dead_process_of_this_machine_loses_the_lease_at_once_and_a_living_one_keeps_it(store):
     code = (
-        "import sys; from watcher_sync.storage.leases import process_name as n; print(n(), flush=1); sys.stdin.read()"
+        "import sys; from watcher_sync.storage.groups import leases; "
+        "print(leases.process_name(), flush=1); sys.stdin.read()"
     )
     child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:

@@ -10,7 +10,7 @@ from tests.simulated import NOON, told
 from watcher_sync.commit.batch import Batch
 from watcher_sync.model.changes import Upsert
 from watcher_sync.storage.level_drifts import list_level_drifts
-from watcher_sync.storage.retention import Retention, purge
+from watcher_sync.storage.stored.retention import Retention, purge
 
 MINUTE = datetime.timedelta(minutes=1)
 EVER = datetime.timedelta(days=9999)

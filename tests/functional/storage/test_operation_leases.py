@@ -14,8 +14,8 @@ from watcher_sync.exceptions import EntitiesLeased, OperationRunning, StaleToken
 from watcher_sync.model.changes import Upsert
 from watcher_sync.model.transaction import Transaction
 from watcher_sync.operations import Operations
-from watcher_sync.storage.commits import Commit
-from watcher_sync.storage.operation_leases import OperationLeases
+from watcher_sync.storage.groups.operation_leases import OperationLeases
+from watcher_sync.storage.writing.commits import Commit
 
 
 def operations(store, seconds=300.0):

@@ -9,7 +9,7 @@ from watcher_sync.commit.batch import Batch
 from watcher_sync.model.changes import Upsert
 from watcher_sync.storage import reading
 from watcher_sync.storage.entity_pages import After, Sort, read_page
-from watcher_sync.storage.journal import read_since
+from watcher_sync.storage.writing.journal import read_since
 
 KIND = "service_type_instance"
 IDS = [f"i{n:02}" for n in range(24)]

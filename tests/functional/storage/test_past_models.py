@@ -25,8 +25,8 @@ from watcher_sync.storage.entity_pages import After, Sort, read_page
 from watcher_sync.storage.history import read_position
 from watcher_sync.storage.moments import MomentPurged, moment_of
 from watcher_sync.storage.past_models import PastModels, add_seqs
-from watcher_sync.storage.store import Store
 from watcher_sync.storage.undoing import read_item_at
+from watcher_sync.storage.writing.store import Store
 
 KINDS = ("aggregate", "compute_node", "instance")
 VALUES: dict[str, dict[str, list[Any]]] = {

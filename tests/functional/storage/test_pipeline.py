@@ -33,7 +33,7 @@ from watcher_sync.dispatch import Dispatcher
 from watcher_sync.exceptions import DatabaseUnavailable, HeadMoved, LeaseLost, RowRefused
 from watcher_sync.model.changes import Outcome
 from watcher_sync.model.transaction import Transaction
-from watcher_sync.storage.commits import Commit, Fence
+from watcher_sync.storage.writing.commits import Commit, Fence
 
 TOO_LARGE = 2**63
 

@@ -23,12 +23,12 @@ from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
 from watcher_sync.handlers.nova.handler import NovaHandler
 from watcher_sync.handlers.watch.handler import WatchHandler
 from watcher_sync.model.changes import Upsert
-from watcher_sync.storage.database_time import read_clock
+from watcher_sync.storage.database.database_time import read_clock
 from watcher_sync.storage.drifts import Difference, replace_drifts
-from watcher_sync.storage.removed_sources import count_entities, read_removed
-from watcher_sync.storage.source_cursors import write_cursor
-from watcher_sync.storage.source_status import SourceRow, list_sources, mark_removed, write_sources
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.groups.removed_sources import count_entities, read_removed
+from watcher_sync.storage.groups.source_status import SourceRow, list_sources, mark_removed, write_sources
+from watcher_sync.storage.writing.source_cursors import write_cursor
+from watcher_sync.storage.writing.store import Store
 
 SCOPES = {
     "nova": NovaHandler().scopes(""),

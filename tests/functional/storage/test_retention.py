@@ -14,8 +14,8 @@ from watcher_sync.events import Event
 from watcher_sync.exceptions import JournalPurged
 from watcher_sync.model.changes import Delete
 from watcher_sync.model.model import Model
-from watcher_sync.storage.journal import first_since
-from watcher_sync.storage.retention import Retention, purge
+from watcher_sync.storage.stored.retention import Retention, purge
+from watcher_sync.storage.writing.journal import first_since
 
 DAY = datetime.timedelta(days=1)
 

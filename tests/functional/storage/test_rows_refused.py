@@ -13,7 +13,7 @@ from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.exceptions import DatabaseUnavailable
 from watcher_sync.model.changes import Outcome, Upsert
-from watcher_sync.storage.quarantine import Quarantine
+from watcher_sync.storage.stored.quarantine import Quarantine
 
 TOO_LARGE = 2**63
 

@@ -16,8 +16,8 @@ from tests.functional.storage.conftest import on_one_database, on_one_empty_data
 from tests.functional.storage.writing import kinds
 from watcher_sync.exceptions import SchemaMissing
 from watcher_sync.model.entities import builtin_kinds
-from watcher_sync.storage import schema
-from watcher_sync.storage.tables import Tables
+from watcher_sync.storage.schema import schema
+from watcher_sync.storage.schema.tables import Tables
 
 
 def differences(engine, tables):

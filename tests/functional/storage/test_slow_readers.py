@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from tests.functional.storage.conftest import opened
 from tests.waiting import wait_until
-from watcher_sync.storage.time_limits import wait_longer
+from watcher_sync.storage.database.time_limits import wait_longer
 
 ROWS = 48
 LIMIT_SECONDS = 2

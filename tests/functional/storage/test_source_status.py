@@ -8,7 +8,7 @@ import datetime
 import pytest
 
 from tests.simulated import NOON
-from watcher_sync.storage.source_status import (
+from watcher_sync.storage.groups.source_status import (
     SourceRow,
     list_sources,
     mark_removed,

@@ -17,7 +17,7 @@ from watcher_sync.exceptions import HeadMoved, JournalPurged
 from watcher_sync.model.changes import Delete, Seen, Upsert
 from watcher_sync.model.model import Model
 from watcher_sync.model.transaction import Transaction
-from watcher_sync.storage.commits import Commit
+from watcher_sync.storage.writing.commits import Commit
 
 
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.rare)])

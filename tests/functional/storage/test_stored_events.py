@@ -22,9 +22,9 @@ from watcher_sync.events import CLOUD_EVENTS, Event
 from watcher_sync.exceptions import HeadMoved
 from watcher_sync.model.changes import Outcome
 from watcher_sync.model.transaction import Transaction
-from watcher_sync.storage.commits import Commit
-from watcher_sync.storage.parking import ParkedEvents
-from watcher_sync.storage.quarantine import NoSuchEvent, Quarantine
+from watcher_sync.storage.stored.parking import ParkedEvents
+from watcher_sync.storage.stored.quarantine import NoSuchEvent, Quarantine
+from watcher_sync.storage.writing.commits import Commit
 
 DATABASES = ["sqlite", "postgresql", "mariadb"]
 

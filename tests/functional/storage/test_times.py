@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from tests.functional.storage.writing import commit, cycle_on
 from tests.simulated import told
 from watcher_sync.model.changes import Upsert
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.writing.store import Store
 
 NOON = datetime.datetime(2026, 4, 5, 12, 0, 0, 250_000, tzinfo=datetime.UTC)
 EAST = datetime.timezone(datetime.timedelta(hours=1))

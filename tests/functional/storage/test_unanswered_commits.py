@@ -28,14 +28,14 @@ from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.kinds import Kinds
 from watcher_sync.model.model import Model
 from watcher_sync.model.transaction import Transaction
-from watcher_sync.storage import database
-from watcher_sync.storage.commits import Commit, Fence
-from watcher_sync.storage.conflicts import retried, run_with_retries
-from watcher_sync.storage.database import translated
-from watcher_sync.storage.leases import EngineLease
-from watcher_sync.storage.locked import lock_head
-from watcher_sync.storage.store import Store
-from watcher_sync.storage.time_limits import CommitWatch
+from watcher_sync.storage.database import database
+from watcher_sync.storage.database.conflicts import retried, run_with_retries
+from watcher_sync.storage.database.database import translated
+from watcher_sync.storage.database.time_limits import CommitWatch
+from watcher_sync.storage.groups.leases import EngineLease
+from watcher_sync.storage.writing.commits import Commit, Fence
+from watcher_sync.storage.writing.locked import lock_head
+from watcher_sync.storage.writing.store import Store
 
 T = TypeVar("T")
 

@@ -19,8 +19,8 @@ from watcher_sync.model.entities import BUILTIN
 from watcher_sync.model.kinds import Entity, In, Kinds, Text, kind
 from watcher_sync.model.model import Model
 from watcher_sync.model.view import View
-from watcher_sync.storage.journal import read_head, read_since
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.writing.journal import read_head, read_since
+from watcher_sync.storage.writing.store import Store
 
 
 @kind("meter", plural="meters", indexes=("owner",))

@@ -14,8 +14,8 @@ from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.conf import opts
 from watcher_sync.model.entities import builtin_kinds
-from watcher_sync.storage import database
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.database import database
+from watcher_sync.storage.writing.store import Store
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from tests.simulated import NOON, by_facet, telling, told
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.model.changes import Delete, Upsert
-from watcher_sync.storage.retention import Retention, purge
+from watcher_sync.storage.stored.retention import Retention, purge
 
 pytestmark = pytest.mark.slow
 

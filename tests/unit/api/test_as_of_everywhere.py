@@ -13,7 +13,7 @@ from tests.unit.security.callers import OTHER, OWN, Api
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.model.changes import Delete, Upsert
-from watcher_sync.storage.retention import Retention, purge
+from watcher_sync.storage.stored.retention import Retention, purge
 
 QUERIES = ("web", "web-1", "n", "host-", "zzz")
 HOSTS = [f"host-{n}" for n in range(4)]

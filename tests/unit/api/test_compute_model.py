@@ -24,7 +24,7 @@ from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.exceptions import DatabaseUnavailable
 from watcher_sync.model.changes import Delete, Upsert
 from watcher_sync.storage.compute_model import FIELDS_LEFT_OUT, ComputeModelReader, begin
-from watcher_sync.storage.journal import read_head
+from watcher_sync.storage.writing.journal import read_head
 
 NUMBERS = itertools.count(1)
 PATH = "/v1/compute_model"

@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.api.test_vnf_instances import DEMO
 from watcher_sync.exceptions import TransactionConflict
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.writing.store import Store
 
 ROW = {"service_type": "vm", "instance_name": "one"}
 OWNED = {"id": "given", "project_id": "theirs"}

@@ -8,7 +8,7 @@ import datetime
 import pytest
 import sqlalchemy as sa
 
-from watcher_sync.storage.engines import EngineRow, remove_engine, write_engine
+from watcher_sync.storage.groups.engines import EngineRow, remove_engine, write_engine
 
 SECOND = datetime.timedelta(seconds=1)
 

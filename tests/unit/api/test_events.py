@@ -21,7 +21,7 @@ from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.exceptions import JournalPurged
 from watcher_sync.model.changes import Upsert
-from watcher_sync.storage.journal import read_since
+from watcher_sync.storage.writing.journal import read_since
 
 ALL = Visibility(None, {})
 STREAM = {"Accept": "text/event-stream"}

@@ -22,7 +22,7 @@ from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
 from watcher_sync.handlers.watch.handler import WatchHandler
 from watcher_sync.model.changes import Upsert
 from watcher_sync.storage.drifts import Difference, replace_drifts
-from watcher_sync.storage.source_status import SourceRow, list_sources, mark_removed, write_sources
+from watcher_sync.storage.groups.source_status import SourceRow, list_sources, mark_removed, write_sources
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from watcher_sync.api.app import make_application
 from watcher_sync.exceptions import OperationRunning, SourceError
 from watcher_sync.model.vnf.reports import ReportedDifference, ReportedPod, SyncReport
 from watcher_sync.operations import Operations
-from watcher_sync.storage.operation_leases import OperationLeases
+from watcher_sync.storage.groups.operation_leases import OperationLeases
 
 SYNC = f"{PATH}/a/sync"
 

@@ -14,7 +14,7 @@ backend.init_backend(backend.BackendType.THREADING)
 
 from watcher_sync.assembly import process  # noqa: E402
 from watcher_sync.exceptions import ConfigError, DatabaseUnavailable  # noqa: E402
-from watcher_sync.storage import database  # noqa: E402
+from watcher_sync.storage.database import database  # noqa: E402
 
 
 @pytest.fixture

@@ -9,7 +9,8 @@ from oslo_config import cfg
 from watcher_sync.assembly import store as assembly
 from watcher_sync.conf import opts
 from watcher_sync.model.entities import builtin_kinds
-from watcher_sync.storage import database, schema
+from watcher_sync.storage.database import database
+from watcher_sync.storage.schema import schema
 
 
 def test_a_kind_that_the_database_lacks_is_left_out_and_logged_once_by_a_process_and_its_children(

@@ -26,8 +26,8 @@ from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.events import Event
 from watcher_sync.model.changes import Upsert
 from watcher_sync.storage.drifts import Difference, replace_drifts
-from watcher_sync.storage.engines import EngineRow, write_engine
-from watcher_sync.storage.source_status import SourceRow, write_sources
+from watcher_sync.storage.groups.engines import EngineRow, write_engine
+from watcher_sync.storage.groups.source_status import SourceRow, write_sources
 
 VERBS = {"create", "set", "unset", "delete", "list", "show"}
 

@@ -20,7 +20,7 @@ from watcher_sync.client.shell import Shell
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.model.changes import Delete, Upsert
-from watcher_sync.storage.retention import Retention, purge
+from watcher_sync.storage.stored.retention import Retention, purge
 
 CREATED = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC)
 

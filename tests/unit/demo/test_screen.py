@@ -15,7 +15,7 @@ from rich.console import Console
 from watcher_sync.demo.screen import Screen, ScreenFigures, VnfRow, plain_line
 from watcher_sync.model.changes import Outcome
 from watcher_sync.sources.base import SourceState, SourceStatus
-from watcher_sync.storage.journal import JournalRow
+from watcher_sync.storage.writing.journal import JournalRow
 
 UUID = "6f1d3b5a-8a52-4b63-a7b3-2e5c90d1f7a8"
 SIZES = [(80, 24), (120, 40), (200, 60)]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from watcher_sync.conf import opts
-from watcher_sync.storage import types
+from watcher_sync.storage.database import types
 
 ROOT = Path(__file__).parents[3]
 REFERENCE = ROOT / "doc" / "source" / "reference"

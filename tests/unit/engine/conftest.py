@@ -17,9 +17,9 @@ from watcher_sync.conf import opts
 from watcher_sync.engine.engine import Engine
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.sources.base import IntakeClosed, Source, SourceState, SourceStatus
-from watcher_sync.storage import database
-from watcher_sync.storage.leases import EngineLease
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.database import database
+from watcher_sync.storage.groups.leases import EngineLease
+from watcher_sync.storage.writing.store import Store
 
 
 def until(condition, seconds=PATIENCE_SECONDS):

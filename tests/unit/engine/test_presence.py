@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from tests.unit.engine.conftest import Spoken, until
 from watcher_sync.engine import presence
-from watcher_sync.storage.engines import list_engines, read_lag
+from watcher_sync.storage.groups.engines import list_engines, read_lag
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def test_leader_and_standby_are_listed_until_they_end(run, conf, store, monkeypa
     assert until(lambda: states(store) == ["leading"])
     (leader,) = listed(store)
     assert (leader.group, leader.sources, leader.lag_seconds) == ("default", ["spoken"], 0.0)
-    monkeypatch.setattr("watcher_sync.storage.leases.process_name", lambda: "other/boot/1/8/9")
+    monkeypatch.setattr("watcher_sync.storage.groups.leases.process_name", lambda: "other/boot/1/8/9")
     second = run(Spoken())
     assert until(lambda: states(store) == ["leading", "standby"])
     standby = listed(store)[1]

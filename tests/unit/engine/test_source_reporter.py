@@ -14,7 +14,7 @@ from watcher_sync.engine.retention import RetentionWorker
 from watcher_sync.engine.source_reporter import SourceReporter
 from watcher_sync.engine.supervision import Supervisor
 from watcher_sync.sources.base import SourceState, SourceStatus
-from watcher_sync.storage.source_status import SourceRow, behind_of, list_sources, trouble_of, write_sources
+from watcher_sync.storage.groups.source_status import SourceRow, behind_of, list_sources, trouble_of, write_sources
 
 SECOND = datetime.timedelta(seconds=1)
 

@@ -27,7 +27,7 @@ from watcher_sync.reconcile.sites import SitesReconciler
 from watcher_sync.sources.base import Source
 from watcher_sync.sources.watch.listing import Listing
 from watcher_sync.storage.drifts import list_drifts
-from watcher_sync.storage.source_cursors import write_cursor
+from watcher_sync.storage.writing.source_cursors import write_cursor
 
 
 class Region:

@@ -19,7 +19,7 @@ from watcher_sync.dispatch import load_handlers
 from watcher_sync.events import Event
 from watcher_sync.model.changes import Upsert
 from watcher_sync.storage.drifts import Difference, replace_drifts
-from watcher_sync.storage.source_status import SourceRow, write_sources
+from watcher_sync.storage.groups.source_status import SourceRow, write_sources
 
 OWN, OTHER = "a" * 32, "b" * 32
 """The project that owns the entities, and another one."""

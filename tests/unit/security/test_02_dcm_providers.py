@@ -11,7 +11,7 @@ from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.handlers.dcm.handler import DcmHandler
 from watcher_sync.model.changes import Outcome
-from watcher_sync.storage.parking import ParkedEvents
+from watcher_sync.storage.stored.parking import ParkedEvents
 from watcher_sync.testing.dcm import publisher as dcm
 
 OTHER = dcm.status(told="DELETED", provider="acm", event_id="x")

@@ -25,8 +25,8 @@ from watcher_sync.events import Event
 from watcher_sync.handlers.dcm.handler import DcmHandler
 from watcher_sync.handlers.nova.handler import NovaHandler
 from watcher_sync.model.changes import Delete, Outcome, Upsert, Version
-from watcher_sync.storage.journal import read_since
-from watcher_sync.storage.locked import lock_head
+from watcher_sync.storage.writing.journal import read_since
+from watcher_sync.storage.writing.locked import lock_head
 
 AGES = 4000 * 366 * 86_400.0
 """A skew that lets an event of 5137 in."""

@@ -26,7 +26,7 @@ from watcher_sync.handlers.nova.handler import NovaHandler
 from watcher_sync.model.changes import Change, Outcome, Seen, Upsert
 from watcher_sync.model.clock import limit_at
 from watcher_sync.model.transaction import Transaction
-from watcher_sync.storage.quarantine import Quarantine
+from watcher_sync.storage.stored.quarantine import Quarantine
 
 NOW = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC)
 FAR = datetime.datetime(5137, 1, 1, tzinfo=datetime.UTC)

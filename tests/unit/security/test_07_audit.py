@@ -31,8 +31,8 @@ from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.dispatch import load_handlers
 from watcher_sync.exceptions import ConfigError
-from watcher_sync.storage.commits import Commit
-from watcher_sync.storage.stored_events import Quarantined
+from watcher_sync.storage.stored.stored_events import Quarantined
+from watcher_sync.storage.writing.commits import Commit
 from watcher_sync.testing.dcm import publisher as dcm
 
 backend.init_backend(backend.BackendType.THREADING)  # before oslo.messaging is imported

@@ -20,8 +20,8 @@ from tests.unit.client import conftest as clients
 from tests.waiting import deadline
 from watcher_sync.client import shell
 from watcher_sync.events import Event
-from watcher_sync.storage.commits import Commit
-from watcher_sync.storage.stored_events import Quarantined
+from watcher_sync.storage.stored.stored_events import Quarantined
+from watcher_sync.storage.writing.commits import Commit
 
 conf = api.conf
 store = api.store

@@ -29,8 +29,8 @@ from watcher_sync.events import Event
 from watcher_sync.model.changes import Upsert
 from watcher_sync.model.kinds import Entity, In, Kinds, kind
 from watcher_sync.sources.kubernetes import connection as kubernetes
-from watcher_sync.storage import database
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.database import database
+from watcher_sync.storage.writing.store import Store
 
 PATH = "/v1/service_type_instances"
 VM = {"service_type": "vm"}

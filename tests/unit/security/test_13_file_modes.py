@@ -11,8 +11,8 @@ import sqlalchemy as sa
 
 from watcher_sync.conf import monitoring
 from watcher_sync.conf.api import OPTS as API
-from watcher_sync.storage.database import sqlite_path
-from watcher_sync.storage.file_modes import restrict, restrict_umask
+from watcher_sync.storage.database.database import sqlite_path
+from watcher_sync.storage.database.file_modes import restrict, restrict_umask
 
 
 @pytest.fixture

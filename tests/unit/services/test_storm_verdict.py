@@ -10,7 +10,7 @@ import pytest
 from tests.faults.storm.readers import FeedReader
 from tests.faults.storm.verdict import Verdict, check_feed
 from tests.simulated import NOON
-from watcher_sync.storage.journal import JournalRow
+from watcher_sync.storage.writing.journal import JournalRow
 
 
 def rows(*seqs: int) -> list[JournalRow]:

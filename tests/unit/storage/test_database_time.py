@@ -8,7 +8,7 @@ import datetime
 import pytest
 import sqlalchemy as sa
 
-from watcher_sync.storage.database_time import DatabaseTime
+from watcher_sync.storage.database.database_time import DatabaseTime
 
 NOON = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC)
 HOUR, DAY = 3600, 86_400

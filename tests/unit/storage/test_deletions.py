@@ -14,17 +14,17 @@ import watcher_sync
 from watcher_sync.cmd import manage
 from watcher_sync.engine.retention import RetentionWorker
 from watcher_sync.outlets.webhooks.purging import Purger
-from watcher_sync.storage.parking import expire_parked
-from watcher_sync.storage.retention import purge
+from watcher_sync.storage.stored.parking import expire_parked
+from watcher_sync.storage.stored.retention import purge
 from watcher_sync.storage.watch_topics import WatchPositions
 from watcher_sync.storage.webhooks import WebhookStore
 
 ROOT = Path(watcher_sync.__file__).parent
 
 BY_AGE = {
-    ("storage/parking.py", "expire_parked"),
-    ("storage/retention.py", "_purge_journal"),
-    ("storage/retention.py", "_purge_older"),
+    ("storage/stored/parking.py", "expire_parked"),
+    ("storage/stored/retention.py", "_purge_journal"),
+    ("storage/stored/retention.py", "_purge_older"),
     ("storage/watch_topics.py", "purge"),
     ("storage/webhooks.py", "purge"),
 }
@@ -36,18 +36,21 @@ OTHERS = {
     ("outlets/shards.py", "leave"): "the worker itself",
     ("reconcile/nova/writer.py", "restore"): "entities that exist",
     ("storage/drifts.py", "_replace"): "differences that are gone",
-    ("storage/engines.py", "remove_engine"): "the engine itself",
-    ("storage/engines.py", "write_engine"): "engines without a heartbeat for an hour, by the time of the engine's row",
+    ("storage/groups/engines.py", "remove_engine"): "the engine itself",
+    (
+        "storage/groups/engines.py",
+        "write_engine",
+    ): "engines without a heartbeat for an hour, by the time of the engine's row",
     ("storage/healed_drifts.py", "_forget"): "differences that are healed",
     ("storage/history.py", "_remove_beyond_head"): "rows beyond the journal's head, which no commit has",
-    ("storage/inventories.py", "forget_inventory"): "the source that is gone",
-    ("storage/operation_leases.py", "forget"): "the holder's own lease",
-    ("storage/operation_leases.py", "forget_absent"): "leases of entities that are gone",
-    ("storage/quarantine.py", "drop"): "the events that an operator names",
-    ("storage/quotas.py", "drop_oldest"): "the number and size of events",
-    ("storage/retention.py", "_delete"): "the number of events",
-    ("storage/removed_sources.py", "forget_rows"): "a source that is removed, which an operator names",
-    ("storage/removed_sources.py", "forget_tombstones"): "entities of a source that an operator names",
+    ("storage/groups/inventories.py", "forget_inventory"): "the source that is gone",
+    ("storage/groups/operation_leases.py", "forget"): "the holder's own lease",
+    ("storage/groups/operation_leases.py", "forget_absent"): "leases of entities that are gone",
+    ("storage/stored/quarantine.py", "drop"): "the events that an operator names",
+    ("storage/stored/quotas.py", "drop_oldest"): "the number and size of events",
+    ("storage/stored/retention.py", "_delete"): "the number of events",
+    ("storage/groups/removed_sources.py", "forget_rows"): "a source that is removed, which an operator names",
+    ("storage/groups/removed_sources.py", "forget_tombstones"): "entities of a source that an operator names",
     ("storage/watch_topics.py", "delete"): "the topic that a user names",
 }
 

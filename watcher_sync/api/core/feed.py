@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from watcher_sync.api.core.problems import Problem
 from watcher_sync.api.core.rate_limits import Identity, TokenBuckets
 from watcher_sync.storage.journal_tail import MAX_CACHED_BYTES, MAX_CACHED_ROWS, JournalTail
-from watcher_sync.storage.tables import Tables
+from watcher_sync.storage.schema.tables import Tables
 
 _BUSY_SECONDS = 0.05
 """The pause after a read of many rows: a busy engine commits more often than streams need."""

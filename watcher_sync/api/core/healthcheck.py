@@ -27,9 +27,9 @@ from oslo_middleware.healthcheck.pluginbase import HealthcheckBaseExtension, Hea
 
 from watcher_sync.conf.opts import HEALTH_BACKENDS
 from watcher_sync.exceptions import StorageError
-from watcher_sync.storage.database import open_database, translated
-from watcher_sync.storage.database_time import read_clock
-from watcher_sync.storage.source_status import list_sources, trouble_of
+from watcher_sync.storage.database.database import open_database, translated
+from watcher_sync.storage.database.database_time import read_clock
+from watcher_sync.storage.groups.source_status import list_sources, trouble_of
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment

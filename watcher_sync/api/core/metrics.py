@@ -22,11 +22,11 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from watcher_sync.exceptions import StorageError
-from watcher_sync.storage.database import open_database, translated
-from watcher_sync.storage.database_time import read_clock
+from watcher_sync.storage.database.database import open_database, translated
+from watcher_sync.storage.database.database_time import read_clock
 from watcher_sync.storage.drifts import count_drifts
-from watcher_sync.storage.engines import GONE, LEADING, STANDBY, list_engines
-from watcher_sync.storage.source_status import behind_of, list_sources, trouble_of
+from watcher_sync.storage.groups.engines import GONE, LEADING, STANDBY, list_engines
+from watcher_sync.storage.groups.source_status import behind_of, list_sources, trouble_of
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment

@@ -38,7 +38,7 @@ from watcher_sync.api.core.problems import Problem, bad_request
 from watcher_sync.api.core.request_context import ContextFactory, RequestContext
 from watcher_sync.api.core.schemas import Schema
 from watcher_sync.api.core.validation import pointer, require_valid, validator
-from watcher_sync.storage.conflicts import run_with_retries
+from watcher_sync.storage.database.conflicts import run_with_retries
 from watcher_sync.wire import json as wire_json
 
 JSON = "application/json"

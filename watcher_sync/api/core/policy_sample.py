@@ -15,8 +15,8 @@ from watcher_sync.api.service import Service
 from watcher_sync.conf import opts
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.model.entities import builtin_kinds
-from watcher_sync.storage import database
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.database import database
+from watcher_sync.storage.writing.store import Store
 
 
 def list_rules() -> list[policy.RuleDefault]:

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from watcher_sync.storage.removed_sources import Removed, read_removed
-from watcher_sync.storage.source_status import list_sources
+from watcher_sync.storage.groups.removed_sources import Removed, read_removed
+from watcher_sync.storage.groups.source_status import list_sources
 
 MARK: Final = "source_removed"
 """The member of a document; it is absent for all other entities."""

@@ -14,7 +14,7 @@ import msgspec
 from watcher_sync.api.core.request_context import RequestContext
 from watcher_sync.model.kinds import PROJECT_FIELD, Kind
 from watcher_sync.model.visibility import NOTHING_HIDDEN, Hidden, seen_delta
-from watcher_sync.storage.journal import JournalRow
+from watcher_sync.storage.writing.journal import JournalRow
 
 
 class Visibility(msgspec.Struct, frozen=True):

@@ -29,7 +29,7 @@ from watcher_sync.api.service import Service
 from watcher_sync.model.kinds import Kind
 from watcher_sync.storage import compute_model
 from watcher_sync.storage.compute_model import ComputeModelReader, fields_of
-from watcher_sync.storage.journal import read_head
+from watcher_sync.storage.writing.journal import read_head
 
 _NUMA: schemas.Schema = {
     "type": "object",

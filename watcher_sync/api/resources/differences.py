@@ -26,8 +26,8 @@ from watcher_sync.api.service import Service
 from watcher_sync.model.staged import Key
 from watcher_sync.storage.differences import read_differences
 from watcher_sync.storage.history import read_position
-from watcher_sync.storage.journal import JournalRow
 from watcher_sync.storage.moments import Moment, moment_of
+from watcher_sync.storage.writing.journal import JournalRow
 
 _DIFFERENCE: schemas.Schema = {
     "type": "object",

@@ -13,7 +13,7 @@ from watcher_sync.api.core import schemas
 from watcher_sync.api.core.operation import Answer, Call, Rule, operation
 from watcher_sync.api.core.rules import ADMIN_OR_SYSTEM_READER
 from watcher_sync.api.service import Service
-from watcher_sync.storage.engines import list_engines
+from watcher_sync.storage.groups.engines import list_engines
 
 _NUMBER = {"type": "integer", "minimum": 0}
 

@@ -8,7 +8,7 @@ from watcher_sync.api.core.operation import Answer, Call, Rule, operation
 from watcher_sync.api.core.rules import ADMIN
 from watcher_sync.api.resources.entity_pages import next_page
 from watcher_sync.api.service import Service
-from watcher_sync.storage.parking import ParkedEvents
+from watcher_sync.storage.stored.parking import ParkedEvents
 
 _INTEGER: schemas.Schema = {"type": "integer"}
 

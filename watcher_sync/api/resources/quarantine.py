@@ -14,7 +14,7 @@ from watcher_sync.api.service import Service
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.commit.replay import decoded_again
 from watcher_sync.model.changes import Outcome
-from watcher_sync.storage.quarantine import NoSuchEvent, Quarantine
+from watcher_sync.storage.stored.quarantine import NoSuchEvent, Quarantine
 
 _HEAD: schemas.Schema = {
     "id": {"type": "integer"},

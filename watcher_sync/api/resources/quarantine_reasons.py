@@ -9,7 +9,7 @@ from watcher_sync.api.core import schemas
 from watcher_sync.api.core.operation import Answer, Call, Rule, operation
 from watcher_sync.api.core.rules import ADMIN
 from watcher_sync.api.service import Service
-from watcher_sync.storage.quarantine import Quarantine
+from watcher_sync.storage.stored.quarantine import Quarantine
 
 _COUNT: schemas.Schema = {"type": "integer", "minimum": 0}
 

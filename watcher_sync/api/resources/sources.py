@@ -14,10 +14,10 @@ from watcher_sync.api.core.operation import Answer, Call, Rule, operation
 from watcher_sync.api.core.problems import not_found
 from watcher_sync.api.core.rules import ADMIN_OR_SYSTEM_READER
 from watcher_sync.api.service import Service
-from watcher_sync.storage.database_time import read_clock
-from watcher_sync.storage.inventories import Inventory, list_inventories
-from watcher_sync.storage.removed_sources import count_entities, read_removed
-from watcher_sync.storage.source_status import SourceRow, behind_of, list_sources, trouble_of
+from watcher_sync.storage.database.database_time import read_clock
+from watcher_sync.storage.groups.inventories import Inventory, list_inventories
+from watcher_sync.storage.groups.removed_sources import count_entities, read_removed
+from watcher_sync.storage.groups.source_status import SourceRow, behind_of, list_sources, trouble_of
 
 _NUMBER = {"type": "integer", "minimum": 0}
 

@@ -33,7 +33,7 @@ from watcher_sync.api.resources.entity_pages import next_page
 from watcher_sync.api.resources.lease_proof import SECRET, owner_of, proof_of
 from watcher_sync.exceptions import StaleToken
 from watcher_sync.operations import LeaseRow, OperationRow, Operations
-from watcher_sync.storage.operation_leases import COMPLETED, FAILED, RUNNING, STATES
+from watcher_sync.storage.groups.operation_leases import COMPLETED, FAILED, RUNNING, STATES
 
 _TOKEN: schemas.Schema = {
     "type": "integer",

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from watcher_sync.storage.tables import Tables
+from watcher_sync.storage.schema.tables import Tables
 
 _MAX_RANGES: Final = 16_384
 

@@ -19,7 +19,7 @@ from watcher_sync.outlets.watch.hub import Hub, Stats
 from watcher_sync.outlets.watch.limits import Turns
 from watcher_sync.outlets.watch.rendering import Prepared, Rendered, Renderer, RunInThread
 from watcher_sync.outlets.watch.stream import Stream
-from watcher_sync.storage.journal import JournalRow
+from watcher_sync.storage.writing.journal import JournalRow
 from watcher_sync.wire.watch import messages
 
 _CHUNK_ROWS: Final = 200

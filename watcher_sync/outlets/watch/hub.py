@@ -28,7 +28,7 @@ from watcher_sync.outlets.journal import JournalReader
 from watcher_sync.outlets.watch.endings import StreamEnd, internal, out_of_range
 from watcher_sync.outlets.watch.rendering import Prepared, Rendered, Renderer, RunInThread
 from watcher_sync.outlets.watch.stream import Stream
-from watcher_sync.storage.journal import JournalRow
+from watcher_sync.storage.writing.journal import JournalRow
 from watcher_sync.wire.watch import messages
 
 LOG = logging.getLogger(__name__)

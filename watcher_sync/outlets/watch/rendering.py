@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from watcher_sync.model.watch.resources import Describer, Reader
-from watcher_sync.storage.journal import JournalRow
+from watcher_sync.storage.writing.journal import JournalRow
 from watcher_sync.wire.watch import messages
 from watcher_sync.wire.watch.descriptions import Change
 

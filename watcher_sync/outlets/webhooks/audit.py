@@ -11,11 +11,11 @@ import datetime
 from collections.abc import Sequence
 from typing import Final
 
-from watcher_sync.storage import journal
-from watcher_sync.storage.conflicts import retried
-from watcher_sync.storage.locked import lock_head
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.database.conflicts import retried
 from watcher_sync.storage.webhooks import StateChange
+from watcher_sync.storage.writing import journal
+from watcher_sync.storage.writing.locked import lock_head
+from watcher_sync.storage.writing.store import Store
 
 SOURCE: Final = "outlet"
 

@@ -22,7 +22,7 @@ from watcher_sync.model.model import Model
 from watcher_sync.model.onap.instances import InstanceIndex
 from watcher_sync.model.staged import Key
 from watcher_sync.model.vnf.workloads import Getter
-from watcher_sync.storage.journal import JournalRow
+from watcher_sync.storage.writing.journal import JournalRow
 
 T = TypeVar("T")
 

@@ -19,7 +19,7 @@ from watcher_sync.outlets.webhooks.lifecycle import FOREIGN
 from watcher_sync.outlets.webhooks.live import Live
 from watcher_sync.outlets.webhooks.matcher import entity_of
 from watcher_sync.outlets.webhooks.roster import Roster
-from watcher_sync.storage.journal import JournalRow
+from watcher_sync.storage.writing.journal import JournalRow
 
 LOG = logging.getLogger(__name__)
 

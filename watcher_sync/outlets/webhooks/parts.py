@@ -16,9 +16,9 @@ from watcher_sync.outlets.webhooks.attempts import Attempt
 from watcher_sync.outlets.webhooks.availability import DatabaseAvailability
 from watcher_sync.outlets.webhooks.sender import Sender
 from watcher_sync.outlets.webhooks.settings import Clock, Settings
-from watcher_sync.storage.store import Store
 from watcher_sync.storage.subscription_secrets import SecretBox
 from watcher_sync.storage.webhooks import WebhookStore
+from watcher_sync.storage.writing.store import Store
 
 T = TypeVar("T")
 

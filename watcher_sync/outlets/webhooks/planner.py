@@ -37,10 +37,10 @@ from watcher_sync.outlets.webhooks.results import Results
 from watcher_sync.outlets.webhooks.roster import Roster
 from watcher_sync.outlets.webhooks.settings import Clock as Clock
 from watcher_sync.outlets.webhooks.settings import Settings as Settings
-from watcher_sync.storage.journal import JournalRow
 from watcher_sync.storage.subscription_rows import ALL_RESOURCES, WANTED, Row
 from watcher_sync.storage.subscription_secrets import SecretBox
 from watcher_sync.storage.webhooks import NewDelivery, WorkerWrites
+from watcher_sync.storage.writing.journal import JournalRow
 
 LOG = logging.getLogger(__name__)
 

@@ -17,9 +17,9 @@ from watcher_sync.exceptions import JournalPurged
 from watcher_sync.model.kinds import Entity, Kinds
 from watcher_sync.model.model import Model, Written
 from watcher_sync.model.staged import Key
-from watcher_sync.storage.journal import JournalRow, StoredRow, apply
 from watcher_sync.storage.loading import Only
 from watcher_sync.storage.subscription_rows import ACTIVE, Row
+from watcher_sync.storage.writing.journal import JournalRow, StoredRow, apply
 
 _WHOLE: Final = ("vnf_instance", "workload", "pod")
 """Kinds of which it has all entities or none but the named ones."""

@@ -28,9 +28,9 @@ from watcher_sync.outlets.webhooks.parts import Parts, Stats
 from watcher_sync.outlets.webhooks.planner import Clock, Settings
 from watcher_sync.outlets.webhooks.sender import Sender
 from watcher_sync.outlets.webhooks.session import Session
-from watcher_sync.storage.store import Store
 from watcher_sync.storage.subscription_secrets import SecretBox
 from watcher_sync.storage.webhooks import WebhookStore
+from watcher_sync.storage.writing.store import Store
 
 LOG = logging.getLogger(__name__)
 

@@ -45,8 +45,8 @@ from watcher_sync.reconcile.kubernetes.vnf_sync import VnfSync
 from watcher_sync.reconcile.repair import Healer
 from watcher_sync.sources.kubernetes.source import cluster_targets
 from watcher_sync.sources.kubernetes.target import ClusterTarget
-from watcher_sync.storage import source_status
 from watcher_sync.storage.drifts import Difference, list_drifts, replace_drifts
+from watcher_sync.storage.groups import source_status
 
 LOG = logging.getLogger(__name__)
 

@@ -38,7 +38,7 @@ from watcher_sync.reconcile.nova.restoring import Restorer
 from watcher_sync.reconcile.nova.writer import Divergence, InventoryWriter, OwnWrites, Written
 from watcher_sync.reconcile.openstack import Cloud
 from watcher_sync.storage.drifts import Difference, list_drifts, replace_drifts
-from watcher_sync.storage.inventories import (
+from watcher_sync.storage.groups.inventories import (
     Inventory,
     declare_inventory,
     forget_inventory,

@@ -10,7 +10,7 @@ import pytest
 
 from tests.functional.outlets.watch.clients import channel_to
 from tests.functional.outlets.watch.serving import Serving, Tokens, admin, reader_of, serving
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.writing.store import Store
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from watcher_sync.outlets.watch.authentication import AuthenticationUnavailable,
 from watcher_sync.outlets.watch.settings import Settings
 from watcher_sync.outlets.watch.tls import Certificates
 from watcher_sync.outlets.watch.worker import Stored, Worker
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.writing.store import Store
 
 EVERYTHING = {"group": "*", "kind": "*"}
 HIDDEN = {name: kind.admin_only for name, kind in builtin_kinds().items() if kind.admin_only}

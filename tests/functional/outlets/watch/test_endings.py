@@ -14,7 +14,7 @@ from tests.functional.outlets.watch.clients import SELF_LINK, WatchClient, chann
 from tests.functional.outlets.watch.dialect import AGENT_STATUS, METHOD
 from tests.functional.outlets.watch.serving import Serving, Tokens, admin, joined, reader_of, serving
 from tests.waiting import deadline, wait_until
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.writing.store import Store
 
 CODE = grpc.StatusCode
 LIFE_SECONDS = 1.0

@@ -13,7 +13,7 @@ from tests.functional.outlets.watch.clients import STOCK, WatchClient, channel_t
 from tests.functional.outlets.watch.serving import Serving, joined, serving
 from tests.functional.storage.conftest import on_one_database
 from tests.waiting import Deadline, wait_until
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.writing.store import Store
 
 
 @on_one_database

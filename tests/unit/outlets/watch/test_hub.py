@@ -17,7 +17,7 @@ from watcher_sync.outlets.watch.hub import Hub, Stats
 from watcher_sync.outlets.watch.rendering import Renderer
 from watcher_sync.outlets.watch.stream import Stream
 from watcher_sync.storage.history import Position
-from watcher_sync.storage.journal import JournalRow
+from watcher_sync.storage.writing.journal import JournalRow
 from watcher_sync.wire.watch import events_pb2
 
 KINDS = builtin_kinds()

@@ -21,10 +21,10 @@ from watcher_sync.model.staged import Key
 from watcher_sync.outlets.webhooks.attempts import Attempt
 from watcher_sync.outlets.webhooks.live import Outgoing, make_filter
 from watcher_sync.outlets.webhooks.planner import Clock, Planner, Settings
-from watcher_sync.storage.journal import JournalRow, follow
 from watcher_sync.storage.subscription_rows import ACTIVE, PENDING, Progress, Row, Subscription
 from watcher_sync.storage.subscription_secrets import ActiveSecret, SecretBox, new_key
 from watcher_sync.storage.webhooks import VALIDATION, NewDelivery, WorkerWrites
+from watcher_sync.storage.writing.journal import JournalRow, follow
 
 KINDS = builtin_kinds()
 OK = Attempt(200, "HTTP 200 OK", 0.1)

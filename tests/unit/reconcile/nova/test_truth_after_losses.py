@@ -14,7 +14,7 @@ import pytest
 
 from tests.nova_sites import NovaSite
 from watcher_sync.demo.existing_cloud import ExistingCloud
-from watcher_sync.storage.store import Store
+from watcher_sync.storage.writing.store import Store
 from watcher_sync.testing.comparison import compare
 from watcher_sync.wire.envelopes import read_document
 

@@ -24,7 +24,7 @@ from watcher_sync.sources.kubernetes.connection import TransportError
 from watcher_sync.sources.kubernetes.options import ReflectorSettings
 from watcher_sync.sources.kubernetes.reflector import Reflector
 from watcher_sync.sources.kubernetes.resources import KNOWN, Resource
-from watcher_sync.storage.stored_events import columns_of
+from watcher_sync.storage.stored.stored_events import columns_of
 from watcher_sync.testing.kubernetes import builders
 from watcher_sync.wire.kubernetes import Object
 

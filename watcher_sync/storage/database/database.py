@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Connects to the database, and classifies its errors.
+
+A commit can fail in four ways. The database is unavailable (:class:`DatabaseUnavailable`): the caller retries. It ends
+the transaction in favour of another one (:class:`TransactionConflict`): the caller retries at once. It
+refuses a value (:class:`RowRefused`): the caller searches for the event. Another writer was first: the commit itself
+notices. :func:`translated` maps the errors of every driver to these exceptions. Unknown errors count as unavailable,
+so no event is dropped because of an outage.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging as stdlib_logging
+import sqlite3
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import sqlalchemy as sa
+from oslo_config import cfg
+from oslo_db import exception as db_exc
+from oslo_db import options as db_options
+from oslo_db.sqlalchemy import engines
+from sqlalchemy import event as sa_event
+from sqlalchemy import exc as sa_exc
+
+from watcher_sync.conf import database as limit_options
+from watcher_sync.conf.opts import DATABASE_DEFAULTS, SQLITE
+from watcher_sync.exceptions import ConfigError, DatabaseUnavailable, RowRefused, StorageError, TransactionConflict
+from watcher_sync.storage.database import time_limits
+from watcher_sync.storage.database.conflicts import retried
+from watcher_sync.storage.database.file_modes import restrict
+from watcher_sync.storage.database.sqlite_file import DatabaseFile
+
+_SUPPORTED = ("sqlite", "postgresql", "mysql")
+
+_DRIVERS = {
+    "postgresql": "postgresql+psycopg",
+    "mysql": "mysql+pymysql",
+    "mariadb": "mysql+pymysql",
+}
+"""The drivers that this package installs, for URLs that name none."""
+
+_URL_DEFAULTS = {
+    "postgresql": {
+        "connect_timeout": "3",
+        "keepalives_idle": "2",
+        "keepalives_interval": "1",
+        "keepalives_count": "3",
+        "tcp_user_timeout": "5000",
+        "application_name": "watcher-sync",
+    },
+    "mysql": {"connect_timeout": "3"},
+}
+"""Time limits for a server that stops answering; parameters of the URL take precedence."""
+
+MAX_PACKET = "max_allowed_packet"
+"""Key of ``connection.info``: bytes of the largest statement that MariaDB accepts."""
+
+_PACKET_TOO_LARGE = 1153
+"""MariaDB's error for a statement above ``max_allowed_packet``, where it can still answer."""
+
+_LOCK_TIMEOUTS = {1205, "55P03"}
+"""The errors of MariaDB and PostgreSQL for a statement that waited too long for a lock."""
+
+_CONFLICTS = {1020, 1213, "40001", "40P01", *_LOCK_TIMEOUTS}
+"""Their errors for a transaction that another one prevents: a retry may succeed at once."""
+
+_REFUSED = (
+    db_exc.DBDataError,
+    db_exc.DBConstraintError,
+    db_exc.DBReferenceError,
+    db_exc.DBDuplicateEntry,
+    db_exc.DBInvalidUnicodeParameter,
+    sa_exc.DataError,
+    sa_exc.IntegrityError,
+    UnicodeEncodeError,
+    OverflowError,
+)
+
+
+def open_database(
+    conf: cfg.ConfigOpts, *, answer: Callable[[], float] | None = None, limited: bool = True
+) -> sa.Engine:
+    """The database of ``[database] connection``; does not connect yet.
+
+    SQLite is used with write-ahead logging and ``synchronous=FULL``, so that a commit survives a loss
+    of power, as it does on the others.
+
+    :param answer: returns the seconds to wait for an answer; None: ``[database] statement_timeout``.
+    :param limited: whether statements and transactions have time limits.
+    :raises ConfigError: when the URL is malformed or names a database that is not supported.
+    """
+    try:
+        url = sa.make_url(conf.database.connection)
+        url = url.set(drivername=_DRIVERS.get(url.drivername, url.drivername))
+        dialect = url.get_backend_name().replace("mariadb", "mysql")
+        if dialect not in _SUPPORTED:
+            raise ConfigError(f"[database] connection: {dialect} is not one of {', '.join(_SUPPORTED)}")
+        url.get_dialect().import_dbapi()
+    except (sa_exc.ArgumentError, sa_exc.NoSuchModuleError, ImportError, ValueError) as exc:
+        raise ConfigError(f"[database] connection: {exc}") from None
+    url = url.update_query_dict({k: v for k, v in _URL_DEFAULTS.get(dialect, {}).items() if k not in url.query})
+    stdlib_logging.getLogger("oslo_db.sqlalchemy.exc_filters").setLevel(stdlib_logging.CRITICAL)
+    database = engines.create_engine(
+        url,
+        sqlite_synchronous=True,
+        mysql_sql_mode=conf.database.mysql_sql_mode,
+        connection_recycle_time=conf.database.connection_recycle_time,
+        connection_debug=conf.database.connection_debug,
+        max_pool_size=conf.database.max_pool_size,
+        max_overflow=conf.database.max_overflow,
+        pool_timeout=conf.database.pool_timeout if dialect != "sqlite" else None,  # it has no pool there
+        connection_parameters=conf.database.connection_parameters,
+        max_retries=0,
+    )
+    if dialect == "sqlite":
+        sa_event.listen(database, "connect", _set_up_sqlite)
+        path = sqlite_path(url)
+        if path is not None:
+            file = DatabaseFile(path)
+            sa_event.listen(database, "do_connect", file.connect)
+            sa_event.listen(database, "connect", file.note_log)
+            sa_event.listen(database, "connect", lambda _connection, _record: _restrict_files(path), once=True)
+    elif dialect == "mysql":
+        sa_event.listen(database, "connect", _set_up_mysql)
+    if limited:
+        group = conf.database
+        answer = answer or (lambda: float(group.statement_timeout))
+        time_limits.set_up(database, time_limits.TimeLimits(answer, int(group.idle_transaction_timeout)))
+    return database  # type: ignore[no-any-return]
+
+
+def register_opts(conf: cfg.ConfigOpts) -> None:
+    """Register oslo.db's options in ``[database]``, with SQLite under ``state_path`` as the default."""
+    db_options.set_defaults(conf, connection=SQLITE)
+    limit_options.register_opts(conf)
+    for name, value in DATABASE_DEFAULTS.items():
+        conf.set_default(name, value, group="database")
+
+
+def _set_up_sqlite(connection: Any, _record: Any) -> None:
+    connection.execute("PRAGMA busy_timeout=10000").close()
+    if connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
+        _use_log(connection)
+    for pragma in ("synchronous=FULL", "wal_autocheckpoint=4000"):
+        connection.execute(f"PRAGMA {pragma}").close()
+
+
+@retried
+def _use_log(connection: sqlite3.Connection) -> None:
+    """Have the file use a write-ahead log. Of several first connections to a file without one, SQLite refuses some.
+
+    :raises TransactionConflict: another connection writes for 10 seconds.
+    """
+    try:
+        connection.execute("PRAGMA journal_mode=WAL").close()
+    except sqlite3.OperationalError as exc:
+        if exc.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
+            raise TransactionConflict(str(exc)) from exc
+        raise
+
+
+def sqlite_path(url: sa.URL) -> str | None:
+    """The file of an SQLite database; None for one in memory, and for other databases."""
+    if url.get_backend_name() != "sqlite" or not url.database or url.database == ":memory:":
+        return None
+    name = url.database
+    return name.removeprefix("file:").partition("?")[0] if name.startswith("file:") else name
+
+
+def _restrict_files(path: str) -> None:
+    """The database, its write-ahead log and its index have the same data."""
+    for suffix in ("", "-wal", "-shm"):
+        restrict(path + suffix)
+
+
+def _set_up_mysql(connection: Any, record: Any) -> None:
+    """Read the largest statement that the server accepts, and have the driver make smaller ones of many rows.
+
+    A transaction reads one state of the database, whatever the server's default is.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        cursor.execute("SELECT @@max_allowed_packet")
+        limit = int(cursor.fetchone()[0])
+    record.info[MAX_PACKET] = limit
+    plain = connection.cursorclass
+    if getattr(plain, "max_stmt_length", 0) > limit // 2:
+        connection.cursorclass = type(plain.__name__, (plain,), {"max_stmt_length": limit // 2})
+
+
+@contextlib.contextmanager
+def translated() -> Iterator[None]:
+    """Turn every database error inside into one of ours.
+
+    :raises RowRefused: the database will never take a value of this statement.
+    :raises TransactionConflict: the database ended the transaction in favour of another one.
+    :raises DatabaseUnavailable: everything else.
+    """
+    try:
+        yield
+    except StorageError:
+        raise
+    except _REFUSED as exc:
+        raise RowRefused(reason_of(exc)) from exc
+    except (sa_exc.SQLAlchemyError, db_exc.DBError, OSError) as exc:
+        # oslo.db has no class of its own for every refusal: what it does not know it wraps as it is.
+        if isinstance(getattr(exc, "inner_exception", None), _REFUSED) or _code_of(exc) == _PACKET_TOO_LARGE:
+            raise RowRefused(reason_of(exc)) from exc
+        # MariaDB rolls back the whole transaction, so the return to the savepoint fails. Its cause is the conflict.
+        for each in (exc, getattr(exc, "cause", None) or exc):
+            codes = {_code_of(each), _state_of(each)}
+            if isinstance(each, db_exc.DBDeadlock) or _CONFLICTS & codes:
+                raise TransactionConflict(reason_of(each), waited=bool(_LOCK_TIMEOUTS & codes)) from exc
+        raise DatabaseUnavailable(reason_of(exc)) from exc
+
+
+@contextlib.contextmanager
+def no_duplicates() -> Iterator[None]:
+    """Takes a duplicate journal row for a database that is not consistent.
+
+    Every other statement of a commit replaces rows. A commit adds journal rows after the head, so a duplicate is a row
+    beyond the head, as while a dump is loaded. No value of an event is the reason.
+
+    :raises DatabaseUnavailable: a row is a duplicate.
+    """
+    try:
+        yield
+    except db_exc.DBDuplicateEntry as exc:
+        raise DatabaseUnavailable(
+            "the journal has rows beyond its head, as while a backup is restored; "
+            f"watcher-sync-manage db_sync removes them: {reason_of(exc)}"
+        ) from exc
+
+
+def _code_of(exc: BaseException) -> Any:
+    """The number that the server gave to an error; None if there is none."""
+    inner = getattr(exc, "inner_exception", None) or exc
+    arguments = getattr(getattr(inner, "orig", None), "args", ())
+    return arguments[0] if arguments else None
+
+
+def _state_of(exc: BaseException) -> Any:
+    """The SQLSTATE that PostgreSQL gave to an error; None if there is none."""
+    inner = getattr(exc, "inner_exception", None) or exc
+    return getattr(getattr(inner, "orig", None), "sqlstate", None)
+
+
+def reason_of(exc: BaseException) -> str:
+    """The driver's own message in one line, without the statement and its values."""
+    inner = getattr(exc, "inner_exception", None) or exc
+    message = str(getattr(inner, "orig", None) or inner) or type(inner).__name__
+    return " ".join(message.split())[:500]

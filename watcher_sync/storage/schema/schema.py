@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The schema and its revisions (alembic), seen from the command line and from a starting process.
+
+``db_sync`` expands: a migration adds tables, columns and indexes, and an older release works on with what it knows. So
+the processes of a site can be upgraded one after the other. ``db_sync --contract`` ends that. It writes down that no
+older release works here any more, and only then may a later migration take something away.
+
+Every process checks the revision at its start, and a leading engine does so with each renewal of its lease. The checks
+do not import alembic, which takes long.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from watcher_sync.exceptions import SchemaMissing
+from watcher_sync.storage import history
+from watcher_sync.storage.database.conflicts import run_with_retries
+from watcher_sync.storage.database.database import translated
+from watcher_sync.storage.schema import kind_tables
+from watcher_sync.storage.schema.tables import Tables
+
+HEAD: Final = "0001"
+"""The revision that this release needs: the last of the migrations. Revisions are compared as texts."""
+
+_SCRIPTS: Final = pathlib.Path(__file__).parent / "migrations"
+
+_SYNC: Final = "run watcher-sync-manage db_sync"
+
+
+def upgrade(database: sa.Engine, tables: Tables, revision: str = "head") -> str:
+    """Bring the schema to a revision, add what plugins' kinds need, and make the journal's head.
+
+    Safe to run again, and to run while engines of this release or of the one before work.
+
+    :returns: the revision that the database is at now.
+    :raises SchemaMissing: when the schema is of a newer release. Also when the table of a plugin's kind cannot be made
+        to fit its declaration; everything else is done then.
+    :raises DatabaseUnavailable: when the database cannot be reached or refuses.
+    """
+    current, refused = run_with_retries(lambda: _upgrade(database, tables, revision))
+    if refused:
+        raise SchemaMissing("; ".join(refused))
+    return current
+
+
+def _upgrade(database: sa.Engine, tables: Tables, revision: str) -> tuple[str, list[str]]:
+    """One attempt. An engine that works may cause a deadlock.
+
+    :returns: the revision, and what was refused.
+    """
+    from alembic import command
+
+    with translated(), database.begin() as connection:
+        _refuse_newer(_current(connection))
+        command.upgrade(_alembic(connection), revision)
+        fits = kind_tables.examine(connection, tables)
+        for addition in (addition for fit in fits if not fit.refusals for addition in fit.additions):
+            addition.apply(connection)
+        if connection.execute(sa.select(tables.journal_head.c.seq)).scalar_one_or_none() is None:
+            connection.execute(sa.insert(tables.journal_head).values(id=1, seq=0))
+        current = _current(connection) or ""
+        if current == HEAD:
+            history.begin_epoch(connection, tables)
+    return current, [fit.trouble or "" for fit in fits if fit.refusals]
+
+
+def plan(database: sa.Engine, tables: Tables) -> list[str]:
+    """What :func:`upgrade` would do, one line for each step; changes nothing.
+
+    :raises SchemaMissing: when the schema is of a newer release.
+    :raises DatabaseUnavailable: when the database cannot be reached.
+    """
+    from alembic.script import ScriptDirectory
+
+    with translated(), database.connect() as connection:
+        current = _current(connection)
+        _refuse_newer(current)
+        scripts = ScriptDirectory.from_config(_alembic(connection))
+        steps = [] if current == HEAD else reversed(list(scripts.iterate_revisions("head", current or "base")))
+        fits = kind_tables.examine(connection, tables)
+    lines = [f"migrate to {step.revision}: {_first_line(step.doc)}" for step in steps]
+    for fit in fits:
+        lines.extend([f"refuse: {fit.trouble}"] if fit.refusals else [f"add {a.text}" for a in fit.additions])
+    return lines
+
+
+def contract(database: sa.Engine, tables: Tables) -> str:
+    """Write down that no process of an older release works on this schema any more.
+
+    :returns: the oldest revision whose release may work on it now: that of this release.
+    :raises SchemaMissing: when the schema is not the one of this release.
+    :raises DatabaseUnavailable: when the database cannot be reached.
+    """
+    with translated(), database.begin() as connection:
+        current = _current(connection)
+        _refuse_newer(current)
+        if current != HEAD:
+            raise SchemaMissing(f"the database is at revision {current}, this release needs {HEAD}: {_SYNC} first")
+        connection.execute(sa.update(tables.schema_compatibility).values(oldest_revision=HEAD))
+    return HEAD
+
+
+def check(database: sa.Engine, tables: Tables) -> dict[str, str]:
+    """Hold the database against this release.
+
+    :returns: plugin's kind -> why its entities cannot be stored now.
+    :raises SchemaMissing: when it has no schema, an older one, or one that this release cannot work on.
+    :raises DatabaseUnavailable: when the database cannot be reached.
+    """
+    with translated(), database.connect() as connection:
+        check_revision(connection, tables)
+        fits = kind_tables.examine(connection, tables)
+    return {fit.kind: fit.trouble for fit in fits if fit.trouble is not None}
+
+
+def check_revision(connection: sa.Connection, tables: Tables) -> None:
+    """:raises SchemaMissing: when there is no schema, an older one, or one that this release cannot work on."""
+    found = _current(connection)
+    if found is None:
+        raise SchemaMissing(f"the database has no schema: {_SYNC}")
+    if found < HEAD:
+        raise SchemaMissing(f"the database is at revision {found}, this release needs {HEAD}: {_SYNC}")
+    if found > HEAD:
+        oldest = connection.execute(sa.select(tables.schema_compatibility.c.oldest_revision)).scalar_one_or_none()
+        if oldest is None or oldest > HEAD:
+            raise SchemaMissing(
+                f"the database is at revision {found} and takes releases from revision {oldest} on, this release has"
+                f" {HEAD}: install the newer release"
+            )
+
+
+def _refuse_newer(found: str | None) -> None:
+    if found is not None and found > HEAD:
+        raise SchemaMissing(
+            f"the database is at revision {found}, this release knows {HEAD} as the last: nothing was changed; use"
+            " db_sync of the newer release"
+        )
+
+
+def _alembic(connection: sa.Connection) -> Any:
+    """The configuration of alembic, which works on this connection."""
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(_SCRIPTS))
+    config.attributes["connection"] = connection
+    return config
+
+
+def _first_line(text: str) -> str:
+    return text.partition("\n")[0].rstrip(".")
+
+
+def _current(connection: sa.Connection) -> str | None:
+    """The revision that the database is at, as alembic keeps it."""
+    table = sa.table("alembic_version", sa.column("version_num", sa.String))
+    if not sa.inspect(connection).has_table(table.name):
+        return None
+    return connection.execute(sa.select(table.c.version_num)).scalar_one_or_none()

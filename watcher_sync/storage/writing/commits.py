@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the statements of one commit.
+
+They are made before the transaction begins: the work of the processor is done while nothing is locked. The rest is
+the database's work, so another thread can wait for it.
+"""
+
+from __future__ import annotations
+
+import collections
+import datetime
+import itertools
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from watcher_sync.model.kinds import Kinds
+from watcher_sync.model.staged import Staged
+from watcher_sync.storage.history import new_mark
+from watcher_sync.storage.schema.tables import Tables
+from watcher_sync.storage.stored.quotas import Connect, EntityQuota, QuotaKeeper, Quotas, Superseded, Usage
+from watcher_sync.storage.stored.stored_events import (
+    MAX_BODY_BYTES,
+    Parked,
+    Quarantined,
+    parked_columns,
+    quarantined_columns,
+    reason_columns,
+)
+from watcher_sync.storage.writing import journal
+from watcher_sync.storage.writing.entity_rows import EntityRows
+from watcher_sync.storage.writing.statements import Row, Statement, Statements
+
+
+class Fence(msgspec.Struct, frozen=True):
+    """The lease under which an engine writes."""
+
+    name: str
+    token: int
+
+
+class Commit(msgspec.Struct, kw_only=True):
+    """Everything that one database transaction writes."""
+
+    generation: int
+    """The journal seq that the changes are based on."""
+    epoch: str | None = None
+    """The epoch that they are based on; None: neither epoch nor mark are compared, as the head is locked."""
+    mark: int | None = None
+    """The mark of the head that they are based on."""
+    new_mark: int = msgspec.field(default_factory=new_mark)
+    """The mark of this commit, if it changes anything."""
+    staged: Collection[Staged] = ()
+    cursors: Mapping[str, str] = {}
+    quarantined: Sequence[Quarantined] = ()
+    parked: Sequence[Parked] = ()
+    unparked: Sequence[int] = ()
+    """Ids of parked events that this commit contains."""
+    released: Sequence[int] = ()
+    """Ids of quarantined events that this commit contains."""
+    fence: Fence | None = None
+    unleased: Mapping[str, Collection[str]] = {}
+    """Kind -> ids of entities that no operation may hold at the commit."""
+
+    @property
+    def mark_after(self) -> int | None:
+        """The mark of the head after this commit."""
+        return self.new_mark if self.staged else self.mark
+
+    def is_empty(self) -> bool:
+        """Whether there is nothing to write."""
+        return not (self.staged or self.cursors or self.quarantined or self.parked or self.unparked or self.released)
+
+
+class Prepared(msgspec.Struct):
+    """A commit whose statements are ready."""
+
+    commit: Commit
+    swap: Statement | None
+    """Moves the head if generation and fence match; None if the commit needs neither."""
+    statements: list[Statement]
+    dropped: Mapping[str, Mapping[str, int]] = {}
+    """Table -> source -> its oldest events that are deleted because of a quota."""
+
+
+class CommitWriter:
+    """Makes the statements of commits; for the thread that dispatches.
+
+    :param quotas: returns the limits of stored events; called at every commit that stores one.
+    """
+
+    def __init__(self, database: sa.Engine, tables: Tables, kinds: Kinds, quotas: Callable[[], Quotas]) -> None:
+        self.statements = statements = Statements(database)
+        self._tables = tables
+        self._quarantine_quota = QuotaKeeper(tables.quarantine, lambda: quotas().quarantine)
+        self._parked_quota = QuotaKeeper(tables.parked, lambda: quotas().parked)
+        self.quota_keepers = (self._quarantine_quota, self._parked_quota)
+        self._entity_quota = EntityQuota(tables.parked, lambda: quotas().parked_of_entity)
+        entities = tables.entities
+        self._entities = {name: EntityRows(statements, table, kinds[name]) for name, table in entities.items()}
+        self._remove = {name: statements.delete(table, "id") for name, table in entities.items()}
+        self._add_tombstone = statements.upsert(tables.tombstones, newer="seq")
+        self._remove_tombstone = statements.delete(tables.tombstones, "kind", "id")
+        self._journal = statements.insert(tables.journal)
+        self._swap = {
+            variant: statements.swap(
+                tables.journal_head,
+                tables.leases,
+                marks=variant[0],
+                moves=variant[1],
+                compared=variant[2],
+                fenced=variant[3],
+            )
+            for variant in itertools.product((True, False), repeat=4)
+        }
+        self._cursor = statements.upsert(tables.source_cursors)
+        self._quarantine = statements.store_event(tables.quarantine)
+        self._release = statements.delete(tables.quarantine, "id")
+        self._refuse_again = statements.change(tables.quarantine, ("reason", "detail"), "id")
+        self._park = statements.store_event(tables.parked)
+        self._unpark = statements.delete(tables.parked, "id")
+        self._drop_of_source = {
+            table.name: statements.delete_oldest(table, "source") for table in (tables.quarantine, tables.parked)
+        }
+        self._drop_of_entity = statements.delete_oldest(tables.parked, "kind", "entity_id")
+        self._park_again = statements.change(tables.parked, ("kind", "entity_id"), "id")
+
+    def prepare(self, commit: Commit, now: datetime.datetime, connect: Connect) -> Prepared:
+        """:param now: what the rows give as the time of the commit.
+
+        :param connect: opens a connection for reading, if a quota has to be counted.
+        :raises RowRefused: a row is too large for the database.
+        """
+        statements: list[Statement] = []
+        for sql, ids in ((self._unpark, commit.unparked), (self._release, commit.released)):
+            _add(statements, sql, [(i,) for i in ids])
+        if commit.staged:
+            self._prepare_staged(commit, now, statements)
+        for source, position in commit.cursors.items():
+            statements += self._cursor.statements([self._cursor.values((source, position, now))])
+        dropped: dict[str, Mapping[str, int]] = {}
+        if commit.quarantined or commit.parked:
+            dropped = self._prepare_stored(commit, now, connect, statements)
+        return Prepared(commit, self._head(commit), statements, dropped)
+
+    def _prepare_stored(
+        self, commit: Commit, now: datetime.datetime, connect: Connect, statements: list[Statement]
+    ) -> dict[str, Mapping[str, int]]:
+        """Add the statements of the quarantined and the parked events.
+
+        :returns: table -> source -> events that are deleted for these.
+        """
+        max_body = min(MAX_BODY_BYTES, self.statements.max_value_bytes)
+        refused = [q for q in commit.quarantined if q.row is None]
+        quarantined = [quarantined_columns(q, max_body) | {"received_at": now} for q in refused]
+        again = [(*reason_columns(q), q.row) for q in commit.quarantined if q.row is not None]
+        _add(statements, self._refuse_again, again)
+        new = [p for p in commit.parked if p.row is None]
+        parked = [parked_columns(p, max_body) | {"parked_at": now, "expires_at": p.expires_at} for p in new]
+        _add(statements, self._park_again, [(p.kind, p.entity_id, p.row) for p in commit.parked if p.row is not None])
+        dropped: dict[str, Mapping[str, int]] = {}
+        if quarantined:
+            doomed = self._quarantine_quota.make_room(_usage(quarantined), connect)
+            self._drop("quarantine", doomed, statements, dropped)
+        if parked:
+            # An event may be beyond both quotas: it is counted twice.
+            doomed = self._parked_quota.make_room(_usage(parked), connect)
+            doomed += self._entity_quota.make_room(((row["kind"], row["entity_id"]) for row in parked), connect)
+            self._drop("parked", doomed, statements, dropped)
+        for writer, table, rows in (
+            (self._quarantine, self._tables.quarantine, quarantined),
+            (self._park, self._tables.parked, parked),
+        ):
+            names = [c.name for c in table.columns if c.name != "id"]
+            statements += writer.statements([writer.values(tuple([row[n] for n in names])) for row in rows])
+        return dropped
+
+    def _drop(
+        self,
+        table: str,
+        doomed: Sequence[Superseded],
+        statements: list[Statement],
+        dropped: dict[str, Mapping[str, int]],
+    ) -> None:
+        """Add the statements that delete the oldest events, and count them."""
+        counts: collections.Counter[str] = collections.Counter()
+        for rows in doomed:
+            sql = self._drop_of_source[table] if len(rows.values) == 1 else self._drop_of_entity
+            statements.append(Statement(sql, (*rows.values, rows.last_id)))
+            counts.update(rows.sources)
+        if counts:
+            dropped[table] = counts
+
+    def _head(self, commit: Commit) -> Statement | None:
+        marks, fence, compared = bool(commit.staged), commit.fence, commit.epoch is not None
+        moves = bool(commit.staged or commit.parked or compared)
+        if not moves and fence is None:
+            return None
+        values: list[Any] = [len(commit.staged)]
+        if marks:
+            values.append(commit.new_mark)
+        if moves:
+            values.append(commit.generation)
+        if compared:
+            values += (commit.mark, commit.epoch)
+        is_fenced = fence is not None and self.statements.swap_reads_lease
+        if fence is not None and is_fenced:
+            values += (fence.name, fence.token)
+        return Statement(self._swap[marks, moves, compared, is_fenced], tuple(values))
+
+    def _prepare_staged(self, commit: Commit, now: datetime.datetime, statements: list[Statement]) -> None:
+        changed: dict[str, list[tuple[Staged, str]]] = {}
+        removals: dict[str, list[Row]] = {}
+        tombstones: list[Row] = []
+        revived: list[Row] = []
+        entries: list[Row] = []
+        last = commit.generation + len(commit.staged)
+        for s in commit.staged:
+            name, owned = s.kind.name, s.entity
+            if s.entity is not None:
+                versions = journal.versions_text(s.kind, s.entity.versions)
+                changed.setdefault(name, []).append((s, versions))
+                if s.base is None and (s.kind.ids_reused or s.kind.is_placeholder):
+                    revived.append((name, s.id))
+            elif s.tombstone is not None:
+                versions = journal.versions_text(s.kind, s.tombstone.versions)
+                tombstones.append(self._add_tombstone.values((name, s.id, versions, s.tombstone.deleted_at, s.seq)))
+                owned = s.base
+                if s.base is not None:
+                    removals.setdefault(name, []).append((s.id,))
+            event = s.event
+            entry = (
+                s.seq,
+                now,
+                name,
+                s.id,
+                s.change(),
+                s.delta(),
+                versions,
+                event.id[:255],
+                event.type[:255],
+                event.source,
+                s.merged,
+                event.actor,
+                owned.project_id if s.kind.is_scoped and owned is not None else None,  # type: ignore[attr-defined]
+                commit.new_mark if s.seq == last else None,
+            )
+            entries.append(self._journal.values(entry))
+        for name, entities in changed.items():
+            statements += self._entities[name].statements(entities)
+        for name, rows in removals.items():
+            _add(statements, self._remove[name], rows)
+        _add(statements, self._remove_tombstone, revived)
+        statements += self._add_tombstone.statements(tombstones)
+        statements += self._journal.statements(entries)
+
+
+def _usage(rows: Sequence[Mapping[str, Any]]) -> dict[str, Usage]:
+    """Source -> what these rows add."""
+    usage: dict[str, Usage] = {}
+    for row in rows:
+        found = usage.get(row["source"], Usage())
+        usage[row["source"]] = Usage(found.events + 1, found.bytes + row["size"])
+    return usage
+
+
+def _add(statements: list[Statement], sql: str, rows: list[Row]) -> None:
+    if rows:
+        statements.append(Statement(sql, rows))
