@@ -17,7 +17,7 @@ from watcher_sync.events import Actor
 from watcher_sync.exceptions import ConfigError, SourceError
 from watcher_sync.model.vnf.reports import SyncReport
 from watcher_sync.reconcile.kubernetes.reconciler import KubernetesReconciler
-from watcher_sync.storage.reading import TableView
+from watcher_sync.storage.table_model import TableView
 from watcher_sync.storage.writing.store import Store
 
 

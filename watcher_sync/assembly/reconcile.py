@@ -30,7 +30,7 @@ from watcher_sync.reconcile.scheduling import Reconciliation
 from watcher_sync.sources.base import SourceState
 from watcher_sync.sources.kubernetes.source import cluster_targets
 from watcher_sync.storage.groups.operation_leases import OperationLeases
-from watcher_sync.storage.reading import TableView
+from watcher_sync.storage.table_model import TableView
 from watcher_sync.storage.writing.store import Store
 
 

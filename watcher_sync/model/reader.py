@@ -2,7 +2,7 @@
 """What a transaction reads of the committed state that it is based on.
 
 Two implementations: :class:`~watcher_sync.model.model.Model` in memory, and
-:class:`~watcher_sync.storage.reading.TableModel` over the tables of the database.
+:class:`~watcher_sync.storage.table_model.TableModel` over the tables of the database.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ from watcher_sync.sources.watch.listing import Listing, followed_sites, list_ids
 from watcher_sync.storage.database.database import translated
 from watcher_sync.storage.drifts import Difference, replace_drifts
 from watcher_sync.storage.groups.source_status import record_full_sync
-from watcher_sync.storage.reading import TableModel
+from watcher_sync.storage.table_model import TableModel
 
 _T = TypeVar("_T")
 

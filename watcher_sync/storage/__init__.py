@@ -29,6 +29,7 @@
 ``names``                Finds entities by their names and ids
 ``past_models``          The model as it was at a seq: a copy of its tables in memory
 ``reading``              Reads entities and their history from the tables
+``table_model``          The model as the tables have it
 ``row_entities``         The values that fields of entities had at journal rows
 ``subscription_rows``    The rows of subscriptions, and the statements that the API and workers share
 ``subscription_secrets``  Encrypts the signing secrets of subscriptions

@@ -15,7 +15,7 @@ from tests.waiting import deadline
 from watcher_sync.exceptions import OperationRunning
 from watcher_sync.reconcile.base import Report
 from watcher_sync.reconcile.kubernetes.reconciler import KubernetesReconciler
-from watcher_sync.storage.reading import TableView
+from watcher_sync.storage.table_model import TableView
 from watcher_sync.testing.kubernetes import KubernetesServer
 from watcher_sync.testing.kubernetes.builders import deployment, stateful_set
 

@@ -12,7 +12,7 @@ from tests.unit.api.test_vnf_instances import DEMO, PATH
 from watcher_sync.api.app import make_application
 from watcher_sync.api.resources.vnf_sync import REPORT
 from watcher_sync.reconcile.kubernetes.reconciler import KubernetesReconciler
-from watcher_sync.storage.reading import TableView
+from watcher_sync.storage.table_model import TableView
 from watcher_sync.testing.kubernetes import KubernetesServer
 from watcher_sync.testing.kubernetes.builders import deployment
 

@@ -23,7 +23,7 @@ from watcher_sync.reconcile.kubernetes.compare import ClusterComparer
 from watcher_sync.reconcile.kubernetes.reconciler import KubernetesReconciler
 from watcher_sync.reconcile.kubernetes.vnf_sync import VnfSync
 from watcher_sync.sources.kubernetes.target import ClusterTarget
-from watcher_sync.storage.reading import TableView
+from watcher_sync.storage.table_model import TableView
 from watcher_sync.testing.kubernetes import KubernetesServer, forbidden
 from watcher_sync.testing.kubernetes.builders import deployment
 

@@ -45,7 +45,7 @@ from watcher_sync.storage.groups.inventories import (
     read_inventory,
     write_inventory,
 )
-from watcher_sync.storage.reading import TableView
+from watcher_sync.storage.table_model import TableView
 
 LOG = logging.getLogger(__name__)
 

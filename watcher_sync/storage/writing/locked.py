@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 import sqlalchemy as sa
 
 from watcher_sync.storage.database.database import translated
-from watcher_sync.storage.reading import TableModel
+from watcher_sync.storage.table_model import TableModel
 from watcher_sync.storage.writing import journal
 from watcher_sync.storage.writing.commits import Commit
 from watcher_sync.storage.writing.last_seen import write_last_seen
