@@ -18,9 +18,10 @@
 ``model``        The entity kinds, the replica in memory, and the ordering guard
 ``operations``   Operation leases: one life-cycle operation or sync per entity at a time
 ``outlets``      Hands the changes of the journal on: webhooks and the watch stream
+``read``         Every reader of the model or of the journal
 ``reconcile``    Lists the live systems, reports drifts, and repairs the model
 ``sources``      The drivers of the transports
-``storage``      The tables, the transactions, and reading without a replica
+``storage``      The commit's side of the database: tables, transactions, leases
 ``testing``      Simulated systems for the tests of plugins
 ``tracing``      Makes the exporter of traces
 ``wire``         Codecs of what other systems send and receive

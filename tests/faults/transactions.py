@@ -33,6 +33,7 @@ from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.view import View
 from watcher_sync.model.watch.topics import WatchTopic
 from watcher_sync.outlets.shards import ShardLeases
+from watcher_sync.read.journal_tail import JournalTail
 from watcher_sync.storage import drifts
 from watcher_sync.storage.database import database
 from watcher_sync.storage.groups import engines, inventories, removed_sources, source_status
@@ -41,7 +42,6 @@ from watcher_sync.storage.groups.leases import EngineLease
 from watcher_sync.storage.groups.operation_leases import LeaseRequest, OperationLeases
 from watcher_sync.storage.healed_drifts import forget_healed
 from watcher_sync.storage.history import Position, read_position
-from watcher_sync.storage.journal_tail import JournalTail
 from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.stored.parking import expire_parked
 from watcher_sync.storage.stored.quarantine import Quarantine
@@ -62,7 +62,7 @@ NOW: Final = datetime.datetime.now(datetime.UTC)
 EXEMPT: Final = {
     "storage/schema/schema.py:_upgrade": "an operator runs it, with limits that the operator sets",
     "storage/schema/schema.py:contract": "an operator runs it, with limits that the operator sets",
-    "storage/past_models.py:load": "its database is in memory, of one process",
+    "read/past/past_models.py:load": "its database is in memory, of one process",
     "storage/groups/leases.py:_end_stalled_transactions": "it only reads",
     "storage/writing/store.py:end_stalled_transactions": "it only reads",
 }
@@ -320,7 +320,7 @@ CASES: Final[dict[str, Callable[[Writer], object]]] = {
     "storage/webhooks.py:write": _webhooks,
     "storage/webhooks.py:write_epoch": _write_epoch,
     "storage/writing/store.py:renew": lambda w: w.store.reload(_other_history(w)),
-    "storage/journal_tail.py:_begin_again": _renew_by_tail,
+    "read/journal_tail.py:_begin_again": _renew_by_tail,
     "storage/healed_drifts.py:_forget": _heal_drifts,
     "storage/groups/engines.py:write_engine": lambda w: engines.write_engine(w.database, _engine(w)),
     "storage/groups/engines.py:remove_engine": lambda w: engines.remove_engine(w.database, "x"),

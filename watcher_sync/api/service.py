@@ -14,10 +14,10 @@ from watcher_sync.api.core.removed import RemovedEntities
 from watcher_sync.conf.namespaces import namespace_projects
 from watcher_sync.exceptions import RowRefused
 from watcher_sync.model.kinds import Kinds
+from watcher_sync.read.past.past_models import PastModels
+from watcher_sync.read.reading import read_namespace_owner
 from watcher_sync.storage.database.database import translated
 from watcher_sync.storage.database.time_limits import wait_longer
-from watcher_sync.storage.past_models import PastModels
-from watcher_sync.storage.reading import read_namespace_owner
 from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.writing.store import Store
 

@@ -12,10 +12,10 @@ from watcher_sync.assembly.watch_callers import make_authenticator
 from watcher_sync.assembly.watch_stored import stored_of
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.model.watch.resources import Describer
-from watcher_sync.outlets.journal import JournalReader
 from watcher_sync.outlets.watch.settings import Settings
 from watcher_sync.outlets.watch.tls import Certificates
 from watcher_sync.outlets.watch.worker import Worker
+from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.writing.store import Store
 
 LOG = logging.getLogger(__name__)

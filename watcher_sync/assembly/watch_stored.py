@@ -12,9 +12,9 @@ from watcher_sync.model.watch.resources import Describer
 from watcher_sync.model.watch.topics import WatchTopic, name_of
 from watcher_sync.outlets.watch.authentication import Caller
 from watcher_sync.outlets.watch.worker import Stored
+from watcher_sync.read.reading import oldest_seq
+from watcher_sync.read.row_entities import values_at
 from watcher_sync.storage.database.database import translated
-from watcher_sync.storage.reading import oldest_seq
-from watcher_sync.storage.row_entities import values_at
 from watcher_sync.storage.watch_topics import WatchPositions, WatchTopics
 from watcher_sync.storage.writing.journal import JournalRow, read_head
 from watcher_sync.storage.writing.store import Store

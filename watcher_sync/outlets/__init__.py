@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Outlets: what hands the changes of the journal on to others.
 
-``journal``     the journal for any number of outlets of one process
 ``monitoring``  health and metrics of one worker as a WSGI application
 ``shards``      divides the shards of an outlet among its live workers
 ``watch``       the gRPC server of the watch stream

@@ -17,8 +17,8 @@ from tests.services.servers import Server
 from tests.waiting import Deadline, deadline, seconds_until, wait_until
 from watcher_sync.exceptions import DatabaseUnavailable, JournalPurged
 from watcher_sync.model.entities import builtin_kinds
-from watcher_sync.outlets.journal import JournalReader
-from watcher_sync.storage import journal_signal, journal_tail
+from watcher_sync.read import journal_signal, journal_tail
+from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.writing.store import Store
 
 INTERVAL = 0.02

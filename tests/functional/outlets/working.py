@@ -14,10 +14,10 @@ from typing import Any
 
 from tests.functional.outlets.receivers import sender
 from tests.waiting import eventually
-from watcher_sync.outlets.journal import JournalReader
 from watcher_sync.outlets.shards import ShardLeases
 from watcher_sync.outlets.webhooks.planner import Clock, Settings
 from watcher_sync.outlets.webhooks.worker import Worker
+from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.subscription_secrets import SecretBox
 from watcher_sync.storage.writing.store import Store
 

@@ -13,9 +13,9 @@ from tests.functional.storage.writing import commit, cycle_on, head
 from tests.simulated import told
 from watcher_sync.exceptions import JournalPurged
 from watcher_sync.model.changes import Delete, Upsert
-from watcher_sync.storage import changed_states
-from watcher_sync.storage.changed_states import ChangedPage, ChangedStates
-from watcher_sync.storage.entity_states import StateReader
+from watcher_sync.read import changed_states
+from watcher_sync.read.changed_states import ChangedPage, ChangedStates
+from watcher_sync.read.entity_states import StateReader
 from watcher_sync.storage.stored.retention import Retention, purge
 from watcher_sync.storage.writing.store import Store
 

@@ -11,7 +11,7 @@ from tests.migrated import migrate
 from tests.services.servers import Server
 from tests.simulated import told
 from watcher_sync.commit.batch import Batch
-from watcher_sync.storage.entity_pages import Sort, read_page
+from watcher_sync.read.entity_pages import Sort, read_page
 from watcher_sync.storage.groups.operation_leases import OperationLeases
 from watcher_sync.storage.writing.store import Store
 

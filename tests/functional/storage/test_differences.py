@@ -15,8 +15,8 @@ from tests.simulated import by_facet, told
 from watcher_sync.commit.batch import Batch
 from watcher_sync.model.changes import Upsert
 from watcher_sync.model.staged import Key, differ
-from watcher_sync.storage import differences
-from watcher_sync.storage.differences import Difference, read_differences
+from watcher_sync.read import differences
+from watcher_sync.read.differences import Difference, read_differences
 from watcher_sync.storage.writing.store import Store
 
 Compared = dict[Key, tuple[str, set[str]]]

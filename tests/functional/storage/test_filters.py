@@ -22,10 +22,10 @@ from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.model.changes import Delete, Upsert
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.kinds import Entity, Kind, Kinds
-from watcher_sync.storage import names
-from watcher_sync.storage.entity_pages import After, Sort, read_page
-from watcher_sync.storage.entity_states import StateReader
-from watcher_sync.storage.filters import Condition
+from watcher_sync.read import search
+from watcher_sync.read.entity_pages import After, Sort, read_page
+from watcher_sync.read.entity_states import StateReader
+from watcher_sync.read.filters import Condition
 from watcher_sync.storage.writing.store import Store
 
 TEXTS = (
@@ -328,7 +328,7 @@ def test_a_search_finds_names_and_ids_exactly_and_whole_ones_first(store: Store)
         for text in TEXTS:
             if not text:
                 continue
-            hits = names.search(connection, store.tables, {"instance": store.kinds["instance"]}, None, text, 500)
+            hits = search.search(connection, store.tables, {"instance": store.kinds["instance"]}, None, text, 500)
             expected = {e.id for e in entities if text in (e.name or "") or text in e.id}  # type: ignore[attr-defined]
             assert {hit.id for hit in hits} == expected, text
             assert [hit.rank for hit in hits] == sorted(hit.rank for hit in hits)
@@ -336,4 +336,4 @@ def test_a_search_finds_names_and_ids_exactly_and_whole_ones_first(store: Store)
             assert {hit.id for hit in hits if hit.rank == 0} == set(exact)
             kind = store.kinds["instance"]
             of_name = [e.id for e in entities if e.name == text]  # type: ignore[attr-defined]
-            assert names.ids_of(connection, store.tables, kind, text, scope=None, limit=500) == sorted(of_name)
+            assert search.ids_of(connection, store.tables, kind, text, scope=None, limit=500) == sorted(of_name)

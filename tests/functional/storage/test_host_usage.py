@@ -12,7 +12,7 @@ from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.model.allocations import Usage, used_by_host
 from watcher_sync.model.changes import Upsert
 from watcher_sync.model.entities import builtin_kinds
-from watcher_sync.storage.host_usage import read_used
+from watcher_sync.read.host_usage import read_used
 
 
 def server(number, host, source_host=None, vcpus=2):

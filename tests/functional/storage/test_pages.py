@@ -7,8 +7,8 @@ from tests.functional.storage.writing import cycle_on, meter
 from tests.simulated import told
 from watcher_sync.commit.batch import Batch
 from watcher_sync.model.changes import Upsert
-from watcher_sync.storage import reading
-from watcher_sync.storage.entity_pages import After, Sort, read_page
+from watcher_sync.read import reading
+from watcher_sync.read.entity_pages import After, Sort, read_page
 from watcher_sync.storage.writing.journal import read_since
 
 KIND = "service_type_instance"

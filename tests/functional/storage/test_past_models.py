@@ -20,12 +20,12 @@ from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.exceptions import DatabaseUnavailable
 from watcher_sync.model.changes import Change, Delete, Upsert
-from watcher_sync.storage import past_models, undoing
-from watcher_sync.storage.entity_pages import After, Sort, read_page
+from watcher_sync.read.entity_pages import After, Sort, read_page
+from watcher_sync.read.past import past_models, undoing
+from watcher_sync.read.past.moments import MomentPurged, moment_of
+from watcher_sync.read.past.past_models import PastModels, add_seqs
+from watcher_sync.read.past.undoing import read_item_at
 from watcher_sync.storage.history import read_position
-from watcher_sync.storage.moments import MomentPurged, moment_of
-from watcher_sync.storage.past_models import PastModels, add_seqs
-from watcher_sync.storage.undoing import read_item_at
 from watcher_sync.storage.writing.store import Store
 
 KINDS = ("aggregate", "compute_node", "instance")

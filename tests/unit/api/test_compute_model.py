@@ -23,7 +23,7 @@ from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.exceptions import DatabaseUnavailable
 from watcher_sync.model.changes import Delete, Upsert
-from watcher_sync.storage.compute_model import FIELDS_LEFT_OUT, ComputeModelReader, begin
+from watcher_sync.read.compute_model import FIELDS_LEFT_OUT, ComputeModelReader, begin
 from watcher_sync.storage.writing.journal import read_head
 
 NUMBERS = itertools.count(1)

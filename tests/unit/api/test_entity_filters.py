@@ -13,7 +13,7 @@ from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.model.changes import Upsert
 from watcher_sync.model.entities import builtin_kinds
-from watcher_sync.storage.filters import Condition
+from watcher_sync.read.filters import Condition
 
 SERVERS = {
     "a": {"name": "web-1", "vcpus": 2, "state": "active", "metadata": {"app": "web", "tier": "in:1"}},

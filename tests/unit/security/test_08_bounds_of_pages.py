@@ -11,7 +11,7 @@ from watcher_sync.api.app import make_application
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.model.changes import Upsert
-from watcher_sync.storage import entity_pages
+from watcher_sync.read import entity_pages
 from watcher_sync.storage.writing import journal
 
 COUNT, SIZE = 45, 400_000

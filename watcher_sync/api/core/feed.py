@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The end of the journal for the streams and long polls of a process, and how many of them there may be.
 
-One thread reads new rows for all (:mod:`watcher_sync.storage.journal_tail`). PostgreSQL announces each commit, so idle
+One thread reads new rows for all (:mod:`watcher_sync.read.journal_tail`). PostgreSQL announces each commit, so idle
 streams cost it nothing. Other databases are polled: 64 idle streams cost 20 one-row queries a second, not 1,280.
 
 A waiting request occupies a thread of the WSGI server. ``[api] max_streams`` limits their number; further requests get
@@ -19,7 +19,7 @@ import sqlalchemy as sa
 
 from watcher_sync.api.core.problems import Problem
 from watcher_sync.api.core.rate_limits import Identity, TokenBuckets
-from watcher_sync.storage.journal_tail import MAX_CACHED_BYTES, MAX_CACHED_ROWS, JournalTail
+from watcher_sync.read.journal_tail import MAX_CACHED_BYTES, MAX_CACHED_ROWS, JournalTail
 from watcher_sync.storage.schema.tables import Tables
 
 _BUSY_SECONDS = 0.05

@@ -22,7 +22,7 @@ from watcher_sync.api.core.rules import ADMIN_OR_SYSTEM_READER
 from watcher_sync.api.resources.entity_collection import Collection
 from watcher_sync.api.resources.entity_states import require_all
 from watcher_sync.api.service import Service
-from watcher_sync.storage.changed_states import ChangedStates
+from watcher_sync.read.changed_states import ChangedStates
 from watcher_sync.storage.history import read_position
 
 MAX_LIMIT = 10_000

@@ -27,8 +27,8 @@ from watcher_sync.api.core.response_stream import ResponseStream
 from watcher_sync.api.core.rules import ADMIN_ONLY_FIELDS, ADMIN_OR_SYSTEM_READER, ALL_PROJECTS
 from watcher_sync.api.service import Service
 from watcher_sync.model.kinds import Kind
-from watcher_sync.storage import compute_model
-from watcher_sync.storage.compute_model import ComputeModelReader, fields_of
+from watcher_sync.read import compute_model
+from watcher_sync.read.compute_model import ComputeModelReader, fields_of
 from watcher_sync.storage.writing.journal import read_head
 
 _NUMA: schemas.Schema = {

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from watcher_sync.read.level_drifts import STATES, LevelDrift
 from watcher_sync.storage.drifts import Drift
-from watcher_sync.storage.level_drifts import STATES, LevelDrift
 
 _MEANING: Final[Mapping[str, str]] = {
     "DRIFTED": "The number of pods is between two levels.",

@@ -22,8 +22,8 @@ from watcher_sync.api.resources.drift_explanations import explain_difference, ex
 from watcher_sync.api.resources.entity_pages import next_page
 from watcher_sync.api.service import Service
 from watcher_sync.model.visibility import Hidden, whole
+from watcher_sync.read.level_drifts import KIND, LevelDrift, list_level_drifts
 from watcher_sync.storage.drifts import Drift, Owned, Side, list_drifts
-from watcher_sync.storage.level_drifts import KIND, LevelDrift, list_level_drifts
 
 DRIFT: schemas.Schema = {
     "type": "object",

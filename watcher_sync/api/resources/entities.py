@@ -30,8 +30,7 @@ from watcher_sync.api.resources.entity_pages import next_page, read_list, scoped
 from watcher_sync.api.resources.entity_states import require_all, with_versions
 from watcher_sync.model.kinds import PROJECT_FIELD
 from watcher_sync.model.visibility import Hidden
-from watcher_sync.storage import names as stored_names
-from watcher_sync.storage import reading
+from watcher_sync.read import reading, search
 
 _MAX_NAMED = 10
 """Entities of one name that a problem lists."""
@@ -236,7 +235,7 @@ class EntityItem:
         assert kind.name_field is not None
         collection.require_visible(call, [kind.name_field])
         scope = call.context.scope if kind.is_scoped else None
-        ids = stored_names.ids_of(connection, collection.service.tables, kind, name, scope=scope, limit=_MAX_NAMED + 1)
+        ids = search.ids_of(connection, collection.service.tables, kind, name, scope=scope, limit=_MAX_NAMED + 1)
         if not ids:
             raise not_found(f"{kind.name} {name}")
         if len(ids) > 1:

@@ -20,8 +20,8 @@ from watcher_sync.api.resources import host_usage
 from watcher_sync.api.service import Service
 from watcher_sync.model.kinds import Kind
 from watcher_sync.model.visibility import Hidden, seen
-from watcher_sync.storage import reading
-from watcher_sync.storage.entity_states import StateReader
+from watcher_sync.read import reading
+from watcher_sync.read.entity_states import StateReader
 
 _MAX_SORT_CHARS = 600
 """Characters of a text by which a list can be sorted: a marker has room for them."""

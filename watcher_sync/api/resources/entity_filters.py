@@ -31,7 +31,7 @@ from watcher_sync.api.core.operation import REPEATS
 from watcher_sync.api.core.problems import bad_request
 from watcher_sync.api.core.validation import FORM
 from watcher_sync.model.kinds import Field, Kind
-from watcher_sync.storage.filters import Condition, Operator
+from watcher_sync.read.filters import Condition, Operator
 from watcher_sync.wire.fields import BadEnvelope, parse_time
 
 MAX_OF_FIELD: Final = 4

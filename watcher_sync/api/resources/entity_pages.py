@@ -18,9 +18,9 @@ from watcher_sync.api.resources.entity_collection import Collection
 from watcher_sync.api.resources.entity_filters import conditions, named, text_of, value_of
 from watcher_sync.model.kinds import PROJECT_FIELD, Kind
 from watcher_sync.model.visibility import Hidden
-from watcher_sync.storage.entity_pages import After, Sort, read_page
-from watcher_sync.storage.filters import Condition
-from watcher_sync.storage.moments import Moment
+from watcher_sync.read.entity_pages import After, Sort, read_page
+from watcher_sync.read.filters import Condition
+from watcher_sync.read.past.moments import Moment
 from watcher_sync.wire.fields import BadEnvelope
 
 _MAX_READS = 10

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from watcher_sync.api.core.schemas import Schema
 from watcher_sync.model.allocations import RESOURCES, capacity_of_fields, free_of
-from watcher_sync.storage.host_usage import read_used
+from watcher_sync.read.host_usage import read_used
 from watcher_sync.storage.schema.tables import Tables
 
 KIND: Final = "compute_node"

@@ -19,7 +19,7 @@ from watcher_sync.api.core.visibility import hidden_from
 from watcher_sync.api.resources import as_of
 from watcher_sync.api.service import Service
 from watcher_sync.model.kinds import Kind
-from watcher_sync.storage import names
+from watcher_sync.read import search
 
 MAX_HITS = 100
 
@@ -84,7 +84,7 @@ class Search:
         }
         limit: int = query["limit"]
         with as_of.reading(call, service, list(kinds)) as source:
-            hits = names.search(source.connection, service.tables, kinds, call.context.scope, query["q"], limit + 1)
+            hits = search.search(source.connection, service.tables, kinds, call.context.scope, query["q"], limit + 1)
         call.response.set_header("Cache-Control", "no-store")
         results = [_document(hit) for hit in hits[:limit]]
         call.answer({"results": results, "more": len(hits) > limit, "seq": source.seq, **as_of.answer(source.moment)})
@@ -95,5 +95,5 @@ def _may_search(context: RequestContext, kind: Kind) -> bool:
     return context.may(f"{kind.plural}:list") and not is_name_hidden
 
 
-def _document(hit: names.Hit) -> dict[str, Any]:
+def _document(hit: search.Hit) -> dict[str, Any]:
     return {name: value for name, value in msgspec.structs.asdict(hit).items() if name != "rank"}

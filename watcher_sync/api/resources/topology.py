@@ -6,7 +6,7 @@ large cloud needs two queries and one answer. Entries with problems come first, 
 kind.
 
 This module defines the problems. A host is forced down, down, disabled, or deleted while it has instances. Members
-have a state of error (:mod:`watcher_sync.storage.member_states`), or a workload has less than its wanted replicas.
+have a state of error (:mod:`watcher_sync.read.member_states`), or a workload has less than its wanted replicas.
 
 It is for administrators and readers of the system. For a caller who does not see every project, the answer counts only
 members of its own.
@@ -29,8 +29,8 @@ from watcher_sync.api.core.rules import ADMIN_OR_SYSTEM_READER
 from watcher_sync.api.resources import as_of
 from watcher_sync.api.service import Service
 from watcher_sync.model.kinds import PROJECT_FIELD, Kind
-from watcher_sync.storage.counting import Counts, count_by_state
-from watcher_sync.storage.member_states import HEALTHS, Health, health_of, state_of
+from watcher_sync.read.counting import Counts, count_by_state
+from watcher_sync.read.member_states import HEALTHS, Health, health_of, state_of
 
 MAX_ENTRIES = 500
 """The maximum number of entries of one kind in an answer."""

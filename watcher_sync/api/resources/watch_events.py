@@ -34,9 +34,9 @@ from watcher_sync.api.service import Service
 from watcher_sync.model.watch.filters import FilterIndex
 from watcher_sync.model.watch.resources import Describer, Reader
 from watcher_sync.model.watch.topics import ANY, WatchTopic
+from watcher_sync.read.reading import oldest_seq
+from watcher_sync.read.row_entities import values_at
 from watcher_sync.storage.history import Position, read_position
-from watcher_sync.storage.reading import oldest_seq
-from watcher_sync.storage.row_entities import values_at
 from watcher_sync.storage.watch_rows import Candidates
 from watcher_sync.storage.watch_topics import WatchPositions
 from watcher_sync.wire.watch.descriptions import Change

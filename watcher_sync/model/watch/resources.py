@@ -2,7 +2,7 @@
 """A journal row as the change of a resource: group, kind, name, scope, attributes.
 
 A row has the changed fields only. The name, the scope and the references of the entity at that row come from
-``values``, which :mod:`watcher_sync.storage.row_entities` reads.
+``values``, which :mod:`watcher_sync.read.row_entities` reads.
 
 A kind of a plugin has the group ``plugin``. Its kind is the name in camel case, so ``floating_ip`` is ``FloatingIp``.
 Its name is the text of a field ``name``, else the id. It has no scope. It refers to what it declares as a reference.

@@ -18,7 +18,6 @@ import msgspec
 from oslo_log import log as logging
 
 from watcher_sync.model.watch.resources import Describer
-from watcher_sync.outlets.journal import JournalReader
 from watcher_sync.outlets.watch.authentication import Authenticator
 from watcher_sync.outlets.watch.catch_up import CatchUp
 from watcher_sync.outlets.watch.hub import Hub, Stats
@@ -29,6 +28,7 @@ from watcher_sync.outlets.watch.service import Parts, Topics, WatchService
 from watcher_sync.outlets.watch.settings import Settings
 from watcher_sync.outlets.watch.tls import Certificates
 from watcher_sync.outlets.watch.topics import ExistingIds, watch_deletions
+from watcher_sync.read.journal_reader import JournalReader
 
 LOG = logging.getLogger(__name__)
 

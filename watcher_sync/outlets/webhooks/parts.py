@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from watcher_sync.outlets.journal import JournalReader
 from watcher_sync.outlets.shards import Heartbeat, ShardLeases
 from watcher_sync.outlets.webhooks.attempts import Attempt
 from watcher_sync.outlets.webhooks.availability import DatabaseAvailability
 from watcher_sync.outlets.webhooks.sender import Sender
 from watcher_sync.outlets.webhooks.settings import Clock, Settings
+from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.subscription_secrets import SecretBox
 from watcher_sync.storage.webhooks import WebhookStore
 from watcher_sync.storage.writing.store import Store

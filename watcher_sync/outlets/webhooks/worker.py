@@ -21,13 +21,13 @@ import msgspec
 from oslo_log import log as logging
 
 from watcher_sync.exceptions import LeaseLost, StorageError
-from watcher_sync.outlets.journal import JournalReader
 from watcher_sync.outlets.shards import Heartbeat, ShardLeases
 from watcher_sync.outlets.webhooks.availability import DatabaseAvailability
 from watcher_sync.outlets.webhooks.parts import Parts, Stats
 from watcher_sync.outlets.webhooks.planner import Clock, Settings
 from watcher_sync.outlets.webhooks.sender import Sender
 from watcher_sync.outlets.webhooks.session import Session
+from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.subscription_secrets import SecretBox
 from watcher_sync.storage.webhooks import WebhookStore
 from watcher_sync.storage.writing.store import Store

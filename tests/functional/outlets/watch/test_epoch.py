@@ -17,7 +17,7 @@ from tests.functional.storage.conftest import on_one_database
 from tests.setting_back import Backup
 from tests.waiting import deadline, wait_until
 from watcher_sync.client.watch import EventsPurged, MemorySequence, MissingSequence, WatchEvent, WatchManager
-from watcher_sync.storage import journal_signal
+from watcher_sync.read import journal_signal
 from watcher_sync.storage.writing.store import Store
 
 EPOCH = "x-watcher-sync-epoch"

@@ -37,7 +37,7 @@ function pod(entity) {
   return of(phase);
 }
 
-/** The same rules as those of the API for the counts of the topology (storage/member_states.py). */
+/** The same rules as those of the API for the counts of the topology (read/member_states.py). */
 function workload(entity) {
   const { replicas, ready_replicas: ready, updated_replicas: updated, observed_generation: seen, generation } = entity;
   const unknown = [null, undefined];

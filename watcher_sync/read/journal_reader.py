@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import sqlalchemy as sa
 
-from watcher_sync.storage.journal_tail import JournalTail
+from watcher_sync.read.journal_tail import JournalTail
 from watcher_sync.storage.schema.tables import Tables
 
 

@@ -13,8 +13,8 @@ import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.model.kinds import Kind
-from watcher_sync.storage.encoded_rows import EncodedRows
-from watcher_sync.storage.filters import Condition, clauses
+from watcher_sync.read.encoded_rows import EncodedRows
+from watcher_sync.read.filters import Condition, clauses
 from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.writing.journal import fitting, stored_bytes
 

@@ -20,9 +20,9 @@ import sqlalchemy as sa
 
 from watcher_sync.model.extra_specs import PCI_CLASS_PREFIX, NumaRequest, PciRequest, numa_request, pci_requests
 from watcher_sync.model.kinds import Kind, Kinds
+from watcher_sync.read.encoded_pages import Pages, merge, pages_of
+from watcher_sync.read.encoded_rows import EncodedRows
 from watcher_sync.storage.database.database import translated
-from watcher_sync.storage.encoded_pages import Pages, merge, pages_of
-from watcher_sync.storage.encoded_rows import EncodedRows
 from watcher_sync.storage.schema.tables import Tables
 
 FIELDS_LEFT_OUT: Final = {

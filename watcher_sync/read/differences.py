@@ -15,8 +15,8 @@ import sqlalchemy as sa
 
 from watcher_sync.model.kinds import Kind
 from watcher_sync.model.staged import Key, differ
+from watcher_sync.read.row_entities import values_at
 from watcher_sync.storage.database.types import json_text
-from watcher_sync.storage.row_entities import values_at
 from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.writing.journal import JournalRow, is_of_kind
 

@@ -15,7 +15,7 @@ import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.exceptions import JournalPurged
-from watcher_sync.storage.entity_states import StateReader
+from watcher_sync.read.entity_states import StateReader
 from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.writing.journal import read_head
 

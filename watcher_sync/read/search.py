@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds entities by their names and ids: all of one name, or those of all kinds that a text is a part of.
 
-The comparison is exact, as that of :mod:`watcher_sync.storage.filters`. For any thread.
+The comparison is exact, as that of :mod:`watcher_sync.read.filters`. For any thread.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.model.kinds import PROJECT_FIELD, Kind
-from watcher_sync.storage.filters import Clause, Condition, Operator, clauses, has_part
+from watcher_sync.read.filters import Clause, Condition, Operator, clauses, has_part
 from watcher_sync.storage.schema.tables import Tables
 
 _EXACT: Final = 0

@@ -17,9 +17,9 @@ import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.model.kinds import Kind
+from watcher_sync.read.filters import Clause, Condition, clauses
+from watcher_sync.read.reading import Page
 from watcher_sync.storage.database.types import Document
-from watcher_sync.storage.filters import Clause, Condition, clauses
-from watcher_sync.storage.reading import Page
 from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.writing.journal import fitting, stored_bytes
 

@@ -6,7 +6,7 @@ same. Texts are ordered by their code points. The model at a seq never changes, 
 pages of a list come from one.
 
 A copy is made in one transaction: the present rows of a kind, with the later journal rows taken back
-(:mod:`watcher_sync.storage.undoing`). A kind is copied when it is first asked for. 20,000 entities take about 12 MB.
+(:mod:`watcher_sync.read.past.undoing`). A kind is copied when it is first asked for. 20,000 entities take about 12 MB.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ import sqlalchemy as sa
 
 from watcher_sync.exceptions import DatabaseUnavailable
 from watcher_sync.model.kinds import Kind, Kinds
+from watcher_sync.read.past.undoing import Before, filled, in_parts, last_writes, read_before
 from watcher_sync.storage.database.types import Document, UtcDateTime, json_text, sqlite_time, time_as_text
 from watcher_sync.storage.history import Position, continues
 from watcher_sync.storage.schema.tables import Tables
-from watcher_sync.storage.undoing import Before, filled, in_parts, last_writes, read_before
 
 _WAIT_SECONDS: Final = 30.0
 """How long a request waits for others that make or read copies."""
