@@ -36,12 +36,12 @@ from watcher_sync.outlets.shards import ShardLeases
 from watcher_sync.read.journal_tail import JournalTail
 from watcher_sync.storage import drifts
 from watcher_sync.storage.database import database
+from watcher_sync.storage.epochs import Position, read_position
 from watcher_sync.storage.groups import engines, inventories, removed_sources, source_status
 from watcher_sync.storage.groups.engines import EngineRow
 from watcher_sync.storage.groups.leases import EngineLease
 from watcher_sync.storage.groups.operation_leases import LeaseRequest, OperationLeases
 from watcher_sync.storage.healed_drifts import forget_healed
-from watcher_sync.storage.history import Position, read_position
 from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.stored.parking import expire_parked
 from watcher_sync.storage.stored.quarantine import Quarantine

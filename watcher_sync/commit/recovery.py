@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from oslo_log import log as logging
 
-from watcher_sync.storage.history import Position
+from watcher_sync.storage.epochs import Position
 
 LOG = logging.getLogger(__name__)
 

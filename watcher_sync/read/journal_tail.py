@@ -24,7 +24,7 @@ from watcher_sync.exceptions import JournalPurged, StorageError
 from watcher_sync.read.journal_signal import JournalSignal
 from watcher_sync.storage.database.database import translated
 from watcher_sync.storage.database.sqlite_file import is_replaced
-from watcher_sync.storage.history import Position, continues, read_position, renew_epoch
+from watcher_sync.storage.epochs import Position, continues, read_position, renew_epoch
 from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.writing.journal import JournalRow, StoredRow, fitting, read_stored
 

@@ -8,8 +8,8 @@
 ``stored``    Events set aside, and how long rows remain
 
 ``drifts``               Differences between model and live system, with the time of discovery
+``epochs``               Recognises a database that went back in time
 ``healed_drifts``        Deletes the drifts whose value the model has by now
-``history``              Recognises a database that went back in time
 ``loading``              Loads the model from the tables at start
 ``table_model``          The model as the tables have it
 ``subscription_rows``    The rows of subscriptions, and the statements that the API and workers share

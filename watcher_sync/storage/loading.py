@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from watcher_sync.model.kinds import Kind, Kinds
 from watcher_sync.model.model import Model, Written
 from watcher_sync.model.tombstones import Tombstone
-from watcher_sync.storage.history import read_position
+from watcher_sync.storage.epochs import read_position
 from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.writing.journal import versions_of
 

@@ -18,7 +18,7 @@ from tests.services.servers import PostgreSQL, Server
 from tests.setting_back import Backup
 from tests.waiting import wait_until
 from watcher_sync.model.kinds import Entity
-from watcher_sync.storage.history import Position, read_position
+from watcher_sync.storage.epochs import Position, read_position
 from watcher_sync.storage.writing.journal import add_remark
 from watcher_sync.testing.nova.cloud import CloudSimulator
 

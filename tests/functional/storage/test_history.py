@@ -16,8 +16,8 @@ from tests.simulated import told, whole
 from watcher_sync.commit import cycle as cycle_module
 from watcher_sync.commit.batch import Batch
 from watcher_sync.exceptions import DatabaseUnavailable, HeadMoved, HistoryChanged
-from watcher_sync.storage import history
-from watcher_sync.storage.history import Position, read_position, renew_epoch
+from watcher_sync.storage import epochs
+from watcher_sync.storage.epochs import Position, read_position, renew_epoch
 from watcher_sync.storage.schema import schema
 from watcher_sync.storage.writing.commits import Commit
 from watcher_sync.storage.writing.locked import lock_head
@@ -120,7 +120,7 @@ def test_db_sync_removes_no_row_of_a_commit_that_it_waited_for(new_store):
         if connection.dialect.name == "sqlite":
             connection.rollback()  # it has one writer at a time, and reads what that one wrote
         write(cycle, 3, 4)
-        history.begin_epoch(connection, other_store.tables)
+        epochs.begin_epoch(connection, other_store.tables)
         connection.commit()
     assert seqs(store) == [1, 2, 3, 4]
 
@@ -184,7 +184,7 @@ def test_a_server_that_is_behind_for_a_moment_keeps_its_epoch(store, monkeypatch
         found = real(connection, tables)
         return Position(found.epoch, 0, 1) if behind and behind.pop() else found
 
-    monkeypatch.setattr(history, "read_position", read)
+    monkeypatch.setattr(epochs, "read_position", read)
     with pytest.raises(DatabaseUnavailable, match="was behind"):
         cycle.follow()
     assert position(store) == before

@@ -25,7 +25,7 @@ from watcher_sync.read.past import past_models, undoing
 from watcher_sync.read.past.moments import MomentPurged, moment_of
 from watcher_sync.read.past.past_models import PastModels, add_seqs
 from watcher_sync.read.past.undoing import read_item_at
-from watcher_sync.storage.history import read_position
+from watcher_sync.storage.epochs import read_position
 from watcher_sync.storage.writing.store import Store
 
 KINDS = ("aggregate", "compute_node", "instance")

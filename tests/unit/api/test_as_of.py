@@ -214,7 +214,7 @@ def test_what_instances_used_of_hosts_is_that_of_then(client, write, store):
 
 def test_the_memory_of_copies_is_limited(client, write, application, store, conf):
     from watcher_sync.read.past.past_models import PastModels
-    from watcher_sync.storage.history import read_position
+    from watcher_sync.storage.epochs import read_position
 
     write(*(("instance", f"i{n}", {"name": "x" * 200}) for n in range(400)))
     past = PastModels(store.tables, store.kinds, max_bytes=300_000)

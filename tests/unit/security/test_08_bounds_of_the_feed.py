@@ -14,7 +14,7 @@ from watcher_sync.model.changes import Upsert
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.read.reading import read_last
 from watcher_sync.storage.database import database
-from watcher_sync.storage.history import Position, read_position
+from watcher_sync.storage.epochs import Position, read_position
 from watcher_sync.storage.schema import schema
 from watcher_sync.storage.writing.journal import read_since
 from watcher_sync.storage.writing.store import Store

@@ -42,7 +42,7 @@ OTHERS = {
         "write_engine",
     ): "engines without a heartbeat for an hour, by the time of the engine's row",
     ("storage/healed_drifts.py", "_forget"): "differences that are healed",
-    ("storage/history.py", "_remove_beyond_head"): "rows beyond the journal's head, which no commit has",
+    ("storage/epochs.py", "_remove_beyond_head"): "rows beyond the journal's head, which no commit has",
     ("storage/groups/inventories.py", "forget_inventory"): "the source that is gone",
     ("storage/groups/operation_leases.py", "forget"): "the holder's own lease",
     ("storage/groups/operation_leases.py", "forget_absent"): "leases of entities that are gone",

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from watcher_sync.api.core.operation import Call
 from watcher_sync.api.core.problems import Problem
-from watcher_sync.storage.history import Position, read_position
+from watcher_sync.storage.epochs import Position, read_position
 from watcher_sync.storage.schema.tables import Tables
 
 EPOCH_HEADER: Final = "X-Watcher-Sync-Epoch"

@@ -28,7 +28,7 @@ from watcher_sync.model.kinds import Kind
 from watcher_sync.read.past.moments import Moment, MomentAhead, MomentPurged, moment_of
 from watcher_sync.read.past.past_models import add_seqs
 from watcher_sync.read.past.undoing import read_item_at
-from watcher_sync.storage.history import Position, read_position
+from watcher_sync.storage.epochs import Position, read_position
 from watcher_sync.wire.fields import parse_time
 
 NAME: Final = "as_of"

@@ -23,7 +23,7 @@ from watcher_sync.api.resources.entity_collection import Collection
 from watcher_sync.api.resources.entity_states import require_all
 from watcher_sync.api.service import Service
 from watcher_sync.read.changed_states import ChangedStates
-from watcher_sync.storage.history import read_position
+from watcher_sync.storage.epochs import read_position
 
 MAX_LIMIT = 10_000
 """Entities of one answer, whatever the limit of pages: a follower of this API relies on it."""

@@ -26,7 +26,7 @@ from watcher_sync.api.service import Service
 from watcher_sync.model.staged import Key
 from watcher_sync.read.differences import read_differences
 from watcher_sync.read.past.moments import Moment, moment_of
-from watcher_sync.storage.history import read_position
+from watcher_sync.storage.epochs import read_position
 from watcher_sync.storage.writing.journal import JournalRow
 
 _DIFFERENCE: schemas.Schema = {

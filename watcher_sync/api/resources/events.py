@@ -32,7 +32,7 @@ from watcher_sync.api.core.visibility import Visibility, visibility
 from watcher_sync.api.service import Service
 from watcher_sync.exceptions import JournalPurged, StorageError
 from watcher_sync.read import reading
-from watcher_sync.storage.history import Position, read_position
+from watcher_sync.storage.epochs import Position, read_position
 from watcher_sync.storage.writing.journal import JournalRow, first_since
 from watcher_sync.wire.fields import parse_time
 

@@ -36,7 +36,7 @@ from watcher_sync.model.watch.resources import Describer, Reader
 from watcher_sync.model.watch.topics import ANY, WatchTopic
 from watcher_sync.read.reading import oldest_seq
 from watcher_sync.read.row_entities import values_at
-from watcher_sync.storage.history import Position, read_position
+from watcher_sync.storage.epochs import Position, read_position
 from watcher_sync.storage.watch_rows import Candidates
 from watcher_sync.storage.watch_topics import WatchPositions
 from watcher_sync.wire.watch.descriptions import Change

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from watcher_sync.exceptions import StorageError
 from watcher_sync.storage.database import clock
-from watcher_sync.storage.history import Position
+from watcher_sync.storage.epochs import Position
 from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.writing.journal import first_since
 

@@ -26,7 +26,7 @@ from watcher_sync.exceptions import DatabaseUnavailable
 from watcher_sync.model.kinds import Kind, Kinds
 from watcher_sync.read.past.undoing import Before, filled, in_parts, last_writes, read_before
 from watcher_sync.storage.database.types import Document, UtcDateTime, json_text, sqlite_time, time_as_text
-from watcher_sync.storage.history import Position, continues
+from watcher_sync.storage.epochs import Position, continues
 from watcher_sync.storage.schema.tables import Tables
 
 _WAIT_SECONDS: Final = 30.0

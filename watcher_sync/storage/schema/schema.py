@@ -17,7 +17,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from watcher_sync.exceptions import SchemaMissing
-from watcher_sync.storage import history
+from watcher_sync.storage import epochs
 from watcher_sync.storage.database.conflicts import run_with_retries
 from watcher_sync.storage.database.database import translated
 from watcher_sync.storage.schema import kind_tables
@@ -64,7 +64,7 @@ def _upgrade(database: sa.Engine, tables: Tables, revision: str) -> tuple[str, l
             connection.execute(sa.insert(tables.journal_head).values(id=1, seq=0))
         current = _current(connection) or ""
         if current == HEAD:
-            history.begin_epoch(connection, tables)
+            epochs.begin_epoch(connection, tables)
     return current, [fit.trouble or "" for fit in fits if fit.refusals]
 
 

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 
 from watcher_sync.model.kinds import Kinds
 from watcher_sync.model.staged import Staged
-from watcher_sync.storage.history import new_mark
+from watcher_sync.storage.epochs import new_mark
 from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.stored.quotas import Connect, EntityQuota, QuotaKeeper, Quotas, Superseded, Usage
 from watcher_sync.storage.stored.stored_events import (

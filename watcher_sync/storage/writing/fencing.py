@@ -8,7 +8,7 @@ from typing import NoReturn
 import sqlalchemy as sa
 
 from watcher_sync.exceptions import HeadMoved, LeaseLost
-from watcher_sync.storage.history import Position, continues, read_position
+from watcher_sync.storage.epochs import Position, continues, read_position
 from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.writing.commits import Commit, Fence
 

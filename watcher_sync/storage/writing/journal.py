@@ -24,7 +24,7 @@ from watcher_sync.model.model import Model, Written
 from watcher_sync.model.staged import Key
 from watcher_sync.model.tombstones import Tombstone
 from watcher_sync.storage.database.types import Document, UtcDateTime, json_text
-from watcher_sync.storage.history import new_mark
+from watcher_sync.storage.epochs import new_mark
 from watcher_sync.storage.schema.tables import Tables
 
 FORGETS_LAST_SEEN: Final = "manage.entity.reset"

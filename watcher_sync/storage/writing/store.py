@@ -38,15 +38,15 @@ from watcher_sync.exceptions import (
 from watcher_sync.model.kinds import Entity, Kinds
 from watcher_sync.model.model import Model, Written
 from watcher_sync.model.staged import Key
-from watcher_sync.storage import history
+from watcher_sync.storage import epochs
 from watcher_sync.storage.database import sqlite_file, time_limits
 from watcher_sync.storage.database.background import run_in_background
 from watcher_sync.storage.database.conflicts import run_with_retries
 from watcher_sync.storage.database.database import MAX_PACKET, no_duplicates, translated
 from watcher_sync.storage.database.database_time import DatabaseTime
 from watcher_sync.storage.database.time_limits import CommitWatch
+from watcher_sync.storage.epochs import Position, position_of
 from watcher_sync.storage.groups.operation_leases import lock_leases
-from watcher_sync.storage.history import Position, position_of
 from watcher_sync.storage.loading import Only, load_rows
 from watcher_sync.storage.schema.tables import tables_of
 from watcher_sync.storage.stored.quotas import Connect, DroppedEvents, Quotas
@@ -127,9 +127,9 @@ class Store:
         changed: list[Written] = []
         with translated(), self.commits.connect() as connection:
             while True:
-                head = history.read_position(connection, self.tables)
+                head = epochs.read_position(connection, self.tables)
                 known = position_of(model) or head
-                if not history.continues(connection, self.tables, head, known):
+                if not epochs.continues(connection, self.tables, head, known):
                     raise HistoryChanged(known, head)
                 if head.seq == model.generation:
                     model.mark = head.mark
@@ -146,7 +146,7 @@ class Store:
 
         def renew() -> bool:
             with translated(), self.commits.begin() as connection:
-                return history.renew_epoch(connection, self.tables, known)
+                return epochs.renew_epoch(connection, self.tables, known)
 
         if not run_with_retries(renew, self.end_stalled_transactions):
             raise DatabaseUnavailable(f"the database was behind the commit at {known}")

@@ -26,7 +26,7 @@ from watcher_sync.outlets.watch.hub import Hub
 from watcher_sync.outlets.watch.settings import Settings
 from watcher_sync.outlets.watch.tls import Certificates
 from watcher_sync.read.journal_reader import JournalReader
-from watcher_sync.storage.history import Position
+from watcher_sync.storage.epochs import Position
 from watcher_sync.storage.writing.store import Store
 
 SERVING = health_pb2.HealthCheckResponse.SERVING

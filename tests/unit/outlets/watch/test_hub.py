@@ -16,7 +16,7 @@ from watcher_sync.outlets.watch.catch_up import CatchUp
 from watcher_sync.outlets.watch.hub import Hub, Stats
 from watcher_sync.outlets.watch.rendering import Renderer
 from watcher_sync.outlets.watch.stream import Stream
-from watcher_sync.storage.history import Position
+from watcher_sync.storage.epochs import Position
 from watcher_sync.storage.writing.journal import JournalRow
 from watcher_sync.wire.watch import events_pb2
 
