@@ -23,7 +23,7 @@ import networkx
 from tests.benchmarks.figures import Budget, Figure, against
 from tests.benchmarks.places import Bench, Place
 from tests.simulated import by_facet, telling, told
-from watcher_sync.api.app import make_application
+from watcher_sync.assembly.api import make_application
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.model.changes import Upsert

@@ -25,7 +25,7 @@ from tests.real_nova.recording import Recorder
 from tests.real_nova.settings import COMPUTES
 from tests.real_nova.stage import Stage
 from tests.waiting import deadline
-from watcher_sync.api.app import make_application
+from watcher_sync.assembly.api import make_application
 from watcher_sync.conf import opts
 from watcher_sync.storage.database import database
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The REST API: a WSGI application on Falcon.
 
-``app``        Makes the WSGI application: routes, resources, middlewares
 ``core``       What every resource shares: operations, policy, problems, OpenAPI
 ``resources``  The resources, one module each
 ``service``    The database, the kinds and the options that all resources of a process share

@@ -1,25 +1,270 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The REST API's WSGI application, assembled from its configuration."""
+"""Makes the WSGI application of the REST API: routes, resources, middlewares.
+
+A request passes from outside in::
+
+    request id  ->  span (with [tracing] enabled)  ->  access log  ->  response headers
+        ->  metrics, healthcheck (no authentication)  ->  authentication  ->  caller  ->  audit
+        ->  client address  ->  rate limits
+        ->  Falcon: ids with a slash, validation, resource
+
+``_MIDDLEWARES`` contains the functions that wrap the application in WSGI middlewares, outermost last.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import falcon
 from oslo_config import cfg
 
-from watcher_sync.api.app import Wsgi, make_application
+from watcher_sync.api.core import (
+    access_log,
+    audit,
+    authentication,
+    caller,
+    client_address,
+    healthcheck,
+    login,
+    metrics,
+    openapi,
+    policies,
+    problems,
+    rate_limits,
+    request_ids,
+    response_headers,
+    spans,
+)
+from watcher_sync.api.core.feed import Feed
+from watcher_sync.api.core.operation import ValidationMiddleware
+from watcher_sync.api.core.request_context import ContextFactory
+from watcher_sync.api.core.slashes import SlashedIds
+from watcher_sync.api.core.versions import LOGIN, OpenApi, Version1, Versions, release
+from watcher_sync.api.resources import service_type_instances, vnf_instances
+from watcher_sync.api.resources.changed_states import ChangedStateList
+from watcher_sync.api.resources.cloud_events import WritableEvents
+from watcher_sync.api.resources.compute_model import ComputeModel
+from watcher_sync.api.resources.differences import Diff
+from watcher_sync.api.resources.drifts import DriftList
+from watcher_sync.api.resources.engines import EngineList
+from watcher_sync.api.resources.entities import EntityHistory, EntityItem, EntityList
+from watcher_sync.api.resources.entity_collection import Collection
+from watcher_sync.api.resources.instance_status import InstanceStatus
+from watcher_sync.api.resources.leases import LeaseList
+from watcher_sync.api.resources.login import LoginResource
+from watcher_sync.api.resources.parked import ParkedList
+from watcher_sync.api.resources.quarantine import QuarantinedEvent, QuarantineList, QuarantineReplay
+from watcher_sync.api.resources.quarantine_reasons import QuarantineReasons
+from watcher_sync.api.resources.quotas import Quotas
+from watcher_sync.api.resources.search import Search
+from watcher_sync.api.resources.service_type_instances import WritableServiceTypeInstance
+from watcher_sync.api.resources.sources import SourceItem, SourceList
+from watcher_sync.api.resources.subscriptions import (
+    InstanceSubscriptions,
+    SubscriptionDeliveries,
+    SubscriptionItem,
+    SubscriptionList,
+    SubscriptionReplay,
+    SubscriptionStore,
+    SubscriptionTest,
+)
+from watcher_sync.api.resources.topology import Topology
+from watcher_sync.api.resources.vnf_instances import VnfInstanceItem, VnfInstanceList, WritableVnfInstance
+from watcher_sync.api.resources.vnf_operations import OperationItem, OperationList
+from watcher_sync.api.resources.vnf_sync import SyncNow, VnfSyncResource
+from watcher_sync.api.resources.watch_events import TopicEvents
+from watcher_sync.api.resources.watch_topics import TopicCollection, TopicItem, TopicStore
+from watcher_sync.api.resources.writing import WritableItem, WritableList
+from watcher_sync.api.service import Service
+from watcher_sync.api.ui.page import Page, Static, assets
 from watcher_sync.assembly.grants import ConfiguredGrants
 from watcher_sync.assembly.on_demand import SyncOnDemand
 from watcher_sync.assembly.store import open_store_of_server
+from watcher_sync.commit.authorisation import Authority, Grants, with_own_sources
+from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.conf import keystone
+from watcher_sync.dispatch import Dispatcher, load_handlers
+from watcher_sync.model.watch.topics import COLLECTION
+from watcher_sync.operations import Operations
+from watcher_sync.storage.groups.operation_leases import OperationLeases
+from watcher_sync.storage.writing.store import Store
+
+Wsgi = Callable[..., Iterable[bytes]]
+"""A WSGI application."""
+
+_MIDDLEWARES: tuple[Callable[[Wsgi, cfg.ConfigOpts], Wsgi], ...] = (
+    rate_limits.wrap,
+    client_address.wrap,
+    audit.wrap,
+    caller.wrap,
+    authentication.wrap,
+    healthcheck.wrap,
+    metrics.wrap,
+    response_headers.wrap,
+    access_log.wrap,
+    spans.wrap,
+    request_ids.wrap,
+)
 
 
 def assemble(conf: cfg.ConfigOpts) -> Wsgi:
-    """The application over the store of ``[database] connection``.
+    """Makes the application over the store of ``[database] connection``.
 
-    :raises ConfigError: the configuration cannot work.
-    :raises SchemaMissing: ``db_sync`` has not been run.
-    :raises DatabaseUnavailable: the database is unavailable.
+    :raises ConfigError: when the configuration cannot work.
+    :raises SchemaMissing: when ``db_sync`` has not been run.
+    :raises DatabaseUnavailable: when the database is unavailable.
     """
     if conf.api.auth_strategy == "keystone":
         keystone.require_complete(conf)
     store = open_store_of_server(conf)
     return make_application(conf, store, SyncOnDemand(conf, store), ConfiguredGrants(conf))
+
+
+def make_application(
+    conf: cfg.ConfigOpts, store: Store, sync: SyncNow | None = None, grants: Grants | None = None
+) -> Wsgi:
+    """Makes the whole application.
+
+    :param conf: the configuration, with all options registered and read.
+    :param store: the store of a database with the current schema.
+    :param sync: syncs single VNF instances; None: the API answers such a request with 503.
+    :param grants: says what each source may bring, for the replay of quarantined events; None: no source is known.
+    :raises ConfigError: when an option has an unusable value.
+    """
+    application: Wsgi = make_app(Service(conf, store), load_handlers(conf), sync, grants)
+    for wrap in _MIDDLEWARES:
+        application = wrap(application, conf)
+    return application
+
+
+def make_app(
+    service: Service, dispatcher: Dispatcher, sync: SyncNow | None = None, grants: Grants | None = None
+) -> falcon.App[Any, Any]:
+    """Makes the Falcon application without the WSGI middlewares."""
+    routes = make_routes(service, dispatcher, sync, grants)
+    rules = policies.rules_of(openapi.operations(routes))
+    app = falcon.App()
+    app.add_middleware(SlashedIds([kind.plural for kind in service.kinds.values() if kind.name != vnf_instances.KIND]))
+    app.add_middleware(ValidationMiddleware(ContextFactory(service.conf, rules), service.conf.api.max_body_bytes))
+    app.req_options.strip_url_path_trailing_slash = True
+    app.resp_options.default_media_type = "application/json"
+    problems.install(app)
+    for template, resource in routes:
+        app.add_route(template, resource)
+        if isinstance(resource, OpenApi):
+            resource.describe(openapi.document(routes, release(), tokens=service.conf.api.auth_strategy == "keystone"))
+    return app
+
+
+def make_routes(
+    service: Service, dispatcher: Dispatcher, sync: SyncNow | None = None, grants: Grants | None = None
+) -> list[openapi.Route]:
+    """Makes all resources, and returns (URI template, resource) of each."""
+    plurals = {name: kind.plural for name, kind in service.kinds.items()}
+    settings = service.conf.api
+    feed = Feed(
+        service.store.database,
+        service.tables,
+        slots=settings.max_streams,
+        slots_per_identity=settings.max_streams_per_identity,
+        interval=settings.feed_poll_interval,
+        rates=rate_limits.TokenBuckets(settings.stream_rate, settings.stream_burst),
+    )
+    engine = service.conf.engine
+    writer = DirectWriter(
+        service.store,
+        dispatcher,
+        lambda: float(engine.parked_ttl),
+        max_clock_skew=lambda: float(engine.max_clock_skew),
+        authority=Authority(dispatcher, with_own_sources(grants)),
+    )
+    operations = Operations(
+        OperationLeases(service.store.database, service.tables),
+        vnf_instances.KIND,
+        lambda: float(service.conf.operations.lease_time),
+    )
+    files = assets()
+    login_address = login.address_of(service.conf)
+    routes: list[openapi.Route] = [
+        ("/", Page(files)),
+        ("/static/{name}", Static(files)),
+        ("/versions", Versions(plurals, has_login=login_address is not None)),
+        ("/v1", Version1(plurals, has_login=login_address is not None)),
+        (LOGIN, LoginResource(service, login_address)),
+        ("/openapi.json", OpenApi()),
+        ("/v1/states", ChangedStateList(service)),
+        ("/v1/events", WritableEvents(service, feed, writer, dispatcher)),
+        ("/v1/sources", SourceList(service)),
+        ("/v1/sources/{name}", SourceItem(service)),
+        ("/v1/engines", EngineList(service)),
+        ("/v1/search", Search(service)),
+        ("/v1/diff", Diff(service)),
+        ("/v1/topology", Topology(service)),
+        ("/v1/compute_model", ComputeModel(service, feed)),
+        ("/v1/drifts", DriftList(service)),
+        ("/v1/leases", LeaseList(service, operations)),
+        ("/v1/parked", ParkedList(service)),
+        ("/v1/quarantine", QuarantineList(service)),
+        ("/v1/quarantine_reasons", QuarantineReasons(service)),
+        ("/v1/quarantine/{event_id}", QuarantinedEvent(service)),
+        ("/v1/quarantine/{event_id}/replay", QuarantineReplay(service, writer)),
+        *_subscription_routes(service),
+        *_watch_routes(service),
+    ]
+    for kind in service.kinds.values():
+        collection = Collection(service, kind)
+        path = f"/v1/{kind.plural}"
+        list_, item = _collection_resources(collection, writer, operations, service)
+        routes += [
+            (path, list_),
+            (f"{path}/{{entity_id}}", item),
+            (f"{path}/{{entity_id}}/history", EntityHistory(collection)),
+        ]
+        if kind.name == vnf_instances.KIND:
+            routes += [
+                (f"{path}/{{entity_id}}/operations", OperationList(collection, operations)),
+                (f"{path}/{{entity_id}}/operations/{{operation_id}}", OperationItem(collection, operations)),
+                (f"{path}/{{entity_id}}/sync", VnfSyncResource(collection, sync)),
+            ]
+    return routes
+
+
+def _subscription_routes(service: Service) -> list[openapi.Route]:
+    """The status of instances and the subscriptions to it, in the dialect of ONAP's k8splugin."""
+    store = SubscriptionStore(service)
+    base = "/v1/instance/{instance_id}/status/subscription"
+    return [
+        ("/v1/subscriptions", SubscriptionList(store)),
+        ("/v1/instance/{instance_id}/status", InstanceStatus(service)),
+        (base, InstanceSubscriptions(store)),
+        (f"{base}/{{name}}", SubscriptionItem(store)),
+        (f"{base}/{{name}}/test", SubscriptionTest(store)),
+        (f"{base}/{{name}}/replay", SubscriptionReplay(store)),
+        (f"{base}/{{name}}/deliveries", SubscriptionDeliveries(store)),
+    ]
+
+
+def _watch_routes(service: Service) -> list[openapi.Route]:
+    """Watch topics and their past events, in the dialect of Axway's agents."""
+    store = TopicStore(service)
+    return [
+        (COLLECTION, TopicCollection(store)),
+        (f"{COLLECTION}/{{name}}", TopicItem(store)),
+        (f"/events{COLLECTION}/{{name}}", TopicEvents(store)),
+    ]
+
+
+def _collection_resources(
+    collection: Collection, writer: DirectWriter, operations: Operations, service: Service
+) -> tuple[EntityList, EntityItem]:
+    """Makes the list and the item of a kind. They are writable if the API owns a facet of the kind."""
+    if collection.kind.name == service_type_instances.KIND:
+        instance = WritableServiceTypeInstance()
+        instance.quotas = Quotas.of(collection.service.conf)
+        return WritableList(collection, writer, instance), WritableItem(collection, writer, instance)
+    if collection.kind.name == vnf_instances.KIND:
+        vnf = WritableVnfInstance(operations, service.namespace_owner)
+        vnf.quotas = Quotas.of(collection.service.conf)
+        return VnfInstanceList(collection, writer, vnf), VnfInstanceItem(collection, writer, vnf)
+    return EntityList(collection), EntityItem(collection)

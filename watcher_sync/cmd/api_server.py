@@ -19,10 +19,9 @@ from typing import Any
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from watcher_sync.api.app import Wsgi
 from watcher_sync.api.core.authentication import is_loopback
 from watcher_sync.assembly import process
-from watcher_sync.assembly.api import assemble
+from watcher_sync.assembly.api import Wsgi, assemble
 from watcher_sync.exceptions import ConfigError
 
 LOG = logging.getLogger(__name__)

@@ -20,7 +20,7 @@ from typing import Any, Final, Self
 import falcon.testing
 from oslo_config import cfg
 
-from watcher_sync.api.app import make_application
+from watcher_sync.assembly.api import make_application
 from watcher_sync.demo.in_process import InProcessSource
 from watcher_sync.demo.limits import Limits
 from watcher_sync.demo.live_providers import LiveProviders, Straight, ThroughStream

@@ -13,9 +13,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from watcher_sync.api.app import Wsgi
 from watcher_sync.assembly import process
-from watcher_sync.assembly.api import assemble
+from watcher_sync.assembly.api import Wsgi, assemble
 
 FILES = "OS_WATCHER_SYNC_CONFIG_FILES"
 DIRS = "OS_WATCHER_SYNC_CONFIG_DIRS"

@@ -14,7 +14,7 @@ from oslo_config import cfg
 
 from tests.migrated import migrate
 from tests.simulated import by_facet, telling, told
-from watcher_sync.api.app import make_application
+from watcher_sync.assembly.api import make_application
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.conf import opts

@@ -24,7 +24,7 @@ from tests.migrated import migrate
 from tests.unit.api.test_vnf_instances import DEMO, demo
 from tests.unit.api.test_vnf_sync import REPORT, Syncing
 from tests.waiting import deadline
-from watcher_sync.api.app import make_application
+from watcher_sync.assembly.api import make_application
 from watcher_sync.client import Client, connect
 from watcher_sync.cmd.api_server import listen
 from watcher_sync.conf import opts

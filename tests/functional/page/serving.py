@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from oslo_config import cfg
 
-from watcher_sync.api.app import Wsgi, make_application
+from watcher_sync.assembly.api import Wsgi, make_application
 from watcher_sync.conf import keystone as keystone_options
 from watcher_sync.conf import opts
 from watcher_sync.storage.database import database

@@ -15,7 +15,7 @@ from tests.functional.storage.conftest import opened
 from tests.functional.storage.writing import commit, cycle_on
 from tests.migrated import migrate
 from tests.simulated import told
-from watcher_sync.api.app import make_application
+from watcher_sync.assembly.api import make_application
 from watcher_sync.client import Gone
 from watcher_sync.cmd.api_server import listen
 from watcher_sync.conf import opts

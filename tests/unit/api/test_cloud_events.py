@@ -10,8 +10,8 @@ import pytest
 
 from tests.simulated import NOON
 from tests.unit.api.conftest import Client
-from watcher_sync.api.app import make_app
 from watcher_sync.api.service import Service
+from watcher_sync.assembly.api import make_app
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.exceptions import InvalidEvent
 from watcher_sync.model.changes import Upsert

@@ -228,7 +228,7 @@ def test_there_are_only_so_many_places_and_they_are_given_back(feed):
 
 def test_a_full_worker_answers_503(application, conf, store, problem):
     from tests.unit.api.conftest import Client
-    from watcher_sync.api.app import make_application
+    from watcher_sync.assembly.api import make_application
 
     conf.set_override("max_streams", 0, group="api")
     full = Client(make_application(conf, store))

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from tests.unit.api.conftest import Client
-from watcher_sync.api.app import make_application
+from watcher_sync.assembly.api import make_application
 
 
 def test_the_health_check_needs_no_token_and_answers_at_its_path_only(conf, store, problem):

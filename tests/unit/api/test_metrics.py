@@ -9,7 +9,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.unit.api.conftest import Client
-from watcher_sync.api.app import make_application
+from watcher_sync.assembly.api import make_application
 from watcher_sync.storage.groups.engines import EngineRow, write_engine
 from watcher_sync.storage.groups.source_status import SourceRow, write_sources
 

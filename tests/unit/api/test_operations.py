@@ -13,9 +13,9 @@ from oslo_policy import generator, policy
 
 from tests.simulated import nova
 from watcher_sync import api
-from watcher_sync.api.app import make_app, make_routes
 from watcher_sync.api.core import openapi, policies
 from watcher_sync.api.service import Service
+from watcher_sync.assembly.api import make_app, make_routes
 
 METHODS = ("get", "put", "post", "delete", "patch", "head", "options", "trace", "connect")
 

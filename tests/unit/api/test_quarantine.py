@@ -81,8 +81,8 @@ def test_what_is_refused_again_stays(client, quarantined):
 
 def test_what_is_refused_again_keeps_its_id_its_times_its_subject_and_its_sequence(client, cycle, conf, store):
     from tests.unit.api.conftest import Client
-    from watcher_sync.api.app import make_app
     from watcher_sync.api.service import Service
+    from watcher_sync.assembly.api import make_app
     from watcher_sync.dispatch import Dispatcher
 
     class Refusing:
@@ -106,8 +106,8 @@ def test_what_is_refused_again_keeps_its_id_its_times_its_subject_and_its_sequen
 def test_what_a_handler_learned_to_read_is_applied_and_gone(client, cycle, conf, store):
     from tests.unit.api.conftest import Client
     from tests.unit.api.test_cloud_events import Told
-    from watcher_sync.api.app import make_app
     from watcher_sync.api.service import Service
+    from watcher_sync.assembly.api import make_app
     from watcher_sync.dispatch import Dispatcher
 
     body = b'{"specversion":"1.0","id":"1","source":"s","type":"told.aggregate","subject":"a","data":{"name":"x"}}'

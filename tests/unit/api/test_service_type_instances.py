@@ -70,8 +70,8 @@ def test_an_engine_whose_replica_is_behind_commits_on_top(client, store, provide
 
 def test_a_parked_event_is_taken_up_when_its_instance_is_made(store, conf, provider):
     from tests.unit.api.conftest import Client
-    from watcher_sync.api.app import make_app
     from watcher_sync.api.service import Service
+    from watcher_sync.assembly.api import make_app
 
     provider.run(Batch(events=[status("a", "RUNNING")]))
     client = Client(make_app(Service(conf, store), provider.dispatcher))

@@ -12,10 +12,10 @@ from tests.simulated import by_facet, telling
 from tests.simulated import told as occurrence
 from tests.unit.api.conftest import Client
 from tests.unit.api.test_vnf_instances import DEMO
-from watcher_sync.api.app import make_application
 from watcher_sync.api.core import healthcheck, metrics
 from watcher_sync.api.core.removed import RemovedEntities
 from watcher_sync.api.resources import sources
+from watcher_sync.assembly.api import make_application
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.handlers.kubernetes.handler import KubernetesHandler

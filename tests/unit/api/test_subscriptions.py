@@ -12,7 +12,7 @@ import pytest
 
 from tests.unit.api.conftest import Client
 from tests.unit.api.test_vnf_instances import DEMO, written
-from watcher_sync.api.app import make_application
+from watcher_sync.assembly.api import make_application
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.model.changes import Delete, Upsert
 from watcher_sync.storage.subscription_secrets import SecretBox, new_key

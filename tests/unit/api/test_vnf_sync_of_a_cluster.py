@@ -9,8 +9,8 @@ import pytest
 from tests.clusters import Installation, nothing
 from tests.unit.api.conftest import Client
 from tests.unit.api.test_vnf_instances import DEMO, PATH
-from watcher_sync.api.app import make_application
 from watcher_sync.api.resources.vnf_sync import REPORT
+from watcher_sync.assembly.api import make_application
 from watcher_sync.reconcile.kubernetes.reconciler import KubernetesReconciler
 from watcher_sync.storage.table_model import TableView
 from watcher_sync.testing.kubernetes import KubernetesServer

@@ -9,7 +9,7 @@ from keystoneauth1.noauth import NoAuth
 from keystonemiddleware.fixture import AuthTokenFixture
 
 from tests.unit.client.conftest import served
-from watcher_sync.api.app import make_application
+from watcher_sync.assembly.api import make_application
 from watcher_sync.client import Client, Forbidden, NotConfigured, Unauthorized, connect
 
 

@@ -8,7 +8,7 @@ import datetime
 import pytest
 
 from tests.unit.client.conftest import served
-from watcher_sync.api.app import make_application
+from watcher_sync.assembly.api import make_application
 from watcher_sync.client import Change, InvalidId, NotFound, UnknownKind, connect
 from watcher_sync.commit.batch import Batch
 from watcher_sync.events import Event

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.api.test_vnf_instances import DEMO, demo
 from tests.unit.api.test_vnf_sync import Syncing
 from tests.unit.client.conftest import served
-from watcher_sync.api.app import make_application
+from watcher_sync.assembly.api import make_application
 from watcher_sync.client import (
     BadRequest,
     Conflict,

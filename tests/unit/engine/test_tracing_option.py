@@ -23,7 +23,7 @@ _IMPORTS = """
 import sys
 import watcher_sync.assembly.engine, watcher_sync.cmd.engine_service
 assert not any(name.partition(".")[0] == "opentelemetry" for name in sys.modules)
-import watcher_sync.api.app
+import watcher_sync.assembly.api
 assert "opentelemetry.exporter" not in sys.modules
 """
 """oslo.middleware imports the API and the SDK of OpenTelemetry wherever they are installed."""

@@ -12,7 +12,7 @@ from keystoneauth1.fixture import V3Token
 from tests.unit.api.conftest import Client
 from tests.unit.api.test_vnf_instances import DEMO, written
 from tests.unit.api.test_vnf_sync import Syncing
-from watcher_sync.api.app import make_application
+from watcher_sync.assembly.api import make_application
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.dispatch import load_handlers

@@ -11,9 +11,9 @@ from keystonemiddleware.fixture import AuthTokenFixture
 from tests.unit.api.conftest import conf, store  # noqa: F401 - fixtures
 from tests.unit.api.test_vnf_instances import DEMO
 from tests.unit.security.callers import CALLERS, NODE, OWN, POD, SERVER, STI, WORKLOAD, Api
-from watcher_sync.api.app import make_routes
 from watcher_sync.api.core import openapi, policies
 from watcher_sync.api.service import Service
+from watcher_sync.assembly.api import make_routes
 from watcher_sync.conf import keystone
 from watcher_sync.dispatch import load_handlers
 from watcher_sync.testing.openstack import FakeOpenStack

@@ -10,9 +10,8 @@ backend.init_backend(backend.BackendType.THREADING)
 
 from tests.services.servers import free_port  # noqa: E402
 from tests.unit.api.conftest import Client  # noqa: E402
-from watcher_sync.api.app import make_application  # noqa: E402
 from watcher_sync.assembly import process  # noqa: E402
-from watcher_sync.assembly.api import assemble  # noqa: E402
+from watcher_sync.assembly.api import assemble, make_application  # noqa: E402
 from watcher_sync.conf import keystone  # noqa: E402
 from watcher_sync.exceptions import ConfigError  # noqa: E402
 from watcher_sync.model.entities import builtin_kinds  # noqa: E402

@@ -25,8 +25,8 @@ from tests.unit.api.test_service_type_instances import VM
 from tests.unit.api.test_vnf_instances import DEMO, PATH
 from tests.unit.api.test_vnf_sync import Syncing
 from tests.waiting import deadline
-from watcher_sync.api.app import make_routes
 from watcher_sync.api.service import Service
+from watcher_sync.assembly.api import make_routes
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.dispatch import load_handlers

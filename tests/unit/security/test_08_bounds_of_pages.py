@@ -7,7 +7,7 @@ import pytest
 
 from tests.simulated import telling, told
 from tests.unit.api.conftest import Client
-from watcher_sync.api.app import make_application
+from watcher_sync.assembly.api import make_application
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.model.changes import Upsert

@@ -20,7 +20,6 @@ backend.init_backend(backend.BackendType.THREADING)
 
 from tests.unit.api.conftest import Client  # noqa: E402
 from tests.waiting import deadline, wait_until  # noqa: E402
-from watcher_sync.api.app import make_application  # noqa: E402
 from watcher_sync.api.core import login  # noqa: E402
 from watcher_sync.api.core.client_address import client_address  # noqa: E402
 from watcher_sync.api.core.login import Credentials, KeystoneAddress, KeystoneFailed, Login  # noqa: E402
@@ -30,6 +29,7 @@ from watcher_sync.api.resources.login import (  # noqa: E402
     MAX_BODY_BYTES,
     MAX_CONCURRENT,
 )
+from watcher_sync.assembly.api import make_application  # noqa: E402
 from watcher_sync.conf import keystone  # noqa: E402
 from watcher_sync.conf.networks import NetworkText  # noqa: E402
 from watcher_sync.testing.openstack import (  # noqa: E402

@@ -19,7 +19,6 @@
 ``origins``           The hosts, web pages and proxies of trusted requests
 ``patterns``          The ``pattern`` of schemas, in which ``$`` is the end of the text
 ``policies``          Collects the policy's rules and their defaults from the operations
-``policy_sample``     Lists the rules for ``oslopolicy-sample-generator``
 ``problems``          Answers every error with problem details (RFC 9457)
 ``rate_limits``       Limits the writes and the new event streams of each identity
 ``removed``           Marks the entities of removed sources
