@@ -36,9 +36,9 @@ from watcher_sync.api.core import (
     response_headers,
     spans,
 )
+from watcher_sync.api.core.caller import ContextFactory
 from watcher_sync.api.core.feed import Feed
 from watcher_sync.api.core.operation import ValidationMiddleware
-from watcher_sync.api.core.request_context import ContextFactory
 from watcher_sync.api.core.slashes import SlashedIds
 from watcher_sync.api.core.versions import LOGIN, OpenApi, Version1, Versions, release
 from watcher_sync.api.resources import service_type_instances, vnf_instances
@@ -146,7 +146,9 @@ def make_app(
     rules = policies.rules_of(openapi.operations(routes))
     app = falcon.App()
     app.add_middleware(SlashedIds([kind.plural for kind in service.kinds.values() if kind.name != vnf_instances.KIND]))
-    app.add_middleware(ValidationMiddleware(ContextFactory(service.conf, rules), service.conf.api.max_body_bytes))
+    app.add_middleware(
+        ValidationMiddleware(ContextFactory(service.conf, rules).of_environ, service.conf.api.max_body_bytes)
+    )
     app.req_options.strip_url_path_trailing_slash = True
     app.resp_options.default_media_type = "application/json"
     problems.install(app)

@@ -17,7 +17,8 @@ from oslo_config import cfg
 from oslo_policy import policy
 from oslo_utils import timeutils
 
-from watcher_sync.api.core.request_context import ContextFactory, RequestContext
+from watcher_sync.api.core.caller import ContextFactory
+from watcher_sync.api.core.request_context import RequestContext
 from watcher_sync.api.core.rules import PROJECT_READER, SCOPES, base_rules
 from watcher_sync.api.core.visibility import visibility
 from watcher_sync.conf import keystone as keystone_options

@@ -31,7 +31,8 @@ from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.engine.intake import Intake
 from watcher_sync.model.entities import builtin_kinds
-from watcher_sync.storage import database, schema
+from watcher_sync.storage.database import database
+from watcher_sync.storage.schema import schema
 from watcher_sync.storage.writing.store import Store
 from watcher_sync.wire.envelopes import read_body
 

@@ -5,7 +5,7 @@
 ``audit``             CADF notifications of requests
 ``authentication``    WSGI middleware: tokens of Keystone, or requests from the loopback interface only
 ``bearer_tokens``     WSGI middleware: a Bearer token counts as ``X-Auth-Token`` for watch topics and their events
-``caller``            WSGI middleware: the caller's identity for the logs and for the audit
+``caller``            The caller of a request, as authentication has written it into the environment
 ``client_address``    WSGI middleware: the address of the client of a request, behind proxies that are trusted
 ``epochs``            The epoch of a position in the journal, in requests and answers
 ``etags``             ETag, If-Match and If-None-Match (RFC 9110)
@@ -23,7 +23,7 @@
 ``rate_limits``       Limits the writes and the new event streams of each identity
 ``removed``           Marks the entities of removed sources
 ``request_context``   The caller of one request, and what the policy allows it
-``request_ids``       WSGI middleware: every request has an id, in its answer, in logs and in the journal
+``request_ids``       Every request has an id, in its answer, in logs and in the journal; and an actor
 ``response_headers``  Adds nosniff, no-store and Vary to every answer
 ``response_stream``   An answer that is made piece by piece, and what is released when it ends
 ``rules``             The named rules of the policy: the roles and scopes of OpenStack's secure RBAC

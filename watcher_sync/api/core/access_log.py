@@ -18,7 +18,7 @@ from typing import Any
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from watcher_sync.api.core.caller import actor_of
+from watcher_sync.api.core.request_ids import actor_of
 
 ACCESS = logging.getLogger("watcher_sync.access")
 AUDIT = logging.getLogger("watcher_sync.audit")

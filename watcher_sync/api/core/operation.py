@@ -27,7 +27,8 @@ from __future__ import annotations
 import fnmatch
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+import urllib.parse
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import falcon
@@ -35,7 +36,7 @@ import jsonschema
 import msgspec
 
 from watcher_sync.api.core.problems import Problem, bad_request
-from watcher_sync.api.core.request_context import ContextFactory, RequestContext
+from watcher_sync.api.core.request_context import RequestContext
 from watcher_sync.api.core.schemas import Schema
 from watcher_sync.api.core.validation import pointer, require_valid, validator
 from watcher_sync.storage.database.conflicts import run_with_retries
@@ -156,6 +157,17 @@ class Call(msgspec.Struct):
         self.response.content_type = JSON
         self.response.data = msgspec.json.encode(document)
 
+    def next_page(self, marker: str | int | None) -> dict[str, Any]:
+        """``next_marker`` and ``next`` of a page; ``next`` is this request with another marker."""
+        if marker is None:
+            return {"next_marker": None, "next": None}
+        text = str(marker)
+        given = [pair for name, value in self.query.items() if name != "marker" for pair in _pairs(name, value)]
+        return {
+            "next_marker": text,
+            "next": f"{self.request.path}?{urllib.parse.urlencode([*given, ('marker', text)])}",
+        }
+
     def answer_nothing(self) -> None:
         """Answers 204 without a body."""
         self.response.status = falcon.HTTP_204
@@ -215,7 +227,7 @@ def operation(
     body_validators = {media: validator(s) for media, s in (body.schemas if body else {}).items()}
 
     def validated(request: falcon.Request, response: falcon.Response, params: Mapping[str, str]) -> Call:
-        context: RequestContext = request.context.contexts.of(request)
+        context: RequestContext = request.context.context_of(request.env)
         context.require(*names)
         _require_acceptable(request, declared)
         call = Call(request, response, context, _query(request, declared, query_validator), names[0])
@@ -248,13 +260,13 @@ def operation(
 class ValidationMiddleware:
     """Falcon middleware: gives every request the policy and the limits with which the operations validate it."""
 
-    def __init__(self, contexts: ContextFactory, max_body_bytes: int) -> None:
-        self._contexts = contexts
+    def __init__(self, context_of: Callable[[dict[str, Any]], RequestContext], max_body_bytes: int) -> None:
+        self._context_of = context_of
         self._max_body_bytes = max_body_bytes
 
     def process_request(self, request: falcon.Request, _response: falcon.Response) -> None:
         """Runs before routing."""
-        request.context.contexts = self._contexts
+        request.context.context_of = self._context_of
         request.context.max_body_bytes = self._max_body_bytes
 
 
@@ -290,6 +302,21 @@ def _query(request: falcon.Request, declared: Operation, validator: jsonschema.D
     repeated = [name for name, schema in properties.items() if REPEATS in schema or schema.get("type") == "object"]
     require_valid(values, validator, "query", "", repeated=repeated)
     return values
+
+
+def _pairs(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    """A parameter as a request has it."""
+    if isinstance(value, dict):
+        for member, texts in value.items():
+            yield from ((f"{name}[{member}]", text) for text in texts)
+    elif isinstance(value, Repeated):
+        yield from ((name, text) for text in value)
+    elif isinstance(value, list):
+        yield name, ",".join(value)
+    elif isinstance(value, bool):
+        yield name, "true" if value else "false"
+    else:
+        yield name, str(value)
 
 
 def _typed(text: str, schema: Schema) -> Any:

@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The caller of one request, and what the policy allows it.
 
-keystonemiddleware checks the token, and writes the result into the WSGI environment. It also passes a request without a
-valid token (``delay_auth_decision``), because some operations need none.
-
-Then the rule of the operation decides. If it refuses the request, the answer is 401 without a valid token, else 403.
+The rule of the operation decides. If it refuses the request, the answer is 401 without a valid token, else 403.
 
 An entity with a ``project_id`` is visible to this project, to administrators, and to readers of the system. To every
 other caller it does not exist (404). The module ``rules`` has the roles.
@@ -12,15 +9,11 @@ other caller it does not exist (404). The module ``rules`` has the roles.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-import falcon
-from oslo_config import cfg
 from oslo_context import context as oslo_context
 from oslo_policy import policy
 
-from watcher_sync.api.core.caller import NOAUTH_USER, ids_of
 from watcher_sync.api.core.problems import Problem
 from watcher_sync.api.core.rules import ADMIN_ONLY_FIELDS, ALL_PROJECTS
 from watcher_sync.events import Actor
@@ -84,49 +77,3 @@ class RequestContext:
     def sees_admin_only(self) -> bool:
         """Whether the caller sees the fields that tell of hosts."""
         return self.may_on(ADMIN_ONLY_FIELDS, None)
-
-
-class ContextFactory:
-    """Makes the context of each request. Used by all threads."""
-
-    def __init__(self, conf: cfg.ConfigOpts, rules: list[policy.RuleDefault], strategy: str | None = None) -> None:
-        """:param strategy: how callers were authenticated; None: ``[api] auth_strategy``."""
-        self.strategy: str = strategy or conf.api.auth_strategy
-        self._enforcer = policy.Enforcer(conf)
-        self._enforcer.register_defaults(rules)
-        self._enforcer.load_rules()
-
-    def of(self, request: falcon.Request) -> RequestContext:
-        """Makes the context of the request."""
-        return self.of_environ(request.env)
-
-    def of_environ(self, environ: dict[str, Any]) -> RequestContext:
-        """Makes the context of a WSGI environment that authentication has passed."""
-        if self.strategy == "noauth":
-            context = oslo_context.RequestContext(
-                user_id=NOAUTH_USER, roles=["admin", "member", "reader"], system_scope="all", **ids_of(environ)
-            )
-            return RequestContext(context, self._enforcer, known=True)
-        if environ.get("HTTP_X_IDENTITY_STATUS") != "Confirmed":
-            return RequestContext(oslo_context.RequestContext(**ids_of(environ)), self._enforcer, known=False)
-        context = oslo_context.RequestContext.from_environ(environ, system_scope=_system_scope(environ))
-        return RequestContext(context, self._enforcer, known=True)
-
-    def of_identity(
-        self, user_id: str, project_id: str | None, roles: Sequence[str], system_scope: str | None
-    ) -> RequestContext:
-        """Makes the context of a caller whose token another component has checked."""
-        context = oslo_context.RequestContext(
-            user_id=user_id, project_id=project_id, roles=list(roles), system_scope=system_scope
-        )
-        return RequestContext(context, self._enforcer, known=True)
-
-
-def _system_scope(environ: Mapping[str, Any]) -> str | None:
-    """The system scope of the user's token.
-
-    keystonemiddleware writes the header OpenStack-System-Scope for the user's token, and again for a service token. So
-    the header has the scope of the service.
-    """
-    token = environ.get("keystone.token_info", {}).get("token", {})
-    return "all" if (token.get("system") or {}).get("all") else None

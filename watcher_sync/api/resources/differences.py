@@ -20,7 +20,6 @@ from watcher_sync.api.core.problems import bad_request
 from watcher_sync.api.core.rules import PROJECT_READER
 from watcher_sync.api.core.visibility import Visibility
 from watcher_sync.api.resources import as_of
-from watcher_sync.api.resources.entity_pages import next_page
 from watcher_sync.api.resources.events import sight_of
 from watcher_sync.api.service import Service
 from watcher_sync.model.staged import Key
@@ -109,7 +108,7 @@ class Diff:
         marker = None if found.last is None else ",".join(found.last)
         call.response.set_header("Cache-Control", "no-store")
         documents = [msgspec.structs.asdict(each) for each in found.found]
-        call.answer({"differences": documents, **next_page(call, marker), "from": _moment(since), "to": _moment(upto)})
+        call.answer({"differences": documents, **call.next_page(marker), "from": _moment(since), "to": _moment(upto)})
 
 
 def _shown(sight: Visibility, row: JournalRow) -> JournalRow | None:

@@ -19,7 +19,6 @@ from watcher_sync.api.core.request_context import NO_PROJECT
 from watcher_sync.api.core.rules import ALL_PROJECTS, PROJECT_READER
 from watcher_sync.api.core.visibility import visibility
 from watcher_sync.api.resources.drift_explanations import explain_difference, explain_level, name_of
-from watcher_sync.api.resources.entity_pages import next_page
 from watcher_sync.api.service import Service
 from watcher_sync.model.visibility import Hidden, whole
 from watcher_sync.read.level_drifts import KIND, LevelDrift, list_level_drifts
@@ -119,7 +118,7 @@ class DriftList:
             if len(drifts) > left:
                 last = drifts[left - 1].id if left else f"{_LEVEL}{found[-1]['entity_id']}"
             found += [_of_difference(drift) for drift in drifts[:left]]
-        call.answer({"drifts": found, **next_page(call, last)})
+        call.answer({"drifts": found, **call.next_page(last)})
 
     def _shows_levels(self, call: Call, hidden: Mapping[str, Hidden]) -> bool:
         """Whether the request asks for the instances, and the caller may list them with their state."""

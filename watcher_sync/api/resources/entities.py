@@ -26,7 +26,7 @@ from watcher_sync.api.core.removed import MARK
 from watcher_sync.api.core.visibility import visibility
 from watcher_sync.api.resources import as_of, entity_filters, host_usage
 from watcher_sync.api.resources.entity_collection import Collection
-from watcher_sync.api.resources.entity_pages import next_page, read_list, scoped_conditions, wanted_ids
+from watcher_sync.api.resources.entity_pages import read_list, scoped_conditions, wanted_ids
 from watcher_sync.api.resources.entity_states import require_all, with_versions
 from watcher_sync.model.kinds import PROJECT_FIELD
 from watcher_sync.model.visibility import Hidden
@@ -126,7 +126,7 @@ class EntityList:
                 conditions=conditions,
             )
         states = [msgspec.Raw(text) for text in page.texts]
-        call.answer({collection.kind.plural: states, **next_page(call, page.marker), "seq": seq})
+        call.answer({collection.kind.plural: states, **call.next_page(page.marker), "seq": seq})
 
     def answer_page(self, collection: Collection, call: Call) -> None:
         """Reads a page and answers with it."""
@@ -136,7 +136,7 @@ class EntityList:
         documents = [collection.selected(row, names, page.hidden) for row in page.rows]
         if not chosen and page.moment is None:
             collection.mark(page.rows, documents)
-        call.answer({collection.kind.plural: documents, **next_page(call, page.marker), **page.about()})
+        call.answer({collection.kind.plural: documents, **call.next_page(page.marker), **page.about()})
 
 
 class EntityItem:
@@ -284,4 +284,4 @@ def _history(collection: Collection, call: Call, entity_id: str) -> None:
         if (not kind.is_scoped or row.project_id is None or sight.sees(row.project_id))
         and (shown := sight.shown(row)) is not None
     ]
-    call.answer({"history": changes, **next_page(call, marker)})
+    call.answer({"history": changes, **call.next_page(marker)})

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import urllib.parse
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
 
-from watcher_sync.api.core.operation import Call, Repeated
+from watcher_sync.api.core.operation import Call
 from watcher_sync.api.core.problems import bad_request
 from watcher_sync.api.core.request_context import NO_PROJECT
 from watcher_sync.api.core.rules import ADMIN_ONLY_FIELDS, ALL_PROJECTS
@@ -27,32 +27,10 @@ _MAX_READS = 10
 """Reads of a table for one page of a list whose rows are filtered after they are read."""
 
 
-def next_page(call: Call, marker: str | int | None) -> dict[str, Any]:
-    """``next_marker`` and ``next`` of a page."""
-    if marker is None:
-        return {"next_marker": None, "next": None}
-    text = str(marker)
-    asked = [pair for name, value in call.query.items() if name != "marker" for pair in _pairs(name, value)]
-    return {"next_marker": text, "next": f"{call.request.path}?{urllib.parse.urlencode([*asked, ('marker', text)])}"}
-
-
 def wanted_ids(call: Call) -> list[str] | None:
     """The ids of the parameter ``ids``; None: the request has none."""
     ids = call.query.get("ids")
     return None if ids is None else [urllib.parse.unquote(each).replace("\0", "") for each in ids]
-
-
-def _pairs(name: str, value: Any) -> Iterator[tuple[str, str]]:
-    """A parameter as a request has it."""
-    if isinstance(value, dict):
-        for member, texts in value.items():
-            yield from ((f"{name}[{member}]", text) for text in texts)
-    elif isinstance(value, Repeated):
-        yield from ((name, text) for text in value)
-    elif isinstance(value, list):
-        yield name, ",".join(value)
-    else:
-        yield name, text_of(value)
 
 
 class ListPage(msgspec.Struct, frozen=True):

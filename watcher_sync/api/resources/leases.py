@@ -9,7 +9,6 @@ from __future__ import annotations
 from watcher_sync.api.core import schemas
 from watcher_sync.api.core.operation import Answer, Call, Rule, operation
 from watcher_sync.api.core.rules import PROJECT_READER
-from watcher_sync.api.resources.entity_pages import next_page
 from watcher_sync.api.service import Service
 from watcher_sync.operations import Operations
 
@@ -51,4 +50,4 @@ class LeaseList:
         marker = rows[limit - 1].id if len(rows) > limit else None
         call.response.set_header("Cache-Control", "no-store")
         leases = [{name: getattr(row, name) for name in LEASE["required"]} for row in rows[:limit]]
-        call.answer({"leases": leases, **next_page(call, marker)})
+        call.answer({"leases": leases, **call.next_page(marker)})

@@ -22,12 +22,12 @@ from typing import Any, Final
 import falcon
 
 from watcher_sync.api.core import schemas
-from watcher_sync.api.core.caller import note_login
 from watcher_sync.api.core.client_address import client_of
 from watcher_sync.api.core.login import Credentials, KeystoneAddress, KeystoneFailed, LoginRefused
 from watcher_sync.api.core.operation import JSON, Answer, Body, Call, Responder, Rule, operation
 from watcher_sync.api.core.problems import Problem, bad_request
 from watcher_sync.api.core.rate_limits import TokenBuckets
+from watcher_sync.api.core.request_ids import note_actor
 from watcher_sync.api.core.rules import EVERYBODY
 from watcher_sync.api.service import Service
 
@@ -183,7 +183,7 @@ class LoginResource:
         except KeystoneFailed:
             headers = {"Retry-After": str(_RETRY_AFTER_SECONDS)}
             raise Problem(503, "Keystone is not available now", headers=headers) from None
-        note_login(call.request.env, found.user_id, found.project_id)
+        note_actor(call.request.env, found.user_id, found.project_id)
         project = None if found.project_id is None else {"id": found.project_id, "name": found.project}
         call.answer(
             {

@@ -6,7 +6,6 @@ from __future__ import annotations
 from watcher_sync.api.core import schemas
 from watcher_sync.api.core.operation import Answer, Call, Rule, operation
 from watcher_sync.api.core.rules import ADMIN
-from watcher_sync.api.resources.entity_pages import next_page
 from watcher_sync.api.service import Service
 from watcher_sync.storage.stored.parking import ParkedEvents
 
@@ -53,4 +52,4 @@ class ParkedList:
         limit = call.query["limit"]
         rows = self._parked.page(after=call.query["marker"], limit=limit + 1)
         marker = rows[limit - 1]["id"] if len(rows) > limit else None
-        call.answer({"parked": rows[:limit], **next_page(call, marker)})
+        call.answer({"parked": rows[:limit], **call.next_page(marker)})

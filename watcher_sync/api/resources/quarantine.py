@@ -9,7 +9,6 @@ from watcher_sync.api.core import schemas
 from watcher_sync.api.core.operation import Answer, Call, Rule, operation
 from watcher_sync.api.core.problems import not_found
 from watcher_sync.api.core.rules import ADMIN
-from watcher_sync.api.resources.entity_pages import next_page
 from watcher_sync.api.service import Service
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.commit.replay import decoded_again
@@ -99,7 +98,7 @@ class QuarantineList:
             source=query.get("source"),
         )
         marker = rows[limit - 1]["id"] if len(rows) > limit else None
-        call.answer({"quarantine": rows[:limit], **next_page(call, marker)})
+        call.answer({"quarantine": rows[:limit], **call.next_page(marker)})
 
 
 class QuarantinedEvent:

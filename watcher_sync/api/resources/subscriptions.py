@@ -25,7 +25,6 @@ from watcher_sync.api.core.problems import Problem, bad_request, not_found
 from watcher_sync.api.core.request_context import NO_PROJECT
 from watcher_sync.api.core.rules import ALL_PROJECTS, PROJECT_MEMBER, PROJECT_READER
 from watcher_sync.api.resources import subscription_bodies as bodies
-from watcher_sync.api.resources.entity_pages import next_page
 from watcher_sync.api.resources.instance_status import TAG, find_visible, project_of
 from watcher_sync.api.resources.subscription_requests import Requests
 from watcher_sync.api.service import Service
@@ -331,7 +330,7 @@ class SubscriptionDeliveries:
         )
         marker = found[limit - 1].id if len(found) > limit else None
         documents = [bodies.delivery_document(one) for one in found[:limit]]
-        call.answer({"deliveries": documents, **next_page(call, marker)})
+        call.answer({"deliveries": documents, **call.next_page(marker)})
 
 
 class SubscriptionList:
@@ -367,7 +366,7 @@ class SubscriptionList:
         rows = self._store.rows.page(after=after, limit=limit + 1, project_id=scope, state=query.get("state"))
         marker = rows[limit - 1][0].id if len(rows) > limit else None
         documents = [self._store.document(call, row) for row in rows[:limit]]
-        call.answer({"subscriptions": documents, **next_page(call, marker)})
+        call.answer({"subscriptions": documents, **call.next_page(marker)})
 
 
 def absent(instance_id: str, name: str) -> Problem:

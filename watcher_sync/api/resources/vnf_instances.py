@@ -23,7 +23,7 @@ from watcher_sync.api.core.rules import ADMIN, PROJECT_MEMBER
 from watcher_sync.api.core.validation import pointer
 from watcher_sync.api.resources import sol003, sol013
 from watcher_sync.api.resources.entity_collection import Collection
-from watcher_sync.api.resources.entity_pages import next_page, read_list
+from watcher_sync.api.resources.entity_pages import read_list
 from watcher_sync.api.resources.lease_proof import SECRET, TOKEN, owner_of, proof_of
 from watcher_sync.api.resources.writing import CONDITIONS, WritableItem, WritableKind, WritableList
 from watcher_sync.commit.direct import DirectCommitCycle
@@ -273,7 +273,7 @@ class VnfInstanceList(WritableList):
             return chosen.of(document) if all(each.matches(document) for each in wanted) else None
 
         page = read_list(collection, call, list(collection.names), names, make)
-        call.answer({collection.kind.plural: page.rows, **next_page(call, page.marker), **page.about()})
+        call.answer({collection.kind.plural: page.rows, **call.next_page(page.marker), **page.about()})
 
 
 class VnfInstanceItem(WritableItem):

@@ -29,7 +29,6 @@ from watcher_sync.api.core.problems import Problem, held_by, not_found
 from watcher_sync.api.core.request_context import RequestContext
 from watcher_sync.api.core.rules import ADMIN, PROJECT_MEMBER, PROJECT_READER
 from watcher_sync.api.resources.entity_collection import Collection
-from watcher_sync.api.resources.entity_pages import next_page
 from watcher_sync.api.resources.lease_proof import SECRET, owner_of, proof_of
 from watcher_sync.exceptions import StaleToken
 from watcher_sync.operations import LeaseRow, OperationRow, Operations
@@ -129,7 +128,7 @@ class OperationList:
         if not rows:
             self._collection.require_existing(call, entity_id)
         marker = rows[limit - 1].token if len(rows) > limit else None
-        call.answer({"operations": [_document(r, call.context) for r in rows[:limit]], **next_page(call, marker)})
+        call.answer({"operations": [_document(r, call.context) for r in rows[:limit]], **call.next_page(marker)})
 
     def begin(self, call: Call, entity_id: str) -> None:
         """Takes the operation lease."""
