@@ -19,8 +19,8 @@ from restructured_text import heading, table
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from watcher_sync.api.core import openapi
-from watcher_sync.api.core.versions import release
+from watcher_sync.api.http import openapi
+from watcher_sync.api.http.versions import release
 from watcher_sync.api.service import Service
 from watcher_sync.assembly.api import make_routes
 from watcher_sync.conf import opts

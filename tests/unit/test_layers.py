@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = pathlib.Path(__file__).parents[2]
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-(LAYERS,) = (contract for contract in CONTRACTS if contract["type"] == "layers")
+(LAYERS,) = (contract for contract in CONTRACTS if contract["name"] == "Layers")
 GROUND = LAYERS["layers"][-1]
 
 

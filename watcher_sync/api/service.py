@@ -9,13 +9,13 @@ from collections.abc import Iterator
 import sqlalchemy as sa
 from oslo_config import cfg
 
-from watcher_sync.api.core.problems import Problem
-from watcher_sync.api.core.removed import RemovedEntities
+from watcher_sync.api.http.problems import Problem
 from watcher_sync.conf.namespaces import namespace_projects
 from watcher_sync.exceptions import RowRefused
 from watcher_sync.model.kinds import Kinds
 from watcher_sync.read.past.past_models import PastModels
 from watcher_sync.read.reading import read_namespace_owner
+from watcher_sync.read.removed_entities import RemovedEntities
 from watcher_sync.storage.database.database import translated
 from watcher_sync.storage.database.time_limits import wait_longer
 from watcher_sync.storage.schema.tables import Tables

@@ -19,47 +19,44 @@ from typing import Any
 import falcon
 from oslo_config import cfg
 
-from watcher_sync.api.core import (
+from watcher_sync.api.changes.cloud_events import WritableEvents
+from watcher_sync.api.edge import (
     access_log,
     audit,
-    authentication,
-    caller,
     client_address,
     healthcheck,
-    login,
     metrics,
-    openapi,
-    policies,
-    problems,
     rate_limits,
-    request_ids,
     response_headers,
     spans,
 )
-from watcher_sync.api.core.caller import ContextFactory
-from watcher_sync.api.core.feed import Feed
-from watcher_sync.api.core.operation import ValidationMiddleware
-from watcher_sync.api.core.slashes import SlashedIds
-from watcher_sync.api.core.versions import LOGIN, OpenApi, Version1, Versions, release
-from watcher_sync.api.resources import service_type_instances, vnf_instances
-from watcher_sync.api.resources.changed_states import ChangedStateList
-from watcher_sync.api.resources.cloud_events import WritableEvents
-from watcher_sync.api.resources.compute_model import ComputeModel
-from watcher_sync.api.resources.differences import Diff
-from watcher_sync.api.resources.drifts import DriftList
-from watcher_sync.api.resources.engines import EngineList
-from watcher_sync.api.resources.entities import EntityHistory, EntityItem, EntityList
-from watcher_sync.api.resources.entity_collection import Collection
+from watcher_sync.api.edge.feed import Feed
+from watcher_sync.api.entities import service_type_instances
+from watcher_sync.api.entities.changed_states import ChangedStateList
+from watcher_sync.api.entities.compute_model import ComputeModel
+from watcher_sync.api.entities.differences import Diff
+from watcher_sync.api.entities.entities import EntityHistory, EntityItem, EntityList
+from watcher_sync.api.entities.entity_collection import Collection
+from watcher_sync.api.entities.quotas import Quotas
+from watcher_sync.api.entities.search import Search
+from watcher_sync.api.entities.service_type_instances import WritableServiceTypeInstance
+from watcher_sync.api.entities.topology import Topology
+from watcher_sync.api.entities.writing import WritableItem, WritableList
+from watcher_sync.api.http import openapi, problems, request_ids
+from watcher_sync.api.http.operation import ValidationMiddleware
+from watcher_sync.api.http.slashes import SlashedIds
+from watcher_sync.api.http.versions import LOGIN, OpenApi, Version1, Versions, release
+from watcher_sync.api.identity import authentication, caller, login, policies
+from watcher_sync.api.identity.caller import ContextFactory
+from watcher_sync.api.operator.drifts import DriftList
+from watcher_sync.api.operator.engines import EngineList
+from watcher_sync.api.operator.leases import LeaseList
+from watcher_sync.api.operator.parked import ParkedList
+from watcher_sync.api.operator.quarantine import QuarantinedEvent, QuarantineList, QuarantineReplay
+from watcher_sync.api.operator.quarantine_reasons import QuarantineReasons
+from watcher_sync.api.operator.sources import SourceItem, SourceList
+from watcher_sync.api.resources import vnf_instances
 from watcher_sync.api.resources.instance_status import InstanceStatus
-from watcher_sync.api.resources.leases import LeaseList
-from watcher_sync.api.resources.login import LoginResource
-from watcher_sync.api.resources.parked import ParkedList
-from watcher_sync.api.resources.quarantine import QuarantinedEvent, QuarantineList, QuarantineReplay
-from watcher_sync.api.resources.quarantine_reasons import QuarantineReasons
-from watcher_sync.api.resources.quotas import Quotas
-from watcher_sync.api.resources.search import Search
-from watcher_sync.api.resources.service_type_instances import WritableServiceTypeInstance
-from watcher_sync.api.resources.sources import SourceItem, SourceList
 from watcher_sync.api.resources.subscriptions import (
     InstanceSubscriptions,
     SubscriptionDeliveries,
@@ -69,14 +66,13 @@ from watcher_sync.api.resources.subscriptions import (
     SubscriptionStore,
     SubscriptionTest,
 )
-from watcher_sync.api.resources.topology import Topology
 from watcher_sync.api.resources.vnf_instances import VnfInstanceItem, VnfInstanceList, WritableVnfInstance
 from watcher_sync.api.resources.vnf_operations import OperationItem, OperationList
 from watcher_sync.api.resources.vnf_sync import SyncNow, VnfSyncResource
 from watcher_sync.api.resources.watch_events import TopicEvents
 from watcher_sync.api.resources.watch_topics import TopicCollection, TopicItem, TopicStore
-from watcher_sync.api.resources.writing import WritableItem, WritableList
 from watcher_sync.api.service import Service
+from watcher_sync.api.ui.login import LoginResource
 from watcher_sync.api.ui.page import Page, Static, assets
 from watcher_sync.assembly.grants import ConfiguredGrants
 from watcher_sync.assembly.on_demand import SyncOnDemand

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from oslo_config import cfg
 from sqlalchemy import exc as sa_exc
 
-from watcher_sync.api.core.authentication import is_loopback
+from watcher_sync.api.identity.authentication import is_loopback
 from watcher_sync.conf import opts, outlet_watch, outlet_webhook
 from watcher_sync.conf.networks import Network
 from watcher_sync.handlers.dcm.handler import DcmHandler

@@ -9,7 +9,8 @@ from __future__ import annotations
 from oslo_config import cfg
 from oslo_policy import policy
 
-from watcher_sync.api.core import openapi, policies
+from watcher_sync.api.http import openapi
+from watcher_sync.api.identity import policies
 from watcher_sync.api.service import Service
 from watcher_sync.assembly.api import make_routes
 from watcher_sync.conf import opts

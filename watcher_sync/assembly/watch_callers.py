@@ -17,10 +17,10 @@ from oslo_config import cfg
 from oslo_policy import policy
 from oslo_utils import timeutils
 
-from watcher_sync.api.core.caller import ContextFactory
-from watcher_sync.api.core.request_context import RequestContext
-from watcher_sync.api.core.rules import PROJECT_READER, SCOPES, base_rules
-from watcher_sync.api.core.visibility import visibility
+from watcher_sync.api.http.request_context import RequestContext
+from watcher_sync.api.http.rules import PROJECT_READER, SCOPES, base_rules
+from watcher_sync.api.identity.caller import ContextFactory
+from watcher_sync.api.identity.visibility import visibility
 from watcher_sync.conf import keystone as keystone_options
 from watcher_sync.conf.outlet_watch import GROUP, auth_strategy
 from watcher_sync.exceptions import ConfigError
@@ -130,7 +130,7 @@ class KeystoneTokens:
     def __init__(self, conf: cfg.ConfigOpts, callers: _Callers) -> None:
         """:raises ConfigError: a value of ``[keystone_authtoken]`` is unusable."""
         # Imported here: the import is slow, and other strategies do not need it.
-        from watcher_sync.api.core.keystone import KeystoneAuthentication
+        from watcher_sync.api.identity.keystone import KeystoneAuthentication
 
         self._callers = callers
         self._middleware = KeystoneAuthentication(_accept, conf)

@@ -7,7 +7,7 @@ import ssl
 
 from oslo_config import cfg
 
-from watcher_sync.api.core.authentication import is_loopback
+from watcher_sync.api.identity.authentication import is_loopback
 from watcher_sync.assembly import watch_callers
 from watcher_sync.conf.outlet_watch import GROUP, auth_strategy
 from watcher_sync.exceptions import ConfigError

@@ -19,7 +19,7 @@ from typing import Any
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from watcher_sync.api.core.authentication import is_loopback
+from watcher_sync.api.identity.authentication import is_loopback
 from watcher_sync.assembly import process
 from watcher_sync.assembly.api import Wsgi, assemble
 from watcher_sync.exceptions import ConfigError

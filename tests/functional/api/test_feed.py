@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from tests.functional.outlets.subscribing import Instances
-from watcher_sync.api.core.feed import Feed
+from watcher_sync.api.edge.feed import Feed
 from watcher_sync.storage.writing.store import Store
 
 INTERVAL = 600.0

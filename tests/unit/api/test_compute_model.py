@@ -16,7 +16,7 @@ from oslo_policy import opts
 from tests.simulated import by_facet, telling, told
 from tests.unit.api.conftest import Client
 from tests.unit.security.callers import Api
-from watcher_sync.api.resources import host_usage
+from watcher_sync.api.entities import host_usage
 from watcher_sync.api.service import Service
 from watcher_sync.assembly.api import make_application
 from watcher_sync.commit.batch import Batch

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import strategies as st
 
 from tests.simulated import by_facet, telling, told
-from watcher_sync.api.resources import entity_filters
+from watcher_sync.api.entities import entity_filters
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.model.changes import Upsert

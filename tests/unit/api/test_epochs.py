@@ -10,9 +10,9 @@ import pytest
 from tests.setting_back import Backup
 from tests.simulated import telling, told
 from tests.waiting import deadline
-from watcher_sync.api.core.feed import Feed
-from watcher_sync.api.core.visibility import Visibility
-from watcher_sync.api.resources.events import Filter, stream_of
+from watcher_sync.api.changes.events import Filter, stream_of
+from watcher_sync.api.edge.feed import Feed
+from watcher_sync.api.identity.visibility import Visibility
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.exceptions import HistoryChanged

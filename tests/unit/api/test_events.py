@@ -12,11 +12,11 @@ import pytest
 
 from tests.simulated import by_facet, cloud, telling, told
 from tests.waiting import Deadline, deadline
-from watcher_sync.api.core.feed import Feed
-from watcher_sync.api.core.problems import Problem
-from watcher_sync.api.core.visibility import Visibility
-from watcher_sync.api.resources import events as events_resource
-from watcher_sync.api.resources.events import Filter, stream_of
+from watcher_sync.api.changes import events as events_resource
+from watcher_sync.api.changes.events import Filter, stream_of
+from watcher_sync.api.edge.feed import Feed
+from watcher_sync.api.http.problems import Problem
+from watcher_sync.api.identity.visibility import Visibility
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.exceptions import JournalPurged
@@ -260,7 +260,7 @@ def test_nobody_looks_at_the_journal_while_nobody_waits(feed):
 @pytest.fixture
 def rare(store, cycle, monkeypatch):
     """One change of a cluster before many of servers; a page reads few rows. The cluster's seq."""
-    monkeypatch.setattr("watcher_sync.api.resources.events._MAX_SCANNED_ROWS", 20)
+    monkeypatch.setattr("watcher_sync.api.changes.events._MAX_SCANNED_ROWS", 20)
     writer = CommitCycle(store, store.load(), telling())
     writer.run(Batch(events=[told(1, Upsert("cluster", "edge", "1", {"state": {"state": "connected"}}))]))
     for n in range(60):

@@ -11,7 +11,7 @@ from oslo_config import cfg
 
 from tests.migrated import migrate
 from tests.unit.engine.asking import ask
-from watcher_sync.api.core import healthcheck
+from watcher_sync.api.edge import healthcheck
 from watcher_sync.conf import opts
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.storage.database import database

@@ -7,7 +7,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.unit.api.test_topology import committing, host
-from watcher_sync.api.resources.host_usage import FIELDS
+from watcher_sync.api.entities.host_usage import FIELDS
 from watcher_sync.model.changes import Upsert
 
 CAPACITY = {

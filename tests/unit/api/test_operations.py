@@ -13,7 +13,8 @@ from oslo_policy import generator, policy
 
 from tests.simulated import nova
 from watcher_sync import api
-from watcher_sync.api.core import openapi, policies
+from watcher_sync.api.http import openapi
+from watcher_sync.api.identity import policies
 from watcher_sync.api.service import Service
 from watcher_sync.assembly.api import make_app, make_routes
 

@@ -12,15 +12,15 @@ from tests.simulated import by_facet, telling
 from tests.simulated import told as occurrence
 from tests.unit.api.conftest import Client
 from tests.unit.api.test_vnf_instances import DEMO
-from watcher_sync.api.core import healthcheck, metrics
-from watcher_sync.api.core.removed import RemovedEntities
-from watcher_sync.api.resources import sources
+from watcher_sync.api.edge import healthcheck, metrics
+from watcher_sync.api.operator import sources
 from watcher_sync.assembly.api import make_application
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
 from watcher_sync.handlers.watch.handler import WatchHandler
 from watcher_sync.model.changes import Upsert
+from watcher_sync.read.removed_entities import RemovedEntities
 from watcher_sync.storage.drifts import Difference, replace_drifts
 from watcher_sync.storage.groups.source_status import SourceRow, list_sources, mark_removed, write_sources
 

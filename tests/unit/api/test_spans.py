@@ -10,7 +10,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from tests.unit.api.conftest import Client
-from watcher_sync.api.core import request_ids, spans
+from watcher_sync.api.edge import spans
+from watcher_sync.api.http import request_ids
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 

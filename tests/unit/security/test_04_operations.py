@@ -11,7 +11,8 @@ from keystonemiddleware.fixture import AuthTokenFixture
 from tests.unit.api.conftest import conf, store  # noqa: F401 - fixtures
 from tests.unit.api.test_vnf_instances import DEMO
 from tests.unit.security.callers import CALLERS, NODE, OWN, POD, SERVER, STI, WORKLOAD, Api
-from watcher_sync.api.core import openapi, policies
+from watcher_sync.api.http import openapi
+from watcher_sync.api.identity import policies
 from watcher_sync.api.service import Service
 from watcher_sync.assembly.api import make_routes
 from watcher_sync.conf import keystone

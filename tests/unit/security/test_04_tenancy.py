@@ -12,7 +12,7 @@ from oslo_policy import policy
 from tests.unit.api.conftest import conf, problem, store  # noqa: F401 - fixtures
 from tests.unit.api.test_vnf_instances import DEMO, written
 from tests.unit.security.callers import NODE, OTHER, OWN, POD, SERVER, STI, Api
-from watcher_sync.api.core.feed import Feed
+from watcher_sync.api.edge.feed import Feed
 from watcher_sync.model.changes import Delete, Upsert
 
 pytestmark = pytest.mark.slow

@@ -7,7 +7,7 @@ import pytest
 from oslo_config import cfg
 
 from tests.simulated import telling, told
-from watcher_sync.api.core.feed import MAX_CACHED_BYTES, Feed
+from watcher_sync.api.edge.feed import MAX_CACHED_BYTES, Feed
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.model.changes import Upsert

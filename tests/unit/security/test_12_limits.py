@@ -15,12 +15,12 @@ from typing import Annotated
 import pytest
 
 from tests.unit.api.conftest import Client
-from watcher_sync.api.core import rate_limits
-from watcher_sync.api.core.feed import Feed
-from watcher_sync.api.core.problems import Problem
-from watcher_sync.api.core.rate_limits import TokenBuckets
-from watcher_sync.api.core.validation import MAX_ERRORS, require_valid, validator
-from watcher_sync.api.resources.quotas import Quotas
+from watcher_sync.api.edge import rate_limits
+from watcher_sync.api.edge.feed import Feed
+from watcher_sync.api.edge.rate_limits import TokenBuckets
+from watcher_sync.api.entities.quotas import Quotas
+from watcher_sync.api.http.problems import Problem
+from watcher_sync.api.http.validation import MAX_ERRORS, require_valid, validator
 from watcher_sync.assembly.api import make_application
 from watcher_sync.client.errors import UnexpectedResponse
 from watcher_sync.commit.direct import DirectWriter

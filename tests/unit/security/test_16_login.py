@@ -20,10 +20,10 @@ backend.init_backend(backend.BackendType.THREADING)
 
 from tests.unit.api.conftest import Client  # noqa: E402
 from tests.waiting import deadline, wait_until  # noqa: E402
-from watcher_sync.api.core import login  # noqa: E402
-from watcher_sync.api.core.client_address import client_address  # noqa: E402
-from watcher_sync.api.core.login import Credentials, KeystoneAddress, KeystoneFailed, Login  # noqa: E402
-from watcher_sync.api.resources.login import (  # noqa: E402
+from watcher_sync.api.edge.client_address import client_address  # noqa: E402
+from watcher_sync.api.identity import login  # noqa: E402
+from watcher_sync.api.identity.login import Credentials, KeystoneAddress, KeystoneFailed, Login  # noqa: E402
+from watcher_sync.api.ui.login import (  # noqa: E402
     MAX_BODIES,
     MAX_BODIES_OF_ADDRESS,
     MAX_BODY_BYTES,

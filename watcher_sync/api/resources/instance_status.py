@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from watcher_sync.api.core import schemas
-from watcher_sync.api.core.operation import Answer, Call, Rule, operation
-from watcher_sync.api.core.problems import bad_request, not_found
-from watcher_sync.api.core.rules import PROJECT_READER
-from watcher_sync.api.core.visibility import hidden_from
+from watcher_sync.api.http import schemas
+from watcher_sync.api.http.operation import Answer, Call, Rule, operation
+from watcher_sync.api.http.problems import bad_request, not_found
+from watcher_sync.api.http.rules import PROJECT_READER
+from watcher_sync.api.identity.visibility import hidden_from
 from watcher_sync.api.service import Service
 from watcher_sync.model.kinds import PROJECT_FIELD, Entity
 from watcher_sync.model.onap.documents import status_document

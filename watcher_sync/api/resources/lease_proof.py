@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from watcher_sync.api.core.operation import Call
+from watcher_sync.api.http.operation import Call
 from watcher_sync.operations import Owner, Proof
 
 TOKEN: Final = "Operation-Token"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from watcher_sync.api.core.schemas import STRING, Schema, nullable
+from watcher_sync.api.http.schemas import STRING, Schema, nullable
 
 _OBJECT: Schema = {"type": "object"}
 _LEVEL = {"type": "integer", "minimum": 0}

@@ -13,7 +13,7 @@ from __future__ import annotations
 import datetime
 from typing import Any, Final
 
-from watcher_sync.api.core import schemas
+from watcher_sync.api.http import schemas
 from watcher_sync.api.resources.instance_status import ALL_RESOURCE_KINDS, PAYLOADS
 from watcher_sync.storage.subscription_rows import (
     ACTIVE,

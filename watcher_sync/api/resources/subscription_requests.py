@@ -15,10 +15,10 @@ from typing import Any, Final
 import msgspec
 from oslo_config import cfg
 
-from watcher_sync.api.core.operation import Call
-from watcher_sync.api.core.problems import Problem, bad_request
-from watcher_sync.api.core.rules import ADMIN_ONLY_FIELDS
-from watcher_sync.api.core.visibility import hidden_from
+from watcher_sync.api.http.operation import Call
+from watcher_sync.api.http.problems import Problem, bad_request
+from watcher_sync.api.http.rules import ADMIN_ONLY_FIELDS
+from watcher_sync.api.identity.visibility import hidden_from
 from watcher_sync.api.resources.instance_status import RESOURCE_KINDS, require_resource_kinds
 from watcher_sync.api.resources.subscription_bodies import FILTERS
 from watcher_sync.conf.outlet_webhook import allowed_networks

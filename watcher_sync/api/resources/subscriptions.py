@@ -18,12 +18,12 @@ from urllib.parse import quote
 import falcon
 import msgspec
 
-from watcher_sync.api.core import schemas
-from watcher_sync.api.core.epochs import QUERY, require_epoch
-from watcher_sync.api.core.operation import JSON, Answer, Body, Call, Rule, operation
-from watcher_sync.api.core.problems import Problem, bad_request, not_found
-from watcher_sync.api.core.request_context import NO_PROJECT
-from watcher_sync.api.core.rules import ALL_PROJECTS, PROJECT_MEMBER, PROJECT_READER
+from watcher_sync.api.http import schemas
+from watcher_sync.api.http.epochs import QUERY, require_epoch
+from watcher_sync.api.http.operation import JSON, Answer, Body, Call, Rule, operation
+from watcher_sync.api.http.problems import Problem, bad_request, not_found
+from watcher_sync.api.http.request_context import NO_PROJECT
+from watcher_sync.api.http.rules import ALL_PROJECTS, PROJECT_MEMBER, PROJECT_READER
 from watcher_sync.api.resources import subscription_bodies as bodies
 from watcher_sync.api.resources.instance_status import TAG, find_visible, project_of
 from watcher_sync.api.resources.subscription_requests import Requests

@@ -16,16 +16,17 @@ import datetime
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from watcher_sync.api.core import schemas
-from watcher_sync.api.core.operation import Call, Rule
-from watcher_sync.api.core.problems import FieldError, Problem, bad_request
-from watcher_sync.api.core.rules import ADMIN, PROJECT_MEMBER
-from watcher_sync.api.core.validation import pointer
-from watcher_sync.api.resources import sol003, sol013
-from watcher_sync.api.resources.entity_collection import Collection
-from watcher_sync.api.resources.entity_pages import read_list
+from watcher_sync.api.entities import sol013
+from watcher_sync.api.entities.entity_collection import Collection
+from watcher_sync.api.entities.entity_pages import read_list
+from watcher_sync.api.entities.writing import CONDITIONS, WritableItem, WritableKind, WritableList
+from watcher_sync.api.http import schemas
+from watcher_sync.api.http.operation import Call, Rule
+from watcher_sync.api.http.problems import FieldError, Problem, bad_request
+from watcher_sync.api.http.rules import ADMIN, PROJECT_MEMBER
+from watcher_sync.api.http.validation import pointer
+from watcher_sync.api.resources import sol003
 from watcher_sync.api.resources.lease_proof import SECRET, TOKEN, owner_of, proof_of
-from watcher_sync.api.resources.writing import CONDITIONS, WritableItem, WritableKind, WritableList
 from watcher_sync.commit.direct import DirectCommitCycle
 from watcher_sync.model.kinds import PROJECT_FIELD, Entity, Kind
 from watcher_sync.model.visibility import Hidden

@@ -22,13 +22,13 @@ from typing import Any
 
 import msgspec
 
-from watcher_sync.api.core import schemas
-from watcher_sync.api.core.access_log import AUDIT
-from watcher_sync.api.core.operation import JSON, Answer, Body, Call, Rule, operation
-from watcher_sync.api.core.problems import Problem, held_by, not_found
-from watcher_sync.api.core.request_context import RequestContext
-from watcher_sync.api.core.rules import ADMIN, PROJECT_MEMBER, PROJECT_READER
-from watcher_sync.api.resources.entity_collection import Collection
+from watcher_sync.api.edge.access_log import AUDIT
+from watcher_sync.api.entities.entity_collection import Collection
+from watcher_sync.api.http import schemas
+from watcher_sync.api.http.operation import JSON, Answer, Body, Call, Rule, operation
+from watcher_sync.api.http.problems import Problem, held_by, not_found
+from watcher_sync.api.http.request_context import RequestContext
+from watcher_sync.api.http.rules import ADMIN, PROJECT_MEMBER, PROJECT_READER
 from watcher_sync.api.resources.lease_proof import SECRET, owner_of, proof_of
 from watcher_sync.exceptions import StaleToken
 from watcher_sync.operations import LeaseRow, OperationRow, Operations

@@ -12,11 +12,11 @@ from typing import Final, Protocol
 
 import msgspec
 
-from watcher_sync.api.core import schemas
-from watcher_sync.api.core.operation import Answer, Call, Rule, operation
-from watcher_sync.api.core.problems import Problem
-from watcher_sync.api.core.rules import PROJECT_MEMBER
-from watcher_sync.api.resources.entity_collection import Collection
+from watcher_sync.api.entities.entity_collection import Collection
+from watcher_sync.api.http import schemas
+from watcher_sync.api.http.operation import Answer, Call, Rule, operation
+from watcher_sync.api.http.problems import Problem
+from watcher_sync.api.http.rules import PROJECT_MEMBER
 from watcher_sync.events import Actor
 from watcher_sync.exceptions import SourceError
 from watcher_sync.model.vnf.evaluation import Result

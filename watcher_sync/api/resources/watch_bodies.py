@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import yaml
 
-from watcher_sync.api.core import schemas
-from watcher_sync.api.core.operation import JSON, Call
-from watcher_sync.api.core.problems import bad_request
+from watcher_sync.api.http import schemas
+from watcher_sync.api.http.operation import JSON, Call
+from watcher_sync.api.http.problems import bad_request
 from watcher_sync.model.watch import topics
 from watcher_sync.wire.watch.messages import REST_TYPES
 

@@ -21,12 +21,12 @@ from typing import Any, Final
 import msgspec
 import sqlalchemy as sa
 
-from watcher_sync.api.core import schemas
-from watcher_sync.api.core.epochs import EPOCH_HEADER, QUERY, beyond, require_epoch
-from watcher_sync.api.core.operation import Answer, Call, Rule, operation
-from watcher_sync.api.core.problems import Problem, bad_request
-from watcher_sync.api.core.rules import PROJECT_READER
-from watcher_sync.api.core.visibility import visibility
+from watcher_sync.api.http import schemas
+from watcher_sync.api.http.epochs import EPOCH_HEADER, QUERY, beyond, require_epoch
+from watcher_sync.api.http.operation import Answer, Call, Rule, operation
+from watcher_sync.api.http.problems import Problem, bad_request
+from watcher_sync.api.http.rules import PROJECT_READER
+from watcher_sync.api.identity.visibility import visibility
 from watcher_sync.api.resources import watch_bodies as bodies
 from watcher_sync.api.resources.watch_ranges import EmptyRanges, End
 from watcher_sync.api.resources.watch_topics import TAG, TopicStore, page_parameters

@@ -10,10 +10,10 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 
-from watcher_sync.api.core import schemas
-from watcher_sync.api.core.operation import JSON, Answer, Body, Call, Rule, operation
-from watcher_sync.api.core.problems import Problem, bad_request, not_found
-from watcher_sync.api.core.rules import PROJECT_MEMBER, PROJECT_READER
+from watcher_sync.api.http import schemas
+from watcher_sync.api.http.operation import JSON, Answer, Body, Call, Rule, operation
+from watcher_sync.api.http.problems import Problem, bad_request, not_found
+from watcher_sync.api.http.rules import PROJECT_MEMBER, PROJECT_READER
 from watcher_sync.api.resources import watch_bodies as bodies
 from watcher_sync.api.service import Service
 from watcher_sync.model.watch.topics import InvalidTopic, WatchTopic, parse

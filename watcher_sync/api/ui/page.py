@@ -22,10 +22,10 @@ from importlib.resources.abc import Traversable
 
 import msgspec
 
-from watcher_sync.api.core import etags, schemas
-from watcher_sync.api.core.operation import Answer, Call, Rule, operation
-from watcher_sync.api.core.problems import not_found
-from watcher_sync.api.core.rules import EVERYBODY
+from watcher_sync.api.http import etags, schemas
+from watcher_sync.api.http.operation import Answer, Call, Rule, operation
+from watcher_sync.api.http.problems import not_found
+from watcher_sync.api.http.rules import EVERYBODY
 
 POLICY = "; ".join(
     (

@@ -1,0 +1,330 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``GET /v1/events``: the journal as a page, as a long poll, and as a stream of server-sent events.
+
+The changes come in the order of ``seq``, without a gap or repetition. To continue, a client sends the position of the
+last answer: ``next_since`` of a page, or the id of the last event of a stream. The answer omits changes that only
+raised a version.
+
+A stream ends after ``[api] stream_max_age`` seconds. ``Last-Event-ID`` continues it.
+
+The answer is 410 if the position is outside of the journal, or of another ``epoch``: start from the lists. A database
+that goes back in time gets a new one.
+
+A project gets the changes of its entities, without fields that tell of hosts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator
+
+import msgspec
+
+from watcher_sync.api.edge.feed import Feed, Slot
+from watcher_sync.api.edge.rate_limits import identity_of
+from watcher_sync.api.http import schemas
+from watcher_sync.api.http.epochs import EPOCH, EPOCH_HEADER, QUERY, beyond, other_epoch, require_epoch
+from watcher_sync.api.http.operation import JSON, Answer, Call, Rule, operation
+from watcher_sync.api.http.response_stream import ResponseStream
+from watcher_sync.api.http.rules import PROJECT_READER
+from watcher_sync.api.identity.visibility import Visibility, sight_of
+from watcher_sync.api.service import Service
+from watcher_sync.exceptions import JournalPurged, StorageError
+from watcher_sync.read import reading
+from watcher_sync.storage.epochs import Position, read_position
+from watcher_sync.storage.writing.journal import JournalRow, first_since
+from watcher_sync.wire.fields import parse_time
+
+EVENT_STREAM = "text/event-stream"
+
+_MAX_SCANNED_ROWS = 10_000
+"""Journal rows that the API reads for one page. A filtered page may end early; ``next_since`` has the position."""
+
+_MAX_PAGE_BYTES = 8_388_608
+"""Bytes of the deltas that the API reads for one page, about."""
+
+_MAX_LAST_ROWS = 1_000
+"""Rows of one query for the last changes."""
+
+_PAGE: schemas.Schema = {
+    "type": "object",
+    "required": ["events", "next_since", "head", "epoch"],
+    "properties": {
+        "events": {"type": "array", "items": schemas.JOURNAL_ROW},
+        "next_since": schemas.SEQ | {"description": "The since of the next request."},
+        "head": schemas.SEQ | {"description": "The seq of the last change in the journal."},
+        "epoch": {**EPOCH, "description": "The epoch of these positions, for the next request."},
+    },
+}
+
+_NOTICE_SECONDS = 2.0
+"""How long a request waits for the epoch of a database that went back in time."""
+_NO_SEQ = 2**63
+
+
+class Filter(msgspec.Struct, frozen=True):
+    """The changes that the request chooses, and what the caller sees of them."""
+
+    kind: str | None
+    entity_id: str | None
+    sight: Visibility
+
+    def shown(self, row: JournalRow) -> JournalRow | None:
+        """The change as the answer has it; None: the request does not choose it, or the caller does not see it.
+
+        A change that only raised a version is never in an answer.
+        """
+        if not self.sight.sees(row.project_id):
+            return None
+        if self.kind is not None and row.kind != self.kind:
+            return None
+        if self.entity_id is not None and row.entity_id != self.entity_id:
+            return None
+        return self.sight.shown(row)
+
+
+class Events:
+    """``GET /v1/events``."""
+
+    def __init__(self, service: Service, feed: Feed) -> None:
+        limit = schemas.paging(service.max_limit)["limit"]
+        query = {
+            "since": {
+                "type": ["integer", "string"], "minimum": 0, "maximum": 2**63 - 1, "format": "date-time",
+                "description": "The answer begins after this seq, or with the first change of this time or later. "
+                "Without it, a page has the last changes, and a long poll or a stream begins at the journal's end.",
+            },
+            "epoch": QUERY,
+            "limit": limit | {"description": "The maximum number of changes on a page; a stream has no limit."},
+            "wait": {
+                "type": "number", "minimum": 0, "maximum": 60, "default": 0,
+                "description": "Seconds to wait if there is no change yet (long poll).",
+            },
+            "kind": {"enum": sorted(service.kinds), "description": "Changes of this kind only."},
+            "id": schemas.SHORT_TEXT | {"description": "Changes of the entity with this id only."},
+            "all_projects": {
+                "type": "boolean",
+                "description": "true: the changes of all projects, or 403; false: those of the caller's project alone. "
+                "By default the answer has everything that the caller may see.",
+            },
+        }  # fmt: skip
+        self._service = service
+        self._feed = feed
+        self.on_get = operation(
+            summary="Read the changes of the model, or wait for them",
+            description=__doc__ or "",
+            rule=Rule("events:list", PROJECT_READER),
+            query=query,
+            headers={"Last-Event-ID": {"type": "string", "pattern": "^[0-9]{0,18}$"}},
+            responses={
+                200: Answer(
+                    _PAGE, "A page or a stream of changes", headers=(EPOCH_HEADER,), media_types=(JSON, EVENT_STREAM)
+                )
+            },
+            errors=(410,),
+            tag="events",
+            streams=True,
+        )(self.read)
+
+    def read(self, call: Call) -> None:
+        """Answers with a stream if the client prefers one, else with a page, after waiting for a change if asked."""
+        chosen = Filter(call.query.get("kind"), call.query.get("id"), sight_of(call, self._service.kinds))
+        if call.request.client_prefers((JSON, EVENT_STREAM)) == EVENT_STREAM:
+            _stream(self._service, self._feed, call, chosen)
+        else:
+            _page(self._service, self._feed, call, chosen)
+
+
+def _page(service: Service, feed: Feed, call: Call, chosen: Filter) -> None:
+    since = _since(service, call)
+    limit, wait = call.query["limit"], call.query["wait"]
+    if since is None and not wait:
+        rows, position = _read_last(service, limit, chosen)
+        call.response.set_header(EPOCH_HEADER, position.epoch)
+        _answer(call, rows, position.seq, position)
+        return
+    head = feed.position()
+    since = _start(call, since, head)
+    try:
+        found, reached = _scan(feed, since, limit, chosen)
+        if not found and wait:
+            identity = identity_of(call.request.env)
+            slot = feed.take_slot(identity)
+            try:
+                deadline = time.monotonic() + wait
+                while not found and (left := deadline - time.monotonic()) > 0 and feed.wait(reached, left, head.epoch):
+                    found, reached = _scan(feed, reached, limit, chosen)
+                if not feed.is_of(head.epoch):
+                    raise other_epoch(feed.position())
+            finally:
+                slot.release()
+            if found:
+                feed.refund(identity)
+    except JournalPurged:
+        now = feed.position()
+        if now.epoch == head.epoch and now.seq >= head.seq:
+            feed.read(since, 1)  # raises if rows after the client's position were purged
+        # The journal may end before what was read, because the database went back in time a moment ago.
+        feed.wait(_NO_SEQ, _NOTICE_SECONDS, head.epoch)
+        if feed.is_of(head.epoch):
+            raise
+        raise other_epoch(feed.position()) from None
+    _answer(call, found, reached, head)
+
+
+def _since(service: Service, call: Call) -> int | None:
+    """The seq after which the answer begins; None: the request has none; 0: the journal does not reach back as far."""
+    since: int | str | None = call.query.get("since")
+    if not isinstance(since, str):
+        return since
+    with service.reading() as connection:
+        first = first_since(connection, service.tables, parse_time(since, "since"))
+        return 0 if first == reading.oldest_seq(connection, service.tables) else first - 1
+
+
+def _read_last(service: Service, limit: int, chosen: Filter) -> tuple[list[JournalRow], Position]:
+    """Read the last chosen changes, backwards from the end of the journal.
+
+    :returns: at most ``limit`` changes in order, and the journal's end. The changes are among the last 10,000 rows of
+        the kind and the entity, of about 8 MiB.
+    """
+    found: list[JournalRow] = []
+    before: int | None = None
+    count, scanned, size = limit, 0, 0
+    with service.reading() as connection:
+        position = read_position(connection, service.tables)
+        head = position.seq
+        while len(found) < limit and scanned < _MAX_SCANNED_ROWS and size < _MAX_PAGE_BYTES:
+            rows = reading.read_last(
+                connection,
+                service.tables,
+                count,
+                kind=chosen.kind,
+                entity_id=chosen.entity_id,
+                project_id=chosen.sight.project_id,
+                before=before,
+            )
+            if not rows:
+                break
+            head, before = max(head, rows[-1].seq), rows[0].seq
+            found[:0] = [shown for row in rows if (shown := chosen.shown(row)) is not None]
+            scanned += len(rows)
+            size += sum(row.size() for row in rows)
+            count = min(2 * count, max(limit, _MAX_LAST_ROWS))
+    return found[-limit:], Position(position.epoch, head, None)
+
+
+def _answer(call: Call, rows: list[JournalRow], reached: int, head: Position) -> None:
+    call.response.set_header("Cache-Control", "no-store")
+    events = [row.document() for row in rows]
+    call.answer({"events": events, "next_since": reached, "head": max(head.seq, reached), "epoch": head.epoch})
+
+
+def _scan(feed: Feed, since: int, limit: int, chosen: Filter) -> tuple[list[JournalRow], int]:
+    """Reads the chosen changes after ``since``.
+
+    :returns: at most ``limit`` changes of about 8 MiB, and the seq up to which there is no further one.
+    """
+    found: list[JournalRow] = []
+    reached, size = since, 0
+    while reached - since < _MAX_SCANNED_ROWS:
+        rows = feed.read(reached)
+        if not rows:
+            break
+        for row in rows:
+            reached = row.seq
+            if (shown := chosen.shown(row)) is not None:
+                found.append(shown)
+                if len(found) == limit:
+                    return found, reached
+        size += sum(row.size() for row in rows)
+        if size >= _MAX_PAGE_BYTES:
+            break
+    return found, reached
+
+
+def _start(call: Call, since: int | None, head: Position) -> int:
+    """The seq after which the answer begins.
+
+    :raises Problem: 410 when the position is after the journal's end, or of another epoch.
+    """
+    if since is None:
+        call.response.set_header(EPOCH_HEADER, head.epoch)
+        return head.seq
+    require_epoch(call, head)
+    if since > head.seq:
+        raise beyond(since, head)
+    return since
+
+
+def _stream(service: Service, feed: Feed, call: Call, chosen: Filter) -> None:
+    since = _since(service, call)
+    last = call.request.get_header("Last-Event-ID")
+    if last:
+        since = int(last)
+    slot = feed.take_slot(identity_of(call.request.env))
+    try:
+        head = feed.position()
+        since = _start(call, since, head)
+        if since < head.seq:
+            feed.read(since, 1)  # raises JournalPurged before the stream begins, so that the answer is 410
+    except BaseException:
+        slot.release()
+        raise
+    response = call.response
+    response.content_type = EVENT_STREAM
+    response.set_header("Cache-Control", "no-store")
+    response.set_header("X-Accel-Buffering", "no")
+    settings = service.conf.api
+    response.stream = stream_of(
+        feed, slot, since, chosen, life=settings.stream_max_age, heartbeat=settings.stream_heartbeat, epoch=head.epoch
+    )
+
+
+def stream_of(
+    feed: Feed, slot: Slot, since: int, chosen: Filter, *, life: float, heartbeat: float, epoch: str | None = None
+) -> ResponseStream:
+    """Returns the changes after ``since`` as server-sent events. The end of the stream releases its slot.
+
+    :param epoch: the epoch of ``since``; the stream ends with it.
+    """
+    return ResponseStream(_chunks(feed, since, chosen, life=life, heartbeat=heartbeat, epoch=epoch), slot.release)
+
+
+def _chunks(
+    feed: Feed, since: int, chosen: Filter, *, life: float, heartbeat: float, epoch: str | None
+) -> Generator[bytes, None, None]:
+    """Yields events as they are committed, and heartbeats.
+
+    :param life: seconds after which the stream ends.
+    :param heartbeat: seconds without an event after which a heartbeat is sent. It has the position if that has moved.
+    """
+    yield b"retry: 1000\n\n"
+    now = sent_at = time.monotonic()
+    end = now + life
+    reached = sent_position = since
+    while now < end:
+        try:
+            has_rows = feed.wait(reached, max(0.0, min(sent_at + heartbeat, end) - now), epoch)
+            rows = feed.read(reached) if has_rows and feed.is_of(epoch) else []
+        except StorageError:  # the client connects again, and gets the problem
+            return
+        if not feed.is_of(epoch):
+            return
+        text = b"".join(_event(shown) for row in rows if (shown := chosen.shown(row)) is not None)
+        if rows:
+            reached = rows[-1].seq
+        now = time.monotonic()
+        if text:
+            sent_at, sent_position = now, reached
+            yield text
+        elif now >= sent_at + heartbeat:
+            # An id without data is no event, but the client sends it when it connects again.
+            yield b": heartbeat\n\n" if reached == sent_position else b": heartbeat\nid: %d\n\n" % reached
+            sent_at, sent_position = now, reached
+
+
+def _event(row: JournalRow) -> bytes:
+    data = msgspec.json.encode(row.document())
+    text: bytes = b"".join((b"id: %d\nevent: " % row.seq, row.change.encode(), b"\ndata: ", data, b"\n\n"))
+    return text

@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0
+"""List, item and history of every kind, derived from the kind's declaration.
+
+A list can be filtered and sorted by the fields of the kind (:mod:`~watcher_sync.api.entities.entity_filters`). Sorted
+by id, the pages contain exactly once every entity that exists and matches during the whole listing. A caller that reads
+all pages, and then the events since the ``seq`` of the *first* page, misses nothing.
+
+An item is found by its id. With ``by=name`` it is found by its name, if no other entity that the caller sees has it.
+
+With ``versions=true`` each entity has its versions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from watcher_sync.api.entities import as_of, entity_filters, host_usage
+from watcher_sync.api.entities.entity_collection import Collection
+from watcher_sync.api.entities.entity_pages import read_list, scoped_conditions, wanted_ids
+from watcher_sync.api.entities.entity_states import require_all, with_versions
+from watcher_sync.api.http import etags, schemas
+from watcher_sync.api.http.epochs import read_seq
+from watcher_sync.api.http.operation import Answer, Call, operation
+from watcher_sync.api.http.problems import Problem, bad_request, not_found
+from watcher_sync.api.identity.visibility import visibility
+from watcher_sync.model.kinds import PROJECT_FIELD
+from watcher_sync.model.visibility import Hidden
+from watcher_sync.read import reading, search
+from watcher_sync.read.removed_entities import MARK
+
+_MAX_NAMED = 10
+"""Entities of one name that a problem lists."""
+
+_ALL_PROJECTS: dict[str, schemas.Schema] = {
+    "all_projects": {
+        "type": "boolean",
+        "description": "true: the entities of all projects, or 403; false: those of the caller's project alone. By "
+        "default the answer has everything that the caller may see.",
+    }
+}
+
+MAX_IDS = 100
+"""Ids that a list may be asked for."""
+
+_REPLICATION: dict[str, schemas.Schema] = {
+    "versions": {
+        "type": "boolean",
+        "description": "true: each entity has its own fields and versions (facet -> version text), or 403. For "
+        "callers who see all projects and the fields that tell of hosts. The list is sorted by id. Parameters that "
+        "sort it or choose fields have no effect.",
+    },
+    "ids": {
+        "type": "array",
+        "items": {"type": "string", "minLength": 1, "maxLength": 1500, "pattern": "^[^,]+$"},
+        "minItems": 1,
+        "maxItems": MAX_IDS,
+        "description": "Only entities with these ids, separated by commas. Each id is percent-encoded once more.",
+    },
+}
+
+
+class EntityList:
+    """``/v1/{plural}``: all entities of one kind."""
+
+    def __init__(self, collection: Collection) -> None:
+        kind = collection.kind
+        item = with_versions(self.item_schema(collection))
+        schema = schemas.collection(kind.plural, item, seq=schemas.SEQ, as_of=as_of.ANSWER)
+        self._collection = collection
+        self.on_get = operation(
+            summary=f"List {kind.plural}",
+            rule=collection.rules["list"],
+            query=self.parameters(collection),
+            responses={200: Answer(schema, f"A page of {kind.plural}", headers=(as_of.HEADER,))},
+            errors=(410,),
+            tag=kind.plural,
+        )(self.list_page)
+
+    def parameters(self, collection: Collection) -> dict[str, schemas.Schema]:
+        """The query parameters and their schemas."""
+        kind = collection.kind
+        return {
+            **entity_filters.parameters(kind),
+            **schemas.paging(collection.service.max_limit),
+            "sort": {
+                "enum": [sign + name for name in collection.sorts for sign in ("", "-")], "default": "id",
+                "description": "The field to sort by; a leading - reverses the order.",
+            },
+            **collection.fields_parameter(),
+            **_REPLICATION,
+            **as_of.PARAMETERS,
+            **(_ALL_PROJECTS if kind.is_scoped else {}),
+        }  # fmt: skip
+
+    def item_schema(self, collection: Collection) -> schemas.Schema:
+        """The schema of an entity of the list."""
+        return collection.schema()
+
+    def list_page(self, call: Call) -> None:
+        """Answers with one page."""
+        if call.query.get("versions"):
+            self._answer_versions(self._collection, call)
+        else:
+            self.answer_page(self._collection, call)
+
+    @staticmethod
+    def _answer_versions(collection: Collection, call: Call) -> None:
+        """Answers with the own fields and the versions, whatever the form of the list is."""
+        require_all(call)
+        if as_of.NAME in call.query:
+            raise bad_request("query", f"/{as_of.NAME}", f"{as_of.NAME} and versions exclude each other")
+        query = call.query
+        marker = query.get("marker")
+        conditions = scoped_conditions(collection.kind, call)
+        with collection.service.reading() as connection:
+            seq = read_seq(call, connection, collection.service.tables)
+            page = collection.states.read(
+                connection,
+                limit=int(query["limit"]),
+                after=None if marker is None else marker.replace("\0", ""),
+                ids=wanted_ids(call),
+                conditions=conditions,
+            )
+        states = [msgspec.Raw(text) for text in page.texts]
+        call.answer({collection.kind.plural: states, **call.next_page(page.marker), "seq": seq})
+
+    def answer_page(self, collection: Collection, call: Call) -> None:
+        """Reads a page and answers with it."""
+        chosen = call.query.get("fields")
+        names = chosen or list(collection.names)
+        page = read_list(collection, call, names, chosen or ())
+        documents = [collection.selected(row, names, page.hidden) for row in page.rows]
+        if not chosen and page.moment is None:
+            collection.mark(page.rows, documents)
+        call.answer({collection.kind.plural: documents, **call.next_page(page.marker), **page.about()})
+
+
+class EntityItem:
+    """``/v1/{plural}/{id}``: one entity."""
+
+    def __init__(self, collection: Collection) -> None:
+        kind = collection.kind
+        self.collection = collection
+        self.on_get = operation(
+            summary=f"Show one {kind.name}",
+            rule=collection.rules["show"],
+            query=self.parameters(),
+            headers={"If-None-Match": schemas.ETAG},
+            responses={
+                200: Answer(self.schema(), f"The {kind.name}", headers=("ETag", as_of.HEADER)),
+                304: Answer(None, "The ETag is unchanged", headers=("ETag",)),
+            },
+            errors=(404, 409, 410) if kind.name_field is not None else (404, 410),
+            tag=kind.plural,
+        )(self.show)
+
+    def parameters(self) -> dict[str, schemas.Schema]:
+        """The query parameters and their schemas."""
+        return {**self.collection.fields_parameter(), **self.name_parameter(), **as_of.PARAMETERS}
+
+    def name_parameter(self) -> dict[str, schemas.Schema]:
+        """The query parameter that has the item found by its name, and its schema."""
+        name = self.collection.kind.name_field
+        if name is None:
+            return {}
+        text = f"name: find it by its {name} instead of its id; 409 with the ids, if several have this name."
+        return {"by": {"enum": ["id", "name"], "default": "id", "description": text}}
+
+    def schema(self) -> schemas.Schema:
+        """The schema of the entity in answers."""
+        return self.collection.schema()
+
+    def chosen(self, call: Call) -> Sequence[str]:
+        """The fields that the request names.
+
+        :raises Problem: 400 when the request makes no sense.
+        """
+        names: Sequence[str] = call.query.get("fields", ())
+        return names
+
+    def selected(self, row: dict[str, Any], call: Call, hidden: Hidden) -> dict[str, Any]:
+        """Makes the document of a row.
+
+        :param hidden: what the caller does not see.
+        """
+        return self.collection.selected(row, call.query.get("fields"), hidden)
+
+    def show(self, call: Call, entity_id: str) -> None:
+        """Answers with the entity and its ETag."""
+        collection, kind = self.collection, self.collection.kind
+        chosen = self.chosen(call)
+        row = self._read(call, entity_id)
+        collection.require_project(call, row.get(PROJECT_FIELD), entity_id)
+        hidden = collection.require_visible(call, chosen)
+        is_marked = not chosen and as_of.NAME not in call.query and collection.is_of_removed(row)
+        more = host_usage.tag(row) if collection.computed else ""
+        tag = row["seq"] if row["seq"] is not None else f"as-of-{call.query[as_of.NAME]}"
+        if etags.answered_not_modified(call, etags.of(kind, tag, more, is_marked=is_marked)):
+            return
+        document = self.selected(row, call, hidden)
+        call.answer({**document, MARK: True} if is_marked else document)
+
+    def _read(self, call: Call, entity_id: str) -> dict[str, Any]:
+        """Reads the entity, now or as it was.
+
+        :raises Problem: 404 when there is none, 409 when several have the name.
+        """
+        collection, kind = self.collection, self.collection.kind
+        service, row = collection.service, None
+        if as_of.NAME in call.query and not collection.computed and call.query.get("by") != "name":
+            row = as_of.read_item(call, service, kind, entity_id)  # it costs less than a copy of the kind
+        else:
+            with as_of.reading(call, service, collection.kinds_read) as source:
+                if call.query.get("by") == "name":
+                    entity_id = self._id_of_name(source.connection, call, entity_id)
+                row = reading.read_item(source.connection, service.tables, kind, entity_id)
+                if row is not None:
+                    source.add_seqs(kind, [row])
+                    if collection.computed:
+                        host_usage.add(source.connection, service.tables, [row], collection.names)
+        if row is None:
+            raise not_found(f"{kind.name} {entity_id}")
+        return row
+
+    def _id_of_name(self, connection: sa.Connection, call: Call, name: str) -> str:
+        """The id of the only entity with a name that the caller sees.
+
+        :raises Problem: 404 when there is none, 409 when there are several, 403 when the caller may not see names.
+        """
+        collection, kind = self.collection, self.collection.kind
+        assert kind.name_field is not None
+        collection.require_visible(call, [kind.name_field])
+        scope = call.context.scope if kind.is_scoped else None
+        ids = search.ids_of(connection, collection.service.tables, kind, name, scope=scope, limit=_MAX_NAMED + 1)
+        if not ids:
+            raise not_found(f"{kind.name} {name}")
+        if len(ids) > 1:
+            more = " and more" if len(ids) > _MAX_NAMED else ""
+            shown = ids[:_MAX_NAMED]
+            raise Problem(409, f"Several {kind.plural} have the name {name}: {', '.join(shown)}{more}", ids=shown)
+        return ids[0]
+
+
+class EntityHistory:
+    """``/v1/{plural}/{id}/history``: the changes of one entity in the journal."""
+
+    def __init__(self, collection: Collection) -> None:
+        kind = collection.kind
+        self._collection = collection
+        self.on_get = operation(
+            summary=f"Show the changes of one {kind.name}",
+            rule=collection.rules["history"],
+            query=schemas.paging(collection.service.max_limit)
+            | {"marker": schemas.SEQ | {"default": 0, "description": "The page begins after this seq."}},
+            responses={200: Answer(schemas.collection("history", schemas.JOURNAL_ROW), "A page of the history")},
+            errors=(404,),
+            tag=kind.plural,
+        )(self.list_page)
+
+    def list_page(self, call: Call, entity_id: str) -> None:
+        """Answers with one page, oldest change first."""
+        _history(self._collection, call, entity_id)
+
+
+def _history(collection: Collection, call: Call, entity_id: str) -> None:
+    kind, tables = collection.kind, collection.service.tables
+    after, limit = int(call.query["marker"]), call.query["limit"]
+    with collection.service.reading() as connection:
+        found = reading.read_history(connection, tables, kind.name, entity_id, after=after, limit=limit)
+        owner = reading.read_owner(connection, tables, kind, entity_id, deleted=True)
+    if owner is None:
+        raise not_found(f"{kind.name} {entity_id}")
+    collection.require_project(call, owner.project_id, entity_id)
+    sight = visibility(call.context, collection.service.kinds)
+    marker = found.rows[-1].seq if found.more else None
+    # The caller sees the entity. A row without a project is from before it had one, or before the column existed.
+    changes = [
+        shown.document()
+        for row in found.rows
+        if (not kind.is_scoped or row.project_id is None or sight.sees(row.project_id))
+        and (shown := sight.shown(row)) is not None
+    ]
+    call.answer({"history": changes, **call.next_page(marker)})

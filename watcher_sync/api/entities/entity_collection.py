@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the resources of one kind share: its rules, its fields, and who may see which entity.
+
+A kind with a ``project_id`` is scoped: a caller sees the entities of its project. For others it is 404. The rule
+``admin_only_fields`` decides who sees the fields that tell of hosts. To name a hidden field is 403.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from watcher_sync.api.entities import host_usage
+from watcher_sync.api.http import schemas
+from watcher_sync.api.http.operation import Call, Rule
+from watcher_sync.api.http.problems import Problem, not_found
+from watcher_sync.api.http.rules import ADMIN_ONLY_FIELDS, ADMIN_OR_SYSTEM_READER, PROJECT_READER
+from watcher_sync.api.identity.visibility import hidden_from
+from watcher_sync.api.service import Service
+from watcher_sync.model.kinds import Kind
+from watcher_sync.model.visibility import Hidden, seen
+from watcher_sync.read import reading
+from watcher_sync.read.entity_states import StateReader
+from watcher_sync.read.removed_entities import MARK
+
+_MAX_SORT_CHARS = 600
+"""Characters of a text by which a list can be sorted: a marker has room for them."""
+
+
+class Collection:
+    """The kind, the rules and the fields that the resources of one kind share."""
+
+    def __init__(self, service: Service, kind: Kind) -> None:
+        self.service = service
+        self.kind = kind
+        self.sorts = ("id", *(name for name, field in kind.fields.items() if field.is_within(_MAX_SORT_CHARS)))
+        self.computed = host_usage.FIELDS if kind.name == host_usage.KIND and "instance" in service.kinds else {}
+        self.kinds_read = (kind.name, "instance") if self.computed else (kind.name,)
+        """The kinds whose tables have what the answers have."""
+        self.names = (*kind.public, *self.computed, "seq")
+        self.states = StateReader(service.tables, kind, service.store.database.dialect.name)
+        read = PROJECT_READER if kind.is_scoped else ADMIN_OR_SYSTEM_READER
+        self.rules = {what: Rule(f"{kind.plural}:{what}", read) for what in ("list", "show", "history")}
+
+    def schema(self) -> schemas.Schema:
+        """The schema of the entity in answers."""
+        return schemas.entity_schema(self.kind, self.computed)
+
+    def fields_parameter(self) -> dict[str, schemas.Schema]:
+        """The query parameter ``fields`` and its schema."""
+        return {
+            "fields": {
+                "type": "array",
+                "items": {"enum": list(self.names)},
+                "minItems": 1,
+                "uniqueItems": True,
+                "description": "The fields of the answer, separated by commas; all by default.",
+            }
+        }
+
+    def require_project(self, call: Call, project_id: str | None, entity_id: str, *, rule: str | None = None) -> None:
+        """Requires that the policy allows the operation on an entity.
+
+        :param project_id: the project of the entity.
+        :param rule: the rule of the operation; None: the one of the call.
+        :raises Problem: 404 when the caller may not see the entity; 403 when it may see it and do no more.
+        """
+        if not self.kind.is_scoped or call.context.may_on(rule or call.rule, project_id):
+            return
+        if not call.context.may_on(self.rules["show"].name, project_id):
+            raise not_found(f"{self.kind.name} {entity_id}")
+        raise call.context.refusal([rule or call.rule])
+
+    def require_existing(self, call: Call, entity_id: str) -> None:
+        """Requires that the entity exists, and that the policy allows the operation on it.
+
+        :raises Problem: 404 when there is no such entity, or the caller may not see it; 403 when it may do no more.
+        """
+        with self.service.reading() as connection:
+            owner = reading.read_owner(connection, self.service.tables, self.kind, entity_id)
+        if owner is None:
+            raise not_found(f"{self.kind.name} {entity_id}")
+        self.require_project(call, owner.project_id, entity_id)
+
+    def require_owned(self, call: Call, entity_id: str, *, known: bool = False) -> Problem | None:
+        """Requires that the id is not that of another project's entity, existing or deleted.
+
+        :param known: whether the caller also needs to be the owner; one who sees all projects does not.
+        :returns: the problem to answer if the id is that of a deleted entity. The journal no longer has its project,
+            which may be another one. None: the caller may learn of the deletion.
+        :raises Problem: 404 when the caller may not see the entity; 403 when it may do no more.
+        """
+        with self.service.reading() as connection:
+            owner = reading.read_owner(connection, self.service.tables, self.kind, entity_id, deleted=True)
+        if owner is not None:
+            self.require_project(call, owner.project_id, entity_id)
+            return None
+        if call.context.scope is None:
+            return None
+        absent = not_found(f"{self.kind.name} {entity_id}")
+        if known:
+            raise absent
+        return absent
+
+    def require_visible(self, call: Call, names: Iterable[str]) -> Hidden:
+        """Requires that the caller sees the fields that the request names.
+
+        :returns: what the caller does not see of the kind.
+        :raises Problem: 403 when the request names a field that it does not see.
+        """
+        hidden = hidden_from(call.context, self.kind)
+        for name in names:
+            if hidden.get(name) == ():
+                refused = call.context.refusal([ADMIN_ONLY_FIELDS])
+                raise Problem(refused.status, f"{refused.detail} (field {name})")
+        return hidden
+
+    def is_of_removed(self, row: Mapping[str, Any]) -> bool:
+        """Whether an entity is that of a removed source.
+
+        :param row: all its fields.
+        """
+        return self.service.removed.has(self.kind.name, row)
+
+    def mark(self, rows: Iterable[Mapping[str, Any]], documents: Iterable[dict[str, Any]]) -> None:
+        """Mark the documents of the entities of removed sources.
+
+        :param rows: all fields of each entity.
+        """
+        for row, document in zip(rows, documents, strict=True):
+            if self.is_of_removed(row):
+                document[MARK] = True
+
+    def selected(self, row: Mapping[str, Any], names: list[str] | None, hidden: Hidden) -> dict[str, Any]:
+        """Returns the chosen fields in declared order.
+
+        :param names: the chosen fields; None: all.
+        :param hidden: what the caller does not see.
+        """
+        return seen({name: row[name] for name in self.names if names is None or name in names}, hidden)

@@ -1,0 +1,389 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The declaration of a REST method, from which the API validates its requests and generates its documentation.
+
+::
+
+    @operation(
+        summary="Show a quarantined event",
+        rule=Rule("quarantine:show", ADMIN),
+        responses={200: Answer(SCHEMA)},
+        errors=(404,),
+        tag="quarantine",
+    )
+    def on_get(self, call: Call, event_id: str) -> None: ...
+
+Where a declaration depends on the entity kind, the resource's constructor declares a bound method::
+
+    self.on_get = operation(summary=f"List {kind.plural}", ...)(self.list)
+
+The declaration names the policy rule with its default, the JSON Schemas (draft 2020-12) of query and body, and the
+answers. The responder validates a request before it calls the method. It calls the method again if the database ended
+the method's transaction because of a deadlock. The schema's type converts a query parameter: ``integer``, ``number``,
+``boolean``, ``array`` (separated by commas), or ``object`` (``name[member]=value``).
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import functools
+import inspect
+import urllib.parse
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import falcon
+import jsonschema
+import msgspec
+
+from watcher_sync.api.http.problems import Problem, bad_request
+from watcher_sync.api.http.request_context import RequestContext
+from watcher_sync.api.http.schemas import Schema
+from watcher_sync.api.http.validation import pointer, require_valid, validator
+from watcher_sync.storage.database.conflicts import run_with_retries
+from watcher_sync.wire import json as wire_json
+
+JSON = "application/json"
+
+REPEATS = "x-repeats"
+"""Member of the schema of a parameter: a request may have it several times, once for each entry of the array."""
+
+
+class Repeated(list[str]):
+    """The values of a parameter that a request may have several times."""
+
+
+Responder = Callable[..., None]
+"""What Falcon calls for a method of a route; its attribute ``operation`` is the declaration."""
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """A rule of the policy, and its default, which the operator's policy file may override."""
+
+    name: str
+    default: str
+    description: str = ""
+    """For operators; by default the summaries of its operations."""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """The declaration of one successful answer."""
+
+    schema: Schema | None
+    """The schema of the body; None: the answer has no body."""
+    description: str = "Done"
+    headers: tuple[str, ...] = ()
+    media_types: tuple[str, ...] = (JSON,)
+
+
+class Body(msgspec.Struct, frozen=True):
+    """The declaration of a request's body.
+
+    :ivar schemas: media type -> schema.
+    :ivar raw: media types that the method itself decodes, because a schema cannot describe them. The description of
+        the operation explains them. In a pattern ``*`` matches any characters.
+    :ivar untyped: whether the method itself decodes a body without a declared media type, too.
+    :ivar default: the media type of a body that declares none; empty: such a body is refused, or left to the method.
+    :ivar not_json: the status of the answer to a body that is not JSON. An empty body is 400 in any case.
+    :ivar prepare: converts a decoded document to the form that its schema describes.
+    :ivar max_bytes: the size of a body, if it is smaller than the limit of all bodies.
+    """
+
+    schemas: Mapping[str, Schema]
+    required: bool = True
+    raw: tuple[str, ...] = ()
+    untyped: bool = False
+    default: str = ""
+    not_json: int = 400
+    prepare: Callable[[Any], Any] | None = None
+    max_bytes: int | None = None
+
+    @property
+    def media_types(self) -> tuple[str, ...]:
+        """All media types that the operation accepts."""
+        return (*self.schemas, *self.raw)
+
+    def takes(self, media: str) -> bool:
+        """Whether the operation accepts a media type, which is in lower case; empty: of no declared type."""
+        if not media:
+            return self.untyped
+        return media in self.schemas or any(fnmatch.fnmatchcase(media, pattern) for pattern in self.raw)
+
+
+class Operation(msgspec.Struct, frozen=True):
+    """One REST method."""
+
+    summary: str
+    rules: tuple[Rule, ...]
+    """The caller needs one of them."""
+    more_rules: tuple[Rule, ...]
+    """Rules that the method itself requires for some requests."""
+    responses: Mapping[int, Answer]
+    errors: tuple[int, ...]
+    query: Schema
+    body: Body | None
+    headers: Mapping[str, Schema]
+    path: Mapping[str, Schema]
+    tag: str
+    description: str
+    streams: bool
+    """Whether the answer is a stream or a long poll."""
+
+    @property
+    def rule(self) -> Rule:
+        """The first of the rules, mostly the only one."""
+        return self.rules[0]
+
+
+class Call(msgspec.Struct):
+    """One validated request, and its response.
+
+    The method changes nothing of the request: it runs again if the database ends its transaction in favour of another
+    one.
+    """
+
+    request: falcon.Request
+    response: falcon.Response
+    context: RequestContext
+    query: dict[str, Any]
+    """Parameters in the types of their schemas, with defaults."""
+    rule: str
+    """The rule of the operation; of several, the first."""
+    body: Any = None
+    """The decoded body; for a raw media type its bytes."""
+
+    def answer(self, document: Any, status: int = 200) -> None:
+        """Answers with a document as JSON."""
+        self.response.status = falcon.code_to_http_status(status)
+        self.response.content_type = JSON
+        self.response.data = msgspec.json.encode(document)
+
+    def next_page(self, marker: str | int | None) -> dict[str, Any]:
+        """``next_marker`` and ``next`` of a page; ``next`` is this request with another marker."""
+        if marker is None:
+            return {"next_marker": None, "next": None}
+        text = str(marker)
+        given = [pair for name, value in self.query.items() if name != "marker" for pair in _pairs(name, value)]
+        return {
+            "next_marker": text,
+            "next": f"{self.request.path}?{urllib.parse.urlencode([*given, ('marker', text)])}",
+        }
+
+    def answer_nothing(self) -> None:
+        """Answers 204 without a body."""
+        self.response.status = falcon.HTTP_204
+
+
+def operation(
+    *,
+    summary: str,
+    rule: Rule | Sequence[Rule],
+    more_rules: Sequence[Rule] = (),
+    responses: Mapping[int, Answer],
+    errors: Sequence[int] = (),
+    query: Mapping[str, Schema] | None = None,
+    required: Sequence[str] = (),
+    body: Body | None = None,
+    headers: Mapping[str, Schema] | None = None,
+    path: Mapping[str, Schema] | None = None,
+    tag: str,
+    description: str = "",
+    streams: bool = False,
+) -> Callable[[Callable[..., None]], Responder]:
+    """Declares a method of a resource as an operation: a function in its class, or a bound method of an instance.
+
+    :param summary: one line for the documentation.
+    :param rule: the rule of the policy that the caller needs; of several, one.
+    :param more_rules: rules that the method itself requires for some requests.
+    :param responses: status -> the answer of a success.
+    :param errors: statuses of the problems that the method itself raises. Those of the validation are added.
+    :param query: parameter -> schema. The API refuses other parameters.
+    :param required: the parameters without which it refuses a request.
+    :param headers: request header -> schema.
+    :param path: path parameter -> schema, for an id that the operation may create. Other parameters need no schema:
+        an impossible id is not found.
+    :param tag: the group of the operation in the documentation.
+    """
+    schema: Schema = {"type": "object", "properties": dict(query or {}), "additionalProperties": False}
+    if required:
+        schema["required"] = list(required)
+    declared = Operation(
+        summary=summary,
+        rules=(rule,) if isinstance(rule, Rule) else tuple(rule),
+        more_rules=tuple(more_rules),
+        responses=responses,
+        errors=tuple(errors),
+        query=schema,
+        body=body,
+        headers=dict(headers or {}),
+        path=dict(path or {}),
+        tag=tag,
+        description=description,
+        streams=streams,
+    )
+    names = [each.name for each in declared.rules]
+    query_validator = validator(schema)
+    headers_validator = validator({"type": "object", "properties": dict(headers or {})})
+    path_validator = validator({"type": "object", "properties": dict(path or {})})
+    body_validators = {media: validator(s) for media, s in (body.schemas if body else {}).items()}
+
+    def validated(request: falcon.Request, response: falcon.Response, params: Mapping[str, str]) -> Call:
+        context: RequestContext = request.context.context_of(request.env)
+        context.require(*names)
+        _require_acceptable(request, declared)
+        call = Call(request, response, context, _query(request, declared, query_validator), names[0])
+        if body is not None:
+            call.body = _read_body(request, body, body_validators)
+        for value in params.values():
+            if "\0" in value or len(value) > 255:
+                raise Problem(404, f"{request.path[:300]!r} does not exist")
+        given = {n: v for n in declared.headers if (v := request.get_header(n)) is not None}
+        require_valid(given, headers_validator, "header", "The headers")
+        require_valid(params, path_validator, "path", "The path")
+        return call
+
+    def decorate(method: Callable[..., None]) -> Responder:
+        def of_instance(request: falcon.Request, response: falcon.Response, **params: str) -> None:
+            call = validated(request, response, params)
+            run_with_retries(lambda: method(call, **params))
+
+        def of_class(self: Any, request: falcon.Request, response: falcon.Response, **params: str) -> None:
+            call = validated(request, response, params)
+            run_with_retries(lambda: method(self, call, **params))
+
+        responder: Responder = functools.wraps(method)(of_instance if inspect.ismethod(method) else of_class)
+        responder.operation = declared  # type: ignore[attr-defined]
+        return responder
+
+    return decorate
+
+
+class ValidationMiddleware:
+    """Falcon middleware: gives every request the policy and the limits with which the operations validate it."""
+
+    def __init__(self, context_of: Callable[[dict[str, Any]], RequestContext], max_body_bytes: int) -> None:
+        self._context_of = context_of
+        self._max_body_bytes = max_body_bytes
+
+    def process_request(self, request: falcon.Request, _response: falcon.Response) -> None:
+        """Runs before routing."""
+        request.context.context_of = self._context_of
+        request.context.max_body_bytes = self._max_body_bytes
+
+
+def _require_acceptable(request: falcon.Request, declared: Operation) -> None:
+    """:raises Problem: 406 when the request accepts none of the answers."""
+    offered = [
+        media for answer in declared.responses.values() if answer.schema is not None for media in answer.media_types
+    ]
+    if offered and request.accept != "*/*" and request.client_prefers(offered) is None:
+        raise Problem(406, f"The answer can be {', '.join(dict.fromkeys(offered))}, which the request does not accept")
+
+
+def _query(request: falcon.Request, declared: Operation, validator: jsonschema.Draft202012Validator) -> dict[str, Any]:
+    properties: dict[str, Schema] = declared.query["properties"]
+    values: dict[str, Any] = {n: s["default"] for n, s in properties.items() if "default" in s}
+    for name, text in falcon.uri.parse_query_string(request.query_string, keep_blank=True).items():
+        plain, bracket, member = name.partition("[")
+        schema = properties.get(plain)
+        if schema is None or (bracket and (schema.get("type") != "object" or not member.endswith("]"))):
+            known = ", ".join(properties) or "no parameters"
+            raise bad_request("query", pointer([name[:80]]), f"{name[:80]!r} is no parameter here; there are {known}")
+        texts = text if isinstance(text, list) else [text]
+        if bracket:
+            members = values.setdefault(plain, {})
+            if isinstance(members, dict):  # else the schema refuses the text that is already there
+                members[member[:-1]] = Repeated(texts)
+        elif schema.get(REPEATS):
+            values[name] = Repeated(texts)
+        elif len(texts) > 1:
+            raise bad_request("query", pointer([name]), f"{name} is given more than once")
+        else:
+            values[name] = _typed(texts[0], schema)
+    repeated = [name for name, schema in properties.items() if REPEATS in schema or schema.get("type") == "object"]
+    require_valid(values, validator, "query", "", repeated=repeated)
+    return values
+
+
+def _pairs(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    """A parameter as a request has it."""
+    if isinstance(value, dict):
+        for member, texts in value.items():
+            yield from ((f"{name}[{member}]", text) for text in texts)
+    elif isinstance(value, Repeated):
+        yield from ((name, text) for text in value)
+    elif isinstance(value, list):
+        yield name, ",".join(value)
+    elif isinstance(value, bool):
+        yield name, "true" if value else "false"
+    else:
+        yield name, str(value)
+
+
+def _typed(text: str, schema: Schema) -> Any:
+    """Converts a parameter to its schema's type. A text that cannot be converted stays text; the schema refuses it."""
+    kind = schema.get("type")
+    try:
+        if kind == ["integer", "string"] and len(text) < 20 and text.isdecimal() and text.isascii():
+            return int(text)
+        if kind == "integer" and len(text) < 20 and text.lstrip("-").isdecimal() and text.isascii():
+            return int(text)
+        if kind == "number":
+            return float(text)
+        if kind == "boolean":
+            return {"true": True, "false": False}[text]
+    except (ValueError, KeyError):
+        return text
+    return text.split(",") if kind == "array" else text
+
+
+def read_bytes(request: falcon.Request, max_bytes: int | None = None) -> bytes:
+    """Reads the body without decoding it.
+
+    :param max_bytes: a limit below that of all bodies.
+    :raises Problem: 413 when it is too large, 400 when it ends before its declared length.
+    """
+    limit: int = request.context.max_body_bytes
+    limit = limit if max_bytes is None else min(limit, max_bytes)
+    too_large = Problem(413, f"A body may have {limit} bytes")
+    if (request.content_length or 0) > limit:
+        raise too_large
+    stream = request.bounded_stream if request.content_length is not None else request.stream
+    if request.content_length is None and request.get_header("Transfer-Encoding") is None:
+        return b""
+    cut_off = Problem(400, "The body ends before its declared length")
+    try:
+        body: bytes = stream.read(limit + 1)
+    except OSError:
+        raise cut_off from None
+    if len(body) > limit:
+        raise too_large
+    if len(body) < (request.content_length or 0):
+        raise cut_off
+    return body
+
+
+def _read_body(
+    request: falcon.Request, declared: Body, validators: Mapping[str, jsonschema.Draft202012Validator]
+) -> Any:
+    data = read_bytes(request, declared.max_bytes)
+    if not data and not declared.required:
+        return None
+    media = (request.content_type or "").partition(";")[0].strip().lower() or declared.default
+    if not data and declared.default:
+        raise bad_request("body", "", "The body is empty")
+    if not declared.takes(media):
+        raise Problem(
+            415,
+            f"The body can be {', '.join(declared.media_types)}, not {media or 'of no declared type'}",
+            headers={"Accept": ", ".join(declared.media_types)},
+        )
+    if media not in validators:
+        return data
+    try:
+        document = wire_json.decode(data)
+    except wire_json.BadJson as exc:
+        raise bad_request("body", "", f"The body is not JSON: {exc}", declared.not_json) from None
+    if declared.prepare is not None:
+        document = declared.prepare(document)
+    require_valid(document, validators[media], "body", "The body")
+    return document

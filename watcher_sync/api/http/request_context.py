@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The caller of one request, and what the policy allows it.
+
+The rule of the operation decides. If it refuses the request, the answer is 401 without a valid token, else 403.
+
+An entity with a ``project_id`` is visible to this project, to administrators, and to readers of the system. To every
+other caller it does not exist (404). The module ``rules`` has the roles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oslo_context import context as oslo_context
+from oslo_policy import policy
+
+from watcher_sync.api.http.problems import Problem
+from watcher_sync.api.http.rules import ADMIN_ONLY_FIELDS, ALL_PROJECTS
+from watcher_sync.events import Actor
+
+NO_PROJECT = ""
+"""The project of the policy's target where there is none. No token has it."""
+
+
+class RequestContext:
+    """The caller of one request."""
+
+    def __init__(self, context: oslo_context.RequestContext, enforcer: policy.Enforcer, *, known: bool) -> None:
+        self.user_id: str | None = context.user_id
+        # A text that is empty would be equal to that of a target without a project.
+        context.project_id = context.project_id or None
+        self.project_id: str | None = context.project_id
+        self.known = known
+        self.actor = Actor(context.user_id, context.project_id, context.request_id)
+        """The caller, as the journal records it."""
+        self._context = context
+        self._enforcer = enforcer
+
+    def may(self, rule: str) -> bool:
+        """Whether the policy allows the caller an action on its own project."""
+        return self.may_on(rule, self.project_id)
+
+    def may_on(self, rule: str, project_id: str | None) -> bool:
+        """Whether the policy allows the caller an action on an entity.
+
+        :param rule: the name of the rule.
+        :param project_id: the project of the entity; None: it belongs to no project.
+        """
+        target = {"project_id": project_id or NO_PROJECT}
+        return bool(self._enforcer.enforce(rule, target, self._context))
+
+    def require(self, *rules: str) -> None:
+        """Requires that one of the rules allows the action on the caller's own project.
+
+        :raises Problem: 401 or 403 when none does.
+        """
+        if not any(self.may(rule) for rule in rules):
+            raise self.refusal(rules)
+
+    def require_on(self, rule: str, project_id: str | None) -> None:
+        """:raises Problem: 401 or 403 when the policy does not allow the action on an entity of the project."""
+        if not self.may_on(rule, project_id):
+            raise self.refusal((rule,))
+
+    def refusal(self, rules: Sequence[str]) -> Problem:
+        """Makes the problem of a request that these rules refuse: 401 without a token, else 403."""
+        if not self.known:
+            return Problem(401, "A valid token is needed")
+        return Problem(403, f"The policy does not allow the request: {' or '.join(rules)}")
+
+    @property
+    def scope(self) -> str | None:
+        """The only project whose entities the caller sees; None: it sees those of all projects."""
+        return None if self.may_on(ALL_PROJECTS, None) else self.project_id or NO_PROJECT
+
+    @property
+    def sees_admin_only(self) -> bool:
+        """Whether the caller sees the fields that tell of hosts."""
+        return self.may_on(ADMIN_ONLY_FIELDS, None)

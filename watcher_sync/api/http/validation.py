@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Validates documents against JSON Schemas (draft 2020-12), and names the wrong fields in problem details.
+
+A problem has the JSON Pointers of the first wrong fields, at most :data:`MAX_ERRORS`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import jsonschema
+import msgspec
+
+from watcher_sync.api.http import patterns
+from watcher_sync.api.http.problems import FieldError, Problem
+from watcher_sync.api.http.schemas import Schema
+from watcher_sync.wire.fields import BadEnvelope, parse_time
+
+FORM = "x-form"
+"""Member of a schema: which values match it, in words for the problem."""
+
+MAX_ERRORS = 10
+"""The number of errors after which the validation of a document stops."""
+
+_SIZES = frozenset({"maxItems", "maxProperties"})
+"""Keywords that precede the schema of the entries, so that entries in excess are not validated."""
+
+_FORMATS = jsonschema.FormatChecker(formats=())
+"""The checked formats. Those of jsonschema need further libraries; without these they accept every text."""
+
+
+def _is_date_time(value: object) -> bool:
+    return not isinstance(value, str) or parse_time(value, "") is not None
+
+
+_FORMATS.checks("date-time", raises=BadEnvelope)(_is_date_time)
+
+
+def validator(schema: Schema) -> jsonschema.Draft202012Validator:
+    """Returns the validator of a schema. It is made once for each schema, and used by all threads."""
+    return _validator(msgspec.json.encode(schema))
+
+
+@functools.cache
+def _validator(document: bytes) -> jsonschema.Draft202012Validator:
+    schema = msgspec.json.decode(document)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    made: jsonschema.Draft202012Validator = patterns.Validator(schema, format_checker=_FORMATS)
+    return made
+
+
+def require_valid(
+    document: Any,
+    against: jsonschema.Draft202012Validator,
+    where: str,
+    name: str,
+    *,
+    prefix: str = "",
+    repeated: Collection[str] = (),
+) -> None:
+    """Requires that a document matches a schema.
+
+    :param where: query, body, header or path.
+    :param name: the document's name in the problem, if no single field is wrong.
+    :param repeated: fields that a request has once for each of their entries. The problem names the field alone.
+    :param prefix: what precedes the names of the fields in the request, but not in the document.
+    :raises Problem: 400, with the wrong fields.
+    """
+    errors = _first_errors(against, document)
+    if not errors:
+        return
+    found = [FieldError(where, pointer(_path(e, repeated), prefix), _message(e)) for e in errors]
+    at = found[0].pointer.lstrip("/") or name
+    raise Problem(400, f"{at}: {found[0].detail}", errors=found)
+
+
+def _first_errors(against: jsonschema.Draft202012Validator, document: Any) -> list[jsonschema.ValidationError]:
+    """The first errors, by their path. The validation stops there, and at an array or object that is too large."""
+    found: list[jsonschema.ValidationError] = []
+    for error in against.iter_errors(document):
+        found.append(error)
+        if len(found) == MAX_ERRORS or error.validator in _SIZES:
+            break
+    return sorted(found, key=lambda error: [str(part) for part in error.absolute_path])
+
+
+def _path(error: jsonschema.ValidationError, repeated: Collection[str] = ()) -> list[Any]:
+    """The path of the error. For a missing or an unknown field it is the path of that field."""
+    path = list(error.absolute_path)
+    if path and path[0] in repeated and isinstance(path[-1], int):
+        path.pop()
+    instance: Any = error.instance
+    if error.validator == "required":
+        missing = [name for name in error.validator_value if name not in instance]
+        path += missing[:1]
+    elif error.validator == "additionalProperties" and isinstance(error.schema, dict):
+        unknown = [name for name in instance if name not in error.schema.get("properties", {})]
+        path += unknown[:1]
+    return path
+
+
+def _message(error: jsonschema.ValidationError) -> str:
+    value: Any = error.validator_value
+    if error.validator in ("pattern", "minLength", "type") and isinstance(error.schema, dict) and FORM in error.schema:
+        return f"is not {error.schema[FORM]}"
+    if error.validator == "maximum":
+        return f"is above the maximum of {value}"
+    if error.validator == "minimum":
+        return f"is below the minimum of {value}"
+    if error.validator == "required":
+        return "is missing"
+    if error.validator == "type":
+        return f"is not of type {value if isinstance(value, str) else ' or '.join(value)}"
+    if error.validator == "enum":
+        return f"is not one of {', '.join(map(str, value))}"
+    if error.validator == "additionalProperties":
+        return "is not a known field"
+    if error.validator == "maxItems":
+        return f"has more than {value} entries"
+    if error.validator == "maxProperties":
+        return f"has more than {value} fields"
+    return error.message if len(error.message) < 300 else f"does not match the schema ({error.validator})"
+
+
+def pointer(path: Sequence[Any], prefix: str = "") -> str:
+    """The JSON Pointer of a path (RFC 6901)."""
+    parts = [str(part).replace("~", "~0").replace("/", "~1") for part in path]
+    return "".join(f"/{prefix if i == 0 else ''}{part}" for i, part in enumerate(parts))

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``/versions``, ``/v1`` and ``/openapi.json``."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from typing import Any
+
+import msgspec
+
+from watcher_sync.api.http.operation import Answer, Call, Rule, operation
+from watcher_sync.api.http.rules import EVERYBODY
+from watcher_sync.api.http.schemas import STRING, Schema
+
+LOGIN = "/v1/login"
+"""The path of the login; the link ``login`` of a version names it, if the API offers one."""
+
+_RULE = Rule("versions:show", EVERYBODY)
+
+_VERSION: Schema = {
+    "type": "object",
+    "required": ["id", "status", "release", "links", "kinds"],
+    "properties": {
+        "id": STRING,
+        "status": {"enum": ["CURRENT"]},
+        "release": STRING,
+        "kinds": {"type": "object", "additionalProperties": STRING, "description": "kind -> path of its list"},
+        "links": {
+            "type": "array",
+            "items": {"type": "object", "required": ["rel", "href"], "properties": {"rel": STRING, "href": STRING}},
+        },
+    },
+}
+
+
+def release() -> str:
+    """The installed release of this package."""
+    return importlib.metadata.version("watcher-sync")
+
+
+def _version(kinds: dict[str, str], *, has_login: bool) -> dict[str, Any]:
+    login = [{"rel": "login", "href": LOGIN}] if has_login else []
+    return {
+        "id": "v1",
+        "status": "CURRENT",
+        "release": release(),
+        "kinds": {name: f"/v1/{plural}" for name, plural in kinds.items()},
+        "links": [{"rel": "self", "href": "/v1"}, {"rel": "describedby", "href": "/openapi.json"}, *login],
+    }
+
+
+class Versions:
+    """``/versions``: all versions of the API."""
+
+    def __init__(self, kinds: dict[str, str], *, has_login: bool = False) -> None:
+        """:param kinds: kind -> plural.
+
+        :param has_login: whether the API offers a login.
+        """
+        self._version = _version(kinds, has_login=has_login)
+
+    @operation(
+        summary="List the versions of the API",
+        rule=_RULE,
+        responses={
+            200: Answer(
+                {
+                    "type": "object",
+                    "required": ["versions"],
+                    "properties": {"versions": {"type": "array", "items": _VERSION}},
+                }
+            )
+        },
+        tag="versions",
+    )
+    def on_get(self, call: Call) -> None:
+        """Answers with all versions."""
+        call.answer({"versions": [self._version]})
+
+
+class Version1:
+    """``/v1``: version 1 of the API, with the paths of the kinds' lists."""
+
+    def __init__(self, kinds: dict[str, str], *, has_login: bool = False) -> None:
+        self._version = _version(kinds, has_login=has_login)
+
+    @operation(
+        summary="Show version 1 of the API",
+        rule=_RULE,
+        responses={
+            200: Answer({"type": "object", "required": ["version"], "properties": {"version": _VERSION}}),
+        },
+        tag="versions",
+    )
+    def on_get(self, call: Call) -> None:
+        """Answers with this version."""
+        call.answer({"version": self._version})
+
+
+class OpenApi:
+    """``/openapi.json``: the OpenAPI document."""
+
+    def __init__(self) -> None:
+        self.document: bytes = b""
+        """The document as JSON. The application sets it when all routes are known."""
+
+    def describe(self, document: dict[str, Any]) -> None:
+        """Stores the document."""
+        self.document = msgspec.json.encode(document)
+
+    @operation(
+        summary="Show this document",
+        rule=_RULE,
+        responses={200: Answer({"type": "object"})},
+        tag="versions",
+    )
+    def on_get(self, call: Call) -> None:
+        """Answers with the document that was generated at the start."""
+        call.response.content_type = "application/json"
+        call.response.data = self.document

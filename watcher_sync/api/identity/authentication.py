@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Authentication as WSGI middleware: tokens of Keystone, or requests from the loopback interface only.
+
+Without authentication (``auth_strategy = noauth``) the API refuses a request with 403, unless
+
+* it comes from the loopback interface, and no proxy sends it for another machine,
+* its ``Host`` header names a loopback host, or one of ``[api] allowed_hosts``.
+
+With each strategy it refuses a request that
+
+* names a host beyond ``[api] allowed_hosts``, if this option is set,
+* has an ``Origin`` header, which browsers send, of another host (:mod:`watcher_sync.api.identity.origins`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from oslo_config import cfg
+
+from watcher_sync.api.http.problems import Problem, wsgi_answer
+from watcher_sync.api.identity import bearer_tokens
+from watcher_sync.api.identity.origins import host_of, is_foreign_origin, is_forwarded_stranger, is_loopback
+
+__all__ = ["TrustedRequests", "is_loopback", "wrap"]
+
+Wsgi = Callable[..., Iterable[bytes]]
+
+
+def wrap(application: Wsgi, conf: cfg.ConfigOpts) -> Wsgi:
+    """Wraps the application in the configured authentication."""
+    is_open = conf.api.auth_strategy == "keystone" or conf.api.noauth_allow_remote
+    if conf.api.auth_strategy == "keystone":
+        # Imported here: the import is slow, and an API without Keystone does not need it.
+        from watcher_sync.api.identity.keystone import KeystoneAuthentication
+
+        application = bearer_tokens.wrap(KeystoneAuthentication(application, conf))
+    return TrustedRequests(
+        application, local_only=not is_open, hosts=conf.api.allowed_hosts, origins=conf.api.allowed_origins
+    )
+
+
+class TrustedRequests:
+    """Refuses requests of other web pages, for other hosts, and, without authentication, of other machines."""
+
+    def __init__(
+        self, application: Wsgi, *, local_only: bool, hosts: Iterable[str] = (), origins: Iterable[str] = ()
+    ) -> None:
+        """:param local_only: refuse requests of other machines.
+
+        :param hosts: the allowed hosts; none: all, or with ``local_only`` those of the loopback interface.
+        :param origins: allowed origins of other hosts.
+        """
+        self._application = application
+        self._local_only = local_only
+        self._hosts = frozenset(host.lower() for host in hosts)
+        self._origins = frozenset(origin.lower().rstrip("/") for origin in origins)
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        """WSGI."""
+        reason = self._local_refusal(environ) if self._local_only else None
+        reason = reason or self._refusal(environ)
+        if reason is None:
+            return self._application(environ, start_response)
+        status, headers, body = wsgi_answer(Problem(403, reason))
+        start_response(status, headers)
+        return [body]
+
+    def _local_refusal(self, environ: dict[str, Any]) -> str | None:
+        """Why the request is not one of this machine; None: it is."""
+        only = "without authentication the API serves this machine only"
+        address = environ.get("REMOTE_ADDR", "")  # empty on a Unix socket
+        if address and not is_loopback(address):
+            return f"The request comes from {address}; {only}"
+        if is_forwarded_stranger(environ):
+            return f"A proxy sends the request for another machine; {only}"
+        if host_of(environ) not in self._hosts and not is_loopback(host_of(environ)):
+            return f"The request names another host; {only}"
+        return None
+
+    def _refusal(self, environ: dict[str, Any]) -> str | None:
+        host = host_of(environ)
+        if self._hosts and host not in self._hosts and not (self._local_only and is_loopback(host)):
+            return "The request names a host that [api] allowed_hosts does not have"
+        if is_foreign_origin(environ, self._origins):
+            return "The request comes from a page of another host"
+        return None

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What of the model one caller sees: the entities of its project, without the fields that tell of hosts.
+
+The policy decides once per request, so each row costs a comparison. A journal row has the project of its entity. So
+the changes of a deleted entity stay with its project.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from watcher_sync.api.http.operation import Call
+from watcher_sync.api.http.request_context import NO_PROJECT, RequestContext
+from watcher_sync.api.http.rules import ALL_PROJECTS
+from watcher_sync.model.kinds import PROJECT_FIELD, Kind
+from watcher_sync.model.visibility import NOTHING_HIDDEN, Hidden, seen_delta
+from watcher_sync.storage.writing.journal import JournalRow
+
+
+class Visibility(msgspec.Struct, frozen=True):
+    """What one caller sees."""
+
+    project_id: str | None
+    """The only project whose entities it sees; None: all."""
+    hidden: Mapping[str, Hidden]
+    """kind -> what it does not see of an entity."""
+
+    def sees(self, project_id: str | None) -> bool:
+        """Whether the caller sees the entities of a project; None: those without a project."""
+        return self.project_id is None or project_id == self.project_id
+
+    def shown(self, row: JournalRow) -> JournalRow | None:
+        """The change as the caller sees it; None: it sees nothing of it.
+
+        A change that touched nothing but hidden fields is not shown. A change that gave the entity to the caller's
+        project has no old values: they belong to the project before. The actor is shown to its own project.
+        """
+        delta = row.delta
+        if not delta and row.change == "updated":
+            return None
+        hidden = self.hidden.get(row.kind, NOTHING_HIDDEN)
+        if not hidden.keys().isdisjoint(delta):
+            delta = seen_delta(delta, hidden)
+            if not delta and row.change == "updated":
+                return None
+        moved = delta.get(PROJECT_FIELD)
+        if moved is not None and moved[0] is not None and not self.sees(moved[0]):
+            delta = {name: (None, new) for name, (_, new) in delta.items()}
+        actor = row.actor
+        if actor is not None and not self.sees(actor["project_id"]):
+            actor = None
+        if delta is row.delta and actor is row.actor:
+            return row
+        return msgspec.structs.replace(row, delta=delta, actor=actor)
+
+
+def visibility(context: RequestContext, kinds: Mapping[str, Kind]) -> Visibility:
+    """Asks the policy what the caller sees."""
+    hidden: dict[str, Hidden] = {}
+    if not context.sees_admin_only:
+        hidden = {name: kind.admin_only for name, kind in kinds.items() if kind.admin_only}
+    return Visibility(context.scope, hidden)
+
+
+def hidden_from(context: RequestContext, kind: Kind) -> Hidden:
+    """What the caller does not see of the entities of a kind."""
+    return NOTHING_HIDDEN if not kind.admin_only or context.sees_admin_only else kind.admin_only
+
+
+def sight_of(call: Call, kinds: Mapping[str, Kind]) -> Visibility:
+    """What the caller sees, restricted to what it asks for with ``all_projects`` and ``kind``.
+
+    :raises Problem: 403 when it asks for more than it may see.
+    """
+    wanted: bool | None = call.query.get("all_projects")
+    kind = kinds.get(call.query.get("kind", ""))
+    sight = visibility(call.context, kinds)
+    if sight.project_id is not None and (wanted or (kind is not None and not kind.is_scoped)):
+        raise call.context.refusal([ALL_PROJECTS])
+    if wanted is False:
+        sight = msgspec.structs.replace(sight, project_id=call.context.project_id or NO_PROJECT)
+    return sight

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``/v1/drifts``: where the model, the live systems and the registrations of VNF instances differ.
+
+A difference between the model and a live system has ``cause`` live. With ``levels=true`` the list begins with the VNF
+instances whose pods match no level, which have ``cause`` level. A caller who may not see all projects gets the drifts
+of the entities of its project, without the fields that tell of hosts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, get_args
+
+import msgspec
+
+from watcher_sync.api.http import schemas
+from watcher_sync.api.http.operation import Answer, Call, Rule, operation
+from watcher_sync.api.http.request_context import NO_PROJECT
+from watcher_sync.api.http.rules import ALL_PROJECTS, PROJECT_READER
+from watcher_sync.api.identity.visibility import visibility
+from watcher_sync.api.operator.drift_explanations import explain_difference, explain_level, name_of
+from watcher_sync.api.service import Service
+from watcher_sync.model.visibility import Hidden, whole
+from watcher_sync.read.level_drifts import KIND, LevelDrift, list_level_drifts
+from watcher_sync.storage.drifts import Drift, Owned, Side, list_drifts
+
+DRIFT: schemas.Schema = {
+    "type": "object",
+    "required": ["id", "kind", "entity_id", "field", "model_value", "live_value", "policy", "source", "since"],
+    "properties": {
+        "id": {"type": ["integer", "null"], "description": "null: a VNF instance that is at no level."},
+        "cause": {"enum": ["live", "level"], "description": "What differs: the live system, or a level."},
+        "kind": schemas.STRING,
+        "entity_id": schemas.STRING,
+        "name": schemas.nullable(schemas.STRING) | {"description": "null: unknown here."},
+        "field": schemas.STRING | {"description": "Empty if the whole entity is missing on one side."},
+        "model_value": {"description": "Of a level: the state SYNCED."},
+        "live_value": {"description": "Of a level: the state of the instance."},
+        "policy": {"enum": ["heal", "observe"], "description": "Of a level: observe, because no cluster is changed."},
+        "source": schemas.STRING | {"description": "The scope of the comparison; of a level, the cluster."},
+        "since": schemas.TIME,
+        "summary": schemas.STRING | {"description": "What differs, in words."},
+        "remedy": schemas.STRING | {"description": "What an operator can do."},
+    },
+}
+
+_LEVEL: Final = f"{KIND},"
+"""The beginning of a marker among the instances that are at no level."""
+
+
+class DriftList:
+    """``/v1/drifts``: differences between the model and the live systems, and from the levels of VNF instances."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self.on_get = operation(
+            summary="List the drifts",
+            description=__doc__ or "",
+            rule=Rule("drifts:list", PROJECT_READER),
+            query=schemas.paging(service.max_limit)
+            | {
+                "marker": {
+                    "type": ["integer", "string"],
+                    "minimum": 0,
+                    "maximum": 2**63 - 1,
+                    "pattern": f"^{_LEVEL}",
+                    "maxLength": 2000,
+                    "description": "The next_marker of the previous page.",
+                },
+                "kind": {"enum": sorted(service.kinds), "description": "Drifts of this kind only."},
+                "source": schemas.SHORT_TEXT | {"description": "Drifts found for this source, or in this cluster."},
+                "missing": {
+                    "enum": list(get_args(Side)),
+                    "description": "live: only entities that the model has and the live system does not: a comparison "
+                    "deletes them, or the delete guard holds that back. model: only those that the model lacks.",
+                },
+                "levels": {
+                    "type": "boolean",
+                    "default": False,
+                    "description": "true: the list begins with the VNF instances that are at no level.",
+                },
+                "all_projects": {
+                    "type": "boolean",
+                    "description": "true: the drifts of all projects, or 403; false: those of the caller's project.",
+                },
+            },
+            responses={200: Answer(schemas.collection("drifts", DRIFT))},
+            tag="drifts",
+        )(self.list_page)
+
+    def list_page(self, call: Call) -> None:
+        """Answers with one page: by id the instances that are at no level, and then by id the differences."""
+        query = call.query
+        limit, wanted = query["limit"], query.get("all_projects")
+        sight = visibility(call.context, self._service.kinds)
+        if wanted and sight.project_id is not None:
+            raise call.context.refusal([ALL_PROJECTS])
+        project = sight.project_id if wanted is not False else call.context.project_id or NO_PROJECT
+        level_marker, marker = _markers(query)
+        found: list[dict[str, Any]] = []
+        last: str | int | None = None
+        if level_marker is not None and self._shows_levels(call, sight.hidden):
+            levels = self._levels(query, project, level_marker, limit + 1)
+            found = [_of_level(drift) for drift in levels[:limit]]
+            last = f"{_LEVEL}{levels[limit - 1].id}" if len(levels) > limit else None
+        if last is None:
+            left = limit - len(found)
+            drifts = list_drifts(
+                self._service.store.database,
+                after=marker,
+                limit=left + 1,
+                kind=query.get("kind"),
+                source=query.get("source"),
+                missing=query.get("missing"),
+                owned=None if project is None else Owned(self._service.tables, project),
+                hidden={name: whole(hidden) for name, hidden in sight.hidden.items()},
+            )
+            if len(drifts) > left:
+                last = drifts[left - 1].id if left else f"{_LEVEL}{found[-1]['entity_id']}"
+            found += [_of_difference(drift) for drift in drifts[:left]]
+        call.answer({"drifts": found, **call.next_page(last)})
+
+    def _shows_levels(self, call: Call, hidden: Mapping[str, Hidden]) -> bool:
+        """Whether the request asks for the instances, and the caller may list them with their state."""
+        kind = self._service.kinds.get(KIND)
+        if "missing" in call.query:
+            return False
+        if kind is None or call.query.get("kind", KIND) != KIND or not call.context.may(f"{kind.plural}:list"):
+            return False
+        return not {"name", "state", "vdu_results", "cluster"} & set(whole(hidden.get(KIND, {})))
+
+    def _levels(self, query: Mapping[str, Any], project: str | None, after: str, limit: int) -> list[LevelDrift]:
+        with self._service.reading() as connection:
+            return list_level_drifts(
+                connection,
+                self._service.tables,
+                after=after,
+                limit=limit,
+                cluster=query.get("source"),
+                project_id=project,
+            )
+
+
+def _markers(query: Mapping[str, Any]) -> tuple[str | None, int]:
+    """Where the instances and the differences begin; None: the page has no instances."""
+    marker = query.get("marker")
+    if marker is None:
+        return ("" if query["levels"] else None), 0
+    if isinstance(marker, int):
+        return None, marker
+    return marker.removeprefix(_LEVEL).replace("\0", ""), 0
+
+
+def _of_level(drift: LevelDrift) -> dict[str, Any]:
+    summary, remedy = explain_level(drift)
+    return {
+        "id": None,
+        "cause": "level",
+        "kind": KIND,
+        "entity_id": drift.id,
+        "name": drift.name,
+        "field": "state",
+        "model_value": "SYNCED",
+        "live_value": drift.state,
+        "policy": "observe",
+        "source": drift.cluster or "",
+        "since": drift.since,
+        "summary": summary,
+        "remedy": remedy,
+    }
+
+
+def _of_difference(drift: Drift) -> dict[str, Any]:
+    summary, remedy = explain_difference(drift)
+    more = {"cause": "live", "name": name_of(drift), "summary": summary, "remedy": remedy}
+    return {**msgspec.structs.asdict(drift), **more}

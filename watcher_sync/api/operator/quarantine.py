@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``/v1/quarantine``: list, show, replay and drop the events that could not be decoded or applied."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from watcher_sync.api.http import schemas
+from watcher_sync.api.http.operation import Answer, Call, Rule, operation
+from watcher_sync.api.http.problems import not_found
+from watcher_sync.api.http.rules import ADMIN
+from watcher_sync.api.service import Service
+from watcher_sync.commit.direct import DirectWriter
+from watcher_sync.commit.replay import decoded_again
+from watcher_sync.model.changes import Outcome
+from watcher_sync.storage.stored.quarantine import NoSuchEvent, Quarantine
+
+_HEAD: schemas.Schema = {
+    "id": {"type": "integer"},
+    "event_id": schemas.STRING,
+    "event_type": schemas.STRING,
+    "source": schemas.STRING,
+    "origin": schemas.STRING,
+    "subject": schemas.STRING,
+    "time": schemas.nullable(schemas.TIME),
+    "deliveries": {"type": "integer"},
+    "channel": schemas.nullable(schemas.STRING) | {"description": "The topic, queue or subject of the transport."},
+    "stream_epoch": schemas.nullable({"type": "integer"}) | {"description": "Microseconds since 1970."},
+    "stream_sequence": schemas.nullable({"type": "integer"}),
+    "size": {"type": "integer", "description": "Bytes that are stored of it."},
+    "whole_size": schemas.nullable({"type": "integer"})
+    | {"description": "Bytes of the whole body, if only an excerpt is stored."},
+    "whole_digest": schemas.nullable(schemas.STRING)
+    | {"description": "SHA-256 of the whole body, if only an excerpt is stored."},
+    "received_at": schemas.TIME,
+    "reason": schemas.STRING,
+}
+
+_ENTRY: schemas.Schema = {"type": "object", "required": list(_HEAD), "properties": _HEAD}
+
+_WHOLE: schemas.Schema = {
+    "type": "object",
+    "required": [*_HEAD, "detail"],
+    "properties": _HEAD
+    | {
+        "detail": schemas.STRING | {"description": "The traceback, if a handler failed."},
+        "data": {"description": "The body, if it is JSON."},
+        "text": schemas.STRING | {"description": "The body, if it is text but not JSON."},
+        "base64": schemas.STRING | {"description": "The body, if it is neither."},
+    },
+}
+
+_REPLAYED: schemas.Schema = {
+    "type": "object",
+    "required": ["outcome", "seq"],
+    "properties": {
+        "outcome": {"enum": ["applied", "stale", "duplicate", "ignored", "parked", "quarantined"]},
+        "seq": schemas.SEQ | {"description": "The journal's seq after the commit."},
+        "reason": schemas.nullable(schemas.STRING) | {"description": "Why it was refused again, if it was."},
+    },
+}
+
+_MAX_ROW_ID = 2**63 - 1
+
+
+class QuarantineList:
+    """``/v1/quarantine``: the list of the events, without their bodies."""
+
+    def __init__(self, service: Service) -> None:
+        self._quarantine = Quarantine(service.store)
+        self.on_get = operation(
+            summary="List quarantined events, without their bodies",
+            rule=Rule("quarantine:list", ADMIN),
+            query=schemas.paging(service.max_limit)
+            | {
+                "marker": schemas.SEQ | {"description": "The page begins after this id."},
+                "sort": {"enum": ["id", "-id"], "default": "id", "description": "-id: the latest first."},
+                "reason": {
+                    "type": "string",
+                    "maxLength": 4000,
+                    "description": "Events with this reason only; # is any text.",
+                },
+                "source": schemas.SHORT_TEXT | {"description": "Events of this source only."},
+            },
+            responses={200: Answer(schemas.collection("quarantine", _ENTRY))},
+            tag="quarantine",
+        )(self.list_page)
+
+    def list_page(self, call: Call) -> None:
+        """Answers with one page, sorted by id."""
+        query = call.query
+        limit = query["limit"]
+        rows = self._quarantine.page(
+            after=query.get("marker"),
+            limit=limit + 1,
+            newest_first=query["sort"] == "-id",
+            reason=query.get("reason"),
+            source=query.get("source"),
+        )
+        marker = rows[limit - 1]["id"] if len(rows) > limit else None
+        call.answer({"quarantine": rows[:limit], **call.next_page(marker)})
+
+
+class QuarantinedEvent:
+    """``/v1/quarantine/{id}``: one event."""
+
+    def __init__(self, service: Service) -> None:
+        self._quarantine = Quarantine(service.store)
+
+    @operation(
+        summary="Show a quarantined event with its body",
+        rule=Rule("quarantine:show", ADMIN),
+        responses={200: Answer(_WHOLE)},
+        errors=(404,),
+        tag="quarantine",
+    )
+    def on_get(self, call: Call, event_id: str) -> None:
+        """Answers with the event, its body and the reason."""
+        row_id = _number(event_id)
+        try:
+            call.answer(self._quarantine.show(row_id))
+        except NoSuchEvent:
+            raise not_found(f"quarantined event {event_id}") from None
+
+    @operation(
+        summary="Drop a quarantined event",
+        rule=Rule("quarantine:drop", ADMIN),
+        responses={204: Answer(None, "The event is deleted")},
+        errors=(404,),
+        tag="quarantine",
+    )
+    def on_delete(self, call: Call, event_id: str) -> None:
+        """Deletes the event."""
+        row_id = _number(event_id)
+        try:
+            self._quarantine.drop([row_id])
+        except NoSuchEvent:
+            raise not_found(f"quarantined event {event_id}") from None
+        call.answer_nothing()
+
+
+class QuarantineReplay:
+    """``/v1/quarantine/{id}/replay``: applies one event again."""
+
+    def __init__(self, service: Service, writer: DirectWriter) -> None:
+        self._quarantine = Quarantine(service.store)
+        self._writer = writer
+
+    @operation(
+        summary="Apply a quarantined event again",
+        description="An event that is refused again stays in quarantine as it was, with the new reason.",
+        rule=Rule("quarantine:replay", ADMIN),
+        responses={200: Answer(_REPLAYED, "The outcome")},
+        errors=(404,),
+        tag="quarantine",
+    )
+    def on_post(self, call: Call, event_id: str) -> None:
+        """Commits the event again. In the same transaction its row is deleted, or gets the new reason."""
+        row_id = _number(event_id)
+        try:
+            events = list(self._quarantine.events([row_id]))
+        except NoSuchEvent:
+            raise not_found(f"quarantined event {event_id}") from None
+        again = [decoded_again(*event) for event in events]
+        outcomes, seq = self._writer.run(again, released=[row_id], actor=call.context.actor)
+        answer: dict[str, Any] = {"outcome": outcomes[0].value, "seq": seq, "reason": None}
+        if outcomes[0] is Outcome.QUARANTINED:
+            answer["reason"] = self._quarantine.reasons_of([row_id]).get(row_id)
+        call.answer(answer)
+
+
+def _number(text: str) -> int:
+    """Converts the id of a path.
+
+    :raises Problem: 404 when no event can have this id.
+    """
+    if text.isascii() and text.isdecimal() and len(text) <= 19 and int(text) <= _MAX_ROW_ID:
+        return int(text)
+    raise not_found(f"quarantined event {text}")
