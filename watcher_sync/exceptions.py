@@ -171,3 +171,12 @@ class ProofRefused(WatcherSyncError):
 
     def __init__(self) -> None:
         super().__init__("the operation belongs to another caller, or its secret is wrong")
+
+
+class QuotaReached(WatcherSyncError):
+    """The project has as many things of a kind as it may have."""
+
+    def __init__(self, project_id: str, quota: int, used: int, things: str) -> None:
+        super().__init__(f"project {project_id} has {used} {things}, and {quota} are allowed")
+        self.quota = quota
+        self.used = used

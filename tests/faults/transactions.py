@@ -316,7 +316,6 @@ CASES: Final[dict[str, Callable[[Writer], object]]] = {
     "storage/watch_topics.py:create": _topics,
     "storage/watch_topics.py:delete": _topics,
     "storage/watch_topics.py:remember": _remember,
-    "storage/watch_topics.py:purge": lambda w: WatchPositions(w.database, w.tables).purge(),
     "storage/webhooks.py:write": _webhooks,
     "storage/webhooks.py:write_epoch": _write_epoch,
     "storage/writing/store.py:renew": lambda w: w.store.reload(_other_history(w)),

@@ -128,12 +128,6 @@ def next_revision(connection: sa.Connection, tables: Tables) -> int:
     return int(connection.execute(sa.select(t.c.revision)).scalar_one())
 
 
-def lock_revision(connection: sa.Connection, tables: Tables) -> None:
-    """Lock the revision and leave it as it is. Until the transaction ends, no other holder of the lock writes."""
-    t = tables.subscription_head
-    connection.execute(sa.update(t).values(revision=t.c.revision))
-
-
 def read_revision(connection: sa.Connection, tables: Tables) -> int:
     """The revision of the last write to subscriptions."""
     return int(connection.execute(sa.select(tables.subscription_head.c.revision)).scalar_one())

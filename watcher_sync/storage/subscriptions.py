@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
-from watcher_sync.exceptions import WatcherSyncError
+from watcher_sync.exceptions import QuotaReached, WatcherSyncError
 from watcher_sync.storage.database.conflicts import retried
 from watcher_sync.storage.database.database import translated
 from watcher_sync.storage.schema.tables import Tables
@@ -43,15 +43,6 @@ from watcher_sync.storage.writing.journal import read_head
 
 class SubscriptionExists(WatcherSyncError):
     """The instance has a subscription of this name."""
-
-
-class QuotaReached(WatcherSyncError):
-    """The project has as many subscriptions, or other things, as it may have."""
-
-    def __init__(self, project_id: str, quota: int, used: int, things: str = "subscriptions") -> None:
-        super().__init__(f"project {project_id} has {used} {things}, and {quota} are allowed")
-        self.quota = quota
-        self.used = used
 
 
 class Subscriptions:
@@ -87,7 +78,7 @@ class Subscriptions:
             if quota >= 0 and subscription.project_id is not None:
                 used = count_of(connection, self._tables, subscription.project_id)
                 if used >= quota:
-                    raise QuotaReached(subscription.project_id, quota, used)
+                    raise QuotaReached(subscription.project_id, quota, used, "subscriptions")
             made = msgspec.structs.replace(
                 subscription,
                 shard=shard_of(subscription.id),

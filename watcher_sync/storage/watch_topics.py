@@ -19,14 +19,13 @@ import msgspec
 import sqlalchemy as sa
 from oslo_db.exception import DBDeadlock, DBDuplicateEntry
 
-from watcher_sync.exceptions import WatcherSyncError
+from watcher_sync.exceptions import QuotaReached, WatcherSyncError
 from watcher_sync.model.watch.topics import WatchTopic, parse_spec
 from watcher_sync.storage.database import clock
 from watcher_sync.storage.database.conflicts import retried
 from watcher_sync.storage.database.database import translated
 from watcher_sync.storage.schema.tables import Tables
-from watcher_sync.storage.subscription_rows import lock_revision
-from watcher_sync.storage.subscriptions import QuotaReached
+from watcher_sync.storage.writing.journal import lock_head
 
 POSITION_TTL_SECONDS: Final = 600.0
 """How long a position is valid."""
@@ -68,7 +67,7 @@ class WatchTopics:
                 # The count is last: SQLite refuses a write after a read while another connection writes.
                 with self._database.begin() as connection:
                     if limited is not None:  # parallel creators would not see each other's rows
-                        lock_revision(connection, self._tables)
+                        lock_head(connection, self._tables)
                     connection.execute(sa.insert(self._tables.watch_topics).values(**_values(made)))
                     if limited is not None:
                         self._require_quota(connection, limited, quota)
@@ -175,16 +174,6 @@ class WatchPositions:
         with translated(), self._database.connect() as connection:
             found = connection.execute(query).scalar_one_or_none()
         return None if found is None else int(found)
-
-    @retried
-    def purge(self) -> int:
-        """Delete the expired positions. Return how many there were.
-
-        :raises DatabaseUnavailable: the database is unavailable.
-        """
-        t = self._table
-        with translated(), self._database.begin() as connection:
-            return connection.execute(sa.delete(t).where(t.c.expires_at <= clock.now(self._database.dialect))).rowcount
 
 
 def _values(topic: WatchTopic) -> dict[str, Any]:

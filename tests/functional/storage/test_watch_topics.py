@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import datetime
 import threading
 import uuid
 
@@ -12,6 +13,7 @@ import sqlalchemy as sa
 from tests.functional.storage.conftest import on_one_database
 from tests.waiting import deadline
 from watcher_sync.model.watch.topics import parse
+from watcher_sync.storage.stored.retention import Retention, purge
 from watcher_sync.storage.watch_topics import TopicExists, WatchPositions, WatchTopics
 
 SPEC = {"description": "ä", "filters": [{"group": "*", "kind": "Pod", "scope": {"kind": "Cluster", "name": "edge"}}]}
@@ -126,5 +128,7 @@ def test_an_expired_position_is_not_found_and_is_purged(store, positions):
         moment = connection.execute(past).scalar_one().replace(year=2020)
         connection.execute(sa.update(t).where(t.c.subject == "u").values(expires_at=moment))
     assert positions.find("t", "p", "u") is None
-    assert positions.purge() == 1
+    now = datetime.datetime.now(datetime.UTC)
+    never = Retention(None, None, datetime.timedelta(days=1), None)
+    assert purge(store.database, store.tables, never, now)["watch_positions"] == 1
     assert positions.find("t", "p", "v") == 8

@@ -16,7 +16,6 @@ from watcher_sync.engine.retention import RetentionWorker
 from watcher_sync.outlets.webhooks.purging import Purger
 from watcher_sync.storage.stored.parking import expire_parked
 from watcher_sync.storage.stored.retention import purge
-from watcher_sync.storage.watch_topics import WatchPositions
 from watcher_sync.storage.webhooks import WebhookStore
 
 ROOT = Path(watcher_sync.__file__).parent
@@ -25,7 +24,6 @@ BY_AGE = {
     ("storage/stored/parking.py", "expire_parked"),
     ("storage/stored/retention.py", "_purge_journal"),
     ("storage/stored/retention.py", "_purge_older"),
-    ("storage/watch_topics.py", "purge"),
     ("storage/webhooks.py", "purge"),
 }
 """They compare the time of a row with a time."""
@@ -80,7 +78,6 @@ def test_each_deletion_by_age_has_the_time_that_the_database_vouches_for():
         (purge, RetentionWorker.purge_now),
         (expire_parked, RetentionWorker.purge_now),
         (WebhookStore.purge, Purger._purge),
-        (WatchPositions.purge, purge),
         (purge, manage._db_purge),
     ):
         assert f"{callee.__name__}(" in inspect.getsource(caller)

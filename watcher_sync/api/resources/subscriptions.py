@@ -28,11 +28,11 @@ from watcher_sync.api.resources import subscription_bodies as bodies
 from watcher_sync.api.resources.instance_status import TAG, find_visible, project_of
 from watcher_sync.api.resources.subscription_requests import Requests
 from watcher_sync.api.service import Service
-from watcher_sync.exceptions import JournalPurged
+from watcher_sync.exceptions import JournalPurged, QuotaReached
 from watcher_sync.read.reading import oldest_seq
 from watcher_sync.storage.epochs import read_position
 from watcher_sync.storage.subscription_rows import GONE, PENDING, WANTED, Row, Subscription
-from watcher_sync.storage.subscriptions import QuotaReached, SubscriptionExists, Subscriptions
+from watcher_sync.storage.subscriptions import SubscriptionExists, Subscriptions
 from watcher_sync.storage.table_model import TableModel
 from watcher_sync.wire import webhook_messages
 

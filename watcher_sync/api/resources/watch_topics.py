@@ -16,8 +16,8 @@ from watcher_sync.api.http.problems import Problem, bad_request, not_found
 from watcher_sync.api.http.rules import PROJECT_MEMBER, PROJECT_READER
 from watcher_sync.api.resources import watch_bodies as bodies
 from watcher_sync.api.service import Service
+from watcher_sync.exceptions import QuotaReached
 from watcher_sync.model.watch.topics import InvalidTopic, WatchTopic, parse
-from watcher_sync.storage.subscriptions import QuotaReached
 from watcher_sync.storage.watch_topics import TopicExists, WatchTopics
 
 TAG = "watch topics"

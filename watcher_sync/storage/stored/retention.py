@@ -29,7 +29,6 @@ from watcher_sync.storage.stored.quotas import (
     surplus,
     usage_of,
 )
-from watcher_sync.storage.watch_topics import WatchPositions
 from watcher_sync.storage.writing.journal import first_since, read_head
 
 _CHUNK_ROWS = 5000
@@ -86,7 +85,8 @@ def purge(database: sa.Engine, tables: Tables, retention: Retention, now: dateti
             # A running operation has no end time and is retained.
             o = tables.operations
             purged["operations"] = _purge_older(database, o, "ended_at", [o.c.id], now - retention.operations_age)
-        purged["watch_positions"] = WatchPositions(database, tables).purge()
+        p = tables.watch_positions
+        purged["watch_positions"] = _purge_older(database, p, "expires_at", list(p.primary_key), now)
     return purged
 
 
