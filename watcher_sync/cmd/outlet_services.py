@@ -25,10 +25,10 @@ from oslo_config import cfg
 from watcher_sync.assembly import outlet as webhooks
 from watcher_sync.assembly import process, watch_options
 from watcher_sync.assembly.store import open_store
+from watcher_sync.cmd.outlet_monitoring import make_application
 from watcher_sync.conf import outlet_watch
 from watcher_sync.engine.monitoring_http import MonitoringServer, check_ports
 from watcher_sync.exceptions import ConfigError
-from watcher_sync.outlets.monitoring import make_application
 from watcher_sync.outlets.webhooks.metrics import WebhookCollector
 
 _STOP_SECONDS = 10

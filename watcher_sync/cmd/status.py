@@ -23,17 +23,17 @@ from oslo_upgradecheck.upgradecheck import Code, Result
 
 from watcher_sync.assembly import process
 from watcher_sync.assembly.grants import make_authority
-from watcher_sync.assembly.insecure_settings import (
+from watcher_sync.assembly.sources import source_makers
+from watcher_sync.assembly.store import open_store
+from watcher_sync.cmd import start_signals
+from watcher_sync.cmd.checks.insecure_settings import (
     RABBIT_SCHEMES,
     enabled_sources,
     find_insecure_access,
     find_insecure_transports,
     place,
 )
-from watcher_sync.assembly.loose_files import find_loose_files
-from watcher_sync.assembly.sources import source_makers
-from watcher_sync.assembly.store import open_store
-from watcher_sync.cmd import start_signals
+from watcher_sync.cmd.checks.loose_files import find_loose_files
 from watcher_sync.conf import opts, reconcile_nova
 from watcher_sync.dispatch import load_handlers
 from watcher_sync.escaping import escaped

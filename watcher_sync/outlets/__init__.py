@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Outlets: what hands the changes of the journal on to others.
 
-``monitoring``  health and metrics of one worker as a WSGI application
-``shards``      divides the shards of an outlet among its live workers
-``watch``       the gRPC server of the watch stream
-``webhooks``    signed requests to the callback URLs of subscriptions
+``shards``    divides the shards of an outlet among its live workers
+``watch``     the gRPC server of the watch stream
+``webhooks``  signed requests to the callback URLs of subscriptions
 """

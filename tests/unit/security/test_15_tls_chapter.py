@@ -19,7 +19,7 @@ from oslo_service import backend
 backend.init_backend(backend.BackendType.THREADING)
 
 from watcher_sync.assembly import process  # noqa: E402
-from watcher_sync.assembly.insecure_settings import find_insecure_access, find_insecure_transports  # noqa: E402
+from watcher_sync.cmd.checks.insecure_settings import find_insecure_access, find_insecure_transports  # noqa: E402
 from watcher_sync.storage.database.database import open_database  # noqa: E402
 
 _CHAPTER = Path(__file__).parents[3] / "doc" / "source" / "admin" / "tls.rst"

@@ -13,8 +13,8 @@ from oslo_service import backend
 backend.init_backend(backend.BackendType.THREADING)
 
 from watcher_sync.assembly import process  # noqa: E402
-from watcher_sync.assembly.insecure_settings import find_insecure_access, find_insecure_transports  # noqa: E402
-from watcher_sync.assembly.loose_files import find_loose_files  # noqa: E402
+from watcher_sync.cmd.checks.insecure_settings import find_insecure_access, find_insecure_transports  # noqa: E402
+from watcher_sync.cmd.checks.loose_files import find_loose_files  # noqa: E402
 
 
 @pytest.fixture

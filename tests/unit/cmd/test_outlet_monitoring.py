@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from falcon.testing import TestClient
 
-from watcher_sync.outlets.monitoring import make_application
+from watcher_sync.cmd.outlet_monitoring import make_application
 from watcher_sync.outlets.webhooks.attempts import Attempt
 from watcher_sync.outlets.webhooks.metrics import WebhookCollector
 from watcher_sync.outlets.webhooks.parts import Stats

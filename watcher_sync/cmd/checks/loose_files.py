@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from oslo_config import cfg
 from sqlalchemy import exc as sa_exc
 
-from watcher_sync.assembly.insecure_settings import enabled_sources, place, read_privately
+from watcher_sync.cmd.checks.insecure_settings import enabled_sources, place, read_privately
 from watcher_sync.conf import outlet_watch
 from watcher_sync.sources.kubernetes.kubeconfig import find_paths
 from watcher_sync.storage.database.database import sqlite_path

@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ``watcher-sync-status upgrade check`` examines beside the database.
+
+``insecure_settings``  Settings that let others do or read more than they should
+``loose_files``        Files that other users can read or change
+"""
