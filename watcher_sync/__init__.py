@@ -1,29 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """One live, ordered, persisted model of a cloud, updated by notifications.
 
-``accounts``     Lets several threads use one account of Keystone
-``api``          The REST API and the page
-``assembly``     Builds the parts of a process from its configuration
-``client``       The Python client of the REST API, and the commands
-``cmd``          The executables
-``commit``       The commit cycle: a batch of events becomes one database transaction
-``conf``         The options
-``demo``         The whole system against simulated control planes, in one process
-``dispatch``     The table from event types to handler methods
-``engine``       Reads events from the sources, commits them in batches, and acknowledges them
-``escaping``     Text of others for a log or a terminal, without control characters
-``events``       The type of events
-``exceptions``   The exceptions that cross a package boundary
-``handlers``     The dialects: an event and a view become changes
-``model``        The entity kinds, the replica in memory, and the ordering guard
-``operations``   Operation leases: one life-cycle operation or sync per entity at a time
-``outlets``      Hands the changes of the journal on: webhooks and the watch stream
-``read``         Every reader of the model or of the journal
-``reconcile``    Lists the live systems, reports drifts, and repairs the model
-``sources``      The drivers of the transports
-``storage``      The commit's side of the database: tables, transactions, leases
-``testing``      Simulated systems for the tests of plugins
-``tracing``      Makes the exporter of traces
-``wire``         Codecs of what other systems send and receive
-``wsgi``         Entry points for WSGI servers
+``accounts``    Lets several threads use one account of Keystone
+``api``         The REST API and the page
+``assembly``    Builds the parts of a process from its configuration
+``client``      The Python client of the REST API, and the commands
+``cmd``         The executables
+``commit``      The commit cycle: a batch of events becomes one database transaction
+``conf``        The options
+``demo``        The whole system against simulated control planes, in one process
+``dispatch``    The table from event types to handler methods
+``engine``      Reads events from the sources, commits them in batches, and acknowledges them
+``escaping``    Text of others for a log or a terminal, without control characters
+``events``      The type of events
+``exceptions``  The exceptions that cross a package boundary
+``handlers``    The dialects: an event and a view become changes
+``model``       The entity kinds, the replica in memory, and the ordering guard
+``operations``  Operation leases: one life-cycle operation or sync per entity at a time
+``outlets``     Hands the changes of the journal on: the watch stream
+``read``        Every reader of the model or of the journal
+``reconcile``   Lists the live systems, reports drifts, and repairs the model
+``sources``     The drivers of the transports
+``storage``     The commit's side of the database: tables, transactions, leases
+``testing``     Simulated systems for the tests of plugins
+``tracing``     Makes the exporter of traces
+``webhooks``    Signed requests to the callback URLs of subscriptions
+``wire``        Codecs of what other systems send and receive
+``wsgi``        Entry points for WSGI servers
 """

@@ -28,7 +28,7 @@ from tests.benchmarks.places import Bench, Place
 from tests.benchmarks.running import until
 from tests.functional.outlets.subscribing import Instances, subscribe_all
 from watcher_sync.assembly.outlet import Outlet, assemble
-from watcher_sync.storage.subscription_secrets import SecretBox, new_key
+from watcher_sync.webhooks.secrets import SecretBox, new_key
 
 _PORTS = 10
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"

@@ -32,7 +32,6 @@ from watcher_sync.model.changes import Change, Upsert
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.view import View
 from watcher_sync.model.watch.topics import WatchTopic
-from watcher_sync.outlets.shards import ShardLeases
 from watcher_sync.read.journal_tail import JournalTail
 from watcher_sync.storage import drifts
 from watcher_sync.storage.database import database
@@ -47,12 +46,13 @@ from watcher_sync.storage.stored.parking import expire_parked
 from watcher_sync.storage.stored.quarantine import Quarantine
 from watcher_sync.storage.stored.quotas import DroppedEvents, Quotas, Usage
 from watcher_sync.storage.stored.retention import Retention, enforce_quotas, purge
-from watcher_sync.storage.subscription_rows import Subscription
-from watcher_sync.storage.subscriptions import Subscriptions
 from watcher_sync.storage.watch_topics import WatchPositions, WatchTopics
-from watcher_sync.storage.webhooks import WebhookStore, WorkerWrites
 from watcher_sync.storage.writing import source_cursors
 from watcher_sync.storage.writing.locked import lock_head
+from watcher_sync.webhooks.rows import WebhookStore, WorkerWrites
+from watcher_sync.webhooks.shards import ShardLeases
+from watcher_sync.webhooks.subscription_rows import Subscription
+from watcher_sync.webhooks.subscriptions import Subscriptions
 
 _SOURCE: Final = Path(watcher_sync.__file__).parent
 _HOSTS: Final = 50
@@ -306,29 +306,29 @@ CASES: Final[dict[str, Callable[[Writer], object]]] = {
     "storage/stored/retention.py:_purge_journal": _purge,
     "storage/stored/retention.py:_purge_older": _purge,
     "storage/groups/operation_leases.py:_begin": _take_operation,
-    "storage/subscriptions.py:create": lambda w: _subscriptions(w).create(_subscription(str(uuid.uuid4()))),
-    "storage/subscriptions.py:replace": lambda w: _subscriptions(w).replace(_first(w)),
-    "storage/subscriptions.py:add_test": lambda w: _subscriptions(w).add_test(
+    "webhooks/subscriptions.py:create": lambda w: _subscriptions(w).create(_subscription(str(uuid.uuid4()))),
+    "webhooks/subscriptions.py:replace": lambda w: _subscriptions(w).replace(_first(w)),
+    "webhooks/subscriptions.py:add_test": lambda w: _subscriptions(w).add_test(
         _first(w).id, str(uuid.uuid4()), "application/json", b"{}"
     ),
-    "storage/subscriptions.py:reencrypt": lambda w: _subscriptions(w).reencrypt(lambda secret: secret + "x"),
-    "storage/subscriptions.py:_change": lambda w: _subscriptions(w).replay(_first(w).id, 0),
+    "webhooks/subscriptions.py:reencrypt": lambda w: _subscriptions(w).reencrypt(lambda secret: secret + "x"),
+    "webhooks/subscriptions.py:_change": lambda w: _subscriptions(w).replay(_first(w).id, 0),
     "storage/watch_topics.py:create": _topics,
     "storage/watch_topics.py:delete": _topics,
     "storage/watch_topics.py:remember": _remember,
-    "storage/webhooks.py:write": _webhooks,
-    "storage/webhooks.py:write_epoch": _write_epoch,
+    "webhooks/rows.py:write": _webhooks,
+    "webhooks/rows.py:write_epoch": _write_epoch,
     "storage/writing/store.py:renew": lambda w: w.store.reload(_other_history(w)),
     "read/journal_tail.py:_begin_again": _renew_by_tail,
     "storage/healed_drifts.py:_forget": _heal_drifts,
     "storage/groups/engines.py:write_engine": lambda w: engines.write_engine(w.database, _engine(w)),
     "storage/groups/engines.py:remove_engine": lambda w: engines.remove_engine(w.database, "x"),
-    "storage/webhooks.py:purge": lambda w: WebhookStore(w.database, w.tables).purge(NOW),
-    "outlets/shards.py:give_back": lambda w: w.shards.give_back([0]),
-    "outlets/shards.py:leave": lambda w: w.shards.leave(),
-    "outlets/shards.py:_show_life": lambda w: w.shards.beat(),
-    "outlets/shards.py:_bury": _bury,
-    "outlets/shards.py:_take": _bury,
+    "webhooks/rows.py:purge": lambda w: WebhookStore(w.database, w.tables).purge(NOW),
+    "webhooks/shards.py:give_back": lambda w: w.shards.give_back([0]),
+    "webhooks/shards.py:leave": lambda w: w.shards.leave(),
+    "webhooks/shards.py:_show_life": lambda w: w.shards.beat(),
+    "webhooks/shards.py:_bury": _bury,
+    "webhooks/shards.py:_take": _bury,
 }
 
 

@@ -56,16 +56,6 @@ from watcher_sync.api.operator.quarantine import QuarantinedEvent, QuarantineLis
 from watcher_sync.api.operator.quarantine_reasons import QuarantineReasons
 from watcher_sync.api.operator.sources import SourceItem, SourceList
 from watcher_sync.api.resources import vnf_instances
-from watcher_sync.api.resources.instance_status import InstanceStatus
-from watcher_sync.api.resources.subscriptions import (
-    InstanceSubscriptions,
-    SubscriptionDeliveries,
-    SubscriptionItem,
-    SubscriptionList,
-    SubscriptionReplay,
-    SubscriptionStore,
-    SubscriptionTest,
-)
 from watcher_sync.api.resources.vnf_instances import VnfInstanceItem, VnfInstanceList, WritableVnfInstance
 from watcher_sync.api.resources.vnf_operations import OperationItem, OperationList
 from watcher_sync.api.resources.vnf_sync import SyncNow, VnfSyncResource
@@ -85,6 +75,16 @@ from watcher_sync.model.watch.topics import COLLECTION
 from watcher_sync.operations import Operations
 from watcher_sync.storage.groups.operation_leases import OperationLeases
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.webhooks.api.instance_status import InstanceStatus
+from watcher_sync.webhooks.api.subscriptions import (
+    InstanceSubscriptions,
+    SubscriptionDeliveries,
+    SubscriptionItem,
+    SubscriptionList,
+    SubscriptionReplay,
+    SubscriptionStore,
+    SubscriptionTest,
+)
 
 Wsgi = Callable[..., Iterable[bytes]]
 """A WSGI application."""

@@ -14,13 +14,13 @@ from oslo_config import cfg
 from watcher_sync.assembly.store import open_store_of_server
 from watcher_sync.conf import outlet_watch, outlet_webhook
 from watcher_sync.exceptions import ConfigError
-from watcher_sync.outlets.shards import ShardLeases
-from watcher_sync.outlets.webhooks.planner import Clock, Settings
-from watcher_sync.outlets.webhooks.sender import Sender
-from watcher_sync.outlets.webhooks.worker import Worker
 from watcher_sync.read.journal_reader import JournalReader
-from watcher_sync.storage.subscription_secrets import SecretBox
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.webhooks.planner import Clock, Settings
+from watcher_sync.webhooks.secrets import SecretBox
+from watcher_sync.webhooks.sender import Sender
+from watcher_sync.webhooks.shards import ShardLeases
+from watcher_sync.webhooks.worker import Worker
 
 _MAX_PORT = 65_535
 

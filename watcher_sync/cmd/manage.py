@@ -31,10 +31,10 @@ from watcher_sync.storage.database.database import translated
 from watcher_sync.storage.schema import schema
 from watcher_sync.storage.stored import retention
 from watcher_sync.storage.stored.quarantine import Quarantine
-from watcher_sync.storage.subscription_secrets import SecretBox, new_key
-from watcher_sync.storage.subscriptions import Subscriptions
 from watcher_sync.storage.writing import journal
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.webhooks.secrets import SecretBox, new_key
+from watcher_sync.webhooks.subscriptions import Subscriptions
 
 _PAGE = 1000
 

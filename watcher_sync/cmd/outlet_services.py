@@ -29,7 +29,7 @@ from watcher_sync.cmd.outlet_monitoring import make_application
 from watcher_sync.conf import outlet_watch
 from watcher_sync.engine.monitoring_http import MonitoringServer, check_ports
 from watcher_sync.exceptions import ConfigError
-from watcher_sync.outlets.webhooks.metrics import WebhookCollector
+from watcher_sync.webhooks.metrics import WebhookCollector
 
 _STOP_SECONDS = 10
 

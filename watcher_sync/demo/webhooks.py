@@ -32,8 +32,8 @@ from watcher_sync.model.entities import Instance
 from watcher_sync.model.model import Snapshot
 from watcher_sync.model.onap.documents import resource_document
 from watcher_sync.model.onap.instances import find_instance, resources_of
-from watcher_sync.storage.subscription_secrets import new_key
 from watcher_sync.testing.deadlines import Deadline, deadline
+from watcher_sync.webhooks.secrets import new_key
 from watcher_sync.wire.standard_webhooks import new_secret
 
 _CONFIG: Final = """

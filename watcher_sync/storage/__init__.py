@@ -2,20 +2,16 @@
 """The commit's side of the database: tables, the commit's transaction, leases, and what engines share.
 
 ``database``  The database: engine, sessions, dialects, time, and what is tried again
-``schema``    The tables, and the revisions that make them
-``writing``   What a commit writes
 ``groups``    What engines agree on: leases, memberships, and the state of sources
+``schema``    The tables, and the revisions that make them
 ``stored``    Events set aside, and how long rows remain
+``writing``   What a commit writes
 
-``drifts``               Differences between model and live system, with the time of discovery
-``epochs``               Recognises a database that went back in time
-``healed_drifts``        Deletes the drifts whose value the model has by now
-``loading``              Loads the model from the tables at start
-``table_model``          The model as the tables have it
-``subscription_rows``    The rows of subscriptions, and the statements that the API and workers share
-``subscription_secrets``  Encrypts the signing secrets of subscriptions
-``subscriptions``        The rows of subscriptions and of their progress, as the API writes and reads them
-``watch_rows``           Reads the journal rows that may be events of a watch topic
-``watch_topics``         The rows of watch topics, and the positions up to which REST served them
-``webhooks``             What a worker of the webhook outlet reads and writes
+``drifts``         Differences between model and live system, with the time of discovery
+``epochs``         Recognises a database that went back in time
+``healed_drifts``  Deletes the drifts whose value the model has by now
+``loading``        Loads the model from the tables at start
+``table_model``    The model as the tables have it
+``watch_rows``     Reads the journal rows that may be events of a watch topic
+``watch_topics``   The rows of watch topics, and the positions up to which REST served them
 """

@@ -25,7 +25,7 @@ from tests.functional.engine.driving import EngineProcess, Installation
 from tests.functional.outlets.receivers import Receiver, receiving, status
 from tests.functional.outlets.subscribing import Instances
 from tests.waiting import deadline
-from watcher_sync.storage.subscription_secrets import SecretBox, new_key
+from watcher_sync.webhooks.secrets import SecretBox, new_key
 
 KEY = new_key()
 BOX = SecretBox([KEY])

@@ -14,7 +14,7 @@ from typing import Any
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from tests.waiting import eventually
-from watcher_sync.outlets.webhooks.sender import Sender
+from watcher_sync.webhooks.sender import Sender
 
 LOOPBACK: list[IPv4Network | IPv6Network] = [IPv4Network("127.0.0.0/8")]
 

@@ -16,10 +16,10 @@ from tests.functional.storage.writing import commit, cycle_on
 from tests.simulated import told
 from watcher_sync.model.changes import Upsert
 from watcher_sync.model.model import Model
-from watcher_sync.storage.subscription_rows import Progress, Subscription, next_revision, shard_of
-from watcher_sync.storage.subscription_secrets import ActiveSecret, SecretBox
-from watcher_sync.storage.subscriptions import Subscriptions
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.webhooks.secrets import ActiveSecret, SecretBox
+from watcher_sync.webhooks.subscription_rows import Progress, Subscription, next_revision, shard_of
+from watcher_sync.webhooks.subscriptions import Subscriptions
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 NOW = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)

@@ -8,8 +8,8 @@ import datetime
 from tests.functional.storage.writing import commit, cycle_on, journal
 from tests.simulated import told
 from watcher_sync.model.changes import Upsert
-from watcher_sync.outlets.webhooks.audit import AuditTrail
-from watcher_sync.storage.webhooks import StateChange
+from watcher_sync.webhooks.audit import AuditTrail
+from watcher_sync.webhooks.rows import StateChange
 
 
 def change(instance_id):

@@ -18,8 +18,8 @@ from tests.functional.outlets.receivers import unused_port
 from tests.functional.outlets.subscribing import Instances, subscribe_all
 from tests.services.servers import Server, free_port
 from tests.waiting import seconds_until, wait_until
-from watcher_sync.storage.subscription_rows import DELIVERED, SHARDS
-from watcher_sync.storage.subscriptions import Subscriptions
+from watcher_sync.webhooks.subscription_rows import DELIVERED, SHARDS
+from watcher_sync.webhooks.subscriptions import Subscriptions
 
 COUNT = 40
 

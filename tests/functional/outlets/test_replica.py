@@ -17,10 +17,10 @@ from tests.waiting import eventually
 from watcher_sync.exceptions import JournalPurged
 from watcher_sync.model.changes import Delete, Upsert
 from watcher_sync.model.entities import builtin_kinds
-from watcher_sync.outlets.webhooks.replica import Replica
-from watcher_sync.storage.subscription_rows import Progress, Row
 from watcher_sync.storage.writing.journal import StoredRow, read_stored
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.webhooks.replica import Replica
+from watcher_sync.webhooks.subscription_rows import Progress, Row
 
 URL = "http://127.0.0.1:1/hook"
 

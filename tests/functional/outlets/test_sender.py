@@ -31,10 +31,10 @@ from tests.functional.outlets.receivers import (
 )
 from tests.services.servers import free_port
 from tests.waiting import deadline, eventually
-from watcher_sync.outlets.webhooks import sender as sender_module
-from watcher_sync.outlets.webhooks.handshake import validate
-from watcher_sync.outlets.webhooks.hosts import HostGate
-from watcher_sync.outlets.webhooks.sender import Attempt
+from watcher_sync.webhooks import sender as sender_module
+from watcher_sync.webhooks.handshake import validate
+from watcher_sync.webhooks.hosts import HostGate
+from watcher_sync.webhooks.sender import Attempt
 
 HEADERS = {"Content-Type": "application/json", "webhook-id": "msg_1"}
 BODY = b'{"a": 1}'

@@ -18,14 +18,14 @@ from tests.functional.outlets.working import CLOCK, working
 from tests.functional.storage.conftest import opened
 from tests.waiting import eventually
 from watcher_sync.model.entities import builtin_kinds
-from watcher_sync.outlets.shards import ShardLeases
-from watcher_sync.outlets.webhooks.live import Live
-from watcher_sync.outlets.webhooks.planner import Planner
-from watcher_sync.outlets.webhooks.sender import Sender
-from watcher_sync.outlets.webhooks.session import Session
-from watcher_sync.storage.subscription_rows import SHARDS, WANTED
-from watcher_sync.storage.subscriptions import Subscriptions
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.webhooks.live import Live
+from watcher_sync.webhooks.planner import Planner
+from watcher_sync.webhooks.sender import Sender
+from watcher_sync.webhooks.session import Session
+from watcher_sync.webhooks.shards import ShardLeases
+from watcher_sync.webhooks.subscription_rows import SHARDS, WANTED
+from watcher_sync.webhooks.subscriptions import Subscriptions
 
 GOOD = answering(status(200))
 

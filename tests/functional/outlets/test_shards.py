@@ -15,10 +15,10 @@ from tests.functional.storage.conftest import on_one_database, opened
 from tests.waiting import deadline
 from watcher_sync.exceptions import DatabaseUnavailable, LeaseLost
 from watcher_sync.model.entities import builtin_kinds
-from watcher_sync.outlets.shards import ShardLeases
-from watcher_sync.storage.subscription_rows import SHARDS
-from watcher_sync.storage.webhooks import WebhookStore, WorkerWrites
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.webhooks.rows import WebhookStore, WorkerWrites
+from watcher_sync.webhooks.shards import ShardLeases
+from watcher_sync.webhooks.subscription_rows import SHARDS
 
 SECONDS = 10.0
 

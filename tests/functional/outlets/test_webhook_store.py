@@ -15,11 +15,19 @@ from tests.functional.storage.writing import commit, cycle_on, rows
 from tests.simulated import told
 from watcher_sync.exceptions import LeaseLost, RowRefused
 from watcher_sync.model.changes import Delete, Upsert
-from watcher_sync.outlets.shards import ShardLeases
-from watcher_sync.storage.subscription_rows import ACTIVE, DELIVERED, PENDING, SHARDS, SUSPENDED, Progress, Subscription
-from watcher_sync.storage.subscriptions import Subscriptions
-from watcher_sync.storage.webhooks import DeliveryResult, NewDelivery, StateChange, WebhookStore, WorkerWrites
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.webhooks.rows import DeliveryResult, NewDelivery, StateChange, WebhookStore, WorkerWrites
+from watcher_sync.webhooks.shards import ShardLeases
+from watcher_sync.webhooks.subscription_rows import (
+    ACTIVE,
+    DELIVERED,
+    PENDING,
+    SHARDS,
+    SUSPENDED,
+    Progress,
+    Subscription,
+)
+from watcher_sync.webhooks.subscriptions import Subscriptions
 
 URL = "https://receiver.example/hook"
 ATTEMPT = {"time": NOW.isoformat(), "code": 500, "detail": "HTTP 500", "seconds": 0.1}

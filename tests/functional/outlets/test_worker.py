@@ -17,11 +17,11 @@ from tests.functional.storage.conftest import opened
 from tests.waiting import eventually
 from watcher_sync.exceptions import DatabaseUnavailable
 from watcher_sync.model.entities import builtin_kinds
-from watcher_sync.outlets.shards import ShardLeases
-from watcher_sync.outlets.webhooks import purging, writing
 from watcher_sync.read.journal_reader import JournalReader
-from watcher_sync.storage.webhooks import WebhookStore
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.webhooks import purging, writing
+from watcher_sync.webhooks.rows import WebhookStore
+from watcher_sync.webhooks.shards import ShardLeases
 
 
 @pytest.fixture

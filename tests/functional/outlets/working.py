@@ -14,12 +14,12 @@ from typing import Any
 
 from tests.functional.outlets.receivers import sender
 from tests.waiting import eventually
-from watcher_sync.outlets.shards import ShardLeases
-from watcher_sync.outlets.webhooks.planner import Clock, Settings
-from watcher_sync.outlets.webhooks.worker import Worker
 from watcher_sync.read.journal_reader import JournalReader
-from watcher_sync.storage.subscription_secrets import SecretBox
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.webhooks.planner import Clock, Settings
+from watcher_sync.webhooks.secrets import SecretBox
+from watcher_sync.webhooks.shards import ShardLeases
+from watcher_sync.webhooks.worker import Worker
 
 CLOCK = Clock(
     now=lambda: datetime.datetime.now(datetime.UTC),

@@ -17,8 +17,8 @@ from tests.functional.page import test_page_use
 from tests.functional.page.cloud import HOSTILE, Cloud
 from tests.functional.page.looking import PHONE, WIDE, Page
 from tests.waiting import wait_until
-from watcher_sync.storage.subscription_rows import Subscription
-from watcher_sync.storage.subscriptions import Subscriptions
+from watcher_sync.webhooks.subscription_rows import Subscription
+from watcher_sync.webhooks.subscriptions import Subscriptions
 
 guarded = test_page_use.guarded
 

@@ -15,8 +15,8 @@ from tests.unit.api.test_vnf_instances import DEMO, written
 from watcher_sync.assembly.api import make_application
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.model.changes import Delete, Upsert
-from watcher_sync.storage.subscription_secrets import SecretBox, new_key
-from watcher_sync.storage.subscriptions import Subscriptions
+from watcher_sync.webhooks.secrets import SecretBox, new_key
+from watcher_sync.webhooks.subscriptions import Subscriptions
 
 pytestmark = pytest.mark.slow
 

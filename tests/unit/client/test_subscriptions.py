@@ -14,7 +14,7 @@ from tests.unit.api.test_vnf_instances import DEMO
 from watcher_sync.client import BadRequest, Conflict, Gone, InvalidId, NotFound
 from watcher_sync.client.shell import run
 from watcher_sync.client.subscriptions import new_secret
-from watcher_sync.storage.subscriptions import Subscriptions
+from watcher_sync.webhooks.subscriptions import Subscriptions
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from watcher_sync.outlets.webhooks.guard import AddressRefused, GuardedSockets
+from watcher_sync.webhooks.guard import AddressRefused, GuardedSockets
 
 
 def info(family: int, *place: Any) -> Any:

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 import pytest
 from multidict import CIMultiDict
 
-from watcher_sync.outlets.webhooks.attempts import Attempt
-from watcher_sync.outlets.webhooks.handshake import Grant, validate
+from watcher_sync.webhooks.attempts import Attempt
+from watcher_sync.webhooks.handshake import Grant, validate
 
 ORIGIN = "outlet.example.com"
 

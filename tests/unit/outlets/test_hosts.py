@@ -11,8 +11,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from watcher_sync.outlets.webhooks import hosts
-from watcher_sync.outlets.webhooks.hosts import HostGate
+from watcher_sync.webhooks import hosts
+from watcher_sync.webhooks.hosts import HostGate
 
 
 class Gate:

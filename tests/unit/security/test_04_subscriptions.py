@@ -12,8 +12,8 @@ from tests.unit.api.conftest import conf, problem, store  # noqa: F401 - fixture
 from tests.unit.api.test_vnf_instances import DEMO, written
 from tests.unit.security.callers import NODE, OTHER, OWN, SERVER, Api, token
 from watcher_sync.model.changes import Upsert
-from watcher_sync.storage.subscription_secrets import new_key
-from watcher_sync.storage.subscriptions import Subscriptions
+from watcher_sync.webhooks.secrets import new_key
+from watcher_sync.webhooks.subscriptions import Subscriptions
 
 pytestmark = pytest.mark.slow
 

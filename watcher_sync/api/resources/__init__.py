@@ -1,17 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The resources of the API, one module each.
 
-``instance_status``        ``/v1/instance/{id}/status``: an instance and its resources, in ONAP's dialect
-``lease_proof``            The headers with which a caller proves that it holds an operation lease
-``sol003``                 A VNF instance in the form of ETSI GS NFV-SOL 003: ``instantiatedVnfInfo``
-``subscription_bodies``    The documents of subscriptions and of their deliveries
-``subscription_requests``  Checks what a subscriber asks for: the callback, the filters, the secret
-``subscriptions``          Subscriptions to the status of instances, in ONAP's dialect
-``vnf_instances``          The writable fields of ``/v1/vnf_instances``: the registration
-``vnf_operations``         ``/v1/vnf_instances/{id}/operations``: the operation leases
-``vnf_sync``               ``/v1/vnf_instances/{id}/sync``: compares one instance with its cluster now
-``watch_bodies``           The documents of watch topics and of their events; decodes YAML
-``watch_events``           ``/events/management/v1alpha1/watchtopics/{name}``: the past events of a topic
-``watch_ranges``           Ranges of the journal in which a scan found no event of a topic
-``watch_topics``           ``/management/v1alpha1/watchtopics``: watch topics
+``lease_proof``     The headers with which a caller proves that it holds an operation lease
+``sol003``          A VNF instance in the form of ETSI GS NFV-SOL 003: ``instantiatedVnfInfo``
+``vnf_instances``   The writable fields of ``/v1/vnf_instances``: the registration
+``vnf_operations``  ``/v1/vnf_instances/{id}/operations``: the operation leases
+``vnf_sync``        ``/v1/vnf_instances/{id}/sync``: compares one instance with its cluster now
+``watch_bodies``    The documents of watch topics and of their events; decodes YAML
+``watch_events``    ``/events/management/v1alpha1/watchtopics/{name}``: the past events of a topic
+``watch_ranges``    Ranges of the journal in which a scan found no event of a topic
+``watch_topics``    ``/management/v1alpha1/watchtopics``: watch topics
 """

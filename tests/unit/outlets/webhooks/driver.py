@@ -18,13 +18,13 @@ from watcher_sync.model.model import Model
 from watcher_sync.model.onap.documents import resource_document
 from watcher_sync.model.onap.instances import resources_of
 from watcher_sync.model.staged import Key
-from watcher_sync.outlets.webhooks.attempts import Attempt
-from watcher_sync.outlets.webhooks.live import Outgoing, make_filter
-from watcher_sync.outlets.webhooks.planner import Clock, Planner, Settings
-from watcher_sync.storage.subscription_rows import ACTIVE, PENDING, Progress, Row, Subscription
-from watcher_sync.storage.subscription_secrets import ActiveSecret, SecretBox, new_key
-from watcher_sync.storage.webhooks import VALIDATION, NewDelivery, WorkerWrites
 from watcher_sync.storage.writing.journal import JournalRow, follow
+from watcher_sync.webhooks.attempts import Attempt
+from watcher_sync.webhooks.live import Outgoing, make_filter
+from watcher_sync.webhooks.planner import Clock, Planner, Settings
+from watcher_sync.webhooks.rows import VALIDATION, NewDelivery, WorkerWrites
+from watcher_sync.webhooks.secrets import ActiveSecret, SecretBox, new_key
+from watcher_sync.webhooks.subscription_rows import ACTIVE, PENDING, Progress, Row, Subscription
 
 KINDS = builtin_kinds()
 OK = Attempt(200, "HTTP 200 OK", 0.1)

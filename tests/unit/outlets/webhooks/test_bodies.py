@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tests.simulated import NOON
-from watcher_sync.storage.subscription_rows import Subscription
+from watcher_sync.webhooks.subscription_rows import Subscription
 from watcher_sync.wire.cloud_events import read_structured
 from watcher_sync.wire.fields import Delivery
 from watcher_sync.wire.webhook_messages import MessageHead, content_type, encode

@@ -6,9 +6,9 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.outlets.webhooks.driver import Driver
-from watcher_sync.outlets.webhooks.attempts import Attempt
-from watcher_sync.outlets.webhooks.handshake import Grant
-from watcher_sync.storage.subscription_rows import GRANTED, WANTED
+from watcher_sync.webhooks.attempts import Attempt
+from watcher_sync.webhooks.handshake import Grant
+from watcher_sync.webhooks.subscription_rows import GRANTED, WANTED
 
 
 @pytest.fixture

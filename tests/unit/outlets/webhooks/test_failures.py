@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from tests.unit.outlets.webhooks.driver import BOX, DAY, FAILED, GONE_FOREVER, HOUR, OK, SECRET, Driver
-from watcher_sync.outlets.webhooks.attempts import Attempt
-from watcher_sync.outlets.webhooks.planner import Settings
-from watcher_sync.outlets.webhooks.results import AFTER_DEAD_SECONDS
-from watcher_sync.storage.subscription_secrets import SecretBox, new_key
+from watcher_sync.webhooks.attempts import Attempt
+from watcher_sync.webhooks.planner import Settings
+from watcher_sync.webhooks.results import AFTER_DEAD_SECONDS
+from watcher_sync.webhooks.secrets import SecretBox, new_key
 from watcher_sync.wire.standard_webhooks import parse_secret
 
 SCHEDULE = [0, 5, 300, 1800, 7200, 18000, 36000, 50400, 72000, 86400]

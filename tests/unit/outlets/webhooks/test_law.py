@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.outlets.webhooks.driver import DAY, FAILED, OK, Driver
-from watcher_sync.outlets.webhooks.planner import Settings
+from watcher_sync.webhooks.planner import Settings
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.outlets.webhooks.driver import Driver, vnf
 from tests.unit.outlets.webhooks.test_instances import agrees
-from watcher_sync.outlets.webhooks.matcher import Matcher, entity_of
+from watcher_sync.webhooks.matcher import Matcher, entity_of
 
 
 @pytest.fixture
@@ -183,7 +183,7 @@ def test_a_row_of_an_unknown_kind_concerns_nothing(driver):
 
 
 def test_the_memory_of_deleted_workloads_is_bounded(driver, monkeypatch):
-    monkeypatch.setattr("watcher_sync.outlets.webhooks.matcher._MAX_DELETED", 3)
+    monkeypatch.setattr("watcher_sync.webhooks.matcher._MAX_DELETED", 3)
     matcher = Matcher(driver.model)
     for n in range(10):
         driver.log.write("workload", f"w{n}", kind="ReplicaSet")

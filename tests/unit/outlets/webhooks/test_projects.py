@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.outlets.webhooks.driver import Driver, vnf
-from watcher_sync.outlets.webhooks.attempts import Attempt
+from watcher_sync.webhooks.attempts import Attempt
 
 FAILED = Attempt(code=500, detail="HTTP 500", seconds=0.1)
 

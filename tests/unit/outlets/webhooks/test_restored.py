@@ -9,9 +9,9 @@ import pytest
 
 from tests.unit.outlets.webhooks.driver import DAY, FAILED, GONE_FOREVER, KINDS, Driver, vnf
 from watcher_sync.model.model import Model
-from watcher_sync.outlets.webhooks.planner import Settings
-from watcher_sync.storage.subscription_rows import GONE, SUSPENDED
 from watcher_sync.storage.writing.journal import follow
+from watcher_sync.webhooks.planner import Settings
+from watcher_sync.webhooks.subscription_rows import GONE, SUSPENDED
 
 
 def member() -> Driver:

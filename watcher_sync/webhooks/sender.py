@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sends one request to one URL and reports the result.
+
+Guaranteed: a post never raises, never follows a redirect, and ends within its total timeout. The address that is
+connected to is permitted. At most a bounded part of the answer is read. The status counts once the head of the answer
+was read, whatever happens to its body.
+
+Not guaranteed: that a request without an answer was not received.
+
+Runs in the event loop that opened the sender.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Final, Self
+
+import aiohttp
+from aiohttp.abc import AbstractResolver
+from multidict import CIMultiDict
+from oslo_log import log as logging
+from yarl import URL
+
+from watcher_sync.webhooks.attempts import Attempt, bounded, failure_detail, retry_after_of, status_detail
+from watcher_sync.webhooks.guard import GuardedSockets
+from watcher_sync.webhooks.names import ThreadedNames
+from watcher_sync.wire.callback_urls import BadCallback, Network, check_callback
+
+LOG = logging.getLogger(__name__)
+
+__all__ = ["Attempt", "Sender"]
+
+USER_AGENT: Final = "watcher-sync"
+
+_NOT_SENT: Final = "not sent: the lease is lost"
+
+_KEEPALIVE_SECONDS: Final = 4.0
+"""How long an idle connection stays open: less than the 5 seconds after which many servers close theirs."""
+
+_BODY_SECONDS: Final = 2.0
+"""How long the body of an answer may take before its connection is closed."""
+
+_MAX_BODY_PARTS: Final = 16
+"""Parts of a body that are read before its connection is closed. Each wakes the event loop, however small it is."""
+
+_READ_BYTES: Final = 512
+"""Bytes of a body after twice of which the client stops parsing what it received, until they are taken."""
+
+_MAX_HEADER_BYTES: Final = 8190
+"""Bytes of one header of an answer, and of its status line."""
+
+_MAX_HEADERS: Final = 100
+
+
+class _LeaseLost(Exception):
+    """The right to send was lost while the connection was made."""
+
+
+class _Exchange:
+    """One request under way: what is known of it when it fails."""
+
+    def __init__(self, may_send: Callable[[], bool]) -> None:
+        self.may_send = may_send
+        self.held_back = False
+        self.code = 0
+        self.ended = False
+        self.headers: Mapping[str, str] = CIMultiDict()
+
+    def check(self) -> None:
+        """:raises _LeaseLost: when the request may not be sent."""
+        if not self.may_send():
+            self.held_back = True
+            raise _LeaseLost
+
+    async def checked(self, body: bytes) -> AsyncIterator[bytes]:
+        """The body, once it may be sent."""
+        self.check()
+        yield body
+
+
+class _Pool:
+    """Connections that were made under one value of the allowed networks."""
+
+    def __init__(self, session: aiohttp.ClientSession, networks: tuple[Network, ...]) -> None:
+        self.session = session
+        self.networks = networks
+        self.users = 0
+
+
+class Sender:
+    """Sends requests to callback URLs, with a pool of connections; an asynchronous context manager.
+
+    :param allowed: gives the networks that are permitted beside globally reachable addresses. When they change, no
+        pooled connection is used again.
+    :param allow_http: says whether URLs without TLS are permitted.
+    :param total_timeout: seconds for the whole attempt, from the look-up of the name to the answer.
+    :param max_response_bytes: how much of an answer's body is read before the connection is closed.
+    :param max_connections: at the same time, for all hosts.
+    :param per_host: connections at the same time for one host and port.
+    :param ssl_context: with the authorities that are trusted; None for those of the system.
+    :param resolver: resolves names; None for the operating system's look-up. The sender does not close it.
+    :param monotonic: a clock in seconds that only goes forward.
+    :param wall: seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        *,
+        allowed: Callable[[], Sequence[Network]],
+        allow_http: Callable[[], bool],
+        total_timeout: float = 15.0,
+        max_response_bytes: int = 16_384,
+        max_connections: int = 1000,
+        per_host: int = 10,
+        ssl_context: ssl.SSLContext | None = None,
+        resolver: AbstractResolver | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._allowed = allowed
+        self._allow_http = allow_http
+        self._total_timeout = total_timeout
+        self._max_response_bytes = max_response_bytes
+        self._max_connections = max_connections
+        self._per_host = per_host
+        self._ssl_context = ssl_context
+        self._resolver = resolver
+        self._monotonic = monotonic
+        self._wall = wall
+        self._sockets = GuardedSockets(allowed)
+        self._names: ThreadedNames | None = None
+        self._pool: _Pool | None = None
+        self._retired: list[_Pool] = []
+
+    async def __aenter__(self) -> Self:
+        if self._resolver is None:
+            self._names = ThreadedNames()
+        self._pool = self._new_pool()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pools = [*self._retired, *([self._pool] if self._pool else [])]
+        self._pool, self._retired = None, []
+        for pool in pools:
+            await pool.session.close()
+        if self._names is not None:
+            await self._names.close()
+
+    async def post(
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        *,
+        may_send: Callable[[], bool] = lambda: True,
+    ) -> Attempt:
+        """Posts the body and reports the result. Raises nothing but CancelledError.
+
+        :param headers: of the request. User-Agent, Accept-Encoding and Content-Length are the sender's own.
+        :param may_send: is asked before the connection is made, and again immediately before the request is written.
+            If it says no, the connection is closed and the attempt is ``not_sent``.
+        """
+        exchange = _Exchange(may_send)
+        return await self._attempt(exchange, "POST", url, headers, body)
+
+    async def options(self, url: str, headers: Mapping[str, str]) -> tuple[Attempt, Mapping[str, str]]:
+        """Sends an OPTIONS request: the result, and the headers of the answer with names in any case.
+
+        Raises nothing but CancelledError. Without an answer there are no headers.
+        """
+        exchange = _Exchange(lambda: True)
+        attempt = await self._attempt(exchange, "OPTIONS", url, headers, None)
+        return attempt, exchange.headers
+
+    async def _attempt(
+        self, exchange: _Exchange, method: str, url: str, headers: Mapping[str, str], body: bytes | None
+    ) -> Attempt:
+        started = self._monotonic()
+        detail = ""
+        try:
+            check_callback(url, allow_http=self._allow_http(), allowed=self._allowed())
+            exchange.check()
+            async with asyncio.timeout(self._total_timeout):
+                await self._request(exchange, method, url, headers, body)
+        except BadCallback as error:
+            detail = bounded(f"the URL is refused: {error}")
+        except TimeoutError:
+            detail = f"timed out after {self._total_timeout:g} seconds"
+        except Exception as error:  # noqa: BLE001 - each failure is an attempt, and its detail is stored
+            detail = failure_detail(error)
+            if not isinstance(error, (aiohttp.ClientError, OSError, _LeaseLost)):
+                # The text of an unknown error may have the URL, and a URL may have a secret.
+                LOG.error("a request of a webhook failed unexpectedly: %s", type(error).__name__)
+        seconds = max(self._monotonic() - started, 0.0)
+        if exchange.held_back:
+            return Attempt(code=0, detail=_NOT_SENT, seconds=seconds, not_sent=True)
+        if exchange.code:
+            retry_after = retry_after_of(exchange.code, exchange.headers.get("Retry-After"), now=self._wall())
+            return Attempt(exchange.code, status_detail(exchange.code), seconds, retry_after, ended=exchange.ended)
+        return Attempt(0, detail, seconds)
+
+    async def _request(
+        self, exchange: _Exchange, method: str, url: str, headers: Mapping[str, str], body: bytes | None
+    ) -> None:
+        """Sends the request, and stores the head of the answer in the exchange."""
+        pool = self._current_pool()
+        pool.users += 1
+        try:
+            async with pool.session.request(
+                method,
+                URL(url, encoded=True),
+                headers=_request_headers(headers, body),
+                data=exchange.checked(body) if body is not None else None,
+                allow_redirects=False,
+            ) as response:
+                exchange.headers = response.headers
+                exchange.code = response.status
+                exchange.ended = await self._discard_body(response)
+        finally:
+            pool.users -= 1
+            await self._close_retired()
+
+    async def _discard_body(self, response: aiohttp.ClientResponse) -> bool:
+        """Reads the body, so that the connection can be used again; says whether it ended.
+
+        Not all of it is read where it is long, slow or in many parts.
+
+        The response's context closes the connection of a body that was not read to its end. What is raised here does
+        not change the result, because the status is known.
+        """
+        if response.content.at_eof():
+            return True  # no body: the client then gives one reader to all answers, and its parts never end
+        size = parts = 0
+        async with asyncio.timeout(_BODY_SECONDS):
+            async for part, _ in response.content.iter_chunks():
+                size += len(part)
+                parts += 1
+                if size > self._max_response_bytes or parts == _MAX_BODY_PARTS:
+                    return False
+        return True
+
+    def _current_pool(self) -> _Pool:
+        """The pool for the networks that are allowed now."""
+        if self._pool is None:
+            raise RuntimeError("the sender is not open")
+        if self._pool.networks != tuple(self._allowed()):
+            self._retired.append(self._pool)
+            self._pool = self._new_pool()
+        return self._pool
+
+    async def _close_retired(self) -> None:
+        unused = [pool for pool in self._retired if not pool.users]
+        self._retired = [pool for pool in self._retired if pool.users]
+        for pool in unused:
+            await pool.session.close()
+
+    def _new_pool(self) -> _Pool:
+        connector = aiohttp.TCPConnector(
+            limit=self._max_connections,
+            limit_per_host=self._per_host,
+            keepalive_timeout=_KEEPALIVE_SECONDS,
+            # Look-ups of one name at the same time are one, and each answer is used once.
+            ttl_dns_cache=0,
+            resolver=self._resolver or self._names,
+            ssl=self._ssl_context or True,
+            socket_factory=self._sockets,
+        )
+        session = aiohttp.ClientSession(
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            trust_env=False,
+            auto_decompress=False,
+            # The sender's own timeout covers everything, to the fraction of a second.
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
+            read_bufsize=_READ_BYTES,
+            max_line_size=_MAX_HEADER_BYTES,
+            max_field_size=_MAX_HEADER_BYTES,
+            max_headers=_MAX_HEADERS,
+        )
+        return _Pool(session, tuple(self._allowed()))
+
+
+def _request_headers(headers: Mapping[str, str], body: bytes | None) -> CIMultiDict[str]:
+    result = CIMultiDict(headers)
+    result["User-Agent"] = USER_AGENT
+    result["Accept-Encoding"] = "identity"
+    if body is not None:
+        result["Content-Length"] = str(len(body))
+    return result

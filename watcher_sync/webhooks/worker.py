@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Delivers the webhooks of the shards that this process owns: one thread with an event loop.
+
+A session (:mod:`watcher_sync.webhooks.session`) does the work. A heartbeat thread renews the lease of the
+shards, also while a session loads.
+
+* Database unavailable: nothing new is planned. What could not be written is written later.
+* A shard was taken over, or an unexpected error: the worker begins a new session with what it still owns.
+* Stop: no further attempt begins. Those under way get a few seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+from oslo_log import log as logging
+
+from watcher_sync.exceptions import LeaseLost, StorageError
+from watcher_sync.read.journal_reader import JournalReader
+from watcher_sync.storage.writing.store import Store
+from watcher_sync.webhooks.availability import DatabaseAvailability
+from watcher_sync.webhooks.parts import Parts, Stats
+from watcher_sync.webhooks.planner import Clock, Settings
+from watcher_sync.webhooks.rows import WebhookStore
+from watcher_sync.webhooks.secrets import SecretBox
+from watcher_sync.webhooks.sender import Sender
+from watcher_sync.webhooks.session import Session
+from watcher_sync.webhooks.shards import Heartbeat, ShardLeases
+
+LOG = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_RETRY_SECONDS = 1.0
+_BEAT_SECONDS = 5.0
+"""How long a beat under way may delay the end."""
+
+
+class Worker:
+    """The webhooks of one process."""
+
+    def __init__(
+        self,
+        store: Store,
+        leases: ShardLeases,
+        reader: JournalReader,
+        make_sender: Callable[[], Sender],
+        secrets: SecretBox,
+        settings: Settings,
+        clock: Clock,
+        *,
+        connections: int = 1000,
+        connections_per_host: int = 10,
+        log_days: Callable[[], int] = lambda: 7,
+    ) -> None:
+        """:param make_sender: called in the thread of the event loop."""
+        self._store = store
+        self._leases = leases
+        self._reader = reader
+        self._make_sender = make_sender
+        self._secrets = secrets
+        self._settings = settings
+        self._clock = clock
+        self._connections = connections
+        self._per_host = connections_per_host
+        self._log_days = log_days
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = threading.Thread(target=self._run_thread, name="webhooks", daemon=True)
+        self._stopping = threading.Event()
+        self._wake = asyncio.Event()
+        self._availability = DatabaseAvailability()
+        self._beats: Heartbeat | None = None
+        self.stats = Stats()
+
+    def start(self) -> None:
+        """Start the threads; returns at once."""
+        self._thread.start()
+
+    def stop(self, timeout: float) -> None:
+        """Stop; returns when all has ended, or after so many seconds."""
+        self._stopping.set()
+        self._notify()
+        self._thread.join(timeout)
+
+    def is_alive(self) -> bool:
+        """Whether the worker runs: its own thread, and those that renew its lease and read the journal."""
+        beats = self._beats
+        return self._thread.is_alive() and (beats is None or beats.is_alive()) and self._reader.is_alive()
+
+    def _notify(self) -> None:
+        """Have the loop look for work. Any thread may call it."""
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            try:
+                loop.call_soon_threadsafe(self._wake.set)
+            except RuntimeError:  # it was closed meanwhile
+                return
+
+    def _run_thread(self) -> None:
+        asyncio.run(self._run())
+
+    async def _run(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        unsubscribe = self._reader.subscribe(self._notify)
+        beats = Heartbeat(self._leases, self._notify)
+        beats.start()
+        self._beats = beats
+        with concurrent.futures.ThreadPoolExecutor(1, "webhook-database") as database:
+            try:
+                async with self._make_sender() as sender:
+                    parts = self._parts(sender, beats, database)
+                    while not self._stopping.is_set():
+                        await self._run_session(parts)
+            finally:
+                unsubscribe()
+                await asyncio.to_thread(beats.stop, _BEAT_SECONDS)
+            await self._leave(parts)
+
+    async def _leave(self, parts: Parts) -> None:
+        """Give the shards to the other workers."""
+        try:
+            await self._loop_call(parts, self._leases.leave)
+        except StorageError as exc:
+            LOG.info("webhooks: the shards were not given back: %s", exc)
+
+    async def _run_session(self, parts: Parts) -> None:
+        """Work until a shard or the database is lost, or the worker stops."""
+        session: Session | None = None
+        try:
+            fitting = await self._loop_call(parts, parts.webhooks.max_value_bytes)
+            settings = msgspec.structs.replace(
+                parts.settings, max_body_bytes=min(parts.settings.max_body_bytes, fitting)
+            )
+            parts = msgspec.structs.replace(parts, settings=settings)
+            session = Session(parts)
+            parts.availability.succeeded()
+            await session.run()
+        except LeaseLost as exc:
+            LOG.warning("webhooks: %s; loading the subscriptions again", exc)
+        except StorageError as exc:
+            parts.availability.failed(exc)
+            await asyncio.sleep(_RETRY_SECONDS)
+        except Exception:
+            # The other subscriptions must not stay without deliveries.
+            LOG.exception("webhooks: an unexpected error; loading the subscriptions again")
+            await asyncio.sleep(_RETRY_SECONDS)
+        finally:
+            if session is not None:
+                await session.end()
+
+    async def _loop_call(self, parts: Parts, function: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(parts.database, function)
+
+    def _parts(self, sender: Sender, beats: Heartbeat, database: concurrent.futures.Executor) -> Parts:
+        return Parts(
+            store=self._store,
+            webhooks=WebhookStore(self._store.database, self._store.tables),
+            leases=self._leases,
+            beats=beats,
+            reader=self._reader,
+            sender=sender,
+            secrets=self._secrets,
+            settings=self._settings,
+            clock=self._clock,
+            connections=self._connections,
+            connections_per_host=self._per_host,
+            log_days=self._log_days,
+            stats=self.stats,
+            database=database,
+            availability=self._availability,
+            wake=self._wake,
+            is_stopping=self._stopping.is_set,
+            notify=self._notify,
+        )
