@@ -17,13 +17,13 @@
 ``handlers``    The dialects: an event and a view become changes
 ``model``       The entity kinds, the replica in memory, and the ordering guard
 ``operations``  Operation leases: one life-cycle operation or sync per entity at a time
-``outlets``     Hands the changes of the journal on: the watch stream
 ``read``        Every reader of the model or of the journal
 ``reconcile``   Lists the live systems, reports drifts, and repairs the model
 ``sources``     The drivers of the transports
 ``storage``     The commit's side of the database: tables, transactions, leases
 ``testing``     Simulated systems for the tests of plugins
 ``tracing``     Makes the exporter of traces
+``watch``       The watch stream: a gRPC stream of the events of a topic
 ``webhooks``    Signed requests to the callback URLs of subscriptions
 ``wire``        Codecs of what other systems send and receive
 ``wsgi``        Entry points for WSGI servers

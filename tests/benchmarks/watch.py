@@ -31,7 +31,7 @@ from tests.benchmarks.running import Broken, until
 from tests.functional.api.conftest import free_port
 from tests.functional.outlets.subscribing import Instances
 from watcher_sync.model.watch.topics import parse, self_link
-from watcher_sync.storage.watch_topics import WatchTopics
+from watcher_sync.watch.topic_rows import WatchTopics
 
 _STREAMS_PER_CONNECTION = 100
 _RATE = 100

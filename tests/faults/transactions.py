@@ -46,9 +46,9 @@ from watcher_sync.storage.stored.parking import expire_parked
 from watcher_sync.storage.stored.quarantine import Quarantine
 from watcher_sync.storage.stored.quotas import DroppedEvents, Quotas, Usage
 from watcher_sync.storage.stored.retention import Retention, enforce_quotas, purge
-from watcher_sync.storage.watch_topics import WatchPositions, WatchTopics
 from watcher_sync.storage.writing import source_cursors
 from watcher_sync.storage.writing.locked import lock_head
+from watcher_sync.watch.topic_rows import WatchPositions, WatchTopics
 from watcher_sync.webhooks.rows import WebhookStore, WorkerWrites
 from watcher_sync.webhooks.shards import ShardLeases
 from watcher_sync.webhooks.subscription_rows import Subscription
@@ -313,9 +313,9 @@ CASES: Final[dict[str, Callable[[Writer], object]]] = {
     ),
     "webhooks/subscriptions.py:reencrypt": lambda w: _subscriptions(w).reencrypt(lambda secret: secret + "x"),
     "webhooks/subscriptions.py:_change": lambda w: _subscriptions(w).replay(_first(w).id, 0),
-    "storage/watch_topics.py:create": _topics,
-    "storage/watch_topics.py:delete": _topics,
-    "storage/watch_topics.py:remember": _remember,
+    "watch/topic_rows.py:create": _topics,
+    "watch/topic_rows.py:delete": _topics,
+    "watch/topic_rows.py:remember": _remember,
     "webhooks/rows.py:write": _webhooks,
     "webhooks/rows.py:write_epoch": _write_epoch,
     "storage/writing/store.py:renew": lambda w: w.store.reload(_other_history(w)),

@@ -14,8 +14,5 @@
 ``safe_logging``   Makes log lines unforgeable
 ``sources``        The enabled sources, as functions that make their driver instances
 ``store``          The store, with the entity kinds of the installed plugins
-``watch_callers``  The authentication of the watch stream
-``watch_options``  Checks the options of the watch stream without gRPC
-``watch_stored``   What the watch stream reads from the database
 ``watch``          The watch stream of ``watcher-sync-outlet``
 """

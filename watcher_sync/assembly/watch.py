@@ -6,17 +6,17 @@ from __future__ import annotations
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from watcher_sync.assembly import watch_options
 from watcher_sync.assembly.store import open_store_of_server
-from watcher_sync.assembly.watch_callers import make_authenticator
-from watcher_sync.assembly.watch_stored import stored_of
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.model.watch.resources import Describer
-from watcher_sync.outlets.watch.settings import Settings
-from watcher_sync.outlets.watch.tls import Certificates
-from watcher_sync.outlets.watch.worker import Worker
 from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.watch import options
+from watcher_sync.watch.callers import make_authenticator
+from watcher_sync.watch.settings import Settings
+from watcher_sync.watch.stored import stored_of
+from watcher_sync.watch.tls import Certificates
+from watcher_sync.watch.worker import Worker
 
 LOG = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ def assemble(conf: cfg.ConfigOpts) -> Outlet:
     :raises SchemaMissing: ``db_sync`` has not been run.
     :raises DatabaseUnavailable: the database is unavailable.
     """
-    watch_options.check(conf)
+    options.check(conf)
     store = open_store_of_server(conf)
     group = conf.outlet_watch
     reader = JournalReader(store.database, store.tables, interval=group.journal_poll_interval)

@@ -23,12 +23,13 @@ from cotyledon.types import WorkerId
 from oslo_config import cfg
 
 from watcher_sync.assembly import outlet as webhooks
-from watcher_sync.assembly import process, watch_options
+from watcher_sync.assembly import process
 from watcher_sync.assembly.store import open_store
 from watcher_sync.cmd.outlet_monitoring import make_application
 from watcher_sync.conf import outlet_watch
 from watcher_sync.engine.monitoring_http import MonitoringServer, check_ports
 from watcher_sync.exceptions import ConfigError
+from watcher_sync.watch import options as watch_options
 from watcher_sync.webhooks.metrics import WebhookCollector
 
 _STOP_SECONDS = 10
@@ -94,7 +95,7 @@ class WatchService(_OutletService):
     def _assemble(self, conf: cfg.ConfigOpts, worker_id: WorkerId) -> tuple[_Outlet, MonitoringServer]:
         # Imported here: gRPC must not be imported before the fork.
         from watcher_sync.assembly import watch
-        from watcher_sync.outlets.watch.metrics import WatchCollector
+        from watcher_sync.watch.metrics import WatchCollector
 
         outlet = watch.assemble(conf)
         application = make_application(WatchCollector(outlet.worker.stats), outlet.worker.is_serving)

@@ -12,6 +12,4 @@
 ``healed_drifts``  Deletes the drifts whose value the model has by now
 ``loading``        Loads the model from the tables at start
 ``table_model``    The model as the tables have it
-``watch_rows``     Reads the journal rows that may be events of a watch topic
-``watch_topics``   The rows of watch topics, and the positions up to which REST served them
 """

@@ -14,7 +14,7 @@ from tests.functional.storage.conftest import on_one_database
 from tests.waiting import deadline
 from watcher_sync.model.watch.topics import parse
 from watcher_sync.storage.stored.retention import Retention, purge
-from watcher_sync.storage.watch_topics import TopicExists, WatchPositions, WatchTopics
+from watcher_sync.watch.topic_rows import TopicExists, WatchPositions, WatchTopics
 
 SPEC = {"description": "ä", "filters": [{"group": "*", "kind": "Pod", "scope": {"kind": "Cluster", "name": "edge"}}]}
 

@@ -8,10 +8,10 @@ import sqlalchemy as sa
 
 from tests.unit.api.conftest import Client
 from watcher_sync.api.identity.caller import NOAUTH_USER
-from watcher_sync.api.resources import watch_events
 from watcher_sync.assembly.api import make_application
-from watcher_sync.storage.watch_rows import Candidates
-from watcher_sync.storage.watch_topics import WatchPositions
+from watcher_sync.watch.api import events as watch_events
+from watcher_sync.watch.rows import Candidates
+from watcher_sync.watch.topic_rows import WatchPositions
 
 pytestmark = pytest.mark.slow
 

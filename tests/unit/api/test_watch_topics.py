@@ -11,7 +11,7 @@ from tests.unit.api.conftest import Client
 from watcher_sync.assembly.api import make_application
 from watcher_sync.exceptions import QuotaReached
 from watcher_sync.model.watch.topics import parse
-from watcher_sync.storage.watch_topics import WatchTopics
+from watcher_sync.watch.topic_rows import WatchTopics
 
 BASE = "/management/v1alpha1/watchtopics"
 TOPIC = {

@@ -13,11 +13,11 @@ import pytest
 from keystonemiddleware.fixture import AuthTokenFixture
 from oslo_config import cfg
 
-from watcher_sync.assembly import watch_callers, watch_options
 from watcher_sync.conf import keystone, opts
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.model.entities import builtin_kinds
-from watcher_sync.outlets.watch.authentication import AuthenticationUnavailable, Authenticator, InvalidToken
+from watcher_sync.watch import callers, options
+from watcher_sync.watch.authentication import AuthenticationUnavailable, Authenticator, InvalidToken
 
 PROJECT = "f" * 32
 EXPIRES = datetime.datetime(2126, 1, 1, tzinfo=datetime.UTC)
@@ -37,7 +37,7 @@ def conf(tmp_path: Path) -> cfg.ConfigOpts:
 
 @pytest.fixture
 def authenticator(conf: cfg.ConfigOpts) -> Authenticator:
-    return watch_callers.make_authenticator(conf, builtin_kinds())
+    return callers.make_authenticator(conf, builtin_kinds())
 
 
 @pytest.fixture
@@ -100,22 +100,22 @@ def test_without_keystone_a_token_is_neither_good_nor_bad(conf: cfg.ConfigOpts) 
     for name in ("username", "password", "project_name", "user_domain_id", "project_domain_id"):
         conf.set_override(name, "x", group=keystone.GROUP)
     with pytest.raises(AuthenticationUnavailable):
-        watch_callers.make_authenticator(conf, builtin_kinds()).authenticate("a" * 32)
+        callers.make_authenticator(conf, builtin_kinds()).authenticate("a" * 32)
 
 
 def test_without_authentication_the_server_stays_on_the_loopback_interface(conf: cfg.ConfigOpts) -> None:
     conf.set_override("auth_strategy", "noauth", group="outlet_watch")
-    watch_options.check(conf)
+    options.check(conf)
     conf.set_override("host", "192.0.2.1", group="outlet_watch")
     with pytest.raises(ConfigError, match="noauth_allow_remote"):
-        watch_options.check(conf)
+        options.check(conf)
     conf.set_override("noauth_allow_remote", True, group="outlet_watch")
-    watch_options.check(conf)
+    options.check(conf)
 
 
 def test_the_strategy_is_that_of_the_api_by_default(conf: cfg.ConfigOpts) -> None:
     with pytest.raises(ConfigError, match="keystone_authtoken"):
-        watch_options.check(conf)
+        options.check(conf)
     conf.set_override("auth_strategy", "noauth", group="api")
-    watch_options.check(conf)
-    assert watch_callers.make_authenticator(conf, builtin_kinds()).authenticate("").reader.project_id is None
+    options.check(conf)
+    assert callers.make_authenticator(conf, builtin_kinds()).authenticate("").reader.project_id is None

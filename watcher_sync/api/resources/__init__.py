@@ -6,8 +6,4 @@
 ``vnf_instances``   The writable fields of ``/v1/vnf_instances``: the registration
 ``vnf_operations``  ``/v1/vnf_instances/{id}/operations``: the operation leases
 ``vnf_sync``        ``/v1/vnf_instances/{id}/sync``: compares one instance with its cluster now
-``watch_bodies``    The documents of watch topics and of their events; decodes YAML
-``watch_events``    ``/events/management/v1alpha1/watchtopics/{name}``: the past events of a topic
-``watch_ranges``    Ranges of the journal in which a scan found no event of a topic
-``watch_topics``    ``/management/v1alpha1/watchtopics``: watch topics
 """

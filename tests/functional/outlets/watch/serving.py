@@ -14,16 +14,16 @@ import msgspec
 
 from tests.functional.outlets.watch.clients import SELF_LINK
 from tests.waiting import deadline, wait_until
-from watcher_sync.assembly.watch_stored import RowValues, first_sequence
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.watch.resources import Describer, Reader
 from watcher_sync.model.watch.topics import WatchTopic, name_of, parse
-from watcher_sync.outlets.watch.authentication import AuthenticationUnavailable, Caller, InvalidToken
-from watcher_sync.outlets.watch.settings import Settings
-from watcher_sync.outlets.watch.tls import Certificates
-from watcher_sync.outlets.watch.worker import Stored, Worker
 from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.watch.authentication import AuthenticationUnavailable, Caller, InvalidToken
+from watcher_sync.watch.settings import Settings
+from watcher_sync.watch.stored import RowValues, first_sequence
+from watcher_sync.watch.tls import Certificates
+from watcher_sync.watch.worker import Stored, Worker
 
 EVERYTHING = {"group": "*", "kind": "*"}
 HIDDEN = {name: kind.admin_only for name, kind in builtin_kinds().items() if kind.admin_only}

@@ -22,7 +22,7 @@ from tests.functional.outlets.subscribing import Instances
 from tests.functional.outlets.watch.clients import SELF_LINK, WatchClient, channel_to
 from tests.waiting import deadline, wait_until
 from watcher_sync.model.watch.topics import parse
-from watcher_sync.storage.watch_topics import WatchPositions, WatchTopics
+from watcher_sync.watch.topic_rows import WatchPositions, WatchTopics
 
 SECRET = "0123456789abcdef0123456789abcdef"
 CODE = grpc.StatusCode

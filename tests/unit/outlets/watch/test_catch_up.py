@@ -11,11 +11,11 @@ import pytest
 
 from tests.unit.outlets.watch.test_hub import HIDDEN, Site, row, run, taken, topic
 from watcher_sync.model.watch.resources import Reader
-from watcher_sync.outlets.watch.authentication import Caller
-from watcher_sync.outlets.watch.catch_up import CatchUp
-from watcher_sync.outlets.watch.endings import StreamEnd
-from watcher_sync.outlets.watch.hub import Stats
-from watcher_sync.outlets.watch.stream import Stream
+from watcher_sync.watch.authentication import Caller
+from watcher_sync.watch.catch_up import CatchUp
+from watcher_sync.watch.endings import StreamEnd
+from watcher_sync.watch.hub import Stats
+from watcher_sync.watch.stream import Stream
 
 
 def _caller(reader: Reader) -> Caller:

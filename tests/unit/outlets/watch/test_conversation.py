@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from watcher_sync.outlets.watch.conversation import Conversation, PingAnswer, Refresh, Report, Subscribe
-from watcher_sync.outlets.watch.endings import StreamEnd, not_found
+from watcher_sync.watch.conversation import Conversation, PingAnswer, Refresh, Report, Subscribe
+from watcher_sync.watch.endings import StreamEnd, not_found
 from watcher_sync.wire.watch import events_pb2
 
 TOPIC = "/management/v1alpha1/watchtopics/all"

@@ -11,13 +11,13 @@ from typing import Any
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.watch.resources import Describer, Reader
 from watcher_sync.model.watch.topics import WatchTopic, parse
-from watcher_sync.outlets.watch.authentication import Caller
-from watcher_sync.outlets.watch.catch_up import CatchUp
-from watcher_sync.outlets.watch.hub import Hub, Stats
-from watcher_sync.outlets.watch.rendering import Renderer
-from watcher_sync.outlets.watch.stream import Stream
 from watcher_sync.storage.epochs import Position
 from watcher_sync.storage.writing.journal import JournalRow
+from watcher_sync.watch.authentication import Caller
+from watcher_sync.watch.catch_up import CatchUp
+from watcher_sync.watch.hub import Hub, Stats
+from watcher_sync.watch.rendering import Renderer
+from watcher_sync.watch.stream import Stream
 from watcher_sync.wire.watch import events_pb2
 
 KINDS = builtin_kinds()

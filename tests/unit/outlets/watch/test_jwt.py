@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from watcher_sync.exceptions import ConfigError
-from watcher_sync.outlets.watch.authentication import InvalidToken, JwtReader
+from watcher_sync.watch.authentication import InvalidToken, JwtReader
 
 SECRET = "0123456789abcdef0123456789abcdef"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from watcher_sync.outlets.watch.endings import StreamEnd
-from watcher_sync.outlets.watch.limits import Limits, address_of
+from watcher_sync.watch.endings import StreamEnd
+from watcher_sync.watch.limits import Limits, address_of
 
 
 def test_a_stream_beyond_the_limit_of_the_process_is_refused() -> None:

@@ -11,8 +11,8 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry, generate_latest
 
-from watcher_sync.outlets.watch.hub import Stats
-from watcher_sync.outlets.watch.metrics import WatchCollector
+from watcher_sync.watch.hub import Stats
+from watcher_sync.watch.metrics import WatchCollector
 
 ETC = Path(__file__).parents[4] / "etc" / "watcher-sync"
 

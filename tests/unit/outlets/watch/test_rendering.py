@@ -11,9 +11,9 @@ import pytest
 
 from tests.unit.outlets.watch.test_hub import KINDS, row
 from watcher_sync.model.watch.resources import Describer, Reader
-from watcher_sync.outlets.watch import rendering
-from watcher_sync.outlets.watch.rendering import NotPrepared, Renderer
 from watcher_sync.storage.writing.journal import JournalRow
+from watcher_sync.watch import rendering
+from watcher_sync.watch.rendering import NotPrepared, Renderer
 
 READER = Reader()
 

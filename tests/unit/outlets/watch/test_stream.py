@@ -7,8 +7,8 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from watcher_sync.outlets.watch.endings import not_found
-from watcher_sync.outlets.watch.stream import Stream
+from watcher_sync.watch.endings import not_found
+from watcher_sync.watch.stream import Stream
 
 
 def run(test: Coroutine[Any, Any, None]) -> None:

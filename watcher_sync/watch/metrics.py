@@ -9,7 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from watcher_sync.outlets.watch.hub import Stats
+from watcher_sync.watch.hub import Stats
 
 _PREFIX = "watcher_sync_watch"
 

@@ -13,8 +13,8 @@ from collections.abc import Hashable
 from typing import Final
 
 from watcher_sync.model.watch.topics import WatchTopic
-from watcher_sync.outlets.watch.authentication import Caller
-from watcher_sync.outlets.watch.endings import StreamEnd, slow_consumer
+from watcher_sync.watch.authentication import Caller
+from watcher_sync.watch.endings import StreamEnd, slow_consumer
 
 MAX_QUEUED_BYTES: Final = 16_777_216
 """Of the events that wait for one client. Streams with equal rights on one topic share these bytes."""

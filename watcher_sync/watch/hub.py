@@ -24,11 +24,11 @@ from watcher_sync.exceptions import JournalPurged, StorageError
 from watcher_sync.model.watch.filters import FilterIndex
 from watcher_sync.model.watch.resources import Reader
 from watcher_sync.model.watch.topics import WatchTopic
-from watcher_sync.outlets.watch.endings import StreamEnd, internal, out_of_range
-from watcher_sync.outlets.watch.rendering import Prepared, Rendered, Renderer, RunInThread
-from watcher_sync.outlets.watch.stream import Stream
 from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.writing.journal import JournalRow
+from watcher_sync.watch.endings import StreamEnd, internal, out_of_range
+from watcher_sync.watch.rendering import Prepared, Rendered, Renderer, RunInThread
+from watcher_sync.watch.stream import Stream
 from watcher_sync.wire.watch import messages
 
 LOG = logging.getLogger(__name__)

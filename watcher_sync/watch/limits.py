@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Hashable
 from typing import Final
 
-from watcher_sync.outlets.watch.endings import limit_reached
+from watcher_sync.watch.endings import limit_reached
 
 _IPV6_PREFIX_BITS: Final = 64
 """One client may use all addresses of such a network."""

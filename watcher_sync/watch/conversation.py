@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 from google.protobuf.message import DecodeError
 
-from watcher_sync.outlets.watch.endings import invalid_argument, shown
+from watcher_sync.watch.endings import invalid_argument, shown
 from watcher_sync.wire.watch import events_pb2
 
 PING: Final = "ping"

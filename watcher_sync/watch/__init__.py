@@ -1,22 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gRPC server of the watch stream: one stream for each subscription to a topic.
+"""The watch stream: a gRPC stream of the events of a topic.
 
-The way of a change: journal -> hub -> (rights, topic) -> bytes, once -> the queue of each stream -> gRPC. All modules
-but ``authentication`` and ``tls`` run in one thread with an event loop.
-
+``api``             The REST resources of watch topics
 ``authentication``  checks tokens: the interface, and signed JWTs
+``callers``         The authentication of the watch stream
 ``catch_up``        brings a stream from its start to the hub's position
 ``conversation``    what a client says in one stream
 ``endings``         why a stream ends: the statuses of the contract
 ``hub``             hands each journal row to the streams that it concerns
 ``limits``          how many streams there may be
 ``metrics``         the Prometheus metrics of the process
+``options``         Checks the options of the watch stream without gRPC
 ``rendering``       journal rows as the bytes of events, once for all streams with equal rights
+``rows``            Reads the journal rows that may be events of a watch topic
 ``server``          the gRPC server: addresses, keepalive, health, reflection
 ``service``         serves one stream: its requests, its token, its pings
 ``settings``        the limits and times of the server
+``stored``          What the watch stream reads from the database
 ``stream``          the bounded queue of one stream
 ``tls``             certificates that can be replaced while the server runs
+``topic_rows``      The rows of watch topics, and the positions up to which REST served them
 ``topics``          ends the streams of deleted topics
 ``worker``          the thread with the event loop
 """

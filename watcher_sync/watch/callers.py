@@ -26,7 +26,7 @@ from watcher_sync.conf.outlet_watch import GROUP, auth_strategy
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.model.kinds import Kind
 from watcher_sync.model.watch.resources import Reader
-from watcher_sync.outlets.watch.authentication import (
+from watcher_sync.watch.authentication import (
     AuthenticationUnavailable,
     Authenticator,
     Caller,

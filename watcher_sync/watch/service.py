@@ -4,7 +4,7 @@
 Each stream has three tasks. One waits for the end of the stream, one reads requests, one writes events. So a client
 that does not read still gets its stream ended, and a client that reads slowly still has its answers to pings read.
 
-The end of a stream is always a :class:`~watcher_sync.outlets.watch.endings.StreamEnd`. For the thread of the event
+The end of a stream is always a :class:`~watcher_sync.watch.endings.StreamEnd`. For the thread of the event
 loop; the database and tokens are asked in threads.
 """
 
@@ -26,21 +26,21 @@ from oslo_log import log as logging
 
 from watcher_sync.exceptions import StorageError
 from watcher_sync.model.watch.topics import WatchTopic
-from watcher_sync.outlets.watch import conversation, endings
-from watcher_sync.outlets.watch.authentication import (
+from watcher_sync.watch import conversation, endings
+from watcher_sync.watch.authentication import (
     AuthenticationUnavailable,
     Authenticator,
     Caller,
     InvalidToken,
 )
-from watcher_sync.outlets.watch.catch_up import CatchUp
-from watcher_sync.outlets.watch.conversation import Conversation, Subscribe
-from watcher_sync.outlets.watch.endings import StreamEnd
-from watcher_sync.outlets.watch.hub import Hub, Stats
-from watcher_sync.outlets.watch.limits import Limits, Turns, address_of
-from watcher_sync.outlets.watch.rendering import RunInThread
-from watcher_sync.outlets.watch.settings import Settings
-from watcher_sync.outlets.watch.stream import Stream
+from watcher_sync.watch.catch_up import CatchUp
+from watcher_sync.watch.conversation import Conversation, Subscribe
+from watcher_sync.watch.endings import StreamEnd
+from watcher_sync.watch.hub import Hub, Stats
+from watcher_sync.watch.limits import Limits, Turns, address_of
+from watcher_sync.watch.rendering import RunInThread
+from watcher_sync.watch.settings import Settings
+from watcher_sync.watch.stream import Stream
 from watcher_sync.wire.watch import events_pb2, messages
 
 LOG = logging.getLogger(__name__)

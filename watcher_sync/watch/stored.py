@@ -10,14 +10,14 @@ import sqlalchemy as sa
 
 from watcher_sync.model.watch.resources import Describer
 from watcher_sync.model.watch.topics import WatchTopic, name_of
-from watcher_sync.outlets.watch.authentication import Caller
-from watcher_sync.outlets.watch.worker import Stored
 from watcher_sync.read.reading import oldest_seq
 from watcher_sync.read.row_entities import values_at
 from watcher_sync.storage.database.database import translated
-from watcher_sync.storage.watch_topics import WatchPositions, WatchTopics
 from watcher_sync.storage.writing.journal import JournalRow, read_head
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.watch.authentication import Caller
+from watcher_sync.watch.topic_rows import WatchPositions, WatchTopics
+from watcher_sync.watch.worker import Stored
 
 _MAX_IDS = 500
 """Ids in one statement."""

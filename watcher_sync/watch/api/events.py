@@ -27,9 +27,6 @@ from watcher_sync.api.http.operation import Answer, Call, Rule, operation
 from watcher_sync.api.http.problems import Problem, bad_request
 from watcher_sync.api.http.rules import PROJECT_READER
 from watcher_sync.api.identity.visibility import visibility
-from watcher_sync.api.resources import watch_bodies as bodies
-from watcher_sync.api.resources.watch_ranges import EmptyRanges, End
-from watcher_sync.api.resources.watch_topics import TAG, TopicStore, page_parameters
 from watcher_sync.api.service import Service
 from watcher_sync.model.watch.filters import FilterIndex
 from watcher_sync.model.watch.resources import Describer, Reader
@@ -37,8 +34,11 @@ from watcher_sync.model.watch.topics import ANY, WatchTopic
 from watcher_sync.read.reading import oldest_seq
 from watcher_sync.read.row_entities import values_at
 from watcher_sync.storage.epochs import Position, read_position
-from watcher_sync.storage.watch_rows import Candidates
-from watcher_sync.storage.watch_topics import WatchPositions
+from watcher_sync.watch.api import bodies
+from watcher_sync.watch.api.ranges import EmptyRanges, End
+from watcher_sync.watch.api.topics import TAG, TopicStore, page_parameters
+from watcher_sync.watch.rows import Candidates
+from watcher_sync.watch.topic_rows import WatchPositions
 from watcher_sync.wire.watch.descriptions import Change
 from watcher_sync.wire.watch.messages import element
 

@@ -14,11 +14,11 @@ from watcher_sync.api.http import schemas
 from watcher_sync.api.http.operation import JSON, Answer, Body, Call, Rule, operation
 from watcher_sync.api.http.problems import Problem, bad_request, not_found
 from watcher_sync.api.http.rules import PROJECT_MEMBER, PROJECT_READER
-from watcher_sync.api.resources import watch_bodies as bodies
 from watcher_sync.api.service import Service
 from watcher_sync.exceptions import QuotaReached
 from watcher_sync.model.watch.topics import InvalidTopic, WatchTopic, parse
-from watcher_sync.storage.watch_topics import TopicExists, WatchTopics
+from watcher_sync.watch.api import bodies
+from watcher_sync.watch.topic_rows import TopicExists, WatchTopics
 
 TAG = "watch topics"
 

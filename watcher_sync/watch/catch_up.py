@@ -14,12 +14,12 @@ from typing import Final
 
 from watcher_sync.exceptions import JournalPurged
 from watcher_sync.model.watch.filters import filter_type, key_of, passes
-from watcher_sync.outlets.watch.hub import Hub, Stats
-from watcher_sync.outlets.watch.limits import Turns
-from watcher_sync.outlets.watch.rendering import Prepared, Rendered, Renderer, RunInThread
-from watcher_sync.outlets.watch.stream import Stream
 from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.writing.journal import JournalRow
+from watcher_sync.watch.hub import Hub, Stats
+from watcher_sync.watch.limits import Turns
+from watcher_sync.watch.rendering import Prepared, Rendered, Renderer, RunInThread
+from watcher_sync.watch.stream import Stream
 from watcher_sync.wire.watch import messages
 
 _CHUNK_ROWS: Final = 200

@@ -18,17 +18,17 @@ import msgspec
 from oslo_log import log as logging
 
 from watcher_sync.model.watch.resources import Describer
-from watcher_sync.outlets.watch.authentication import Authenticator
-from watcher_sync.outlets.watch.catch_up import CatchUp
-from watcher_sync.outlets.watch.hub import Hub, Stats
-from watcher_sync.outlets.watch.limits import Limits
-from watcher_sync.outlets.watch.rendering import ReadValues, Renderer
-from watcher_sync.outlets.watch.server import CannotListen, WatchServer
-from watcher_sync.outlets.watch.service import Parts, Topics, WatchService
-from watcher_sync.outlets.watch.settings import Settings
-from watcher_sync.outlets.watch.tls import Certificates
-from watcher_sync.outlets.watch.topics import ExistingIds, watch_deletions
 from watcher_sync.read.journal_reader import JournalReader
+from watcher_sync.watch.authentication import Authenticator
+from watcher_sync.watch.catch_up import CatchUp
+from watcher_sync.watch.hub import Hub, Stats
+from watcher_sync.watch.limits import Limits
+from watcher_sync.watch.rendering import ReadValues, Renderer
+from watcher_sync.watch.server import CannotListen, WatchServer
+from watcher_sync.watch.service import Parts, Topics, WatchService
+from watcher_sync.watch.settings import Settings
+from watcher_sync.watch.tls import Certificates
+from watcher_sync.watch.topics import ExistingIds, watch_deletions
 
 LOG = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from oslo_log import log as logging
 
 from watcher_sync.exceptions import StorageError
-from watcher_sync.outlets.watch.rendering import RunInThread
-from watcher_sync.outlets.watch.service import WatchService
+from watcher_sync.watch.rendering import RunInThread
+from watcher_sync.watch.service import WatchService
 
 LOG = logging.getLogger(__name__)
 

@@ -8,9 +8,9 @@ import ssl
 from oslo_config import cfg
 
 from watcher_sync.api.identity.authentication import is_loopback
-from watcher_sync.assembly import watch_callers
 from watcher_sync.conf.outlet_watch import GROUP, auth_strategy
 from watcher_sync.exceptions import ConfigError
+from watcher_sync.watch import callers
 
 
 def check(conf: cfg.ConfigOpts) -> None:
@@ -24,7 +24,7 @@ def check(conf: cfg.ConfigOpts) -> None:
             f"[{GROUP}] host = {group.host}: with auth_strategy = noauth it must be a loopback address, "
             "unless noauth_allow_remote is set"
         )
-    watch_callers.check(conf)
+    callers.check(conf)
     _check_tls(conf)
 
 

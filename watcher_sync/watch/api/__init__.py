@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The REST resources of watch topics.
+
+``bodies``  The documents of watch topics and of their events; decodes YAML
+``events``  ``/events/management/v1alpha1/watchtopics/{name}``: the past events of a topic
+``ranges``  Ranges of the journal in which a scan found no event of a topic
+``topics``  ``/management/v1alpha1/watchtopics``: watch topics
+"""
