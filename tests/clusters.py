@@ -12,7 +12,6 @@ from oslo_config import cfg
 
 from tests.sites import Site
 from tests.waiting import deadline
-from watcher_sync.api.resources.vnf_instances import registration
 from watcher_sync.assembly.reconcile import make_context
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
@@ -28,6 +27,7 @@ from watcher_sync.reconcile.base import Context, Report
 from watcher_sync.reconcile.kubernetes.reconciler import KubernetesReconciler
 from watcher_sync.storage.drifts import Drift, list_drifts
 from watcher_sync.testing.kubernetes import KubernetesServer
+from watcher_sync.vnf.instances import registration
 
 Row = tuple[str, str, str]
 

@@ -33,7 +33,6 @@ from tests.providers import KIND as SERVICE
 from tests.providers import event as dcm_event
 from tests.unit.engine.conftest import Spoken, until
 from tests.waiting import deadline
-from watcher_sync.api.resources.vnf_instances import registration
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.commit.vnf_evaluation import COALESCE_SECONDS, VnfEvaluation
 from watcher_sync.conf import opts
@@ -52,6 +51,7 @@ from watcher_sync.storage.database import database
 from watcher_sync.storage.groups.leases import EngineLease
 from watcher_sync.storage.writing.store import Store
 from watcher_sync.testing.nova import notifications
+from watcher_sync.vnf.instances import registration
 from watcher_sync.wire.envelopes import read_document
 
 STAGES = ("intake", "dispatch", "handler", "model", "evaluation", "statements", "commit", "publish", "ack")

@@ -23,6 +23,7 @@
 ``storage``     The commit's side of the database: tables, transactions, leases
 ``testing``     Simulated systems for the tests of plugins
 ``tracing``     Makes the exporter of traces
+``vnf``         VNF instances in REST: registration, operations, sync, and the names of ETSI
 ``watch``       The watch stream: a gRPC stream of the events of a topic
 ``webhooks``    Signed requests to the callback URLs of subscriptions
 ``wire``        Codecs of what other systems send and receive

@@ -25,7 +25,6 @@ from tests.benchmarks.places import Bench
 from tests.benchmarks.pods import _pod as real_pod
 from tests.benchmarks.serving import serving
 from tests.clusters import Installation
-from watcher_sync.api.resources.vnf_instances import registration
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.events import Event
@@ -37,6 +36,7 @@ from watcher_sync.reconcile.kubernetes.reconciler import KubernetesReconciler
 from watcher_sync.sources.kubernetes.source import cluster_targets
 from watcher_sync.testing.kubernetes import KubernetesServer
 from watcher_sync.testing.kubernetes.builders import deployment, owner_reference, replica_set
+from watcher_sync.vnf.instances import registration
 
 _INSTANCES = 1_000
 _PODS = 10

@@ -55,10 +55,6 @@ from watcher_sync.api.operator.parked import ParkedList
 from watcher_sync.api.operator.quarantine import QuarantinedEvent, QuarantineList, QuarantineReplay
 from watcher_sync.api.operator.quarantine_reasons import QuarantineReasons
 from watcher_sync.api.operator.sources import SourceItem, SourceList
-from watcher_sync.api.resources import vnf_instances
-from watcher_sync.api.resources.vnf_instances import VnfInstanceItem, VnfInstanceList, WritableVnfInstance
-from watcher_sync.api.resources.vnf_operations import OperationItem, OperationList
-from watcher_sync.api.resources.vnf_sync import SyncNow, VnfSyncResource
 from watcher_sync.api.service import Service
 from watcher_sync.api.ui.login import LoginResource
 from watcher_sync.api.ui.page import Page, Static, assets
@@ -73,6 +69,10 @@ from watcher_sync.model.watch.topics import COLLECTION
 from watcher_sync.operations import Operations
 from watcher_sync.storage.groups.operation_leases import OperationLeases
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.vnf import instances as vnf_instances
+from watcher_sync.vnf.instances import VnfInstanceItem, VnfInstanceList, WritableVnfInstance
+from watcher_sync.vnf.operations import OperationItem, OperationList
+from watcher_sync.vnf.sync import SyncNow, VnfSyncResource
 from watcher_sync.watch.api.events import TopicEvents
 from watcher_sync.watch.api.topics import TopicCollection, TopicItem, TopicStore
 from watcher_sync.webhooks.api.instance_status import InstanceStatus

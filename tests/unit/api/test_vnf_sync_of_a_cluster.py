@@ -9,12 +9,12 @@ import pytest
 from tests.clusters import Installation, nothing
 from tests.unit.api.conftest import Client
 from tests.unit.api.test_vnf_instances import DEMO, PATH
-from watcher_sync.api.resources.vnf_sync import REPORT
 from watcher_sync.assembly.api import make_application
 from watcher_sync.reconcile.kubernetes.reconciler import KubernetesReconciler
 from watcher_sync.storage.table_model import TableView
 from watcher_sync.testing.kubernetes import KubernetesServer
 from watcher_sync.testing.kubernetes.builders import deployment
+from watcher_sync.vnf.sync import REPORT
 
 SYNC = f"{PATH}/a/sync"
 

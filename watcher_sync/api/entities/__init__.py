@@ -14,7 +14,6 @@
 ``quotas``                  The maximum number of entities of a kind in one project
 ``search``                  ``GET /v1/search``: entities of all kinds by their names and ids
 ``service_type_instances``  The writable fields of ``/v1/service_type_instances``
-``sol013``                  Attribute filters and attribute selectors of ETSI GS NFV-SOL 013
 ``topology``                ``/v1/topology``: hosts and clusters with the numbers of their members
 ``writing``                 POST, PUT and DELETE for every kind of which the API owns a facet
 """

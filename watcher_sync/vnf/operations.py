@@ -29,10 +29,10 @@ from watcher_sync.api.http.operation import JSON, Answer, Body, Call, Rule, oper
 from watcher_sync.api.http.problems import Problem, held_by, not_found
 from watcher_sync.api.http.request_context import RequestContext
 from watcher_sync.api.http.rules import ADMIN, PROJECT_MEMBER, PROJECT_READER
-from watcher_sync.api.resources.lease_proof import SECRET, owner_of, proof_of
 from watcher_sync.exceptions import StaleToken
 from watcher_sync.operations import LeaseRow, OperationRow, Operations
 from watcher_sync.storage.groups.operation_leases import COMPLETED, FAILED, RUNNING, STATES
+from watcher_sync.vnf.lease_proof import SECRET, owner_of, proof_of
 
 _TOKEN: schemas.Schema = {
     "type": "integer",

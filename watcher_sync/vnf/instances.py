@@ -16,7 +16,6 @@ import datetime
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from watcher_sync.api.entities import sol013
 from watcher_sync.api.entities.entity_collection import Collection
 from watcher_sync.api.entities.entity_pages import read_list
 from watcher_sync.api.entities.writing import CONDITIONS, WritableItem, WritableKind, WritableList
@@ -25,14 +24,14 @@ from watcher_sync.api.http.operation import Call, Rule
 from watcher_sync.api.http.problems import FieldError, Problem, bad_request
 from watcher_sync.api.http.rules import ADMIN, PROJECT_MEMBER
 from watcher_sync.api.http.validation import pointer
-from watcher_sync.api.resources import sol003
-from watcher_sync.api.resources.lease_proof import SECRET, TOKEN, owner_of, proof_of
 from watcher_sync.commit.direct import DirectCommitCycle
 from watcher_sync.model.kinds import PROJECT_FIELD, Entity, Kind
 from watcher_sync.model.visibility import Hidden
 from watcher_sync.model.vnf.levels import MAX_ASPECTS, MAX_SCALE_LEVEL, MAX_VDUS, MOST_PODS, BadRegistration, check
 from watcher_sync.model.vnf.matching import KINDS
 from watcher_sync.operations import DELETE, REGISTER, Operations, Proof
+from watcher_sync.vnf import sol003, sol013
+from watcher_sync.vnf.lease_proof import SECRET, TOKEN, owner_of, proof_of
 
 KIND = "vnf_instance"
 
