@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Handlers: one event and a view become changes, without I/O. One package per dialect.
 
-``base``          the base class of handlers
-``dcm``           CloudEvents of DCM become service type instances and providers
-``kubernetes``    watch events of Kubernetes become clusters, workloads and pods
-``nova``          versioned notifications of Nova become compute nodes, instances and aggregates
-``sortable``      times and ids as text that sorts like them, for versions
-``vnf``           evaluation of VNF instances: pods and workloads of a view become the facet ``observed``
-``watch``         entities of another watcher_sync become entities of a site
+``base``        the base class of handlers
+``dcm``         CloudEvents of DCM become service type instances and providers
+``federation``  entities of another watcher_sync become entities of a site
+``kubernetes``  watch events of Kubernetes become clusters, workloads and pods
+``nova``        versioned notifications of Nova become compute nodes, instances and aggregates
+``sortable``    times and ids as text that sorts like them, for versions
+``vnf``         evaluation of VNF instances: pods and workloads of a view become the facet ``observed``
 """

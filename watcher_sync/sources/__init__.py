@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sources: configured drivers that bring events in and return acknowledgements.
 
-``base``            the base class of all drivers, its contract with the engine, and the status of a source
-``cursors``         decodes the stored position in a stream
-``gaps``            what a source found to be missing in its transport
-``kubernetes``      the driver ``kubernetes``: reflectors list and watch the resources of one cluster
-``nats``            the driver ``nats_jetstream``: CloudEvents from a JetStream stream through a durable consumer
+``base``              the base class of all drivers, its contract with the engine, and the status of a source
+``cursors``           decodes the stored position in a stream
+``federation``        the driver ``watch``: lists another watcher_sync, and follows its watch stream
+``gaps``              what a source found to be missing in its transport
+``kubernetes``        the driver ``kubernetes``: reflectors list and watch the resources of one cluster
+``nats``              the driver ``nats_jetstream``: CloudEvents from a JetStream stream through a durable consumer
 ``notifier_options``  what both drivers of OpenStack's notifications share
-``oslo_messaging``  the driver ``oslo_messaging``: notifications of OpenStack services
-``places``          how a person names a place in the history of a transport
-``prefetch``        decodes a recording in a forked process, ahead of the process that applies it
-``rabbitmq``        the driver ``rabbitmq``: notifications of OpenStack services from a queue of RabbitMQ
-``redelivery``      emits events again that the engine did not commit
-``replay``          the driver ``replay``: recorded events from files
-``session_loop``    the event loop of a session: waits, attempts that a stop cancels, and back-off
-``subprocess``      runs a driver in a child process of the engine
-``watch``           the driver ``watch``: lists another watcher_sync, and follows its watch stream
+``oslo_messaging``    the driver ``oslo_messaging``: notifications of OpenStack services
+``places``            how a person names a place in the history of a transport
+``prefetch``          decodes a recording in a forked process, ahead of the process that applies it
+``rabbitmq``          the driver ``rabbitmq``: notifications of OpenStack services from a queue of RabbitMQ
+``redelivery``        emits events again that the engine did not commit
+``replay``            the driver ``replay``: recorded events from files
+``session_loop``      the event loop of a session: waits, attempts that a stop cancels, and back-off
+``subprocess``        runs a driver in a child process of the engine
 """

@@ -19,9 +19,9 @@ from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.conf import opts
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.handlers.dcm.handler import DcmHandler
+from watcher_sync.handlers.federation.handler import WatchHandler
 from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
 from watcher_sync.handlers.nova.handler import NovaHandler
-from watcher_sync.handlers.watch.handler import WatchHandler
 from watcher_sync.model.changes import Upsert
 from watcher_sync.storage.database.database_time import read_clock
 from watcher_sync.storage.drifts import Difference, replace_drifts

@@ -17,8 +17,8 @@ from watcher_sync.api.operator import sources
 from watcher_sync.assembly.api import make_application
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
+from watcher_sync.handlers.federation.handler import WatchHandler
 from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
-from watcher_sync.handlers.watch.handler import WatchHandler
 from watcher_sync.model.changes import Upsert
 from watcher_sync.read.removed_entities import RemovedEntities
 from watcher_sync.storage.drifts import Difference, replace_drifts

@@ -10,9 +10,9 @@ from watcher_sync.assembly.sources import source_scopes
 from watcher_sync.conf import opts
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
+from watcher_sync.handlers.federation.handler import WatchHandler
 from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
 from watcher_sync.handlers.nova.handler import NovaHandler
-from watcher_sync.handlers.watch.handler import WatchHandler
 
 CONF = """
 [engine]

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import KNOWN_BEFORE, Event
 from watcher_sync.exceptions import InvalidEvent
-from watcher_sync.handlers.watch.handler import WatchHandler
-from watcher_sync.handlers.watch.naming import references
+from watcher_sync.handlers.federation.handler import WatchHandler
+from watcher_sync.handlers.federation.naming import references
 from watcher_sync.model.changes import Delete, Outcome, Upsert, Version
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.kinds import Kind

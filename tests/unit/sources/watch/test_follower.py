@@ -17,12 +17,12 @@ from watcher_sync.client import Gone, Unreachable
 from watcher_sync.client.watch import EventType, Unauthenticated, WatchError, WatchEvent
 from watcher_sync.events import Event
 from watcher_sync.sources.base import SourceState
-from watcher_sync.sources.watch import follower
-from watcher_sync.sources.watch.cursor import read_cursor
-from watcher_sync.sources.watch.follower import Follower
-from watcher_sync.sources.watch.options import Settings
-from watcher_sync.sources.watch.region import Changes, Deletion, Page
-from watcher_sync.sources.watch.states import Document, is_loop, loop_of
+from watcher_sync.sources.federation import follower
+from watcher_sync.sources.federation.cursor import read_cursor
+from watcher_sync.sources.federation.follower import Follower
+from watcher_sync.sources.federation.options import Settings
+from watcher_sync.sources.federation.region import Changes, Deletion, Page
+from watcher_sync.sources.federation.states import Document, is_loop, loop_of
 from watcher_sync.wire.watch import events_pb2
 
 LINK = "/management/v1alpha1/watchtopics/federation"

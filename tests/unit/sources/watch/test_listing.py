@@ -13,10 +13,10 @@ from oslo_config import cfg
 from watcher_sync.client import ClientError
 from watcher_sync.conf import opts
 from watcher_sync.exceptions import SourceError
-from watcher_sync.sources.watch import region
-from watcher_sync.sources.watch.listing import followed_sites, list_ids
-from watcher_sync.sources.watch.region import Page
-from watcher_sync.sources.watch.states import decode_document
+from watcher_sync.sources.federation import region
+from watcher_sync.sources.federation.listing import followed_sites, list_ids
+from watcher_sync.sources.federation.region import Page
+from watcher_sync.sources.federation.states import decode_document
 
 LISTS = {"/v1/instances": [["a", "b"], ["c"]], "/v1/pods": [[]], "/v1/workloads": [["w"]]}
 """Path -> the ids of each page."""

@@ -15,7 +15,7 @@ from watcher_sync.conf import opts
 from watcher_sync.events import Event
 from watcher_sync.exceptions import ConfigError, SourceError
 from watcher_sync.sources.base import SourceState
-from watcher_sync.sources.watch.source import WatchSource
+from watcher_sync.sources.federation.source import WatchSource
 
 
 def made(tmp_path: Path, cursor: str | None = None, more: str = "", **options: Any) -> WatchSource:

@@ -18,8 +18,8 @@ from keystoneauth1.identity import v3
 from watcher_sync.client import Client, NotFound, UnexpectedResponse
 from watcher_sync.client.transport import SuccessResponse, Transport
 from watcher_sync.client.watch_topics import WATCH_TOPICS
-from watcher_sync.sources.watch.options import Settings
-from watcher_sync.sources.watch.states import Document, decode_document
+from watcher_sync.sources.federation.options import Settings
+from watcher_sync.sources.federation.states import Document, decode_document
 
 _MAX_CHANGED: Final = 2_000
 """Entities of one answer about changes: two thirds of what the engine takes of a source at once."""

@@ -14,7 +14,7 @@ from oslo_config import cfg
 
 from watcher_sync.conf import opts
 from watcher_sync.exceptions import SourceError
-from watcher_sync.sources.watch.options import OPTIONS, read_settings
+from watcher_sync.sources.federation.options import OPTIONS, read_settings
 
 
 class Listing(msgspec.Struct):
@@ -49,7 +49,7 @@ def list_ids(conf: cfg.ConfigOpts, source: str, kinds: Collection[str], deadline
     """
     # Imported here: the client loads for long, and most processes only read the options.
     from watcher_sync.client import ClientError
-    from watcher_sync.sources.watch.region import Region
+    from watcher_sync.sources.federation.region import Region
 
     group = conf[f"source_{source}"]
     listing = Listing(requests=1)

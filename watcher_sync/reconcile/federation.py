@@ -23,14 +23,14 @@ from oslo_config import cfg
 from watcher_sync.conf.reconcile import HEAL, policies
 from watcher_sync.events import Event
 from watcher_sync.exceptions import ReconcileError, SourceError
-from watcher_sync.handlers.watch.handler import deletion_of, is_declared, is_of_earlier_epoch, refuses_deletes
-from watcher_sync.handlers.watch.naming import prefix_of
+from watcher_sync.handlers.federation.handler import deletion_of, is_declared, is_of_earlier_epoch, refuses_deletes
+from watcher_sync.handlers.federation.naming import prefix_of
 from watcher_sync.model.changes import Change, Outcome
 from watcher_sync.model.kinds import Entity
 from watcher_sync.model.view import View
 from watcher_sync.reconcile.base import Context, Reconciler, Report
-from watcher_sync.sources.watch.cursor import read_cursor
-from watcher_sync.sources.watch.listing import Listing, followed_sites, list_ids
+from watcher_sync.sources.federation.cursor import read_cursor
+from watcher_sync.sources.federation.listing import Listing, followed_sites, list_ids
 from watcher_sync.storage.database.database import translated
 from watcher_sync.storage.drifts import Difference, replace_drifts
 from watcher_sync.storage.groups.source_status import record_full_sync

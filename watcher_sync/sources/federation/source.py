@@ -21,8 +21,8 @@ from watcher_sync.conf import opts, reconcile_nova
 from watcher_sync.events import NATIVE, Event
 from watcher_sync.exceptions import ConfigError, SourceError
 from watcher_sync.sources.base import Emit, Source, SourceState, SourceStatus
-from watcher_sync.sources.watch.cursor import read_cursor
-from watcher_sync.sources.watch.options import OPTIONS, Settings, read_settings
+from watcher_sync.sources.federation.cursor import read_cursor
+from watcher_sync.sources.federation.options import OPTIONS, Settings, read_settings
 
 _STOP_TIMEOUT_SECONDS: Final = 5.0
 
@@ -50,8 +50,8 @@ class WatchSource(Source):
     def start(self, emit: Emit) -> None:
         """Start the follower; returns at once."""
         # Imported here: gRPC loads for long, and most processes only read the options.
-        from watcher_sync.sources.watch.follower import Follower
-        from watcher_sync.sources.watch.region import Region
+        from watcher_sync.sources.federation.follower import Follower
+        from watcher_sync.sources.federation.region import Region
 
         self._follower = Follower(
             self.settings,
@@ -90,7 +90,7 @@ class WatchSource(Source):
     def probe(self) -> None:
         """Read the kinds of the region."""
         from watcher_sync.client import ClientError
-        from watcher_sync.sources.watch.region import Region
+        from watcher_sync.sources.federation.region import Region
 
         try:
             Region(self.settings, self.group).kinds()

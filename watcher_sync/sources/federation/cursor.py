@@ -2,7 +2,7 @@
 """The durable position in a region: the sequence, and the epoch of the region's database.
 
 A region whose database went back in time has another epoch. The source counts the epochs that it has seen. Versions of
-a later epoch are newer than all of an earlier one (:mod:`watcher_sync.handlers.watch.leading`).
+a later epoch are newer than all of an earlier one (:mod:`watcher_sync.handlers.federation.leading`).
 """
 
 from __future__ import annotations

@@ -27,11 +27,11 @@ from watcher_sync.client import ClientError, Gone, ServerFailed, Unreachable
 from watcher_sync.client.watch import EventsPurged, MemorySequence, Unauthenticated, WatchManager
 from watcher_sync.events import Event, portions
 from watcher_sync.sources.base import Emit, IntakeClosed, SourceState
-from watcher_sync.sources.watch.arrivals import Arrivals
-from watcher_sync.sources.watch.cursor import RegionCursor
-from watcher_sync.sources.watch.options import Settings
-from watcher_sync.sources.watch.region import Changes, Page, Region
-from watcher_sync.sources.watch.states import EventMaker, decode_document, is_loop, loop_of
+from watcher_sync.sources.federation.arrivals import Arrivals
+from watcher_sync.sources.federation.cursor import RegionCursor
+from watcher_sync.sources.federation.options import Settings
+from watcher_sync.sources.federation.region import Changes, Page, Region
+from watcher_sync.sources.federation.states import EventMaker, decode_document, is_loop, loop_of
 
 LOG = logging.getLogger(__name__)
 
