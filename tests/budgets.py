@@ -21,8 +21,8 @@ from types import FrameType
 from falcon.testing import TestClient
 
 from tests.tracing import Call, Profiler, Site, Walk, push_each, running
-from tests.unit.outlets.watch import test_hub as hubs
-from tests.unit.outlets.webhooks.driver import Driver
+from tests.unit.watch import test_hub as hubs
+from tests.unit.webhooks.driver import Driver
 from watcher_sync.assembly.api import make_application
 from watcher_sync.model.watch.resources import Reader
 

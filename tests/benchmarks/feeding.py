@@ -25,7 +25,7 @@ from tests.benchmarks.figures import Budget, Figure
 from tests.benchmarks.places import Bench, Place
 from tests.benchmarks.running import Broken, until
 from tests.functional.api.conftest import free_port
-from tests.functional.outlets.subscribing import Instances
+from tests.functional.webhooks.subscribing import Instances
 
 _FIRST: Final = 5
 """Changes that are not counted: the first ones open connections."""

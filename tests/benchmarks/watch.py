@@ -29,7 +29,7 @@ from tests.benchmarks.figures import Budget, Figure
 from tests.benchmarks.places import Bench, Place
 from tests.benchmarks.running import Broken, until
 from tests.functional.api.conftest import free_port
-from tests.functional.outlets.subscribing import Instances
+from tests.functional.webhooks.subscribing import Instances
 from watcher_sync.model.watch.topics import parse, self_link
 from watcher_sync.watch.topic_rows import WatchTopics
 

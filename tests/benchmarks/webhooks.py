@@ -26,7 +26,7 @@ import msgspec
 from tests.benchmarks.figures import Budget, Figure, against
 from tests.benchmarks.places import Bench, Place
 from tests.benchmarks.running import until
-from tests.functional.outlets.subscribing import Instances, subscribe_all
+from tests.functional.webhooks.subscribing import Instances, subscribe_all
 from watcher_sync.assembly.outlet import Outlet, assemble
 from watcher_sync.webhooks.secrets import SecretBox, new_key
 

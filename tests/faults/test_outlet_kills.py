@@ -16,12 +16,12 @@ from collections.abc import Callable
 import pytest
 
 from tests.functional.engine.driving import Installation
-from tests.functional.outlets.bad_receivers import KINDS
-from tests.functional.outlets.driving import BOX, OPTIONS, check, outlet, recording
-from tests.functional.outlets.subscribing import Instances, subscribe_all
-from tests.functional.outlets.test_bad_receivers import measured
-from tests.functional.outlets.test_outlet import pair
 from tests.functional.storage.conftest import opened
+from tests.functional.webhooks.bad_receivers import KINDS
+from tests.functional.webhooks.driving import BOX, OPTIONS, check, outlet, recording
+from tests.functional.webhooks.subscribing import Instances, subscribe_all
+from tests.functional.webhooks.test_bad_receivers import measured
+from tests.functional.webhooks.test_outlet import pair
 from tests.migrated import migrate
 from tests.waiting import seconds_until, wait_until
 from watcher_sync.model.entities import builtin_kinds

@@ -20,10 +20,10 @@ from tests.functional.client.conftest import Site, running_site
 from tests.functional.client.outlet import Outlet
 from tests.functional.client.test_watch import LINK, head, newer
 from tests.functional.client.test_watch import outlet as outlet
-from tests.functional.outlets.subscribing import Instances
-from tests.functional.outlets.watch.clients import WatchClient, channel_to
-from tests.functional.outlets.watch.serving import serving
 from tests.functional.storage.conftest import opened
+from tests.functional.watch.clients import WatchClient, channel_to
+from tests.functional.watch.serving import serving
+from tests.functional.webhooks.subscribing import Instances
 from tests.migrated import migrate
 from tests.simulated import cloud
 from tests.waiting import Deadline, deadline, wait_until

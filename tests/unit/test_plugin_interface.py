@@ -26,6 +26,7 @@ INTERNAL = {
         "NoSuchOperation",
         "OperationRunning",
         "ProofRefused",
+        "QuotaReached",
         "ReplayRefused",
         "RowRefused",
         "interrupts",

@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from tests.faulty_proxy import FaultyProxy
 from tests.functional.engine.driving import EngineProcess, Installation
 from tests.functional.engine.test_monitoring import ask
-from tests.functional.outlets.driving import outlet
+from tests.functional.webhooks.driving import outlet
 from tests.services.servers import free_port
 from tests.unit.engine.asking import figures
 from tests.waiting import Deadline

@@ -26,9 +26,9 @@ from tests.faults.storm.verdict import Verdict, judge
 from tests.faults.storm.writers import CLUSTER, Writers
 from tests.faulty_proxy import FaultyProxy
 from tests.functional.engine.driving import Installation, Line
-from tests.functional.outlets.driving import BOX, OPTIONS, Record, recording
-from tests.functional.outlets.subscribing import subscribe_all
 from tests.functional.sources.jetstream import Dcm, dcm_of
+from tests.functional.webhooks.driving import BOX, OPTIONS, Record, recording
+from tests.functional.webhooks.subscribing import subscribe_all
 from tests.services.rabbitmq import RabbitMQNode, private_rabbitmq_node
 from tests.services.servers import Server, free_port, private_nats
 from tests.waiting import wait_until

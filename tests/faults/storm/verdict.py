@@ -23,7 +23,7 @@ from tests.faults.storm.processes import Processes
 from tests.faults.storm.readers import FeedReader, JournalWatch
 from tests.faults.storm.writers import Writers
 from tests.functional.engine.driving import Installation, Line
-from tests.functional.outlets.driving import Record, check_order
+from tests.functional.webhooks.driving import Record, check_order
 from tests.waiting import Deadline
 from watcher_sync.demo.cluster_truth import UNTOLD as UNTOLD_OF_CLUSTERS
 from watcher_sync.demo.cluster_truth import observed_differences

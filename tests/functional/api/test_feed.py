@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from tests.functional.outlets.subscribing import Instances
+from tests.functional.webhooks.subscribing import Instances
 from watcher_sync.api.edge.feed import Feed
 from watcher_sync.storage.writing.store import Store
 

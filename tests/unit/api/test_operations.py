@@ -11,8 +11,8 @@ import pytest
 from oslo_config import cfg
 from oslo_policy import generator, policy
 
+import watcher_sync
 from tests.simulated import nova
-from watcher_sync import api
 from watcher_sync.api.http import openapi
 from watcher_sync.api.identity import policies
 from watcher_sync.api.service import Service
@@ -47,7 +47,7 @@ def _is_declaration(node):
 def test_no_operation_is_orphaned(routes):
     routed = {(inspect.getsourcefile(inspect.unwrap(f)), inspect.unwrap(f).__name__) for _, _, f in responders(routes)}
     declared = set()
-    for path in pathlib.Path(api.__file__).parent.rglob("*.py"):
+    for path in pathlib.Path(watcher_sync.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.FunctionDef) and any(map(_is_declaration, node.decorator_list)):
                 declared.add((str(path), node.name))
