@@ -150,7 +150,7 @@ def _replay(place: Place, recording: Path, batch_size: int) -> None:
 
 def _source(region: _Region) -> tuple[str, dict[str, object]]:
     return f"source_{region.site}", {
-        "driver": "watch",
+        "driver": "federation",
         "endpoint": f"http://127.0.0.1:{region.api_port}",
         "address": f"127.0.0.1:{region.watch_port}",
         "page_size": 1_000,

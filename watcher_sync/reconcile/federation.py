@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reconciler of followed installations: each source of the driver ``watch`` is one scope.
+"""The reconciler of followed installations: each source of the driver ``federation`` is one scope.
 
 A run lists the ids of the region, and deletes the entities of the site that the region does not have. It holds the
 deletions back that the delete guard refuses, and stores them as drifts. It creates and updates nothing: that is the
@@ -56,10 +56,10 @@ class _Base(msgspec.Struct, frozen=True):
     """Entities of earlier epochs of the region stay; 0: all may be deleted."""
 
 
-class SitesReconciler(Reconciler):
+class FederationReconciler(Reconciler):
     """Deletes what regions do not have."""
 
-    name: ClassVar[str] = "watch"
+    name: ClassVar[str] = "federation"
     options: ClassVar[list[cfg.Opt]] = [
         cfg.FloatOpt(
             "interval",
@@ -102,8 +102,8 @@ holds if it is shorter. A SIGHUP applies a new value.
         return list(self._sites)
 
     def interval(self, scope: str) -> float | None:
-        """Return ``[reconciler_watch] interval``, or a shorter one while deletions are refused."""
-        own = float(self.conf.reconciler_watch.interval)
+        """Return ``[reconciler_federation] interval``, or a shorter one while deletions are refused."""
+        own = float(self.conf.reconciler_federation.interval)
         return min(own, float(self.conf.reconcile.interval)) if scope in self._refusing else own
 
     def wants_run(self, scope: str) -> bool:
@@ -210,7 +210,7 @@ holds if it is shorter. A SIGHUP applies a new value.
                     yield deletion_of(kind, now)
 
             event = Event(
-                id=f"{entity.id}/reconciled", type=f"watch.{kind.name}.reconciled", source=scope,
+                id=f"{entity.id}/reconciled", type=f"federation.{kind.name}.reconciled", source=scope,
                 origin=self._sites[scope], subject=entity.id, time=self.context.now(),
             )  # fmt: skip
             return event, changes

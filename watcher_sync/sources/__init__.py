@@ -3,7 +3,7 @@
 
 ``base``              the base class of all drivers, its contract with the engine, and the status of a source
 ``cursors``           decodes the stored position in a stream
-``federation``        the driver ``watch``: lists another watcher_sync, and follows its watch stream
+``federation``        the driver ``federation``: lists another watcher_sync, and follows its watch stream
 ``gaps``              what a source found to be missing in its transport
 ``kubernetes``        the driver ``kubernetes``: reflectors list and watch the resources of one cluster
 ``nats``              the driver ``nats_jetstream``: CloudEvents from a JetStream stream through a durable consumer

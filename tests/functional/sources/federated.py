@@ -51,7 +51,8 @@ class Member:
     def follow(self, source: str, other: Member, **options: object) -> None:
         """Add a source that follows another member; before the start."""
         values = {
-            "driver": "watch", "endpoint": other.url, "address": f"127.0.0.1:{other.stream_port}", "backoff_max": 0.5,
+            "driver": "federation", "endpoint": other.url,
+            "address": f"127.0.0.1:{other.stream_port}", "backoff_max": 0.5,
         } | options  # fmt: skip
         self.add_source(source, {f"source_{source}.{option}": value for option, value in values.items()})
 

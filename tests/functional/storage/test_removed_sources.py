@@ -19,7 +19,7 @@ from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.conf import opts
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.handlers.dcm.handler import DcmHandler
-from watcher_sync.handlers.federation.handler import WatchHandler
+from watcher_sync.handlers.federation.handler import FederationHandler
 from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
 from watcher_sync.handlers.nova.handler import NovaHandler
 from watcher_sync.model.changes import Upsert
@@ -36,7 +36,7 @@ SCOPES = {
     "dcm": DcmHandler().scopes(""),
     "edge": KubernetesHandler().scopes("edge"),
     "far": KubernetesHandler().scopes("far"),
-    "north": WatchHandler().scopes("north"),
+    "north": FederationHandler().scopes("north"),
 }
 
 
@@ -189,7 +189,7 @@ def test_what_a_configured_source_will_have_is_not_forgotten(store: Store, conf:
     cycle = filled(store)
     write_sources(store.database, [status(store, "nova"), status(store, "far")])
     mark_removed(store.database, "g", [], read_clock(store.database))
-    configured = {"cell1": SCOPES["nova"], "south": WatchHandler().scopes("south")}
+    configured = {"cell1": SCOPES["nova"], "south": FederationHandler().scopes("south")}
     planned = forget(conf, configured, store, writer(store, cycle), "nova", dry_run=True)
     assert (planned.entities, planned.rows) == ({}, {"source_status": 1})
     assert forget(conf, configured, store, writer(store, cycle), "far", dry_run=True).entities["pod"] == 3

@@ -17,7 +17,7 @@ from watcher_sync.api.operator import sources
 from watcher_sync.assembly.api import make_application
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
-from watcher_sync.handlers.federation.handler import WatchHandler
+from watcher_sync.handlers.federation.handler import FederationHandler
 from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
 from watcher_sync.model.changes import Upsert
 from watcher_sync.read.removed_entities import RemovedEntities
@@ -172,7 +172,7 @@ def test_the_removed_sources_are_read_every_few_seconds(store, left_behind):
 def written(request, client, store):
     """The path and the body of an entity that is written in the API. It is that of a followed site that was removed."""
     now = datetime.datetime.now(datetime.UTC)
-    scopes = msgspec.json.encode(WatchHandler().scopes("edge")).decode()
+    scopes = msgspec.json.encode(FederationHandler().scopes("edge")).decode()
     common = {"engine_group": "default", "host": "here", "pid": 1, "since": now, "updated_at": now}
     write_sources(store.database, [SourceRow(source="edge", state="connected", scopes=scopes, **common)])
     mark_removed(store.database, "default", [], now)

@@ -10,7 +10,7 @@ from watcher_sync.assembly.sources import source_scopes
 from watcher_sync.conf import opts
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import Event
-from watcher_sync.handlers.federation.handler import WatchHandler
+from watcher_sync.handlers.federation.handler import FederationHandler
 from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
 from watcher_sync.handlers.nova.handler import NovaHandler
 
@@ -25,7 +25,7 @@ driver = kubernetes
 driver = kubernetes
 cluster = heart
 [source_north]
-driver = watch
+driver = federation
 [source_files]
 driver = replay
 """
@@ -51,7 +51,12 @@ def conf(tmp_path) -> cfg.ConfigOpts:
 
 
 def test_each_source_has_the_scopes_of_its_handlers_with_the_origin_of_its_driver(conf):
-    handlers = {"kubernetes": KubernetesHandler(), "nova": NovaHandler(), "watch": WatchHandler(), "plain": Plain()}
+    handlers = {
+        "kubernetes": KubernetesHandler(),
+        "nova": NovaHandler(),
+        "federation": FederationHandler(),
+        "plain": Plain(),
+    }
     found = source_scopes(conf, Dispatcher(handlers.items()))
     shown = {source: [(s.kind, s.field, s.value, s.is_prefix) for s in scopes] for source, scopes in found.items()}
     assert shown == {

@@ -48,7 +48,7 @@ def conf(tmp_path):
     conf([], default_config_files=[], default_config_dirs=[])
     conf.set_override("connection", f"sqlite:///{tmp_path / 'ws.sqlite'}", group="database")
     conf.set_override("auth_strategy", "noauth", group="api")
-    others = {"edge": "kubernetes", "files": "replay", "region": "watch"}
+    others = {"edge": "kubernetes", "files": "replay", "region": "federation"}
     configure(conf, nova="oslo_messaging", cell="rabbitmq", dcm="nats_jetstream", **others)
     return conf
 
@@ -95,7 +95,7 @@ ALLOWED = [
     ("dcm", CLOUD_EVENTS, "service-type-degraded"), ("dcm", CLOUD_EVENTS, "com.example.status"),
     ("edge", NATIVE, "kubernetes.pod.added"), ("edge", NATIVE, "kubernetes.pod.listed"),
     ("edge", NATIVE, "kubernetes.cluster.connected"),
-    ("region", NATIVE, "watch.pod.changed"), ("region", NATIVE, "watch.pod.listed"),
+    ("region", NATIVE, "federation.pod.changed"), ("region", NATIVE, "federation.pod.listed"),
     ("files", OSLO, "instance.delete.end"), ("files", CLOUD_EVENTS, "dcm.vm"),
     ("files", KUBERNETES_WATCH, "kubernetes.pod.deleted"), ("replay", KUBERNETES_WATCH, "kubernetes.pod.added"),
     ("api", CLOUD_EVENTS, "dcm.status.vm"), ("api", CLOUD_EVENTS, "instance.update"),
@@ -113,8 +113,9 @@ REFUSED = [
     ("files", CLOUD_EVENTS, "kubernetes.pod.added"), ("replay", OSLO, "kubernetes.cluster.synced"),
     ("api", CLOUD_EVENTS, "kubernetes.pod.listed"), ("api", CLOUD_EVENTS, "kubernetes.cluster.connected"),
     ("api", CLOUD_EVENTS, "kubernetes.pod.added"), ("api", OSLO, "instance.update"),
-    ("stranger", OSLO, "instance.update"), ("region", NATIVE, "instance.update"), ("edge", NATIVE, "watch.pod.listed"),
-    ("api", CLOUD_EVENTS, "watch.pod.changed"), ("files", CLOUD_EVENTS, "watch.pod.listed"),
+    ("stranger", OSLO, "instance.update"), ("region", NATIVE, "instance.update"),
+    ("edge", NATIVE, "federation.pod.listed"),
+    ("api", CLOUD_EVENTS, "federation.pod.changed"), ("files", CLOUD_EVENTS, "federation.pod.listed"),
 ]  # fmt: skip
 
 

@@ -36,7 +36,7 @@ DELETE = (401, 403, 204, 204, 404, 403, 204, 403)
 ACCEPT = (401, 403, 202, 202, 404, 403, 202, 403)
 BRING = (401, 403, 403, 200, 403, 403, 200, 200)
 
-EVENTS = " or ".join(f"events:create:{dialect}" for dialect in ("dcm", "kubernetes", "nova", "watch", "other"))
+EVENTS = " or ".join(f"events:create:{dialect}" for dialect in ("dcm", "federation", "kubernetes", "nova", "other"))
 
 SUBSCRIPTIONS = "/v1/instance/{instance_id}/status/subscription"
 TOPICS = "/management/v1alpha1/watchtopics"

@@ -53,7 +53,7 @@ def find_insecure_transports(conf: cfg.ConfigOpts) -> list[str]:
             found += _kubernetes(conf, name)
         elif driver == "nats_jetstream":
             found += _nats(conf, name)
-        elif driver == "watch":
+        elif driver == "federation":
             found += _region(conf, name)
         elif "transport_url" in conf[f"source_{name}"]:
             found += _rabbit(conf, f"source_{name}", conf[f"source_{name}"].transport_url)

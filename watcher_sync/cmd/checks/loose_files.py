@@ -80,7 +80,7 @@ def _source_files(conf: cfg.ConfigOpts) -> Iterator[str]:
         for option in _NATS_SECRET_FILES if driver == "nats_jetstream" else ():
             if group[option]:
                 yield from _examine(group[option], place(conf, option, section), has_secret=True)
-        if driver == "watch" and group.keyfile:
+        if driver == "federation" and group.keyfile:
             yield from _examine(group.keyfile, place(conf, "keyfile", section), has_secret=True)
 
 

@@ -52,15 +52,15 @@ class _Listed(msgspec.Struct):
     region_epoch: int = 0
 
 
-class WatchHandler(Handler):
-    """The handler of ``watch``."""
+class FederationHandler(Handler):
+    """The handler of ``federation``."""
 
     events: ClassVar[Mapping[str, str | None]] = {
-        "watch.*.changed": "on_changed",
-        "watch.*.deleted": "on_deleted",
-        "watch.*.listed": "on_listed",
+        "federation.*.changed": "on_changed",
+        "federation.*.deleted": "on_deleted",
+        "federation.*.listed": "on_listed",
     }
-    drivers: ClassVar[Collection[str]] = ("watch",)
+    drivers: ClassVar[Collection[str]] = ("federation",)
 
     def scopes(self, origin: str) -> list[EntityScope]:
         """All entities of the site."""
@@ -68,7 +68,7 @@ class WatchHandler(Handler):
 
     # The origin is the site, so it comes from a configuration.
     envelopes: ClassVar[Collection[str]] = (NATIVE,)
-    reserved: ClassVar[Collection[str]] = ("watch.*",)
+    reserved: ClassVar[Collection[str]] = ("federation.*",)
 
     def on_changed(self, event: Event, view: View) -> Iterable[Change]:
         """An entity as the region has it.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver ``watch``: follows another watcher_sync, a region, over its watch stream.
+"""The driver ``federation``: follows another watcher_sync, a region, over its watch stream.
 
 ``arrivals``  What a watch has delivered: the sequence of its newest event, and the error that ended it
 ``cursor``    The durable position in a region, with the epoch of its database

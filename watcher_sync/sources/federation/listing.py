@@ -33,7 +33,7 @@ def followed_sites(conf: cfg.ConfigOpts) -> dict[str, str]:
     found: dict[str, str] = {}
     for name in conf.engine.enabled_sources:
         opts.register_source(conf, name, [])
-        if conf[f"source_{name}"].driver == "watch":
+        if conf[f"source_{name}"].driver == "federation":
             opts.register_source(conf, name, OPTIONS)
             found[name] = conf[f"source_{name}"].site or name
     return found

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of the driver ``watch``, and the settings that they give."""
+"""The options of the driver ``federation``, and the settings that they give."""
 
 from __future__ import annotations
 

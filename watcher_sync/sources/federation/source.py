@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver ``watch``: one source follows one region, another watcher_sync.
+"""The driver ``federation``: one source follows one region, another watcher_sync.
 
 Position: the sequence in the region's journal. The engine stores it with the changes of the last event before it. A
 source without one begins with a listing, so an engine that ends during its first listing lists again.
@@ -27,8 +27,8 @@ from watcher_sync.sources.federation.options import OPTIONS, Settings, read_sett
 _STOP_TIMEOUT_SECONDS: Final = 5.0
 
 
-class WatchSource(Source):
-    """The driver ``watch``."""
+class FederationSource(Source):
+    """The driver ``federation``."""
 
     envelopes: ClassVar[Collection[str]] = (NATIVE,)
     options: ClassVar[list[cfg.Opt]] = OPTIONS
@@ -117,7 +117,7 @@ def _require_own_site(conf: cfg.ConfigOpts, settings: Settings) -> None:
     """:raises ConfigError: two sources have the same site: each would delete what only the other one has."""
     for other in conf.engine.enabled_sources:
         opts.register_source(conf, other, [])
-        if other == settings.source or conf[f"source_{other}"].driver != "watch":
+        if other == settings.source or conf[f"source_{other}"].driver != "federation":
             continue
         opts.register_source(conf, other, OPTIONS)
         if (conf[f"source_{other}"].site or other) == settings.site:
@@ -128,6 +128,6 @@ def _require_no_other_owner(conf: cfg.ConfigOpts, name: str) -> None:
     """:raises ConfigError: Nova's reconciler would delete what the regions have."""
     if reconcile_nova.is_configured(conf) and conf.reconcile_nova.enabled:
         raise ConfigError(
-            f"[source_{name}] driver = watch: [reconcile_nova] compares the whole model with one cloud, and would"
+            f"[source_{name}] driver = federation: [reconcile_nova] compares the whole model with one cloud, and would"
             " delete the hosts and servers of other sites; configure it in the region"
         )

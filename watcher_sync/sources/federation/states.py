@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes events of the region's entities, deletions and listings.
 
-The origin is the site. The type is ``watch.<kind>.changed``, ``.deleted`` or ``.listed``. The follower sets the
+The origin is the site. The type is ``federation.<kind>.changed``, ``.deleted`` or ``.listed``. The follower sets the
 ``position``: the sequence up to which the region is known.
 
 Pure; for any thread.
@@ -80,7 +80,7 @@ class EventMaker:
     ) -> Event:
         return Event(
             id=f"{self._site}/{number}",
-            type=f"watch.{kind}.{what}",
+            type=f"federation.{kind}.{what}",
             source=self._source,
             origin=self._site,
             subject=subject,

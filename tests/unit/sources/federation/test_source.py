@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver ``watch``: its options, its position, and who may bring its events."""
+"""The driver ``federation``: its options, its position, and who may bring its events."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from watcher_sync.conf import opts
 from watcher_sync.events import Event
 from watcher_sync.exceptions import ConfigError, SourceError
 from watcher_sync.sources.base import SourceState
-from watcher_sync.sources.federation.source import WatchSource
+from watcher_sync.sources.federation.source import FederationSource
 
 
-def made(tmp_path: Path, cursor: str | None = None, more: str = "", **options: Any) -> WatchSource:
+def made(tmp_path: Path, cursor: str | None = None, more: str = "", **options: Any) -> FederationSource:
     values = {"endpoint": "https://north.example.com", **options}
     lines = [f"{name} = {value}" for name, value in values.items() if value is not None]
     file = tmp_path / "c.conf"
@@ -26,8 +26,8 @@ def made(tmp_path: Path, cursor: str | None = None, more: str = "", **options: A
     conf = cfg.ConfigOpts()
     opts.register_opts(conf)
     conf([], default_config_files=[str(file)])
-    opts.register_source(conf, "north", WatchSource.options)
-    return WatchSource("north", conf, cursor=cursor)
+    opts.register_source(conf, "north", FederationSource.options)
+    return FederationSource("north", conf, cursor=cursor)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,10 @@ def made(tmp_path: Path, cursor: str | None = None, more: str = "", **options: A
         ({"username": "u"}, "auth_url: not set"),
         ({"auth_url": "https://k", "application_credential_id": "i"}, "application_credential_secret: not set"),
         ({"keyfile": "k"}, "certfile: not set"),
-        ({"more": "[source_south]\ndriver = watch\nsite = north"}, r"site: north is the site of \[source_south\], too"),
+        (
+            {"more": "[source_south]\ndriver = federation\nsite = north"},
+            r"site: north is the site of \[source_south\], too",
+        ),
         ({"more": "[reconcile_nova]\nenabled = true"}, "reconcile_nova"),
     ],
 )
@@ -56,7 +59,7 @@ def test_the_site_is_the_name_of_the_source_by_default(tmp_path: Path) -> None:
 
 def test_the_cursor_is_the_last_position_of_committed_events(tmp_path: Path) -> None:
     source = made(tmp_path, cursor="7")
-    events = [Event(id=f"{p}", type="watch.pod.changed", source="north", position=p) for p in (3, None, 5, None)]
+    events = [Event(id=f"{p}", type="federation.pod.changed", source="north", position=p) for p in (3, None, 5, None)]
     assert source.cursor(events) == "5"
     assert source.cursor(events[1:2]) is None
 

@@ -22,7 +22,7 @@ from watcher_sync.engine.supervision import Supervisor
 from watcher_sync.exceptions import ReconcileError, SourceError
 from watcher_sync.model.changes import Upsert, Version
 from watcher_sync.reconcile.base import Report
-from watcher_sync.reconcile.federation import SitesReconciler
+from watcher_sync.reconcile.federation import FederationReconciler
 from watcher_sync.reconcile.scheduling import Reconciliation
 from watcher_sync.sources.base import Source
 from watcher_sync.sources.federation.listing import Listing
@@ -59,7 +59,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
     conf.set_override("enabled_sources", ["north", "other"], group="engine")
     for name in conf.engine.enabled_sources:
         opts.register_source(conf, name, [])
-    conf.set_override("driver", "watch", group="source_north")
+    conf.set_override("driver", "federation", group="source_north")
     made = Site(tmp_path, conf=conf)
     yield made
     made.close()
@@ -71,10 +71,10 @@ def doubts() -> Doubts:
 
 
 @pytest.fixture
-def reconciler(site: Site, region: Region, doubts: Doubts) -> SitesReconciler:
+def reconciler(site: Site, region: Region, doubts: Doubts) -> FederationReconciler:
     context = make_context(site.conf, site.store, nova(), lambda: site.model, doubts=doubts)
-    site.conf.register_opts(SitesReconciler.options, group="reconciler_watch")
-    return SitesReconciler(site.conf, context, list_region=region)
+    site.conf.register_opts(FederationReconciler.options, group="reconciler_federation")
+    return FederationReconciler(site.conf, context, list_region=region)
 
 
 def upsert(kind: str, entity_id: str, version: str = "1", **values: Any) -> Upsert:
@@ -85,12 +85,12 @@ def filled(site: Site, count: int = 10) -> None:
     site.write(*(upsert("aggregate", f"{name}:{n}", name="n") for name in ("north", "other") for n in range(count)))
 
 
-def run(reconciler: SitesReconciler, **arguments: bool) -> Report:
+def run(reconciler: FederationReconciler, **arguments: bool) -> Report:
     return reconciler.run("north", deadline=time.monotonic() + deadline(120), **arguments)
 
 
 def test_what_the_region_lacks_is_deleted_in_its_site_alone(
-    site: Site, region: Region, reconciler: SitesReconciler
+    site: Site, region: Region, reconciler: FederationReconciler
 ) -> None:
     filled(site)
     region.ids["aggregate"] = set("23456789")
@@ -101,7 +101,7 @@ def test_what_the_region_lacks_is_deleted_in_its_site_alone(
 
 
 def test_an_empty_answer_deletes_nothing_until_the_operator_confirms_it(
-    site: Site, region: Region, reconciler: SitesReconciler
+    site: Site, region: Region, reconciler: FederationReconciler
 ) -> None:
     filled(site)
     report = run(reconciler)
@@ -122,7 +122,7 @@ def test_an_empty_answer_deletes_nothing_until_the_operator_confirms_it(
     assert reconciler.interval("north") == 3600
 
 
-def test_a_dry_run_says_what_it_would_delete(site: Site, region: Region, reconciler: SitesReconciler) -> None:
+def test_a_dry_run_says_what_it_would_delete(site: Site, region: Region, reconciler: FederationReconciler) -> None:
     filled(site)
     region.ids["aggregate"] = set("123456789")
     report = run(reconciler, dry_run=True)
@@ -130,7 +130,9 @@ def test_a_dry_run_says_what_it_would_delete(site: Site, region: Region, reconci
     assert site.model.count("aggregate") == 20
 
 
-def test_what_was_written_during_the_listing_stays(site: Site, region: Region, reconciler: SitesReconciler) -> None:
+def test_what_was_written_during_the_listing_stays(
+    site: Site, region: Region, reconciler: FederationReconciler
+) -> None:
     filled(site)
     region.ids["aggregate"] = set("23456789")
     region.meanwhile = lambda: site.write(
@@ -141,7 +143,7 @@ def test_what_was_written_during_the_listing_stays(site: Site, region: Region, r
 
 
 def test_an_entity_of_an_old_event_is_deleted_at_the_next_run(
-    site: Site, region: Region, reconciler: SitesReconciler
+    site: Site, region: Region, reconciler: FederationReconciler
 ) -> None:
     """Such as one that is replayed from quarantine after its tombstone has expired."""
     filled(site)
@@ -153,7 +155,7 @@ def test_an_entity_of_an_old_event_is_deleted_at_the_next_run(
 
 @pytest.mark.slow
 def test_a_host_that_comes_back_is_newer_than_its_deletion(
-    site: Site, region: Region, reconciler: SitesReconciler
+    site: Site, region: Region, reconciler: FederationReconciler
 ) -> None:
     def host(number: int, version: str) -> Upsert:
         return Upsert("compute_node", f"north:{number}", Version(version), {"service": {"status": "enabled"}})
@@ -167,7 +169,7 @@ def test_a_host_that_comes_back_is_newer_than_its_deletion(
     assert site.model.get("compute_node", "north:0") is not None
 
 
-def test_a_listing_that_fails_deletes_nothing(site: Site, region: Region, reconciler: SitesReconciler) -> None:
+def test_a_listing_that_fails_deletes_nothing(site: Site, region: Region, reconciler: FederationReconciler) -> None:
     filled(site)
     region.failure = "no route"
     with pytest.raises(ReconcileError, match="north: the region cannot be listed: no route"):
@@ -175,7 +177,7 @@ def test_a_listing_that_fails_deletes_nothing(site: Site, region: Region, reconc
     assert site.model.count("aggregate") == 20
 
 
-def test_an_api_behind_the_source_deletes_nothing(site: Site, region: Region, reconciler: SitesReconciler) -> None:
+def test_an_api_behind_the_source_deletes_nothing(site: Site, region: Region, reconciler: FederationReconciler) -> None:
     filled(site)
     region.ids["aggregate"] = set("123456789")
     write_cursor(site.store.database, site.store.tables, "north", "8")
@@ -187,7 +189,7 @@ def test_an_api_behind_the_source_deletes_nothing(site: Site, region: Region, re
 
 
 def test_a_new_database_of_the_region_is_a_matter_of_the_delete_guard(
-    site: Site, region: Region, reconciler: SitesReconciler
+    site: Site, region: Region, reconciler: FederationReconciler
 ) -> None:
     filled(site)
     write_cursor(site.store.database, site.store.tables, "north", "8")
@@ -195,20 +197,20 @@ def test_a_new_database_of_the_region_is_a_matter_of_the_delete_guard(
     assert run(reconciler).refused_deletes == {"aggregate": 10}
 
 
-def test_a_site_without_entities_costs_no_request(region: Region, reconciler: SitesReconciler) -> None:
+def test_a_site_without_entities_costs_no_request(region: Region, reconciler: FederationReconciler) -> None:
     assert run(reconciler).complete
     assert region.asked == 0
 
 
 def test_a_kind_that_the_region_does_not_have_keeps_its_entities(
-    site: Site, region: Region, reconciler: SitesReconciler
+    site: Site, region: Region, reconciler: FederationReconciler
 ) -> None:
     filled(site)
     del region.ids["aggregate"]
     assert run(reconciler, allow_deletes=True).deleted == 0
 
 
-def test_a_marked_entity_has_its_site_compared_once(reconciler: SitesReconciler, doubts: Doubts) -> None:
+def test_a_marked_entity_has_its_site_compared_once(reconciler: FederationReconciler, doubts: Doubts) -> None:
     assert not reconciler.wants_run("north")
     doubts.add("aggregate", "other:1")
     assert not reconciler.wants_run("north")
@@ -222,7 +224,7 @@ def unused() -> Source:
 
 
 @pytest.mark.slow
-def test_the_source_shows_the_refused_deletions(site: Site, reconciler: SitesReconciler) -> None:
+def test_the_source_shows_the_refused_deletions(site: Site, reconciler: FederationReconciler) -> None:
     filled(site)
     reconciliation = Reconciliation(site.conf, [reconciler])
     reconciliation.start()
@@ -234,10 +236,10 @@ def test_the_source_shows_the_refused_deletions(site: Site, reconciler: SitesRec
         reconciliation.begin_stop()
         reconciliation.join(deadline(60))
     assert reconciliation.source_notes() == {
-        "north": "The delete guard refuses deletions in watch/north: 10 of 10 aggregate, more than [reconcile] "
+        "north": "The delete guard refuses deletions in federation/north: 10 of 10 aggregate, more than [reconcile] "
         "max_delete_percent. watcher-sync-manage reconcile --allow-deletes north confirms them"
     }
     reporter = SourceReporter(
         site.conf, site.store, {"north": Supervisor("north", unused, lambda _: None)}, notes=reconciliation.source_notes
     )
-    assert reporter.rows()[0].notes.startswith("The delete guard refuses deletions in watch/north")
+    assert reporter.rows()[0].notes.startswith("The delete guard refuses deletions in federation/north")

@@ -51,8 +51,8 @@ def conf(tmp_path: Path) -> cfg.ConfigOpts:
     file = tmp_path / "c.conf"
     file.write_text(
         "[engine]\nenabled_sources = north,south,other\n"
-        "[source_north]\ndriver = watch\nendpoint = https://north.example.com\n"
-        "[source_south]\ndriver = watch\nsite = s1\nendpoint = https://south.example.com\n"
+        "[source_north]\ndriver = federation\nendpoint = https://north.example.com\n"
+        "[source_south]\ndriver = federation\nsite = s1\nendpoint = https://south.example.com\n"
         "[source_other]\ndriver = replay\n"
     )
     conf = cfg.ConfigOpts()

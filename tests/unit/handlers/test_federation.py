@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.events import KNOWN_BEFORE, Event
 from watcher_sync.exceptions import InvalidEvent
-from watcher_sync.handlers.federation.handler import WatchHandler
+from watcher_sync.handlers.federation.handler import FederationHandler
 from watcher_sync.handlers.federation.naming import references
 from watcher_sync.model.changes import Delete, Outcome, Upsert, Version
 from watcher_sync.model.entities import builtin_kinds
@@ -24,7 +24,7 @@ from watcher_sync.model.transaction import Transaction
 
 KINDS = builtin_kinds()
 NOON = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
-DISPATCHER = Dispatcher([("watch", WatchHandler())])
+DISPATCHER = Dispatcher([("federation", FederationHandler())])
 
 
 class Player:
@@ -93,7 +93,7 @@ class Region:
 
 def event(kind: str, what: str, data: Any, site: str = "north") -> Event:
     body = msgspec.json.encode(data)
-    return Event(id="e", type=f"watch.{kind}.{what}", source="north", origin=site, data=body, size=len(body))
+    return Event(id="e", type=f"federation.{kind}.{what}", source="north", origin=site, data=body, size=len(body))
 
 
 def sample(kind: Kind, name: str) -> Any:

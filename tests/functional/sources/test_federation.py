@@ -55,7 +55,7 @@ def overall(tmp_path: Path, region: Site, outlet: Outlet, request: pytest.Fixtur
     folder.mkdir()
     options = {
         "engine.enabled_sources": SITE,
-        f"source_{SITE}.driver": "watch",
+        f"source_{SITE}.driver": "federation",
         f"source_{SITE}.endpoint": region.url,
         f"source_{SITE}.address": f"127.0.0.1:{outlet.port}",
         f"source_{SITE}.page_size": 7,
@@ -202,7 +202,7 @@ def test_a_region_with_an_empty_database_deletes_nothing_until_the_operator_conf
     forget_everything(region)
     region.start()
     outlet.start()
-    engine.wait_for_log("The delete guard refuses deletions in watch/north", 90)
+    engine.wait_for_log("The delete guard refuses deletions in federation/north", 90)
     assert engine.logged("listing again")
     assert dumped(overall.store, "instance") == before
 

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from tests.functional.client.conftest import Site
 from tests.functional.engine.driving import Installation
 from tests.functional.sources.federated import KINDS, dumped
-from tests.functional.sources.test_watch import (
+from tests.functional.sources.test_federation import (
     SITE,
     deletion,
     outlet,
