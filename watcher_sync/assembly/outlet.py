@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import random
-import socket
 import ssl
 import time
 import uuid
@@ -113,7 +112,6 @@ def assemble(conf: cfg.ConfigOpts) -> Outlet:
             max_body_bytes=settings.max_body_bytes,
             suspend_after=float(settings.suspend_after),
             suspend_after_failures=settings.suspend_after_failures,
-            origin=settings.origin or socket.gethostname(),
         ),
         Clock(
             now=store.time.now,

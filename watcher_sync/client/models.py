@@ -372,12 +372,6 @@ class Subscription(Document, frozen=True, rename="kebab"):
     next_attempt_time: datetime.datetime | None
     lag: float
     """Seconds that the oldest undelivered change waits; 0: none."""
-    validation_handshake: bool = False
-    """Whether the receiver is asked for its consent."""
-    consent: str = "none"
-    """none, wanted or granted."""
-    max_rate: int | None = None
-    """Deliveries per minute that the receiver consented to; None: no limit."""
     kinds: list[str] | None = None
     """Kinds of the resources that are delivered; None: all."""
     ids: list[str] | None = None

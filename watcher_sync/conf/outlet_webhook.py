@@ -133,14 +133,6 @@ Related options: ``connections_per_host``.
         max=1000,
         help="Maximum number of attempts at one time at one host and port, in one worker.",
     ),
-    cfg.StrOpt(
-        "origin",
-        help="""
-Name of this system in requests for the consent of receivers (CloudEvents' ``WebHook-Request-Origin``).
-
-The default is the name of the machine.
-""",
-    ),
     cfg.IntOpt(
         "max_body_bytes",
         default=1_048_576,

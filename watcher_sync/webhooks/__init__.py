@@ -8,7 +8,6 @@
 ``contents``           what one delivery contains
 ``epochs``             tells subscribers that the database went back in time
 ``guard``              sockets that connect to permitted addresses only
-``handshake``          the consent of a receiver before the first delivery
 ``hosts``              which host may get its next request
 ``lifecycle``          what a read row of a subscription changes: it is added, rewritten, resumed, replayed or removed
 ``live``               one subscription of a worker

@@ -20,7 +20,7 @@ from watcher_sync.webhooks.roster import Roster
 from watcher_sync.webhooks.rows import NewDelivery
 from watcher_sync.webhooks.secrets import SecretBox, SecretUnreadable
 from watcher_sync.webhooks.settings import Clock
-from watcher_sync.webhooks.subscription_rows import ALL_RESOURCES, DELETED, WANTED, Row
+from watcher_sync.webhooks.subscription_rows import ALL_RESOURCES, DELETED, Row
 from watcher_sync.wire.standard_webhooks import BadSecret, parse_secret
 
 LOG = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ class Lifecycle:
             return None
         if progress.last_notify_time is not None:
             passed = (self._clock.now() - progress.last_notify_time).total_seconds()
-            live.earliest = self._clock.monotonic() + live.interval - max(0.0, passed)
+            live.earliest = self._clock.monotonic() + subscription.min_notify_interval - max(0.0, passed)
         return self._activate(live)
 
     def remove(self, subscription_id: str) -> None:
@@ -108,10 +108,6 @@ class Lifecycle:
         if live.delivery is not None and was.sees_admin_only and not subscription.sees_admin_only:
             self._results.withdraw(live.delivery)
         is_moved = was.callback_url != subscription.callback_url
-        if is_moved or not was_active or (subscription.consent == WANTED) != (was.consent == WANTED):
-            live.times_asked = 0
-            if was.consent == WANTED:
-                live.earliest = self._clock.monotonic()
         live.earliest += subscription.min_notify_interval - was.min_notify_interval
         is_renewed = not was_active or is_moved or progress.failing_since is None
         if is_renewed or subscription.replay_since is not None:

@@ -44,16 +44,6 @@ class Outgoing(msgspec.Struct, eq=False):
         return self.delivery.purpose == "test"
 
 
-class Asking(msgspec.Struct, eq=False):
-    """A request for the consent of a receiver, until it is answered."""
-
-    live: Live
-
-
-Work = Outgoing | Asking
-"""What waits for its host."""
-
-
 class Live:
     """An active subscription. For the thread of its planner.
 
@@ -107,9 +97,6 @@ class Live:
         """Whether a planned delivery says that the subscription ends."""
         self.sending = 0
         """Its requests under way, test messages too."""
-        self.is_asking = False
-        """Whether the receiver is being asked for its consent."""
-        self.times_asked = 0
         self.noted_at: int | None = None
         """The seq of the row that made it resync or end; ALL_RESOURCES: no row did."""
         self.rewrite(subscription, kinds)
@@ -136,12 +123,6 @@ class Live:
         """
         own = self.subscription.project_id
         return own is not None and instance is not None and getattr(instance, PROJECT_FIELD, None) != own
-
-    @property
-    def interval(self) -> float:
-        """Seconds between two deliveries, by the subscriber and by the rate that the receiver consented to."""
-        rate = self.subscription.max_rate
-        return max(self.subscription.min_notify_interval, 60.0 / rate if rate else 0.0)
 
     @property
     def has_news(self) -> bool:

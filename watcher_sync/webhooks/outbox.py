@@ -19,8 +19,6 @@ class Outbox:
         self.writes = WorkerWrites()
         self.planned: list[Outgoing] = []
         """Deliveries of the writes that were not taken yet."""
-        self.asking: list[Live] = []
-        """Subscriptions whose receivers are to be asked for their consent."""
         self.due: dict[str, Outgoing] = {}
         """webhook-id -> a stored delivery that is to be sent now."""
 
@@ -44,7 +42,6 @@ class Outbox:
             progress=writes.progress | newer.progress,
             states=writes.states + newer.states,
             replayed=writes.replayed + newer.replayed,
-            consents=writes.consents + newer.consents,
         )
         self.planned = planned + self.planned
 
@@ -54,11 +51,6 @@ class Outbox:
         for outgoing in due:
             outgoing.is_sending = True
         return due
-
-    def take_asking(self) -> list[Live]:
-        """Return the subscriptions whose receivers are to be asked for their consent now."""
-        asking, self.asking = self.asking, []
-        return asking
 
     def forget(self, live: Live) -> None:
         """Neither write the progress of a subscription nor send its deliveries."""

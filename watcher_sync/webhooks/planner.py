@@ -29,7 +29,6 @@ from watcher_sync.model.staged import Key
 from watcher_sync.storage.writing.journal import JournalRow
 from watcher_sync.webhooks.attempts import Attempt
 from watcher_sync.webhooks.contents import new_delivery, take_contents
-from watcher_sync.webhooks.handshake import Grant
 from watcher_sync.webhooks.lifecycle import Lifecycle
 from watcher_sync.webhooks.live import Live, Outgoing
 from watcher_sync.webhooks.merging import JournalMerger
@@ -40,7 +39,7 @@ from watcher_sync.webhooks.rows import NewDelivery, WorkerWrites
 from watcher_sync.webhooks.secrets import SecretBox
 from watcher_sync.webhooks.settings import Clock as Clock
 from watcher_sync.webhooks.settings import Settings as Settings
-from watcher_sync.webhooks.subscription_rows import ALL_RESOURCES, WANTED, Row
+from watcher_sync.webhooks.subscription_rows import ALL_RESOURCES, Row
 
 LOG = logging.getLogger(__name__)
 
@@ -94,10 +93,6 @@ class Planner:
         if outgoing.is_test:
             return self._roster.live.get(live.id) is live
         return self.is_active(live) and live.delivery is outgoing
-
-    def asks(self, live: Live) -> bool:
-        """Whether the receiver of a subscription is still to be asked for its consent."""
-        return self._roster.is_active(live) and live.subscription.consent == WANTED
 
     def is_active(self, live: Live) -> bool:
         """Whether a subscription is still there, and active."""
@@ -190,9 +185,7 @@ class Planner:
     def _plan_one(self, live: Live, now: float, cache: Cache) -> None:
         if live.trouble or not live.is_active:
             return
-        if live.subscription.consent == WANTED:
-            self._ask(live, now)
-        elif live.delivery is not None:
+        if live.delivery is not None:
             self._repeat(live, live.delivery, now)
         elif live.reading is not None or not live.has_news:
             return
@@ -202,16 +195,6 @@ class Planner:
             self._set_timer(live, due)
         else:
             self._deliver(live, now, cache)
-
-    def _ask(self, live: Live, now: float) -> None:
-        """Have the receiver asked for its consent, unless it is too early."""
-        if live.is_asking:
-            return
-        if live.earliest > now:
-            self._set_timer(live, live.earliest)
-        else:
-            live.is_asking = True
-            self._outbox.asking.append(live)
 
     def _repeat(self, live: Live, outgoing: Outgoing, now: float) -> None:
         """Send a stored delivery if its time has come."""
@@ -254,7 +237,7 @@ class Planner:
         live.noted_at = None
         live.is_held = False
         live.is_ending_planned = bool(live.ending)
-        live.earliest = now + live.interval
+        live.earliest = now + live.subscription.min_notify_interval
         live.delivery = outgoing = Outgoing(delivery, live, now, is_sending=True)
         self._outbox.writes.planned.append(delivery)
         self._outbox.planned.append(outgoing)
@@ -285,20 +268,6 @@ class Planner:
         if live.is_active:
             self._roster.ready[live.id] = live
 
-    def answered(self, live: Live, url: str, grant: Grant) -> None:
-        """Record whether a receiver consented to deliveries.
-
-        :param url: the callback that was asked.
-        """
-        live.is_asking = False
-        if self._roster.live.get(live.id) is not live:
-            return
-        now = live.subscription
-        if live.is_active and now.consent == WANTED and now.callback_url == url:
-            self._results.record_consent(live, grant)
-        if live.is_active:
-            self._roster.ready[live.id] = live
-
     def behind_since(self) -> datetime.datetime | None:
         """When the oldest change was committed that is not delivered; None: all are. O(subscriptions)."""
         times = [live.progress.behind_since or live.since for live in self._roster.live.values() if live.is_active]
@@ -313,7 +282,7 @@ class Planner:
     def has_urgent_writes(self) -> bool:
         """Whether something waits for a write: a delivery to be sent, or a subscription that ended."""
         writes = self._outbox.writes
-        return bool(writes.planned or writes.states or writes.consents or writes.replayed)
+        return bool(writes.planned or writes.states or writes.replayed)
 
     # For the owner's writes
 
@@ -348,10 +317,6 @@ class Planner:
     def take_due(self) -> list[Outgoing]:
         """Return the stored deliveries whose next attempt begins now."""
         return self._outbox.take_due()
-
-    def take_asking(self) -> list[Live]:
-        """Return the subscriptions whose receivers are to be asked for their consent now."""
-        return self._outbox.take_asking()
 
     def _mark_held(self, live: Live) -> None:
         """Mark whether a subscription has changes in no delivery, so that the next worker reads them again."""

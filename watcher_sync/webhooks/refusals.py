@@ -19,7 +19,6 @@ def subscriptions_of(writes: WorkerWrites) -> list[str]:
         *(each.subscription_id for each in writes.results),
         *writes.progress,
         *(each.subscription_id for each in writes.states),
-        *(each.subscription_id for each in writes.consents),
         *(subscription_id for subscription_id, _ in writes.replayed),
     ]
     return list(dict.fromkeys(ids))
@@ -41,6 +40,5 @@ def _part(writes: WorkerWrites, ids: Collection[str]) -> WorkerWrites:
         results=[each for each in writes.results if each.subscription_id in ids],
         progress={name: each for name, each in writes.progress.items() if name in ids},
         states=[each for each in writes.states if each.subscription_id in ids],
-        consents=[each for each in writes.consents if each.subscription_id in ids],
         replayed=[each for each in writes.replayed if each[0] in ids],
     )

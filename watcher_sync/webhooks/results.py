@@ -21,13 +21,12 @@ from oslo_log import log as logging
 
 from watcher_sync.model.model import Model
 from watcher_sync.webhooks.attempts import Attempt, bounded
-from watcher_sync.webhooks.handshake import Grant
 from watcher_sync.webhooks.live import Live, Outgoing
 from watcher_sync.webhooks.outbox import Outbox
 from watcher_sync.webhooks.retries import delay_after
-from watcher_sync.webhooks.rows import VALIDATION, Consent, DeliveryResult, NewDelivery, StateChange
+from watcher_sync.webhooks.rows import DeliveryResult, StateChange
 from watcher_sync.webhooks.settings import Clock, Settings
-from watcher_sync.webhooks.subscription_rows import DEAD, DELIVERED, GONE, GRANTED, PENDING, SUSPENDED, Progress
+from watcher_sync.webhooks.subscription_rows import DEAD, DELIVERED, GONE, PENDING, SUSPENDED, Progress
 
 AUDIT = logging.getLogger("watcher_sync.audit")
 
@@ -38,8 +37,6 @@ _NOT_ACCEPTED = "an earlier delivery was not accepted"
 _NOT_STORED = "an earlier delivery was not stored"
 
 _MAX_ATTEMPTS_STORED = 20
-_TOO_MANY_REQUESTS = 429
-_FIRST_SERVER_ERROR = 500
 
 
 class Results:
@@ -80,46 +77,6 @@ class Results:
             self._end(outgoing, DEAD, now)
         else:
             self._failed(outgoing, attempt, now)
-
-    def record_consent(self, live: Live, grant: Grant) -> None:
-        """Record whether the receiver of a subscription consented. Without an answer it is asked again later."""
-        subscription = live.subscription
-        self._log_request(live, grant)
-        if grant.granted:
-            live.subscription = msgspec.structs.replace(subscription, consent=GRANTED, max_rate=grant.rate)
-            self._outbox.writes.consents.append(
-                Consent(subscription_id=live.id, revision=subscription.revision, max_rate=grant.rate)
-            )
-            return
-        live.times_asked += 1
-        code = grant.attempt.code
-        was_answered = 0 < code < _FIRST_SERVER_ERROR and code != _TOO_MANY_REQUESTS
-        delay = None if was_answered else delay_after(live.times_asked, grant.attempt.retry_after, self._clock.random)
-        if delay is None:
-            self._change_state(live, SUSPENDED, f"the callback did not consent: {grant.reason}")
-        else:
-            live.earliest = self._clock.monotonic() + delay
-            due_at = self._clock.now() + datetime.timedelta(seconds=delay)
-            self._outbox.set_progress(live, next_attempt_at=due_at, last_notify_status=grant.attempt.code)
-
-    def _log_request(self, live: Live, grant: Grant) -> None:
-        """Add the request for consent to the delivery log. It has no place in the chain of deliveries."""
-        now, attempt = self._clock.now(), grant.attempt
-        delivery = NewDelivery(
-            webhook_id=self._clock.new_id(),
-            subscription_id=live.id,
-            purpose=VALIDATION,
-            previous_sequence=0,
-            sequence=0,
-            content_type="",
-            body=b"",
-            created_at=now,
-        )
-        detail = bounded(grant.reason) if grant.reason else attempt.detail
-        made = {"time": now, "code": attempt.code, "detail": detail, "seconds": round(attempt.seconds, 3)}
-        outgoing = Outgoing(delivery, live, 0.0, [made])
-        self._outbox.writes.planned.append(delivery)
-        self._outbox.writes.results.append(_result(outgoing, DELIVERED if grant.granted else DEAD, None, now))
 
     def refuse_test(self, outgoing: Outgoing, reason: str) -> None:
         """End a test message that cannot be sent."""

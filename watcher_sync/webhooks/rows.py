@@ -25,9 +25,7 @@ from watcher_sync.storage.writing.statements import Statements, hex_text
 from watcher_sync.webhooks.subscription_rows import (
     ACTIVE,
     DELETED,
-    GRANTED,
     PENDING,
-    WANTED,
     Progress,
     Row,
     next_revision,
@@ -38,9 +36,6 @@ from watcher_sync.webhooks.subscription_rows import (
 
 OUTLET = "webhook"
 """The name of this outlet in the tables of workers and shards."""
-
-VALIDATION = "validation"
-"""The purpose of a request for the consent of a receiver. It is in the log of deliveries, and has ended."""
 
 _PURGED_AT_ONCE = 200
 """Rows of one transaction of a purge."""
@@ -89,16 +84,6 @@ class StateChange(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class Consent(msgspec.Struct, frozen=True, kw_only=True):
-    """The consent of a receiver."""
-
-    subscription_id: str
-    revision: int
-    """The one that the worker knows: a later write of the subscriber wins."""
-    max_rate: int | None
-    """Deliveries per minute; None: no limit."""
-
-
 class WorkerWrites(msgspec.Struct, kw_only=True):
     """What one transaction of a worker writes."""
 
@@ -107,7 +92,6 @@ class WorkerWrites(msgspec.Struct, kw_only=True):
     progress: dict[str, Progress] = {}
     """Subscription -> its whole progress."""
     states: list[StateChange] = []
-    consents: list[Consent] = []
     replayed: list[tuple[str, int]] = []
     """Subscription -> the ``replay_since`` that the worker has begun with."""
     sequence: int | None = None
@@ -115,7 +99,7 @@ class WorkerWrites(msgspec.Struct, kw_only=True):
 
     def is_empty(self) -> bool:
         """Whether there is nothing to write."""
-        rows = (self.planned, self.results, self.progress, self.states, self.consents, self.replayed)
+        rows = (self.planned, self.results, self.progress, self.states, self.replayed)
         return not any(rows) and self.sequence is None
 
 
@@ -347,7 +331,7 @@ class WebhookStore:
         return self._update_progress.values((*values, subscription_id))
 
     def _write_states(self, connection: sa.Connection, writes: WorkerWrites) -> list[StateChange]:
-        """Write states and consents. Return the changes of states that no later write of a subscriber overtook."""
+        """Write states. Return the changes of states that no later write of a subscriber overtook."""
         t = self._tables.subscriptions
         changed = []
         if writes.states:
@@ -360,12 +344,6 @@ class WebhookStore:
                 )
                 if connection.execute(update).rowcount == 1:
                     changed.append(change)
-        for consent in writes.consents:
-            connection.execute(
-                sa.update(t)
-                .where(t.c.id == consent.subscription_id, t.c.revision == consent.revision, t.c.consent == WANTED)
-                .values(consent=GRANTED, max_rate=consent.max_rate)
-            )
         for subscription_id, since in writes.replayed:
             connection.execute(
                 sa.update(t).where(t.c.id == subscription_id, t.c.replay_since == since).values(replay_since=None)

@@ -167,27 +167,13 @@ class Sender:
             If it says no, the connection is closed and the attempt is ``not_sent``.
         """
         exchange = _Exchange(may_send)
-        return await self._attempt(exchange, "POST", url, headers, body)
-
-    async def options(self, url: str, headers: Mapping[str, str]) -> tuple[Attempt, Mapping[str, str]]:
-        """Sends an OPTIONS request: the result, and the headers of the answer with names in any case.
-
-        Raises nothing but CancelledError. Without an answer there are no headers.
-        """
-        exchange = _Exchange(lambda: True)
-        attempt = await self._attempt(exchange, "OPTIONS", url, headers, None)
-        return attempt, exchange.headers
-
-    async def _attempt(
-        self, exchange: _Exchange, method: str, url: str, headers: Mapping[str, str], body: bytes | None
-    ) -> Attempt:
         started = self._monotonic()
         detail = ""
         try:
             check_callback(url, allow_http=self._allow_http(), allowed=self._allowed())
             exchange.check()
             async with asyncio.timeout(self._total_timeout):
-                await self._request(exchange, method, url, headers, body)
+                await self._request(exchange, url, headers, body)
         except BadCallback as error:
             detail = bounded(f"the URL is refused: {error}")
         except TimeoutError:
@@ -205,18 +191,15 @@ class Sender:
             return Attempt(exchange.code, status_detail(exchange.code), seconds, retry_after, ended=exchange.ended)
         return Attempt(0, detail, seconds)
 
-    async def _request(
-        self, exchange: _Exchange, method: str, url: str, headers: Mapping[str, str], body: bytes | None
-    ) -> None:
+    async def _request(self, exchange: _Exchange, url: str, headers: Mapping[str, str], body: bytes) -> None:
         """Sends the request, and stores the head of the answer in the exchange."""
         pool = self._current_pool()
         pool.users += 1
         try:
-            async with pool.session.request(
-                method,
+            async with pool.session.post(
                 URL(url, encoded=True),
                 headers=_request_headers(headers, body),
-                data=exchange.checked(body) if body is not None else None,
+                data=exchange.checked(body),
                 allow_redirects=False,
             ) as response:
                 exchange.headers = response.headers
@@ -286,10 +269,9 @@ class Sender:
         return _Pool(session, tuple(self._allowed()))
 
 
-def _request_headers(headers: Mapping[str, str], body: bytes | None) -> CIMultiDict[str]:
+def _request_headers(headers: Mapping[str, str], body: bytes) -> CIMultiDict[str]:
     result = CIMultiDict(headers)
     result["User-Agent"] = USER_AGENT
     result["Accept-Encoding"] = "identity"
-    if body is not None:
-        result["Content-Length"] = str(len(body))
+    result["Content-Length"] = str(len(body))
     return result

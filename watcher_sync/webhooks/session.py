@@ -16,7 +16,7 @@ from oslo_log import log as logging
 
 from watcher_sync.exceptions import DatabaseUnavailable, JournalPurged, LeaseLost, StorageError
 from watcher_sync.webhooks.epochs import EpochWatch
-from watcher_sync.webhooks.live import Asking, Live
+from watcher_sync.webhooks.live import Live
 from watcher_sync.webhooks.parts import Parts
 from watcher_sync.webhooks.planner import Planner
 from watcher_sync.webhooks.purging import Purger
@@ -298,8 +298,6 @@ class Session:
                 self._checkpoint_at = now + _CHECKPOINT_SECONDS
             for outgoing in self._planner.take_due():
                 self._requests.admit(outgoing)
-            for live in self._planner.take_asking():
-                self._requests.admit(Asking(live))
             if not self._planner.has_ready or self._clock.monotonic() >= self._registry_at:
                 return
             await self._follow()
@@ -333,7 +331,7 @@ class Session:
 
 
 def _is_busy(live: Live) -> bool:
-    return live.reading is not None or live.is_asking or live.sending > 0
+    return live.reading is not None or live.sending > 0
 
 
 async def sleep(wake: asyncio.Event, seconds: float) -> None:

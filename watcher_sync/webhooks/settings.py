@@ -15,8 +15,6 @@ class Settings(msgspec.Struct, frozen=True):
     max_body_bytes: int = 1_048_576
     suspend_after: float = 432_000.0
     suspend_after_failures: int = 0
-    origin: str = "watcher-sync"
-    """The name of this system, with which receivers are asked for their consent."""
 
 
 class Clock(msgspec.Struct, frozen=True):

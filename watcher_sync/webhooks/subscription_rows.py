@@ -19,9 +19,6 @@ from watcher_sync.storage.schema.tables import Tables
 ACTIVE, SUSPENDED, GONE, DELETED = "active", "suspended", "gone", "deleted"
 """The states of a subscription. The API shows the first three."""
 
-NONE, WANTED, GRANTED = "none", "wanted", "granted"
-"""The consent of a receiver (CloudEvents, HTTP 1.1 Web Hooks for Event Delivery)."""
-
 PENDING, DELIVERED, DEAD = "pending", "delivered", "dead"
 """The states of a delivery."""
 
@@ -57,10 +54,6 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     state: str = ACTIVE
     reason: str = ""
     """Why it is not active."""
-    consent: str = NONE
-    """Whether the receiver is asked for its consent before the first delivery: none, wanted or granted."""
-    max_rate: int | None = None
-    """Deliveries per minute that the receiver consented to; None: no limit."""
     replay_since: int | None = None
     """The changes after this seq are to be delivered again; None once a worker has begun."""
     start_after: int = 0
@@ -102,7 +95,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     webhook_id: str
     subscription_id: str
     purpose: str
-    """changes, test, resync or validation."""
+    """changes, test or resync."""
     previous_sequence: int
     sequence: int
     state: str

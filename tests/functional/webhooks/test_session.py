@@ -24,7 +24,7 @@ from watcher_sync.webhooks.planner import Planner
 from watcher_sync.webhooks.sender import Sender
 from watcher_sync.webhooks.session import Session
 from watcher_sync.webhooks.shards import ShardLeases
-from watcher_sync.webhooks.subscription_rows import SHARDS, WANTED
+from watcher_sync.webhooks.subscription_rows import SHARDS
 from watcher_sync.webhooks.subscriptions import Subscriptions
 
 GOOD = answering(status(200))
@@ -282,27 +282,5 @@ def test_once_a_breaker_closes_all_that_waited_for_its_host_flows_at_once(store:
                 # The clock moves no further: one probe for each pause of 30 seconds would not come to an end.
                 await eventually(lambda: worker.stats.attempts.get("delivered", 0) >= waiting)
                 assert len(receiver.requests) >= tried + waiting
-
-    asyncio.run(run())
-
-
-def test_requests_for_consent_keep_to_the_limit_of_their_host_and_are_logged(store: Store) -> None:
-    instances = Instances(store)
-    instances.write(range(30))
-    subscriptions = Subscriptions(store.database, store.tables)
-    release = asyncio.Event()
-
-    async def run() -> None:
-        async with receiving(holding(release)) as receiver:
-            made = [subscribe(store, number, receiver.url, consent=WANTED) for number in range(30)]
-            async with working(store, 30, total_timeout=120.0) as worker:
-                await eventually(lambda: len(receiver.requests) == 10 and worker.stats.queued == 20)
-                release.set()
-                await eventually(lambda: len(receiver.requests) == 30)
-                await eventually(lambda: all(subscriptions.deliveries(each.id) for each in made))
-            assert receiver.most_open <= 10
-            assert {first.split()[0] for first, _, _ in receiver.requests} == {"OPTIONS"}
-            (logged,) = subscriptions.deliveries(made[0].id)
-            assert (logged.purpose, logged.state, logged.attempts[0]["code"]) == ("validation", "delivered", 200)
 
     asyncio.run(run())

@@ -122,9 +122,6 @@ def test_post_is_201_with_the_subscription_and_its_location(client):
         "instance-id": "vnf",
         "instance-kind": "vnf_instance",
         "project-id": None,
-        "consent": "none",
-        "max-rate": None,
-        "validation-handshake": False,
         "has-secret": False,
         "next-attempt-time": None,
         "lag": 0,
@@ -560,10 +557,8 @@ def test_a_subscription_outlives_its_instance_and_can_be_deleted(client):
 
 
 @pytest.mark.slow
-def test_no_test_message_is_sent_before_the_consent_or_after_the_end(client, rows):
-    made(client, **{"validation-handshake": True})
-    assert client.simulate_post(f"{BASE}/one/test").status_code == 409
-    replaced(client)
+def test_no_test_message_is_sent_after_the_end(client, rows):
+    made(client)
     assert client.simulate_post(f"{BASE}/one/test").status_code == 202
     one, _ = rows.find("vnf", "one")
     with rows._database.begin() as connection:
@@ -621,19 +616,3 @@ def test_the_status_of_an_unknown_or_deleted_instance_is_404(client, problem, cy
     assert client.simulate_get("/v1/instance/server/status").status_code == 200
     written(cycle, Delete("instance", "server", "2"))
     problem(client.simulate_get("/v1/instance/server/status"), 404)
-
-
-@pytest.mark.slow
-def test_a_consent_is_wanted_when_it_is_asked_for_and_again_after_a_new_callback(client, rows):
-    assert made(client)["consent"] == "none"
-    asked = replaced(client, **{"validation-handshake": True}).json
-    assert (asked["validation-handshake"], asked["consent"]) == (True, "wanted")
-    one, _ = rows.find("vnf", "one")
-    with rows._database.begin() as connection:
-        t = rows._tables.subscriptions
-        connection.execute(t.update().where(t.c.id == one.id).values(consent="granted", max_rate=30))
-    same = replaced(client, **{"validation-handshake": True}).json
-    assert (same["consent"], same["max-rate"]) == ("granted", 30)
-    other = {"validation-handshake": True, "callback-url": "https://other.example.com/hook"}
-    assert replaced(client, **other).json["consent"] == "wanted"
-    assert replaced(client).json["consent"] == "none"

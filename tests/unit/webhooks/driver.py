@@ -22,7 +22,7 @@ from watcher_sync.storage.writing.journal import JournalRow, follow
 from watcher_sync.webhooks.attempts import Attempt
 from watcher_sync.webhooks.live import Outgoing, make_filter
 from watcher_sync.webhooks.planner import Clock, Planner, Settings
-from watcher_sync.webhooks.rows import VALIDATION, NewDelivery, WorkerWrites
+from watcher_sync.webhooks.rows import NewDelivery, WorkerWrites
 from watcher_sync.webhooks.secrets import ActiveSecret, SecretBox, new_key
 from watcher_sync.webhooks.subscription_rows import ACTIVE, PENDING, Progress, Row, Subscription
 
@@ -404,8 +404,8 @@ class Driver:
         return self.tables.rows[name][1]
 
     def states(self) -> list[str]:
-        """The states of all deliveries, in the order of their making; without requests for consent."""
-        return [state for each, state in self.tables.deliveries.values() if each.purpose != VALIDATION]
+        """The states of all deliveries, in the order of their making."""
+        return [state for _, state in self.tables.deliveries.values()]
 
 
 def vnf(**values: Any) -> Driver:

@@ -34,7 +34,7 @@ _NAMES = tuple(field.name for field in msgspec.structs.fields(Subscription))
 _DELIVERY_NAMES = tuple(field.name for field in msgspec.structs.fields(Delivery))
 _LISTED = ("instance_id", "name", "state", "reason", "last_notify_status", "lag", "next_attempt_time")
 _WRITTEN = (
-    "callback-url", "min-notify-interval", "metadata", "payload", "format", "validation-handshake",
+    "callback-url", "min-notify-interval", "metadata", "payload", "format",
     "kinds", "ids", "fields", "labels",
 )  # fmt: skip
 """The members of a request that an answer has, too."""
@@ -263,12 +263,6 @@ def _add_values(parser: argparse.ArgumentParser) -> None:
         choices=["onap", "cloudevents", "cloudevents-batch"],
         help="the form of the deliveries",
     )
-    parser.add_argument(
-        "--validation-handshake",
-        action=argparse.BooleanOptionalAction,
-        default=None,
-        help="ask the receiver for its consent before the first delivery",
-    )
     parser.add_argument("--kind", action="append", dest="kinds", metavar="KIND", help="only resources of this kind")
     parser.add_argument("--id", action="append", dest="ids", metavar="ID", help="only the resource with this id")
     parser.add_argument("--field", action="append", dest="fields", metavar="FIELD", help="only changes of this field")
@@ -292,7 +286,6 @@ def _values(parsed_args: argparse.Namespace) -> dict[str, Any]:
         "metadata": parsed_args.metadata,
         "payload": parsed_args.payload,
         "format": parsed_args.message_format,
-        "validation-handshake": parsed_args.validation_handshake,
         "kinds": parsed_args.kinds and [kind.replace("-", "_") for kind in parsed_args.kinds],
         "ids": parsed_args.ids,
         "fields": parsed_args.fields,

@@ -44,8 +44,6 @@ def subscriptions(metadata: sa.MetaData) -> sa.Table:
         sa.Column("secrets", text_type(None)),
         sa.Column("state", sa.String(16), nullable=False),
         sa.Column("reason", text_type(None), nullable=False),
-        sa.Column("consent", sa.String(16), nullable=False),
-        sa.Column("max_rate", sa.Integer),
         sa.Column("replay_since", sa.BigInteger),
         sa.Column("start_after", sa.BigInteger, nullable=False),
         sa.Column("shard", sa.Integer, nullable=False),

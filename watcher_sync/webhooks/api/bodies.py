@@ -20,11 +20,8 @@ from watcher_sync.webhooks.subscription_rows import (
     DEAD,
     DELIVERED,
     GONE,
-    GRANTED,
-    NONE,
     PENDING,
     SUSPENDED,
-    WANTED,
     Delivery,
     Row,
 )
@@ -93,12 +90,6 @@ _CHOICES: dict[str, schemas.Schema] = {
         "description": "status: the status of each resource; full: all of its fields, without secrets.",
     },
     "format": {"enum": list(CONTENT_TYPES), "default": "onap", "description": "The form of a delivery."},
-    "validation-handshake": {
-        "type": "boolean",
-        "default": False,
-        "description": "Whether the receiver is asked for its consent before the first delivery (CloudEvents, HTTP 1.1 "
-        "Web Hooks for Event Delivery).",
-    },
 }
 
 REQUEST: schemas.Schema = {
@@ -137,9 +128,6 @@ _ANSWERED: dict[str, schemas.Schema] = {
     "instance-id": schemas.STRING,
     "instance-kind": schemas.STRING,
     "project-id": schemas.nullable(schemas.STRING),
-    "consent": {"enum": [NONE, WANTED, GRANTED], "description": "Of the receiver, if it is asked for it."},
-    "max-rate": schemas.nullable({"type": "integer"})
-    | {"description": "Deliveries per minute that the receiver consented to; null: no limit."},
     "has-secret": {"type": "boolean", "description": "Whether its deliveries are signed."},
     "sequence": schemas.SEQ | {"description": "The journal seq up to which the last delivery tells."},
     "next-attempt-time": schemas.nullable(schemas.TIME),
@@ -160,8 +148,7 @@ SUBSCRIPTION: schemas.Schema = {
 _DELIVERED: dict[str, schemas.Schema] = {
     "id": {"type": "integer"},
     "webhook-id": schemas.STRING | {"description": "The header webhook-id, which all attempts have."},
-    "purpose": schemas.STRING
-    | {"description": "changes, test, resync, or validation for a request for the receiver's consent."},
+    "purpose": schemas.STRING | {"description": "changes, test or resync."},
     "previous-sequence": schemas.SEQ,
     "sequence": schemas.SEQ,
     "state": {"enum": list(DELIVERY_STATES)},
@@ -225,7 +212,6 @@ def document_of(row: Row, now: datetime.datetime, *, with_query: bool) -> dict[s
         "callback-url": one.callback_url if with_query else one.callback_url.partition("?")[0],
         "payload": one.payload,
         "format": one.format,
-        "validation-handshake": one.consent != NONE,
         **{name: one.filter[name] for name in FILTERS if name in one.filter},
         "last-update-time": one.updated_at,
         "last-notify-time": progress.last_notify_time,
@@ -236,8 +222,6 @@ def document_of(row: Row, now: datetime.datetime, *, with_query: bool) -> dict[s
         "instance-id": one.instance_id,
         "instance-kind": one.instance_kind,
         "project-id": one.project_id,
-        "consent": one.consent,
-        "max-rate": one.max_rate,
         "has-secret": one.secrets is not None,
         "sequence": progress.sequence,
         "next-attempt-time": progress.next_attempt_at,

@@ -24,7 +24,7 @@ from watcher_sync.model.kinds import Kind, Kinds
 from watcher_sync.webhooks.api.bodies import FILTERS
 from watcher_sync.webhooks.api.instance_status import RESOURCE_KINDS, require_resource_kinds
 from watcher_sync.webhooks.secrets import ActiveSecret, SecretBox, SecretUnreadable
-from watcher_sync.webhooks.subscription_rows import ACTIVE, GRANTED, NONE, WANTED, Subscription
+from watcher_sync.webhooks.subscription_rows import Subscription
 from watcher_sync.wire.callback_urls import BadCallback, check_callback
 from watcher_sync.wire.standard_webhooks import BadSecret, parse_secret
 
@@ -44,8 +44,6 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     filter: dict[str, Any]
     secrets: str | None
     """Encrypted."""
-    consent: str
-    max_rate: int | None
 
 
 class Requests:
@@ -78,7 +76,6 @@ class Requests:
             raise bad_request("body", "/metadata", f"has more than {MAX_METADATA_BYTES} bytes as JSON")
         chosen = {name: body[name] for name in FILTERS if name in body}
         self._check_filters(call, kind, chosen)
-        consent, max_rate = _consent(body, before)
         return Wanted(
             callback_url=body["callback-url"],
             min_notify_interval=float(body.get("min-notify-interval", 0)),
@@ -87,8 +84,6 @@ class Requests:
             format=body.get("format", "onap"),
             filter=chosen,
             secrets=self._secrets(body.get("secret"), before.secrets if before is not None else None),
-            consent=consent,
-            max_rate=max_rate,
         )
 
     def _check_callback(self, url: str) -> None:
@@ -146,16 +141,3 @@ class Requests:
         end = now + datetime.timedelta(seconds=self._settings.secret_overlap)
         ends = [(one.secret, end if one.expires_at is None else min(one.expires_at, end)) for one in before]
         return [ActiveSecret(secret, until) for secret, until in ends if until > now and secret != given]
-
-
-def _consent(body: Mapping[str, Any], before: Subscription | None) -> tuple[str, int | None]:
-    """The consent of the receiver after a request, and the rate that it limits.
-
-    A consent holds for its callback URL, while its subscription is active.
-    """
-    if not body.get("validation-handshake", False):
-        return NONE, None
-    is_granted = before is not None and before.consent == GRANTED and before.state == ACTIVE
-    if is_granted and before is not None and before.callback_url == body["callback-url"]:
-        return GRANTED, before.max_rate
-    return WANTED, None

@@ -32,7 +32,7 @@ from watcher_sync.storage.table_model import TableModel
 from watcher_sync.webhooks.api import bodies
 from watcher_sync.webhooks.api.instance_status import TAG, find_visible, project_of
 from watcher_sync.webhooks.api.requests import Requests
-from watcher_sync.webhooks.subscription_rows import GONE, PENDING, WANTED, Row, Subscription
+from watcher_sync.webhooks.subscription_rows import GONE, PENDING, Row, Subscription
 from watcher_sync.webhooks.subscriptions import SubscriptionExists, Subscriptions
 from watcher_sync.wire import webhook_messages
 
@@ -249,9 +249,8 @@ class SubscriptionTest:
         store = self._store
         subscription, progress = store.find(call, instance_id, name)
         store.requests.require_enabled()
-        if subscription.state == GONE or subscription.consent == WANTED:
-            why = "has ended" if subscription.state == GONE else "waits for the consent of its receiver"
-            raise Problem(409, f"The subscription {why}: no test is sent")
+        if subscription.state == GONE:
+            raise Problem(409, "The subscription has ended: no test is sent")
         if len(store.rows.deliveries(subscription.id, limit=_MAX_TESTS, state=PENDING)) >= _MAX_TESTS:
             raise Problem(409, f"{_MAX_TESTS} messages wait already")
         head = webhook_messages.MessageHead(

@@ -590,8 +590,6 @@ def _create_subscriptions() -> None:
         sa.Column("secrets", _LONG_TEXT),
         sa.Column("state", sa.String(length=16), nullable=False),
         sa.Column("reason", _LONG_TEXT, nullable=False),
-        sa.Column("consent", sa.String(length=16), nullable=False),
-        sa.Column("max_rate", sa.Integer()),
         sa.Column("replay_since", sa.BigInteger()),
         sa.Column("start_after", sa.BigInteger(), nullable=False),
         sa.Column("shard", sa.Integer(), nullable=False),
