@@ -56,7 +56,6 @@ BENCHMARKS: dict[str, Callable[[Bench], list[Figure]]] = {
     "rabbitmq-memory": broker.waiting,
     "jetstream-pull": jetstream.pulling,
     "jetstream": committed.jetstream,
-    "jetstream-process": committed.driver_process,
     "pods": pods.pods,
     "reconcile": reconciling.reconcile,
     "compute-model": compute_models.compute_model,

@@ -6,7 +6,7 @@ bare consumer of the client library, which acknowledges many messages at once.
 
 Each listener has a queue of its own on one exchange, so all receive each message. All messages wait in the queue
 before the listener connects. The clock runs from the end of the first batch to the end of the last. The engine and
-the plain listeners run in threads of this process. The driver ``rabbitmq`` has a child process, as by default.
+the plain listeners run in threads of this process.
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ def latency(bench: Bench) -> list[Figure]:
 def waiting(bench: Bench) -> list[Figure]:
     """The memory of an engine with many messages in its queue, against that of one with an empty queue.
 
-    The engine is a process of its own with its driver's child. Both engines commit the same entities.
+    The engine is a process of its own. Both engines commit the same entities.
     """
     documents = [oslo_body(_of_novas_size(event)) for event in bench.part_events(bench.scale.messages)]
     names = Names(bench.broker)

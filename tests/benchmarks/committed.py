@@ -75,32 +75,6 @@ def jetstream(bench: Bench) -> list[Figure]:
     return figures
 
 
-def driver_process(bench: Bench) -> list[Figure]:
-    """The committed rate with the driver in a process of its own, against the same in the engine's, in turn."""
-    pairs: dict[str, list[tuple[float, float]]] = {name: [] for name in _DATABASES}
-    numbers = itertools.count()
-    with private_nats() as server:
-        filled = _fill(server.url, bench)
-        for _ in range(bench.scale.pairs):
-            for name in _DATABASES:
-                gc.collect()
-                apart = _engine_pace(bench, filled, name, f"apart-{next(numbers)}")
-                inside = _engine_pace(bench, filled, name, f"inside-{next(numbers)}", run_in_subprocess=False)
-                pairs[name].append((apart.rate, inside.rate))
-    return [
-        against(
-            pairs[name],
-            benchmark="jetstream-process",
-            what=f"The driver in a process of its own, against the engine's, {title}",
-            unit="events/s",
-            reference_unit="events/s",
-            budget=None,
-            note="the decision record on the driver process cites it",
-        )
-        for name, title in _DATABASES.items()
-    ]
-
-
 def _figures(title: str, ours: Sequence[Pace], theirs: Sequence[Pace], *, size: str, naive: str) -> list[Figure]:
     rates = [pace.rate for pace in ours]
     return [
@@ -131,7 +105,7 @@ def _figures(title: str, ours: Sequence[Pace], theirs: Sequence[Pace], *, size: 
             reference_unit="µs/event",
             ratio=statistics.median(own.processor / other.processor for own, other in zip(ours, theirs, strict=True)),
             samples=[pace.processor for pace in ours],
-            note="all its threads, and the driver's own process; without the servers",
+            note="all its threads; without the servers",
         ),
     ]
 
@@ -164,7 +138,7 @@ async def _publish(url: str, messages: Sequence[Message]) -> None:
 # -- ours -----------------------------------------------------------------------------------------------------
 
 
-def _engine_pace(bench: Bench, filled: _Filled, database: str, durable: str, *, run_in_subprocess: bool = True) -> Pace:
+def _engine_pace(bench: Bench, filled: _Filled, database: str, durable: str) -> Pace:
     """The real engine's, from the first commit to the last.
 
     :raises Broken: when the model that it leaves is not what the simulator knows.
@@ -174,7 +148,6 @@ def _engine_pace(bench: Bench, filled: _Filled, database: str, durable: str, *, 
         "servers": filled.url,
         "stream": _STREAM,
         "subject": "dcm.*",
-        "run_in_subprocess": run_in_subprocess,
     }
     with bench.database(database) as url:
         place = bench.place(

@@ -2,8 +2,8 @@
 """A real engine at work, and its pace.
 
 The engine runs in a thread of this process. The measurement lasts from the end of the first batch to the end of the
-last, so neither publishing nor connecting counts. It has the clock's time, and the processor time of this process and
-of drivers in their own processes. On a machine with other load the processor time varies less.
+last, so neither publishing nor connecting counts. It has the clock's time, and the processor time of this
+process. On a machine with other load the processor time varies less.
 """
 
 from __future__ import annotations
@@ -14,13 +14,10 @@ import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-import psutil
-
 from tests.benchmarks.places import Place
 from watcher_sync.assembly.engine import assemble
 from watcher_sync.engine.engine import Engine
 from watcher_sync.model.changes import Outcome
-from watcher_sync.sources import subprocess
 from watcher_sync.sources.base import SourceState
 
 _PATIENCE = 60.0
@@ -82,9 +79,7 @@ def rate_of(count: Callable[[], int], wanted: int) -> float:
 
 def _processor() -> float:
     """Seconds of processor time until now."""
-    children = psutil.Process().children()
-    drivers = [child for child in children if subprocess.__name__ in child.cmdline()]
-    return time.process_time() + sum(sum(driver.cpu_times()[:2]) for driver in drivers)
+    return time.process_time()
 
 
 def until(condition: Callable[[], bool], *, pause: float = 0.002) -> None:

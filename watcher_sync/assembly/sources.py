@@ -12,12 +12,10 @@ from watcher_sync.assembly.drivers import load_drivers, missing_declaration
 from watcher_sync.commit.authorisation import API, REPLAY
 from watcher_sync.conf import opts
 from watcher_sync.dispatch import Dispatcher
-from watcher_sync.engine import intake
 from watcher_sync.engine.supervision import MakeSource
 from watcher_sync.exceptions import ConfigError, SourceError
 from watcher_sync.model.scopes import EntityScope
 from watcher_sync.sources.base import Source
-from watcher_sync.sources.subprocess.source import SubprocessSource
 from watcher_sync.storage.writing.source_cursors import next_epoch
 from watcher_sync.storage.writing.store import Store
 
@@ -72,9 +70,6 @@ def _maker(conf: cfg.ConfigOpts, store: Store | None, name: str, drivers: dict[s
         if why_not is not None:
             raise SourceError(why_not)
         cursor = _cursor_of(store, name, cls) if store is not None else None
-        if cls.runs_in_subprocess(name, conf):
-            most, most_bytes = intake.max_in_hand(conf), int(conf.engine.max_bytes_in_hand)
-            return SubprocessSource(cls, name, conf, cursor=cursor, most=most, most_bytes=most_bytes)
         return cls(name, conf, cursor=cursor)
 
     return make

@@ -15,5 +15,4 @@
 ``redelivery``        emits events again that the engine did not commit
 ``replay``            the driver ``replay``: recorded events from files
 ``session_loop``      the event loop of a session: waits, attempts that a stop cancels, and back-off
-``subprocess``        runs a driver in a child process of the engine
 """

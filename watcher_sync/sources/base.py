@@ -17,8 +17,8 @@ from __future__ import annotations
 import abc
 import datetime
 import enum
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
@@ -80,10 +80,6 @@ class Source(abc.ABC):
         engine then commits at once instead of lingering for more.
     :cvar counts_epochs: True when the driver numbers its events itself. Its ``cursor`` is then the epoch of this
         instance, a decimal number. The database has counted it, so it is greater than those of all instances before.
-    :cvar supports_subprocess: True when the driver can run in a process of its own (``sources/subprocess``). Its
-        boolean option ``run_in_subprocess`` decides, unless :meth:`runs_in_subprocess` is overridden. Such a source
-        reads only its own group, ``[engine]`` and its :meth:`subprocess_groups` of the configuration. It is asked for
-        its cursor when it emits, not when the events are committed.
     """
 
     envelopes: ClassVar[Collection[str]] = ()
@@ -91,7 +87,6 @@ class Source(abc.ABC):
     options: ClassVar[list[cfg.Opt]] = []
     waits_for_ack: ClassVar[bool] = False
     counts_epochs: ClassVar[bool] = False
-    supports_subprocess: ClassVar[bool] = False
 
     def __init__(self, name: str, conf: cfg.ConfigOpts, *, cursor: str | None = None) -> None:
         """:param name: the source's name; its options are ``conf['source_' + name]``.
@@ -108,24 +103,6 @@ class Source(abc.ABC):
         self.conf = conf
         self.group = conf[f"source_{name}"]
         self.saved_cursor = cursor
-
-    @classmethod
-    def runs_in_subprocess(cls, name: str, conf: cfg.ConfigOpts) -> bool:
-        """Whether a source with these options runs in a process of its own.
-
-        :param name: of the source.
-        """
-        return cls.supports_subprocess and bool(conf[f"source_{name}"].run_in_subprocess)
-
-    @classmethod
-    def subprocess_groups(cls, name: str, conf: cfg.ConfigOpts) -> Mapping[str, Mapping[str, Any]]:
-        """Group -> option -> value of further groups that the driver reads in a process of its own; default: none.
-
-        The engine's process calls it, and passes the values on as MessagePack.
-
-        :param name: of the source.
-        """
-        return {}
 
     @classmethod
     def origin_of(cls, name: str, conf: cfg.ConfigOpts) -> str:

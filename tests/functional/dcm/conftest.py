@@ -17,9 +17,6 @@ from tests.functional.engine.driving import Installation  # noqa: E402
 from tests.functional.sources.jetstream import Dcm, dcm_of  # noqa: E402
 from tests.services.servers import Server  # noqa: E402
 
-IN_ENGINE = {"source_dcm__run_in_subprocess": False}
-"""The driver is a thread of the engine. Other tests have it in the process of its own, whose imports take longer."""
-
 
 @pytest.fixture
 def dcm(own_nats: Server) -> Iterator[Dcm]:

@@ -24,19 +24,15 @@ def stored(dcm: Dcm, messages: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stopped", "in_subprocess"),
-    [
-        pytest.param(True, True, id="engine stopped"),
-        pytest.param(False, True, id="engine running", marks=pytest.mark.rare),
-        pytest.param(False, False, id="engine running, no process for the driver", marks=pytest.mark.rare),
-    ],
+    "stopped",
+    [pytest.param(True, id="engine stopped"), pytest.param(False, id="engine running", marks=pytest.mark.rare)],
 )
 def test_a_stream_restored_from_an_older_copy_ends_in_the_truth_and_is_reported(
-    own_nats: Server, sqlite_url: str, site: Site, dcm: Dcm, tmp_path: Path, stopped: bool, in_subprocess: bool
+    own_nats: Server, sqlite_url: str, site: Site, dcm: Dcm, tmp_path: Path, stopped: bool
 ) -> None:
     """The messages that the copy lacks are in the tables; those that come later win, with their lower sequences."""
     flow = Flow(seed=16, rows=100, messages=3 * LOT + LOT // 2)
-    made = site(sqlite_url, source_dcm__run_in_subprocess=in_subprocess)
+    made = site(sqlite_url)
     flow.make_rows(made)
     config = made.config()
     engine = made.engine(config)

@@ -9,7 +9,6 @@ from collections.abc import Callable
 import httpx
 import pytest
 
-from tests.functional.dcm.conftest import IN_ENGINE
 from tests.functional.engine.driving import Installation
 from tests.functional.sources.jetstream import Dcm
 from tests.waiting import wait_until
@@ -58,7 +57,7 @@ def test_a_parked_event_whose_row_another_process_makes_meanwhile_is_applied(
     sqlite_url: str, site: Site, dcm: Dcm, serve: Callable[..., httpx.Client]
 ) -> None:
     """Rows and events race: whichever process is last takes the event up."""
-    made = site(sqlite_url, **IN_ENGINE)
+    made = site(sqlite_url)
     made.engine(made.config())
     client = serve(made.store, workers=2, threads=4)
     for number in range(30):
@@ -82,7 +81,7 @@ def test_a_parked_event_whose_row_another_process_makes_meanwhile_is_applied(
 def test_after_the_limit_events_without_a_row_expire_with_one_warning_for_all_at_once(
     sqlite_url: str, site: Site, dcm: Dcm, serve: Callable[..., httpx.Client]
 ) -> None:
-    made = site(sqlite_url, engine__parked_ttl=2, retention__interval=1, **IN_ENGINE)
+    made = site(sqlite_url, engine__parked_ttl=2, retention__interval=1)
     dcm.publish(*(told(number, "RUNNING") for number in range(30)))  # before, so that few commits park them
     engine = made.engine(made.config())
     expired = re.compile(r"WARNING.* (\d+) parked events expired because their entity never came")

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 import httpx
 import msgspec
 
-from tests.functional.dcm.conftest import IN_ENGINE
 from tests.functional.engine.driving import Installation, scaled
 from tests.functional.sources.jetstream import Dcm
 from tests.waiting import wait_until
@@ -67,7 +66,7 @@ def test_one_percent_malformed_stalls_nothing_and_is_listed_with_reason_subject_
 def test_a_quarantined_event_is_replayed_after_the_fix_in_its_own_place_in_the_order(
     sqlite_url: str, site: Site, dcm: Dcm, serve: Callable[..., httpx.Client]
 ) -> None:
-    made = site(sqlite_url, **IN_ENGINE)
+    made = site(sqlite_url)
     made.engine(made.config())
     client = serve(made.store, workers=1, threads=2)
     for entity_id in ("a", "b"):
@@ -126,7 +125,7 @@ def test_agents_warnings_come_from_a_stream_of_their_own(
     sqlite_url: str, site: Site, dcm: Dcm, serve: Callable[..., httpx.Client]
 ) -> None:
     dcm.make_stream("dcm-health", published.SUBJECT_HEALTH)
-    made = site(sqlite_url, **IN_ENGINE)
+    made = site(sqlite_url)
     made.options |= {
         "engine.enabled_sources": "dcm, dcm_health",
         "source_dcm_health.driver": "nats_jetstream",
@@ -153,7 +152,7 @@ def test_agents_warnings_come_from_a_stream_of_their_own(
 def test_a_stream_that_is_made_anew_freezes_no_row(
     sqlite_url: str, site: Site, dcm: Dcm, serve: Callable[..., httpx.Client]
 ) -> None:
-    made = site(sqlite_url, **IN_ENGINE)
+    made = site(sqlite_url)
     made.engine(made.config())
     client = serve(made.store, workers=1, threads=2)
     row = {"id": "i-1", "service_type": "vm", "provider_name": "kubevirt-1"}

@@ -41,14 +41,8 @@ def nova(line: Callable[[str], Line]) -> Line:
     return line("nova")
 
 
-@pytest.fixture(
-    params=[
-        pytest.param(True, id="driver in a process", marks=pytest.mark.rare),
-        pytest.param(False, id="driver in a thread"),
-    ]
-)
+@pytest.fixture
 def site(
-    request: pytest.FixtureRequest,
     install: Callable[..., Installation],
     sqlite_url: str,
     own_nats: Server,
@@ -60,7 +54,6 @@ def site(
         sqlite_url,
         engine__enabled_sources="nova,dcm",
         source_dcm__driver="nats_jetstream",
-        source_dcm__run_in_subprocess=request.param,
         handler_dcm__unknown_instance="create",
     )
     site.options |= {"source_dcm.servers": own_nats.url, **nova.source("nova")}

@@ -5,23 +5,19 @@ from __future__ import annotations
 
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
 from amqp import exceptions as amqp_exceptions
-from oslo_config import cfg
 
 from tests.functional.sources.bad_messages import BAD
 from tests.functional.sources.listening import BROKER, Engine, Publisher, envelope, listening, make_source, wrap
 from tests.functional.sources.rabbitmq_consuming import QUORUM, consuming, unacked_after
 from tests.waiting import deadline, wait_until
-from watcher_sync.conf import engine as engine_options
 from watcher_sync.exceptions import SourceError
 from watcher_sync.sources.base import Source, SourceState
 from watcher_sync.sources.oslo_messaging import OsloMessagingSource
 from watcher_sync.sources.rabbitmq.source import RabbitMQSource
-from watcher_sync.sources.subprocess.source import SubprocessSource
 
 
 @pytest.fixture(autouse=True)
@@ -232,35 +228,6 @@ def test_a_stop_with_events_that_were_not_emitted_does_not_wait_for_them(publish
     stopper.join(deadline(60))
     assert not stopper.is_alive()  # long before its deadline
     wait_until(lambda: publisher.waiting() == 50 - count)
-
-
-def test_it_works_in_a_process_of_its_own_with_the_options_of_the_engines_files(
-    publisher: Publisher, tmp_path: Path
-) -> None:
-    file = tmp_path / "engine.conf"
-    file.write_text(
-        "[oslo_messaging_rabbit]\nrabbit_qos_prefetch_count = 6\n"
-        f"[source_nova]\ntransport_url = {BROKER}\nexchange = {publisher.name}\npool = {publisher.name}\n"
-    )
-    conf = cfg.ConfigOpts()
-    engine_options.register_opts(conf)
-    conf.register_opts(RabbitMQSource.options, group="source_nova")
-    conf([], default_config_files=[str(file)])
-    source = SubprocessSource(RabbitMQSource, "nova", conf, most=100)
-    engine = Engine(acks=False)
-    source.start(engine.emit)
-    try:
-        wait_until(lambda: source.status().state is SourceState.CONNECTED)
-        for number in range(10):
-            publisher.publish(wrap(envelope(number)))
-        unacked_after(publisher, 6, 10)
-        source.nack([event for event in engine.events if event.id == "m-0"], 0.0)
-        source.ack([event for event in engine.events if event.id != "m-0"])
-        wait_until(lambda: len(engine.events) == 11)
-    finally:
-        source.stop(time.monotonic() + 2.0)  # wait: at the deadline, what is not acked is given back
-    assert sorted(event.id for event in engine.events[6:]) == ["m-0", "m-6", "m-7", "m-8", "m-9"]
-    wait_until(lambda: publisher.waiting() == 5)
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,8 @@ from watcher_sync.exceptions import ConfigError, SourceError
 from watcher_sync.sources.base import SourceState
 from watcher_sync.sources.rabbitmq.broker import Host
 from watcher_sync.sources.rabbitmq.queues import ClassicQueue, QuorumQueue
-from watcher_sync.sources.rabbitmq.settings import BROKER, Settings
+from watcher_sync.sources.rabbitmq.settings import Settings
 from watcher_sync.sources.rabbitmq.source import RabbitMQSource
-from watcher_sync.sources.subprocess.source import SubprocessSource
 
 URL = "rabbit://someone:hush%2Dhush@one:5671,other:hush-2@[::1]/cell%201"
 
@@ -113,24 +112,6 @@ def test_a_wrong_url_is_refused_naming_the_option_and_not_the_password(bad: str 
 def test_an_empty_name_is_refused(option: str) -> None:
     with pytest.raises(ConfigError, match=rf"\[source_nova\] {option}"):
         make_settings(**{option: [] if option == "topics" else ""})
-
-
-def test_a_driver_in_a_process_of_its_own_gets_the_broker_that_the_engine_read(tmp_path: Path) -> None:
-    file = tmp_path / "a.conf"
-    file.write_text("[oslo_messaging_rabbit]\nheartbeat_timeout_threshold = 20\n")
-    conf = make_conf([file], transport_url=URL)
-    setup = SubprocessSource(RabbitMQSource, "nova", conf, most=10)._setup()
-    assert setup.options[BROKER]["options"]["heartbeat_timeout_threshold"] == 20
-
-    class Group:
-        def __init__(self, values: dict[str, Any]) -> None:
-            self.__dict__.update(values)
-
-        def __getitem__(self, name: str) -> Any:
-            return self.__dict__[name]
-
-    child: Any = Group({group: Group(values) for group, values in setup.options.items()})
-    assert Settings("nova", child).broker == Settings("nova", conf).broker
 
 
 @pytest.fixture

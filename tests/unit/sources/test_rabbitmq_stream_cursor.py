@@ -110,15 +110,6 @@ def make_source(**options: Any) -> RabbitMQSource:
     return RabbitMQSource("nova", make_conf(transport_url=URL, queue_type="stream", **options))
 
 
-def test_a_stream_is_read_in_the_process_of_the_engine() -> None:
-    stream = make_conf(transport_url=URL, queue_type="stream")
-    classic = make_conf(transport_url=URL)
-    assert not RabbitMQSource.runs_in_subprocess("nova", stream)
-    assert RabbitMQSource.runs_in_subprocess("nova", classic)
-    classic.set_override("run_in_subprocess", False, group="source_nova")
-    assert not RabbitMQSource.runs_in_subprocess("nova", classic)
-
-
 def test_the_limits_of_the_retention_are_arguments_of_the_stream() -> None:
     settings = Settings(
         "nova",

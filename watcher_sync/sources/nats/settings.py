@@ -165,16 +165,6 @@ is 4 or more, a message is isolated: the source emits it when nothing else is in
         min=1024,
         help="Bytes that one event may have. A larger one goes to quarantine.",
     ),
-    cfg.BoolOpt(
-        "run_in_subprocess",
-        default=True,
-        help="""
-Whether the connection and the decoding run in a child process of the engine instead of its threads.
-
-The child uses a second core and some 50 MB of memory. Measured on two cores, the engine then commits a third more
-events a second with SQLite and a fifth more with PostgreSQL.
-""",
-    ),
     cfg.StrOpt("user", help="User to log in as, with ``password``."),
     cfg.StrOpt("password", secret=True, help="Password of ``user``."),
     cfg.StrOpt("token", secret=True, help="Token to log in with, instead of a user."),

@@ -47,7 +47,6 @@ class NatsJetStreamSource(Source):
 
     envelopes: ClassVar[Collection[str]] = (CLOUD_EVENTS,)
     options: ClassVar[list[cfg.Opt]] = settings.OPTIONS
-    supports_subprocess: ClassVar[bool] = True
 
     def __init__(self, name: str, conf: cfg.ConfigOpts, *, cursor: str | None = None) -> None:
         """:raises ConfigError: naming the option that is wrong."""

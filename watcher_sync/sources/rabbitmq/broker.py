@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
+import oslo_messaging
 from oslo_config import cfg
 
 from watcher_sync.exceptions import ConfigError
@@ -115,9 +116,6 @@ def read_broker(section: str, url: str | None, conf: cfg.ConfigOpts) -> Broker:
     :param conf: names the files that have the group :data:`GROUP`.
     :raises ConfigError: naming the option that is wrong; never with a secret.
     """
-    # Not at the top: a driver in a process of its own gets the result, and saves the import's 23 MB.
-    import oslo_messaging
-
     option = f"[{section}] transport_url"
     if not url:
         raise ConfigError(f"{option}: not set")

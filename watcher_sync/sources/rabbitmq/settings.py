@@ -8,19 +8,15 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import msgspec
 from oslo_config import cfg
 
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.sources.notifier_options import PUBLISHER_OPTS
 from watcher_sync.sources.places import FIRST
-from watcher_sync.sources.rabbitmq.broker import GROUP, Broker, read_broker
+from watcher_sync.sources.rabbitmq.broker import GROUP, read_broker
 from watcher_sync.sources.rabbitmq.queues import QUEUES, Queue
 from watcher_sync.sources.rabbitmq.stream_cursor import Start, read_start
 from watcher_sync.wire.json import MAX_SIZE
-
-BROKER: Final = "rabbitmq_broker"
-"""Group in which a driver in a process of its own gets the broker, which the engine has read."""
 
 _PREFETCHED_BATCHES: Final = 12
 """What the engine may have in hand, and two batches more."""
@@ -65,7 +61,7 @@ A quorum queue with a delivery limit drops a message that was returned that ofte
 return after ``hand_back_after`` counts. RabbitMQ 4 has a limit of 20 unless a policy says otherwise.
 
 A stream needs RabbitMQ 3.9 or later. The broker stores what ``stream_max_bytes`` and ``stream_max_age`` allow, read or
-not. Every engine group that reads the stream gets all of it. The source runs in the engine's own process.
+not. Every engine group that reads the stream gets all of it.
 """,
     ),
     cfg.StrOpt(
@@ -147,15 +143,6 @@ consumer that holds a message longer.
         min=1024,
         help="Bytes that one event may have. A larger one goes to quarantine.",
     ),
-    cfg.BoolOpt(
-        "run_in_subprocess",
-        default=True,
-        help="""
-Whether the connection and the decoding run in a child process of the engine instead of its threads.
-
-The child uses a second core and some 35 MB of memory. It is not used with ``queue_type = stream``.
-""",
-    ),
 ]
 
 
@@ -168,7 +155,7 @@ class Settings:
     def __init__(self, name: str, conf: cfg.ConfigOpts) -> None:
         section = f"source_{name}"
         group = conf[section]
-        self.broker = _broker_of(section, conf)
+        self.broker = read_broker(section, group.transport_url, conf)
         options = self.broker.options
         self.queue_type: str = group.queue_type or ("quorum" if options["rabbit_quorum_queue"] else "classic")
         self.batch: int = group.batch_size or conf.engine.batch_size
@@ -199,15 +186,3 @@ class Settings:
     def make_queue(self) -> Queue:
         """The classic or quorum queue that these options describe."""
         return QUEUES[self.queue_type](self.pool, self.exchange, self.topics, self.broker)
-
-
-def subprocess_groups(name: str, conf: cfg.ConfigOpts) -> dict[str, dict[str, Any]]:
-    """The group that a driver in a process of its own needs besides its own options."""
-    return {BROKER: msgspec.to_builtins(_broker_of(f"source_{name}", conf))}
-
-
-def _broker_of(section: str, conf: Any) -> Broker:
-    if isinstance(conf, cfg.ConfigOpts):
-        return read_broker(section, conf[section].transport_url, conf)
-    group = conf[BROKER]
-    return msgspec.convert({field: group[field] for field in Broker.__struct_fields__}, Broker)

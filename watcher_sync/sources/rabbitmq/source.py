@@ -15,8 +15,8 @@ import asyncio
 import datetime
 import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Collection, Sequence
+from typing import ClassVar
 
 import msgspec
 from oslo_config import cfg
@@ -42,7 +42,6 @@ class RabbitMQSource(Source):
 
     envelopes: ClassVar[Collection[str]] = (OSLO,)
     options: ClassVar[list[cfg.Opt]] = settings.OPTIONS
-    supports_subprocess: ClassVar[bool] = True
 
     def __init__(self, name: str, conf: cfg.ConfigOpts, *, cursor: str | None = None) -> None:
         """:raises ConfigError: naming the option that is wrong."""
@@ -68,16 +67,6 @@ class RabbitMQSource(Source):
         )
         self._thread = threading.Thread(target=self._run, name=f"source-{name}", daemon=True)
         self._emitter = threading.Thread(target=self._emit_all, name=f"source-{name}-emit", daemon=True)
-
-    @classmethod
-    def runs_in_subprocess(cls, name: str, conf: cfg.ConfigOpts) -> bool:
-        """Not with a stream: its position is committed with the rows, so the engine's process needs it."""
-        return super().runs_in_subprocess(name, conf) and conf[f"source_{name}"].queue_type != "stream"
-
-    @classmethod
-    def subprocess_groups(cls, name: str, conf: cfg.ConfigOpts) -> Mapping[str, Mapping[str, Any]]:
-        """The broker, which is read from the engine's files."""
-        return settings.subprocess_groups(name, conf)
 
     # What the engine calls
 
