@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from watcher_sync.sources.nats.client import Message
 from watcher_sync.sources.nats.isolation import ConnectionLosses
-from watcher_sync.sources.nats.messages import JetStreamMessage, read, stored_time_of
+from watcher_sync.sources.nats.messages import JetStreamMessage, Message, read, stored_time_of
 
 STORED_AT = 1_000_000
 

@@ -2,7 +2,6 @@
 """The driver ``nats_jetstream``: CloudEvents from a JetStream stream through a durable consumer.
 
 ``attachment``  finds the stream and the consumer, compares them with what is known, and replaces the consumer
-``client``      nats-py's client with a direct way in for messages and one command for many acks
 ``connection``  connects and closes in bounded time, and describes errors in one line
 ``consumer``    ``PullConsumer``: pull requests for batches, two of them open at all times
 ``cursor``      the stored position: what the rows come from, and what is known of the stream

@@ -1,25 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
 """Connections to NATS: made once, closed in bounded time, and their errors in one line.
 
-The library's own reconnecting is off: a connection that ends is discarded, and the caller makes a new one.
+The library's own reconnecting is off: a connection that ends is discarded, and the caller makes a new one. It has the
+library's public names only; the decision record ``nats-client`` has the price.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from typing import Final
 
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+from nats.errors import ConnectionClosedError
 from nats.errors import Error as NatsError
 
-from watcher_sync.sources.nats.client import DirectClient, check_library
+from watcher_sync.sources.nats.messages import Message
 from watcher_sync.sources.nats.settings import CONNECT_TIMEOUT_SECONDS, Settings
 
 _CLOSE_TIMEOUT_SECONDS: Final = 1.0
 
 
-class Connection(DirectClient):
+Listen = Callable[[Message], Awaitable[None] | None]
+"""Takes a message; what it returns is awaited before the next one is passed on."""
+
+
+class Connection(Client):
     """A connection that stores the last error that the server or the library reported."""
 
     def __init__(self) -> None:
@@ -35,6 +44,55 @@ class Connection(DirectClient):
         """Why it ended; None where that is unknown."""
         return self.last_error or self.complaint
 
+    async def listen(self, subject: str, listener: Listen) -> Subscription:
+        """Subscribe: the listener gets every message, in order. What it raises goes to :meth:`complain`.
+
+        The requests of a consumer limit what can wait, so the library limits nothing: it would drop messages.
+
+        :raises nats.errors.Error: when the connection is gone.
+        """
+
+        async def receive(message: Msg) -> None:
+            waiting = listener(Message(message.subject, message.reply, message.data, message.headers))
+            if waiting is not None:
+                await waiting
+
+        return await self.subscribe(subject, cb=receive, pending_msgs_limit=0, pending_bytes_limit=0)
+
+    async def end_listening(self, subscription: Subscription) -> None:
+        """Unsubscribe; when it returns, the listener has all that the server had sent.
+
+        The library's PING would overtake the UNSUB, and what the server sends between the two would be lost until its
+        ``ack_wait`` is over. A command that waits to be written takes the only place in the queue of writes
+        (``flusher_queue_size``), so the UNSUB is written before the PING.
+
+        :raises nats.errors.Error: when the connection is gone.
+        """
+        spare = await self.subscribe(self.new_inbox())
+        await spare.unsubscribe()
+        await subscription.drain()  # type: ignore[no-untyped-call]
+
+    async def publish_all(self, messages: Iterable[tuple[str, bytes]]) -> None:
+        """Publish payloads to subjects.
+
+        :raises nats.errors.ConnectionClosedError: when the connection is gone; nothing was taken from the messages.
+        """
+        if self.is_closed:
+            raise ConnectionClosedError
+        for subject, data in messages:
+            await self.publish(subject, data)
+
+    async def confirm(self) -> None:
+        """Wait until the server has read all that was published.
+
+        The library's PING overtakes what waits to be written, which is written during its round trip. So the second
+        PONG says it.
+
+        :raises nats.errors.Error: when the connection is gone.
+        """
+        await self.flush()
+        await self.flush()
+
 
 async def connect(settings: Settings, name: str, *, closed: Callable[[], None] | None = None) -> Connection:
     """Connect to one of the servers, each of which is tried twice.
@@ -42,9 +100,7 @@ async def connect(settings: Settings, name: str, *, closed: Callable[[], None] |
     :param name: of the source.
     :param closed: called when the connection has ended.
     :raises nats.errors.Error, OSError: when no server accepts us.
-    :raises UnsupportedClientLibrary: before anything is sent.
     """
-    check_library()
     client = Connection()
 
     async def on_closed() -> None:
@@ -61,6 +117,7 @@ async def connect(settings: Settings, name: str, *, closed: Callable[[], None] |
                 reconnect_time_wait=0,
                 connect_timeout=CONNECT_TIMEOUT_SECONDS,
                 ping_interval=15,
+                flusher_queue_size=1,
                 error_cb=client.complain,
                 closed_cb=on_closed,
                 **arguments,
@@ -69,7 +126,7 @@ async def connect(settings: Settings, name: str, *, closed: Callable[[], None] |
     except BaseException as exc:
         await close(client)
         cause = client.complaint if isinstance(exc, NatsError) and client.complaint is not None else exc
-        if isinstance(cause, ConnectionError) and client._server_info:
+        if isinstance(cause, ConnectionError) and client.client_id is not None:
             # The server sent INFO and then closed: authentication failed before it could send -ERR.
             raise NatsError("the server closed the connection at the login, it may not know us") from None
         if cause is not exc:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A pull consumer with two requests for a batch open at all times.
 
-The client library's ``fetch`` makes a task and a timer for each message. Here one inbox receives everything.
+The client library's ``fetch`` has one request at a time. Here one inbox receives the answers of all.
 
 The server does not say which request a message answers, so they are counted together. A
 status message says what is left of a request that expired. A server of the 2.9 series may end a request without one, so
@@ -27,10 +27,10 @@ from nats.aio.subscription import Subscription
 from nats.errors import Error as NatsError
 
 from watcher_sync.sources.nats import messages
-from watcher_sync.sources.nats.client import DirectClient, Message
+from watcher_sync.sources.nats.connection import Connection
 from watcher_sync.sources.nats.in_flight import InFlight
 from watcher_sync.sources.nats.isolation import ConnectionLosses, RedeliveryIsolation
-from watcher_sync.sources.nats.messages import JetStreamMessage
+from watcher_sync.sources.nats.messages import JetStreamMessage, Message
 from watcher_sync.sources.nats.settings import OPEN_REQUESTS
 
 HEARTBEAT_SECONDS: Final = 2.0
@@ -61,7 +61,7 @@ class PullConsumer:
 
     def __init__(
         self,
-        connection: DirectClient,
+        connection: Connection,
         subject: str,
         in_flight: InFlight,
         isolation: RedeliveryIsolation,

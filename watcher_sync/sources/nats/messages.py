@@ -12,8 +12,6 @@ from typing import Final
 
 import msgspec
 
-from watcher_sync.sources.nats.client import Message
-
 ACK: Final = b"+ACK"
 """The message is done."""
 
@@ -29,6 +27,16 @@ MAX_DELAY_SECONDS: Final = 60.0
 _SHORT_TOKENS: Final = 9
 _TIME: Final = 3
 _PENDING: Final = 4
+
+
+class Message(msgspec.Struct, gc=False):
+    """A message as it was received."""
+
+    subject: str
+    reply: str
+    """Where an answer goes; empty: none is expected."""
+    data: bytes
+    headers: dict[str, str] | None = None
 
 
 class JetStreamMessage(msgspec.Struct, frozen=True, gc=False):

@@ -256,7 +256,7 @@ class Session:
         nacked += self._in_flight.pop_all()
         await client.publish_all((reply, NAK) for reply in nacked)
         async with asyncio.timeout(self._left()):
-            await client.flush()
+            await client.confirm()
 
     def _left(self) -> float:
         """Seconds until the deadline of the stop, at least a little, so that what has begun has a chance."""

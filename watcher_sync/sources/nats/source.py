@@ -29,7 +29,6 @@ from watcher_sync.events import CLOUD_EVENTS, Event
 from watcher_sync.exceptions import ConfigError, SourceError
 from watcher_sync.sources.base import Emit, IntakeClosed, Source, SourceState, SourceStatus
 from watcher_sync.sources.nats import settings
-from watcher_sync.sources.nats.client import check_library
 from watcher_sync.sources.nats.connection import close, connect, describe
 from watcher_sync.sources.nats.cursor import StreamCursor, read_cursor, read_start
 from watcher_sync.sources.nats.history import StreamHistory
@@ -72,11 +71,7 @@ class NatsJetStreamSource(Source):
     # What the engine calls
 
     def start(self, emit: Emit) -> None:
-        """Begin to connect and return.
-
-        :raises UnsupportedClientLibrary: the installed nats-py does not fit.
-        """
-        check_library()
+        """Begin to connect and return."""
         self._emit = emit
         self._thread.start()
         self._emitter.start()

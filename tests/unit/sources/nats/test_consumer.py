@@ -11,11 +11,11 @@ import msgspec
 import pytest
 
 from watcher_sync.events import Event
-from watcher_sync.sources.nats.client import Listen, Message
+from watcher_sync.sources.nats.connection import Listen
 from watcher_sync.sources.nats.consumer import EXPIRES_SECONDS, PullConsumer
 from watcher_sync.sources.nats.in_flight import InFlight
 from watcher_sync.sources.nats.isolation import ConnectionLosses, RedeliveryIsolation
-from watcher_sync.sources.nats.messages import ACK
+from watcher_sync.sources.nats.messages import ACK, Message
 
 BATCH = 10
 LIMIT = 5

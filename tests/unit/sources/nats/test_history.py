@@ -7,11 +7,10 @@ import pytest
 
 from watcher_sync.events import Event
 from watcher_sync.sources.gaps import Gaps
-from watcher_sync.sources.nats.client import Message
 from watcher_sync.sources.nats.cursor import Place, Restoration, StreamCursor, read_cursor, read_start
 from watcher_sync.sources.nats.discards import REPORT_INTERVAL_SECONDS, Discards
 from watcher_sync.sources.nats.history import StreamHistory
-from watcher_sync.sources.nats.messages import JetStreamMessage, read
+from watcher_sync.sources.nats.messages import JetStreamMessage, Message, read
 from watcher_sync.sources.nats.stream import ConsumerConfig, ConsumerHandle, StreamInfo
 
 CREATED = 1_772_000_000_000_000

@@ -8,9 +8,8 @@ import threading
 import pytest
 
 from watcher_sync.events import Event
-from watcher_sync.sources.nats.client import Message
 from watcher_sync.sources.nats.in_flight import InFlight
-from watcher_sync.sources.nats.messages import ACK, NAK, JetStreamMessage
+from watcher_sync.sources.nats.messages import ACK, NAK, JetStreamMessage, Message
 from watcher_sync.sources.nats.stream import NotReady, covers, microseconds, nanoseconds
 
 

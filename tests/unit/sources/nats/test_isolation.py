@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from watcher_sync.sources.nats.client import Message
 from watcher_sync.sources.nats.isolation import RedeliveryIsolation
-from watcher_sync.sources.nats.messages import JetStreamMessage
+from watcher_sync.sources.nats.messages import JetStreamMessage, Message
 
 BATCH = 100
 LIMIT = 5

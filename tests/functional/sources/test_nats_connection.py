@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The direct client does what the library's does, in the same order and with the same bytes."""
+"""A connection passes on what arrives in its order, and publishes several messages as one by one."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ from collections.abc import AsyncIterator, Callable
 
 import nats
 import pytest
-from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.errors import ConnectionClosedError
 
-from tests.functional.sources.jetstream import make_source
 from tests.services.ensure import url_of
-from watcher_sync.sources.nats.client import DirectClient, Message, UnsupportedClientLibrary
+from watcher_sync.sources.nats.connection import Connection
+from watcher_sync.sources.nats.messages import Message
 
 
 @contextlib.asynccontextmanager
-async def connected(**options: object) -> AsyncIterator[DirectClient]:
-    client = DirectClient()
+async def connected(**options: object) -> AsyncIterator[Connection]:
+    client = Connection()
     await client.connect(url_of("nats"), **options)  # type: ignore[arg-type]
     try:
         yield client
@@ -112,15 +111,15 @@ def test_all_that_was_sent_is_handed_over_when_listening_has_ended_and_nothing_l
         async with connected() as client, connected() as other:
             inbox = client.new_inbox()
             subscription = await client.listen(inbox, lambda message: taken.append(message.data))
-            await client.flush(60)
+            await client.confirm()
             for number in range(100):
                 await other.publish(inbox, b"%d" % number)
-            await other.flush(60)
+            await other.confirm()
             await client.end_listening(subscription)
             before = len(taken)
             await other.publish(inbox, b"late")
-            await other.flush(60)
-            await client.flush(60)
+            await other.confirm()
+            await client.confirm()
             assert len(taken) == before
         return taken
 
@@ -137,12 +136,3 @@ def test_nothing_is_taken_from_the_messages_when_the_connection_is_gone() -> Non
         return list(left)
 
     assert asyncio.run(run()) == [("a", b"1"), ("b", b"2")]
-
-
-def test_a_source_does_not_start_with_a_library_that_is_not_supported(monkeypatch: pytest.MonkeyPatch) -> None:
-    source = make_source(url_of("nats"))
-    monkeypatch.delattr(Client, "_process_msg")
-    with pytest.raises(UnsupportedClientLibrary, match="_process_msg"):
-        source.start(lambda events: None)
-    with pytest.raises(UnsupportedClientLibrary, match="_process_msg"):
-        source.probe()
