@@ -41,7 +41,7 @@ class NextRelease:
         source = Path(watcher_sync.__file__).parent
         package = folder / source.name
         shutil.copytree(source, package)  # with what is compiled, which is valid for the copies
-        storage = package / "storage"
+        storage = package / "storage" / "schema"
         migration = _MIGRATION.format(revision=self.revision, before=schema.HEAD)
         (storage / "migrations" / "versions" / f"{self.revision}_next.py").write_text(migration)
         module = storage / "schema.py"
