@@ -65,26 +65,13 @@ from watcher_sync.commit.authorisation import Authority, Grants, with_own_source
 from watcher_sync.commit.direct import DirectWriter
 from watcher_sync.conf import keystone
 from watcher_sync.dispatch import Dispatcher, load_handlers
-from watcher_sync.model.watch.topics import COLLECTION
 from watcher_sync.operations import Operations
 from watcher_sync.storage.groups.operation_leases import OperationLeases
 from watcher_sync.storage.writing.store import Store
 from watcher_sync.vnf import instances as vnf_instances
-from watcher_sync.vnf.instances import VnfInstanceItem, VnfInstanceList, WritableVnfInstance
-from watcher_sync.vnf.operations import OperationItem, OperationList
-from watcher_sync.vnf.sync import SyncNow, VnfSyncResource
-from watcher_sync.watch.api.events import TopicEvents
-from watcher_sync.watch.api.topics import TopicCollection, TopicItem, TopicStore
-from watcher_sync.webhooks.api.instance_status import InstanceStatus
-from watcher_sync.webhooks.api.subscriptions import (
-    InstanceSubscriptions,
-    SubscriptionDeliveries,
-    SubscriptionItem,
-    SubscriptionList,
-    SubscriptionReplay,
-    SubscriptionStore,
-    SubscriptionTest,
-)
+from watcher_sync.vnf.sync import SyncNow
+from watcher_sync.watch.api import events as watch_events
+from watcher_sync.webhooks.api import subscriptions
 
 Wsgi = Callable[..., Iterable[bytes]]
 """A WSGI application."""
@@ -207,62 +194,20 @@ def make_routes(
         ("/v1/quarantine_reasons", QuarantineReasons(service)),
         ("/v1/quarantine/{event_id}", QuarantinedEvent(service)),
         ("/v1/quarantine/{event_id}/replay", QuarantineReplay(service, writer)),
-        *_subscription_routes(service),
-        *_watch_routes(service),
+        *subscriptions.routes(service),
+        *watch_events.routes(service),
     ]
     for kind in service.kinds.values():
         collection = Collection(service, kind)
         path = f"/v1/{kind.plural}"
-        list_, item = _collection_resources(collection, writer, operations, service)
-        routes += [
-            (path, list_),
-            (f"{path}/{{entity_id}}", item),
-            (f"{path}/{{entity_id}}/history", EntityHistory(collection)),
-        ]
         if kind.name == vnf_instances.KIND:
-            routes += [
-                (f"{path}/{{entity_id}}/operations", OperationList(collection, operations)),
-                (f"{path}/{{entity_id}}/operations/{{operation_id}}", OperationItem(collection, operations)),
-                (f"{path}/{{entity_id}}/sync", VnfSyncResource(collection, sync)),
-            ]
+            routes += vnf_instances.routes(collection, writer, operations, sync)
+        elif kind.name == service_type_instances.KIND:
+            instance = WritableServiceTypeInstance()
+            instance.quotas = Quotas.of(service.conf)
+            routes.append((path, WritableList(collection, writer, instance)))
+            routes.append((f"{path}/{{entity_id}}", WritableItem(collection, writer, instance)))
+        else:
+            routes += [(path, EntityList(collection)), (f"{path}/{{entity_id}}", EntityItem(collection))]
+        routes.append((f"{path}/{{entity_id}}/history", EntityHistory(collection)))
     return routes
-
-
-def _subscription_routes(service: Service) -> list[openapi.Route]:
-    """The status of instances and the subscriptions to it, in the dialect of ONAP's k8splugin."""
-    store = SubscriptionStore(service)
-    base = "/v1/instance/{instance_id}/status/subscription"
-    return [
-        ("/v1/subscriptions", SubscriptionList(store)),
-        ("/v1/instance/{instance_id}/status", InstanceStatus(service)),
-        (base, InstanceSubscriptions(store)),
-        (f"{base}/{{name}}", SubscriptionItem(store)),
-        (f"{base}/{{name}}/test", SubscriptionTest(store)),
-        (f"{base}/{{name}}/replay", SubscriptionReplay(store)),
-        (f"{base}/{{name}}/deliveries", SubscriptionDeliveries(store)),
-    ]
-
-
-def _watch_routes(service: Service) -> list[openapi.Route]:
-    """Watch topics and their past events, in the dialect of Axway's agents."""
-    store = TopicStore(service)
-    return [
-        (COLLECTION, TopicCollection(store)),
-        (f"{COLLECTION}/{{name}}", TopicItem(store)),
-        (f"/events{COLLECTION}/{{name}}", TopicEvents(store)),
-    ]
-
-
-def _collection_resources(
-    collection: Collection, writer: DirectWriter, operations: Operations, service: Service
-) -> tuple[EntityList, EntityItem]:
-    """Makes the list and the item of a kind. They are writable if the API owns a facet of the kind."""
-    if collection.kind.name == service_type_instances.KIND:
-        instance = WritableServiceTypeInstance()
-        instance.quotas = Quotas.of(collection.service.conf)
-        return WritableList(collection, writer, instance), WritableItem(collection, writer, instance)
-    if collection.kind.name == vnf_instances.KIND:
-        vnf = WritableVnfInstance(operations, service.namespace_owner)
-        vnf.quotas = Quotas.of(collection.service.conf)
-        return VnfInstanceList(collection, writer, vnf), VnfInstanceItem(collection, writer, vnf)
-    return EntityList(collection), EntityItem(collection)

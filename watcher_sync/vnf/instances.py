@@ -18,13 +18,15 @@ from typing import Any
 
 from watcher_sync.api.entities.entity_collection import Collection
 from watcher_sync.api.entities.entity_pages import read_list
+from watcher_sync.api.entities.quotas import Quotas
 from watcher_sync.api.entities.writing import CONDITIONS, WritableItem, WritableKind, WritableList
 from watcher_sync.api.http import schemas
+from watcher_sync.api.http.openapi import Route
 from watcher_sync.api.http.operation import Call, Rule
 from watcher_sync.api.http.problems import FieldError, Problem, bad_request
 from watcher_sync.api.http.rules import ADMIN, PROJECT_MEMBER
 from watcher_sync.api.http.validation import pointer
-from watcher_sync.commit.direct import DirectCommitCycle
+from watcher_sync.commit.direct import DirectCommitCycle, DirectWriter
 from watcher_sync.model.kinds import PROJECT_FIELD, Entity, Kind
 from watcher_sync.model.visibility import Hidden
 from watcher_sync.model.vnf.levels import MAX_ASPECTS, MAX_SCALE_LEVEL, MAX_VDUS, MOST_PODS, BadRegistration, check
@@ -32,6 +34,8 @@ from watcher_sync.model.vnf.matching import KINDS
 from watcher_sync.operations import DELETE, REGISTER, Operations, Proof
 from watcher_sync.vnf import sol003, sol013
 from watcher_sync.vnf.lease_proof import SECRET, TOKEN, owner_of, proof_of
+from watcher_sync.vnf.operations import OperationItem, OperationList
+from watcher_sync.vnf.sync import SyncNow, VnfSyncResource
 
 KIND = "vnf_instance"
 
@@ -367,3 +371,20 @@ def _aspect(aspect: Mapping[str, Any]) -> dict[str, Any]:
         v: [int(d) for d in given] if isinstance(given, list) else int(given) for v, given in aspect["deltas"].items()
     }
     return {"max_scale_level": int(aspect["max_scale_level"]), "deltas": deltas}
+
+
+def routes(collection: Collection, writer: DirectWriter, operations: Operations, sync: SyncNow | None) -> list[Route]:
+    """The list and the items of VNF instances, their operations and their sync.
+
+    :param sync: syncs single instances; None: the API answers such a request with 503.
+    """
+    service, path = collection.service, f"/v1/{collection.kind.plural}"
+    vnf = WritableVnfInstance(operations, service.namespace_owner)
+    vnf.quotas = Quotas.of(service.conf)
+    return [
+        (path, VnfInstanceList(collection, writer, vnf)),
+        (f"{path}/{{entity_id}}", VnfInstanceItem(collection, writer, vnf)),
+        (f"{path}/{{entity_id}}/operations", OperationList(collection, operations)),
+        (f"{path}/{{entity_id}}/operations/{{operation_id}}", OperationItem(collection, operations)),
+        (f"{path}/{{entity_id}}/sync", VnfSyncResource(collection, sync)),
+    ]

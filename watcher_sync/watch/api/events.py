@@ -23,6 +23,7 @@ import sqlalchemy as sa
 
 from watcher_sync.api.http import schemas
 from watcher_sync.api.http.epochs import EPOCH_HEADER, QUERY, beyond, require_epoch
+from watcher_sync.api.http.openapi import Route
 from watcher_sync.api.http.operation import Answer, Call, Rule, operation
 from watcher_sync.api.http.problems import Problem, bad_request
 from watcher_sync.api.http.rules import PROJECT_READER
@@ -30,13 +31,13 @@ from watcher_sync.api.identity.visibility import visibility
 from watcher_sync.api.service import Service
 from watcher_sync.model.watch.filters import FilterIndex
 from watcher_sync.model.watch.resources import Describer, Reader
-from watcher_sync.model.watch.topics import ANY, WatchTopic
+from watcher_sync.model.watch.topics import ANY, COLLECTION, WatchTopic
 from watcher_sync.read.reading import oldest_seq
 from watcher_sync.read.row_entities import values_at
 from watcher_sync.storage.epochs import Position, read_position
 from watcher_sync.watch.api import bodies
 from watcher_sync.watch.api.ranges import EmptyRanges, End
-from watcher_sync.watch.api.topics import TAG, TopicStore, page_parameters
+from watcher_sync.watch.api.topics import TAG, TopicCollection, TopicItem, TopicStore, page_parameters
 from watcher_sync.watch.rows import Candidates
 from watcher_sync.watch.topic_rows import WatchPositions
 from watcher_sync.wire.watch.descriptions import Change
@@ -323,3 +324,13 @@ def _wanted(call: Call, default_size: int) -> Wanted:
         page=query.get("page", 1),
         descending=query.get("sort") == _DESCENDING,
     )
+
+
+def routes(service: Service) -> list[Route]:
+    """Watch topics and their past events, in the dialect of Axway's agents."""
+    store = TopicStore(service)
+    return [
+        (COLLECTION, TopicCollection(store)),
+        (f"{COLLECTION}/{{name}}", TopicItem(store)),
+        (f"/events{COLLECTION}/{{name}}", TopicEvents(store)),
+    ]

@@ -20,6 +20,7 @@ import msgspec
 
 from watcher_sync.api.http import schemas
 from watcher_sync.api.http.epochs import QUERY, require_epoch
+from watcher_sync.api.http.openapi import Route
 from watcher_sync.api.http.operation import JSON, Answer, Body, Call, Rule, operation
 from watcher_sync.api.http.problems import Problem, bad_request, not_found
 from watcher_sync.api.http.request_context import NO_PROJECT
@@ -30,7 +31,7 @@ from watcher_sync.read.reading import oldest_seq
 from watcher_sync.storage.epochs import read_position
 from watcher_sync.storage.table_model import TableModel
 from watcher_sync.webhooks.api import bodies
-from watcher_sync.webhooks.api.instance_status import TAG, find_visible, project_of
+from watcher_sync.webhooks.api.instance_status import TAG, InstanceStatus, find_visible, project_of
 from watcher_sync.webhooks.api.requests import Requests
 from watcher_sync.webhooks.subscription_rows import GONE, PENDING, Row, Subscription
 from watcher_sync.webhooks.subscriptions import SubscriptionExists, Subscriptions
@@ -382,3 +383,18 @@ def _stored(store: SubscriptionStore, call: Call, subscription: Subscription) ->
         if row[0].id == subscription.id:
             return store.document(call, row)
     raise absent(subscription.instance_id, subscription.name)
+
+
+def routes(service: Service) -> list[Route]:
+    """The status of instances and the subscriptions to it, in the dialect of ONAP's k8splugin."""
+    store = SubscriptionStore(service)
+    base = "/v1/instance/{instance_id}/status/subscription"
+    return [
+        ("/v1/subscriptions", SubscriptionList(store)),
+        ("/v1/instance/{instance_id}/status", InstanceStatus(service)),
+        (base, InstanceSubscriptions(store)),
+        (f"{base}/{{name}}", SubscriptionItem(store)),
+        (f"{base}/{{name}}/test", SubscriptionTest(store)),
+        (f"{base}/{{name}}/replay", SubscriptionReplay(store)),
+        (f"{base}/{{name}}/deliveries", SubscriptionDeliveries(store)),
+    ]
