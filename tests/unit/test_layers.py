@@ -74,3 +74,9 @@ def test_an_import_against_the_contract_breaks_it_and_both_are_named(tmp_path, i
     status, output = lint(tmp_path, planted=[(importer, imported)])
     assert (status, "Layers BROKEN" in output) == (1, True), output
     assert f"watcher_sync.{importer} -> watcher_sync.{imported}" in output.replace("\n", " ")
+
+
+def test_the_architecture_page_shows_the_contract():
+    page = (ROOT / "doc" / "source" / "contributor" / "architecture.rst").read_text()
+    block = page.partition("``lint-imports`` checks it::\n\n")[2].partition("\n\n")[0]
+    assert [line.strip() for line in block.splitlines()] == LAYERS["layers"]
