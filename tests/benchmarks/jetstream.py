@@ -21,7 +21,7 @@ from nats.js.api import AckPolicy, ConsumerConfig
 from tests.benchmarks.figures import Budget, Figure, against
 from tests.benchmarks.places import Bench
 from tests.services.servers import private_nats
-from watcher_sync.sources.nats.connection import Connection
+from watcher_sync.sources.nats.connection import NatsConnection
 from watcher_sync.sources.nats.consumer import PullConsumer
 from watcher_sync.sources.nats.in_flight import InFlight
 from watcher_sync.sources.nats.isolation import ConnectionLosses, RedeliveryIsolation
@@ -50,7 +50,7 @@ def pulling(bench: Bench) -> list[Figure]:
 
 
 async def _measure(url: str, count: int, pairs: int) -> list[tuple[float, float]]:
-    client = Connection()
+    client = NatsConnection()
     await client.connect(url, flusher_queue_size=1)
     names = itertools.count()
     try:
@@ -91,7 +91,7 @@ async def _consumer(client: Client, name: str) -> None:
     await client.jetstream().add_consumer(_STREAM, config)
 
 
-async def _own(client: Connection, name: str, count: int) -> float:
+async def _own(client: NatsConnection, name: str, count: int) -> float:
     """Messages a second of our loop."""
     await _consumer(client, name)
     in_flight = _InFlight()

@@ -27,7 +27,7 @@ from tests.benchmarks.figures import Budget, Figure, against
 from tests.benchmarks.places import Bench, Place
 from tests.benchmarks.running import until
 from tests.functional.webhooks.subscribing import Instances, subscribe_all
-from watcher_sync.assembly.outlet import Outlet, assemble
+from watcher_sync.assembly.outlet import WebhookOutlet, assemble
 from watcher_sync.webhooks.secrets import SecretBox, new_key
 
 _PORTS = 10
@@ -129,7 +129,7 @@ def _place(bench: Bench, box_key: str, connection: str | None = None) -> Place:
 
 
 @contextlib.contextmanager
-def _outlet(place: Place, subscriptions: int) -> Iterator[tuple[Outlet, float]]:
+def _outlet(place: Place, subscriptions: int) -> Iterator[tuple[WebhookOutlet, float]]:
     """A worker that has loaded so many subscriptions, and after how many seconds it had."""
     outlet = assemble(place.conf)
     began = time.perf_counter()

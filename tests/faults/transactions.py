@@ -195,7 +195,7 @@ def _row(w: Writer) -> source_status.SourceRow:
 
 
 def _replace_drifts(w: Writer) -> None:
-    found = drifts.Difference(
+    found = drifts.FieldDifference(
         kind="instance", entity_id="i", field="state", live_value=str(uuid.uuid4()), policy="heal"
     )
     drifts.replace_drifts(w.database, [found], source="nova", kinds=["instance"], now=NOW)
@@ -254,7 +254,7 @@ def _engine(w: Writer) -> EngineRow:
 
 def _heal_drifts(w: Writer) -> None:
     """A drift of an entity that is gone is healed."""
-    gone = drifts.Difference(
+    gone = drifts.FieldDifference(
         kind="compute_node", entity_id=str(uuid.uuid4()), field="status", live_value="enabled", policy="heal"
     )
     drifts.replace_drifts(w.database, [gone], source="edge", kinds=["compute_node"], now=NOW)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from watcher_sync.model.declarations import fields_of
 from watcher_sync.model.entities import Instance
-from watcher_sync.testing.comparison import Difference
+from watcher_sync.testing.comparison import ModelDifference
 
 
 class Heard(NamedTuple):
@@ -42,11 +42,11 @@ class Fact(NamedTuple):
     """Where reconciliation reads it."""
     reason: str
     """Why a notification does not have it."""
-    holds: Callable[[Difference, Heard], bool] = lambda _difference, _heard: True
+    holds: Callable[[ModelDifference, Heard], bool] = lambda _difference, _heard: True
     by_default: bool = False
     """Whether it is a fact of Nova's default configuration only, which publishes no instance.update."""
 
-    def explains(self, difference: Difference, heard: Heard) -> bool:
+    def explains(self, difference: ModelDifference, heard: Heard) -> bool:
         """Whether this fact is the reason of the difference."""
         if difference.kind != self.kind:
             return False
@@ -203,7 +203,7 @@ FACTS = (
 """The first one that explains a difference names it."""
 
 
-def explain(difference: Difference, heard: Heard, *, by_default: bool = False) -> Fact | None:
+def explain(difference: ModelDifference, heard: Heard, *, by_default: bool = False) -> Fact | None:
     """The fact that explains the difference; None: there is none, so a notification was understood wrongly.
 
     :param by_default: whether Nova has its default configuration.
@@ -212,7 +212,7 @@ def explain(difference: Difference, heard: Heard, *, by_default: bool = False) -
     return next((fact for fact in facts if fact.explains(difference, heard)), None)
 
 
-def label(difference: Difference, fact: Fact | None) -> str:
+def label(difference: ModelDifference, fact: Fact | None) -> str:
     """How the table names a difference: by its fact, else by its field."""
     if fact is not None:
         return fact.name

@@ -21,7 +21,7 @@ from tests.real_nova.recording import Notification, Recorder
 from tests.real_nova.stage import Stage
 from tests.real_nova.table import Table
 from tests.real_nova.truth import differences, read_truth
-from watcher_sync.testing.comparison import Difference
+from watcher_sync.testing.comparison import ModelDifference
 
 pytestmark = pytest.mark.timeout(2400)
 
@@ -164,7 +164,7 @@ def _show(comparison: Comparison) -> None:
 def _write_report(
     step: str,
     events: Sequence[Notification],
-    found: Mapping[str, Sequence[Difference]],
+    found: Mapping[str, Sequence[ModelDifference]],
     reports: Sequence[Sequence[str]],
 ) -> None:
     if folder := os.environ.get(REPORT):

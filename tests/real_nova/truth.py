@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tests.real_nova.admin import HYPERVISOR_VERSION, Admin
-from watcher_sync.testing.comparison import Difference
+from watcher_sync.testing.comparison import ModelDifference
 
 Rows = dict[str, dict[str, Any]]
 """Id -> fields."""
@@ -38,17 +38,17 @@ def read_truth(admin: Admin) -> dict[str, Rows]:
     }
 
 
-def differences(truth: Mapping[str, Rows], model: Mapping[str, Rows]) -> Iterator[Difference]:
+def differences(truth: Mapping[str, Rows], model: Mapping[str, Rows]) -> Iterator[ModelDifference]:
     """What the model has wrong: entities that it lacks or has without reason, and each field that the truth tells."""
     for kind in KINDS:
         for entity_id in sorted({*truth[kind], *model[kind]}):
             expected, found = truth[kind].get(entity_id), model[kind].get(entity_id)
             if expected is None or found is None:
-                yield Difference(kind, entity_id, None, expected, found)
+                yield ModelDifference(kind, entity_id, None, expected, found)
                 continue
             for field, value in expected.items():
                 if found[field] != value:
-                    yield Difference(kind, entity_id, field, value, found[field])
+                    yield ModelDifference(kind, entity_id, field, value, found[field])
 
 
 def _aggregate(answer: Mapping[str, Any]) -> dict[str, Any]:

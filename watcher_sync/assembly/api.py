@@ -57,7 +57,7 @@ from watcher_sync.api.operator.quarantine_reasons import QuarantineReasons
 from watcher_sync.api.operator.sources import SourceItem, SourceList
 from watcher_sync.api.service import Service
 from watcher_sync.api.ui.login import LoginResource
-from watcher_sync.api.ui.page import Page, Static, assets
+from watcher_sync.api.ui.page import IndexPage, Static, assets
 from watcher_sync.assembly.grants import ConfiguredGrants
 from watcher_sync.assembly.on_demand import SyncOnDemand
 from watcher_sync.assembly.store import open_store_of_server
@@ -172,7 +172,7 @@ def make_routes(
     files = assets()
     login_address = login.address_of(service.conf)
     routes: list[openapi.Route] = [
-        ("/", Page(files)),
+        ("/", IndexPage(files)),
         ("/static/{name}", Static(files)),
         ("/versions", Versions(plurals, has_login=login_address is not None)),
         ("/v1", Version1(plurals, has_login=login_address is not None)),

@@ -15,11 +15,11 @@ from watcher_sync.conf import outlet_watch, outlet_webhook
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.writing.store import Store
-from watcher_sync.webhooks.planner import Clock, Settings
 from watcher_sync.webhooks.secrets import SecretBox
 from watcher_sync.webhooks.sender import Sender
+from watcher_sync.webhooks.settings import Clock, DeliverySettings
 from watcher_sync.webhooks.shards import ShardLeases
-from watcher_sync.webhooks.worker import Worker
+from watcher_sync.webhooks.worker import WebhookWorker
 
 _MAX_PORT = 65_535
 
@@ -27,10 +27,10 @@ _BUSY_SECONDS = 0.2
 """The pause of the reader under load. Each round writes, and on SQLite a write keeps the engine waiting."""
 
 
-class Outlet:
+class WebhookOutlet:
     """The parts of one worker process."""
 
-    def __init__(self, store: Store, reader: JournalReader, worker: Worker) -> None:
+    def __init__(self, store: Store, reader: JournalReader, worker: WebhookWorker) -> None:
         self.store = store
         self.worker = worker
         self._reader = reader
@@ -81,7 +81,7 @@ def monitoring_ports(conf: cfg.ConfigOpts) -> range:
     return ports
 
 
-def assemble(conf: cfg.ConfigOpts) -> Outlet:
+def assemble(conf: cfg.ConfigOpts) -> WebhookOutlet:
     """The webhooks of one worker process.
 
     :raises ConfigError: the configuration cannot work.
@@ -95,7 +95,7 @@ def assemble(conf: cfg.ConfigOpts) -> Outlet:
     reader = JournalReader(
         store.database, store.tables, interval=settings.journal_poll_interval, busy_seconds=_BUSY_SECONDS
     )
-    worker = Worker(
+    worker = WebhookWorker(
         store,
         ShardLeases(store.database, store.tables, seconds=settings.lease_time),
         reader,
@@ -108,7 +108,7 @@ def assemble(conf: cfg.ConfigOpts) -> Outlet:
             ssl_context=context,
         ),
         SecretBox(settings.secret_keys),
-        Settings(
+        DeliverySettings(
             max_body_bytes=settings.max_body_bytes,
             suspend_after=float(settings.suspend_after),
             suspend_after_failures=settings.suspend_after_failures,
@@ -123,7 +123,7 @@ def assemble(conf: cfg.ConfigOpts) -> Outlet:
         connections_per_host=settings.connections_per_host,
         log_days=lambda: int(settings.delivery_log_days),
     )
-    return Outlet(store, reader, worker)
+    return WebhookOutlet(store, reader, worker)
 
 
 def _ssl_context(conf: cfg.ConfigOpts) -> ssl.SSLContext | None:

@@ -13,18 +13,20 @@ from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.writing.store import Store
 from watcher_sync.watch import options
 from watcher_sync.watch.callers import make_authenticator
-from watcher_sync.watch.settings import Settings
+from watcher_sync.watch.settings import WatchSettings
 from watcher_sync.watch.stored import stored_of
 from watcher_sync.watch.tls import Certificates
-from watcher_sync.watch.worker import Worker
+from watcher_sync.watch.worker import WatchWorker
 
 LOG = logging.getLogger(__name__)
 
 
-class Outlet:
+class WatchOutlet:
     """The parts of the process."""
 
-    def __init__(self, store: Store, reader: JournalReader, worker: Worker, certificates: Certificates | None) -> None:
+    def __init__(
+        self, store: Store, reader: JournalReader, worker: WatchWorker, certificates: Certificates | None
+    ) -> None:
         self.store = store
         self.worker = worker
         self._reader = reader
@@ -51,7 +53,7 @@ class Outlet:
             LOG.error("watch: the certificates were not reloaded: %s", exc)
 
 
-def assemble(conf: cfg.ConfigOpts) -> Outlet:
+def assemble(conf: cfg.ConfigOpts) -> WatchOutlet:
     """The watch stream of one process.
 
     :raises ConfigError: the configuration cannot work.
@@ -66,15 +68,18 @@ def assemble(conf: cfg.ConfigOpts) -> Outlet:
     certificates = Certificates(group.tls_cert, group.tls_key, group.tls_client_ca) if group.tls_cert else None
     authenticator = make_authenticator(conf, store.kinds)
     stored = stored_of(store, describer)
-    return Outlet(
-        store, reader, Worker(reader, describer, stored, authenticator, settings_of(conf), certificates), certificates
+    return WatchOutlet(
+        store,
+        reader,
+        WatchWorker(reader, describer, stored, authenticator, settings_of(conf), certificates),
+        certificates,
     )
 
 
-def settings_of(conf: cfg.ConfigOpts) -> Settings:
+def settings_of(conf: cfg.ConfigOpts) -> WatchSettings:
     """The limits and times of ``[outlet_watch]``."""
     group = conf.outlet_watch
-    return Settings(
+    return WatchSettings(
         host=group.host,
         port=group.port,
         max_streams=group.max_streams,

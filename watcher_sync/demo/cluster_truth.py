@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from watcher_sync.demo.network_functions import Function
 from watcher_sync.model.model import Snapshot
-from watcher_sync.testing.comparison import Difference
+from watcher_sync.testing.comparison import ModelDifference
 from watcher_sync.testing.kubernetes import KubernetesServer
 from watcher_sync.testing.kubernetes.resources import VERSION
 from watcher_sync.testing.kubernetes.store import Object
@@ -128,7 +128,7 @@ def observed_truth(server: KubernetesServer, function: Function) -> Observed:
 
 def observed_differences(
     server: KubernetesServer, functions: Iterable[Function], snapshot: Snapshot
-) -> Iterator[Difference]:
+) -> Iterator[ModelDifference]:
     """Where the model sees a VNF instance otherwise than it is; none when it is right.
 
     If no level of an aspect matches, the model has the last one that it saw. That depends on the time of evaluation,
@@ -141,7 +141,7 @@ def observed_differences(
             truth = observed_truth(server, function)
             for field, expected, found in _compared(function, truth, row):
                 if expected != found:
-                    yield Difference("vnf_instance", function.id, field, expected, found)
+                    yield ModelDifference("vnf_instance", function.id, field, expected, found)
 
 
 def _compared(function: Function, truth: Observed, row: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:

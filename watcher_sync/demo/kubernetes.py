@@ -30,7 +30,7 @@ from watcher_sync.exceptions import WatcherSyncError
 from watcher_sync.model.kubernetes import VnfInstance
 from watcher_sync.model.model import Snapshot
 from watcher_sync.model.vnf import matching
-from watcher_sync.testing.comparison import Difference
+from watcher_sync.testing.comparison import ModelDifference
 from watcher_sync.testing.deadlines import deadline
 from watcher_sync.testing.ledger import Truth
 
@@ -170,7 +170,7 @@ class Kubernetes:
         """What the model has to hold of the cluster; only after :meth:`stop`."""
         return self._cluster.truth() if self._cluster is not None else {}
 
-    def differences(self, snapshot: Snapshot) -> list[Difference]:
+    def differences(self, snapshot: Snapshot) -> list[ModelDifference]:
         """What is observed of VNF instances and is not so; only after :meth:`stop`."""
         if self._cluster is None:
             return []

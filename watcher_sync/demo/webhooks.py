@@ -23,7 +23,7 @@ import msgspec
 import requests
 from oslo_config import cfg
 
-from watcher_sync.assembly.outlet import Outlet, assemble
+from watcher_sync.assembly.outlet import WebhookOutlet, assemble
 from watcher_sync.demo.limits import DemoFailed, Limits
 from watcher_sync.demo.network_functions import FUNCTIONS
 from watcher_sync.demo.receiver import Receiver, View
@@ -65,7 +65,7 @@ class Webhooks:
     def __init__(self, receiver: Receiver | None, limits: Limits) -> None:
         self._receiver = receiver
         self._limits = limits
-        self._outlet: Outlet | None = None
+        self._outlet: WebhookOutlet | None = None
         self._subscribed: list[_Wanted] = []
         self._recent: collections.deque[str] = collections.deque(maxlen=10)
         self._unprinted: collections.deque[str] = collections.deque(maxlen=100)

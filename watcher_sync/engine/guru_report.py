@@ -81,7 +81,7 @@ def make_report(conf: cfg.ConfigOpts, engine: Engine) -> type[guru_meditation_re
         **{service.title: _service_section(service) for service in engine.services},
     }
 
-    class Report(guru_meditation_report.TextGuruMeditation):
+    class EngineReport(guru_meditation_report.TextGuruMeditation):
         """Has the sections of this engine, and this engine's configuration instead of ``cfg.CONF``."""
 
         def _readd_sections(self) -> None:
@@ -93,7 +93,7 @@ def make_report(conf: cfg.ConfigOpts, engine: Engine) -> type[guru_meditation_re
             self.add_section("Processes", process_generators.ProcessReportGenerator())
             self.add_section("Configuration", conf_generators.ConfigReportGenerator(conf))
 
-    return Report
+    return EngineReport
 
 
 def _model(values: Mapping[str, Any]) -> ModelWithDefaultViews:

@@ -28,7 +28,7 @@ Shown = Callable[[JournalRow], JournalRow | None]
 """A row as the reader sees it; None: it sees nothing of it."""
 
 
-class Difference(msgspec.Struct, frozen=True):
+class EntityDifference(msgspec.Struct, frozen=True):
     """How an entity differs at two moments."""
 
     kind: str
@@ -46,7 +46,7 @@ class Difference(msgspec.Struct, frozen=True):
 class Differences(msgspec.Struct, frozen=True):
     """A page."""
 
-    found: list[Difference]
+    found: list[EntityDifference]
     last: Key | None
     """Where the next page begins: after this entity; None: this is the last page."""
 
@@ -105,7 +105,7 @@ def read_differences(
     }
     names = values_at(connection, tables, fields, sorted((each.last for each in sums.values()), key=_seq_of))
     documents = [
-        Difference(*key, _name(names.get(found.last.seq)), found.change or "", found.delta, found.last.seq)
+        EntityDifference(*key, _name(names.get(found.last.seq)), found.change or "", found.delta, found.last.seq)
         for key, found in sums.items()
     ]
     return Differences(documents, last)

@@ -16,7 +16,7 @@ _ROWS = 100
 """Entities of a new page; a page with twice as many is split."""
 
 
-class Page(msgspec.Struct, frozen=True, gc=False):
+class EncodedPage(msgspec.Struct, frozen=True, gc=False):
     """Some entities."""
 
     ids: tuple[str, ...]
@@ -32,7 +32,7 @@ class Page(msgspec.Struct, frozen=True, gc=False):
             begin = end
 
 
-Pages = tuple[Page, ...]
+Pages = tuple[EncodedPage, ...]
 """In the order of the ids; no page is empty."""
 
 
@@ -53,7 +53,7 @@ def merge(pages: Pages, changed: Collection[str], encoded: Mapping[str, bytes]) 
     touched: dict[int, list[str]] = {}
     for entity_id in changed:
         touched.setdefault(max(0, bisect.bisect_right(firsts, entity_id) - 1), []).append(entity_id)
-    merged: list[Page] = []
+    merged: list[EncodedPage] = []
     for number, page in enumerate(pages):
         ids = touched.get(number)
         if ids is None:
@@ -70,18 +70,18 @@ def merge(pages: Pages, changed: Collection[str], encoded: Mapping[str, bytes]) 
     return tuple(merged)
 
 
-def _split(entities: Sequence[tuple[str, bytes]]) -> Iterator[Page]:
+def _split(entities: Sequence[tuple[str, bytes]]) -> Iterator[EncodedPage]:
     """One page, or several where they are too many for one."""
     size = _ROWS if len(entities) >= 2 * _ROWS else max(1, len(entities))
     for start in range(0, len(entities), size):
         yield _page(entities[start : start + size])
 
 
-def _page(entities: Iterable[tuple[str, bytes]]) -> Page:
+def _page(entities: Iterable[tuple[str, bytes]]) -> EncodedPage:
     ids, ends, texts, end = [], [], [b""], 0
     for entity_id, text in entities:
         end += len(text) + 1
         ids.append(entity_id)
         ends.append(end)
         texts.append(text)
-    return Page(tuple(ids), tuple(ends), b",".join(texts))
+    return EncodedPage(tuple(ids), tuple(ends), b",".join(texts))

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 
 from watcher_sync.model.kinds import Kind
 from watcher_sync.read.filters import Clause, Condition, clauses
-from watcher_sync.read.reading import Page
+from watcher_sync.read.reading import RowPage
 from watcher_sync.storage.database.types import Document
 from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.writing.journal import fitting, stored_bytes
@@ -52,7 +52,7 @@ def read_page(
     after: After | None,
     limit: int,
     ids: Collection[str] | None = None,
-) -> Page[dict[str, Any]]:
+) -> RowPage[dict[str, Any]]:
     """One page of a kind's entities as name -> value: at most ``limit`` of about 8 MiB, but at least one.
 
     :param connection: with one consistent state of the database.
@@ -75,7 +75,7 @@ def read_page(
     columns = [table.c[name] for name in dict.fromkeys([*names, "id", sort.field])]
     chosen = _fitting(connection, table, [c for c in columns if isinstance(c.type, Document)], found[:limit])
     rows = {row.id: row for row in connection.execute(sa.select(*columns).where(table.c.id.in_(chosen)))}
-    return Page([dict(rows[each]._mapping) for each in chosen], len(found) > len(chosen))
+    return RowPage([dict(rows[each]._mapping) for each in chosen], len(found) > len(chosen))
 
 
 def _fitting(

@@ -23,7 +23,7 @@ _MAX_PAGE_BYTES = 8_388_608
 """Bytes of documents after which a page ends."""
 
 
-class Owner(msgspec.Struct, frozen=True):
+class EntityOwner(msgspec.Struct, frozen=True):
     """Who an entity belongs to."""
 
     project_id: str | None
@@ -33,7 +33,7 @@ class Owner(msgspec.Struct, frozen=True):
 _Row = TypeVar("_Row")
 
 
-class Page(msgspec.Struct, Generic[_Row], frozen=True):
+class RowPage(msgspec.Struct, Generic[_Row], frozen=True):
     """The rows of a page."""
 
     rows: list[_Row]
@@ -43,13 +43,13 @@ class Page(msgspec.Struct, Generic[_Row], frozen=True):
 
 def _bounded(
     connection: sa.Connection, query: sa.Select[*tuple[Any, ...]], documents: Sequence[sa.Column[Any]], limit: int
-) -> Page[sa.Row[*tuple[Any, ...]]]:
+) -> RowPage[sa.Row[*tuple[Any, ...]]]:
     """The first rows of a query: at most ``limit``, whose documents have about 8 MiB, but at least one."""
     if documents:
         sizes = query.with_only_columns(stored_bytes(connection, *documents)).limit(limit)
         limit = fitting(connection.execute(sizes).scalars(), _MAX_PAGE_BYTES) or 1
     rows = connection.execute(query.limit(limit + 1)).all()
-    return Page(list(rows[:limit]), len(rows) > limit)
+    return RowPage(list(rows[:limit]), len(rows) > limit)
 
 
 def read_item(connection: sa.Connection, tables: Tables, kind: Kind, entity_id: str) -> dict[str, Any] | None:
@@ -73,7 +73,7 @@ def read_namespace_owner(connection: sa.Connection, tables: Tables, cluster: str
 
 def read_owner(
     connection: sa.Connection, tables: Tables, kind: Kind, entity_id: str, *, deleted: bool = False
-) -> Owner | None:
+) -> EntityOwner | None:
     """The owner of an entity, or None where it does not exist.
 
     :param deleted: whether to find a deleted entity, too, as long as the journal has its last change.
@@ -82,17 +82,17 @@ def read_owner(
     column = table.c[PROJECT_FIELD] if kind.is_scoped else sa.null()
     row = connection.execute(sa.select(column).where(table.c.id == entity_id)).one_or_none()
     if row is not None:
-        return Owner(row[0])
+        return EntityOwner(row[0])
     last = last_change(connection, tables, kind.name, entity_id) if deleted else None
     if last is None:
         return None
     old, new = last.delta.get(PROJECT_FIELD, (None, None))  # for a row from before the journal had projects
-    return Owner(last.project_id or (old if last.change == "deleted" else new))
+    return EntityOwner(last.project_id or (old if last.change == "deleted" else new))
 
 
 def read_history(
     connection: sa.Connection, tables: Tables, kind: str, entity_id: str, *, after: int, limit: int
-) -> Page[JournalRow]:
+) -> RowPage[JournalRow]:
     """What happened to one entity after a seq, as far back as the journal reaches.
 
     A page has at most ``limit`` rows of about 8 MiB, but at least one. Rows that moved versions only are left out.
@@ -111,7 +111,7 @@ def read_history(
         .order_by(t.c.seq)
     )
     page = _bounded(connection, query, [t.c.delta], limit)
-    return Page([JournalRow(*row) for row in page.rows], page.more)
+    return RowPage([JournalRow(*row) for row in page.rows], page.more)
 
 
 def last_change(connection: sa.Connection, tables: Tables, kind: str, entity_id: str) -> JournalRow | None:

@@ -31,7 +31,7 @@ from watcher_sync.model.view import View
 from watcher_sync.operations import Operations
 from watcher_sync.reconcile.liveness.writer import LivenessWriter
 from watcher_sync.reconcile.notify import Notifications
-from watcher_sync.storage.drifts import Difference
+from watcher_sync.storage.drifts import FieldDifference
 from watcher_sync.storage.writing.store import Store
 
 
@@ -42,7 +42,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: bool
     complete: bool
     """Whether everything could be listed."""
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[FieldDifference, ...] = ()
     written: int = 0
     """Entities created or updated; with dry_run always 0."""
     deleted: int = 0

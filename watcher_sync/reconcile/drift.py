@@ -15,7 +15,7 @@ from watcher_sync.model.changes import Version
 from watcher_sync.model.kinds import Entity, kind_of
 from watcher_sync.model.view import View
 from watcher_sync.reconcile.live_view import LiveEntity
-from watcher_sync.storage.drifts import Difference
+from watcher_sync.storage.drifts import FieldDifference
 
 
 class Divergence(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,13 +42,13 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
         """
         return declared_version(view.get(self.kind, self.id)) == declared_version(self.model)
 
-    def differences(self, policy: str) -> Iterator[Difference]:
+    def differences(self, policy: str) -> Iterator[FieldDifference]:
         """Yield the differences, field by field.
 
         :param policy: heal or observe.
         """
         if self.model is None or self.live is None:
-            yield Difference(
+            yield FieldDifference(
                 kind=self.kind,
                 entity_id=self.id,
                 field="",
@@ -58,7 +58,7 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
             )
             return
         for field in self.fields:
-            yield Difference(
+            yield FieldDifference(
                 kind=self.kind,
                 entity_id=self.id,
                 field=field,

@@ -32,7 +32,7 @@ from watcher_sync.reconcile.base import Context, Reconciler, Report
 from watcher_sync.sources.federation.cursor import read_cursor
 from watcher_sync.sources.federation.listing import Listing, followed_sites, list_ids
 from watcher_sync.storage.database.database import translated
-from watcher_sync.storage.drifts import Difference, replace_drifts
+from watcher_sync.storage.drifts import FieldDifference, replace_drifts
 from watcher_sync.storage.groups.source_status import record_full_sync
 from watcher_sync.storage.table_model import TableModel
 
@@ -232,11 +232,11 @@ holds if it is shorter. A SIGHUP applies a new value.
         record_full_sync(database, scope, now)
 
 
-def _differences(lost: Mapping[str, Sequence[Entity]], policy: Mapping[str, str]) -> Iterator[Difference]:
+def _differences(lost: Mapping[str, Sequence[Entity]], policy: Mapping[str, str]) -> Iterator[FieldDifference]:
     for kind, entities in lost.items():
         for entity in entities:
             name = getattr(entity, "name", None) or entity.id
-            yield Difference(
+            yield FieldDifference(
                 kind=kind, entity_id=entity.id, field="", model_value=name, policy=policy.get(kind, HEAL)
             )  # fmt: skip
 

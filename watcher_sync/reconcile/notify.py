@@ -24,7 +24,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from watcher_sync.model.kubernetes import VnfInstance
-from watcher_sync.storage.drifts import Difference
+from watcher_sync.storage.drifts import FieldDifference
 
 LOG = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ class Notifications:
         """
         self._put("error", SYNC_ERROR, {**_about(vnf), "why": why})
 
-    def drift(self, vnf: VnfInstance, differences: Collection[Difference]) -> None:
+    def drift(self, vnf: VnfInstance, differences: Collection[FieldDifference]) -> None:
         """The instance differs from what runs."""
         shown = [_difference(difference) for difference in list(differences)[:MOST_DIFFERENCES]]
         self._put("warn", DRIFT, {**_about(vnf), "count": len(differences), "differences": shown})
@@ -149,7 +149,7 @@ def _about(vnf: VnfInstance) -> dict[str, Any]:
     return {"id": vnf.id, "name": vnf.name, "cluster": vnf.cluster, "namespace": vnf.namespace}
 
 
-def _difference(difference: Difference) -> dict[str, Any]:
+def _difference(difference: FieldDifference) -> dict[str, Any]:
     shown: dict[str, Any] = {"field": difference.field, "policy": difference.policy}
     values: Sequence[tuple[str, Any]] = (
         ("model_value", difference.model_value),

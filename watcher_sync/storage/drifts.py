@@ -29,7 +29,7 @@ Side = Literal["live", "model"]
 """A side of the comparison: the live system, or the model."""
 
 
-class Difference(msgspec.Struct, frozen=True, kw_only=True):
+class FieldDifference(msgspec.Struct, frozen=True, kw_only=True):
     """One field of one entity that is not what it should be."""
 
     kind: str
@@ -42,7 +42,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """heal or observe."""
 
 
-class Drift(Difference, frozen=True, kw_only=True):
+class Drift(FieldDifference, frozen=True, kw_only=True):
     """A difference as the table keeps it."""
 
     id: int
@@ -118,7 +118,7 @@ def count_drifts(database: sa.Engine) -> dict[str, int]:
 
 def replace_drifts(
     database: sa.Engine,
-    found: Sequence[Difference],
+    found: Sequence[FieldDifference],
     *,
     source: str,
     kinds: Collection[str],
@@ -140,7 +140,7 @@ def replace_drifts(
 
 @retried
 def _replace(
-    database: sa.Engine, found: Sequence[Difference], source: str, kinds: Collection[str], now: datetime.datetime
+    database: sa.Engine, found: Sequence[FieldDifference], source: str, kinds: Collection[str], now: datetime.datetime
 ) -> None:
     t = _TABLE
     wanted = {(d.kind, d.entity_id, d.field): d for d in found}
@@ -173,10 +173,10 @@ def _replace(
 _VALUES = ("model_value", "live_value", "policy")
 
 
-def _is_opposite(row: sa.Row[Any], difference: Difference) -> bool:
+def _is_opposite(row: sa.Row[Any], difference: FieldDifference) -> bool:
     """Whether the entity was missing on one side and is missing on the other one now: that is another drift."""
     return not difference.field and (row.live_value is None) != (difference.live_value is None)
 
 
-def _values(difference: Difference) -> dict[str, Any]:
+def _values(difference: FieldDifference) -> dict[str, Any]:
     return {name: getattr(difference, name) for name in _VALUES}

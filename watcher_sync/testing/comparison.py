@@ -14,7 +14,7 @@ from watcher_sync.model.model import Snapshot
 from watcher_sync.testing.ledger import Truth
 
 
-class Difference(NamedTuple):
+class ModelDifference(NamedTuple):
     """One thing that the model has wrong."""
 
     kind: str
@@ -31,7 +31,7 @@ class Difference(NamedTuple):
         return f"{self.kind} {self.entity_id} {self.field}: {self.truth!r} in truth, {self.model!r} in the model"
 
 
-def compare(truth: Truth, snapshot: Snapshot, *, ignored: Collection[str] = ()) -> Iterator[Difference]:
+def compare(truth: Truth, snapshot: Snapshot, *, ignored: Collection[str] = ()) -> Iterator[ModelDifference]:
     """Every difference, by kind, id and field; none when the model is right.
 
     :param ignored: fields that are not compared: ``field`` of every kind, or ``kind.field``.
@@ -49,12 +49,12 @@ def _entity(
     expected: dict[str, Any] | None,
     found: dict[str, Any] | None,
     ignored: Collection[str],
-) -> Iterator[Difference]:
+) -> Iterator[ModelDifference]:
     if expected is None or found is None:
-        yield Difference(kind, entity_id, None, expected, found)
+        yield ModelDifference(kind, entity_id, None, expected, found)
         return
     for field in sorted({*expected, *found}.difference(ignored)):
         if f"{kind}.{field}" in ignored:
             continue
         if field not in expected or field not in found or expected[field] != found[field]:
-            yield Difference(kind, entity_id, field, expected.get(field), found.get(field))
+            yield ModelDifference(kind, entity_id, field, expected.get(field), found.get(field))

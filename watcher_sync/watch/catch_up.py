@@ -16,10 +16,10 @@ from watcher_sync.exceptions import JournalPurged
 from watcher_sync.model.watch.filters import filter_type, key_of, passes
 from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.writing.journal import JournalRow
-from watcher_sync.watch.hub import Hub, Stats
+from watcher_sync.watch.hub import Hub, WatchStats
 from watcher_sync.watch.limits import Turns
 from watcher_sync.watch.rendering import Prepared, Rendered, Renderer, RunInThread
-from watcher_sync.watch.stream import Stream
+from watcher_sync.watch.stream import WatchStream
 from watcher_sync.wire.watch import messages
 
 _CHUNK_ROWS: Final = 200
@@ -29,7 +29,9 @@ _POSITION_SECONDS: Final = 0.05
 class CatchUp:
     """Reads the journal for single streams. For the thread of the event loop."""
 
-    def __init__(self, journal: JournalReader, hub: Hub, renderer: Renderer, run: RunInThread, stats: Stats) -> None:
+    def __init__(
+        self, journal: JournalReader, hub: Hub, renderer: Renderer, run: RunInThread, stats: WatchStats
+    ) -> None:
         self._journal = journal
         self._hub = hub
         self._renderer = renderer
@@ -38,7 +40,7 @@ class CatchUp:
         self._turns = Turns(1)
         """Of reads: the streams of one identity do not take all threads."""
 
-    async def start(self, stream: Stream, after: int | None, epoch: str = "") -> None:
+    async def start(self, stream: WatchStream, after: int | None, epoch: str = "") -> None:
         """Send what follows a sequence, and then join the hub.
 
         :param after: None: the stream begins at the hub's position.
@@ -67,7 +69,7 @@ class CatchUp:
         # No other task runs between the comparison and this call.
         self._hub.join(stream, None if previous == start else previous)
 
-    async def _send_chunk(self, stream: Stream, after: int, previous: int) -> tuple[int, int]:
+    async def _send_chunk(self, stream: WatchStream, after: int, previous: int) -> tuple[int, int]:
         """:returns: the sequence of the last event, and the one up to which all rows were read."""
         await stream.wait_for_room()
         assert stream.caller is not None
@@ -93,7 +95,7 @@ class CatchUp:
         return previous, after
 
     def _send_until_full(
-        self, stream: Stream, rows: Sequence[JournalRow], prepared: Prepared, previous: int
+        self, stream: WatchStream, rows: Sequence[JournalRow], prepared: Prepared, previous: int
     ) -> tuple[int, int]:
         """:returns: the sequence of the last event, and the one of the last row that was read."""
         caller, topic = stream.caller, stream.topic
@@ -113,7 +115,7 @@ class CatchUp:
         return previous, after
 
     @staticmethod
-    def _passes(stream: Stream, rendered: Rendered) -> bool:
+    def _passes(stream: WatchStream, rendered: Rendered) -> bool:
         assert stream.topic is not None
         key, wanted = key_of(rendered.change.resource), filter_type(rendered.change.type)
         return any(passes(each, key, wanted) for each in stream.topic.filters)

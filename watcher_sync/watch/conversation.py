@@ -46,11 +46,11 @@ class PingAnswer(msgspec.Struct, frozen=True):
     ping_id: str
 
 
-class Report(msgspec.Struct, frozen=True):
+class AgentReport(msgspec.Struct, frozen=True):
     """The state of an agent. The server has no use for it."""
 
 
-Said = Subscribe | Refresh | PingAnswer | Report
+Said = Subscribe | Refresh | PingAnswer | AgentReport
 
 
 class Conversation:
@@ -76,11 +76,11 @@ class Conversation:
             raise invalid_argument("the message is no Request") from None
         if request.HasField("requestType"):
             if request.requestType == events_pb2.AGENT_STATUS:
-                return Report()
+                return AgentReport()
             if request.requestType == events_pb2.PING_RESPONSE:
                 return PingAnswer(request.pingResponse.id)
             if request.requestType != events_pb2.TOKEN_REFRESH:
-                return Report()  # of a later version of the dialect
+                return AgentReport()  # of a later version of the dialect
         return self._refresh(request) if self._self_link else self._subscribe(request)
 
     def _subscribe(self, request: events_pb2.Request) -> Subscribe:

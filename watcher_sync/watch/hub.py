@@ -28,7 +28,7 @@ from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.writing.journal import JournalRow
 from watcher_sync.watch.endings import StreamEnd, internal, out_of_range
 from watcher_sync.watch.rendering import Prepared, Rendered, Renderer, RunInThread
-from watcher_sync.watch.stream import Stream
+from watcher_sync.watch.stream import WatchStream
 from watcher_sync.wire.watch import messages
 
 LOG = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ _MAX_RECENT: Final = 64
 """Topics beside the large index, which is built again when there are more."""
 
 
-class Stats(msgspec.Struct):
+class WatchStats(msgspec.Struct):
     """Counts of the process. The event loop writes them, and any thread reads them."""
 
     streams: int = 0
@@ -65,7 +65,7 @@ class Group:
         self.topic = topic
         self.last = last
         """The sequence of the last event; None: it is not known."""
-        self.streams: dict[Stream, None] = {}
+        self.streams: dict[WatchStream, None] = {}
 
 
 class RightsClass:
@@ -128,7 +128,7 @@ class Hub:
         renderer: Renderer,
         run: RunInThread,
         read_first: Callable[[], int],
-        stats: Stats,
+        stats: WatchStats,
         *,
         now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
     ) -> None:
@@ -142,7 +142,7 @@ class Hub:
         self._classes: dict[Hashable, RightsClass] = {}
         self._by_project: dict[str | None, dict[Hashable, RightsClass]] = {}
         """The only visible project, or None for all -> rights -> class."""
-        self._approaching: set[Stream] = set()
+        self._approaching: set[WatchStream] = set()
         """The streams that catch up."""
         self._changed = asyncio.Event()
         self.position = -1
@@ -154,11 +154,11 @@ class Hub:
         """The journal's head may have moved."""
         self._changed.set()
 
-    def approach(self, stream: Stream) -> None:
+    def approach(self, stream: WatchStream) -> None:
         """A stream begins to catch up, until it joins or leaves. A reset of the journal ends it, too."""
         self._approaching.add(stream)
 
-    def join(self, stream: Stream, last: int | None = None) -> None:
+    def join(self, stream: WatchStream, last: int | None = None) -> None:
         """Hand all rows after the present position to a stream.
 
         :param last: the sequence of the last event that concerned its group; None: it is not known.
@@ -177,11 +177,11 @@ class Hub:
         self._approaching.discard(stream)
         stream.reached = None
 
-    def has(self, stream: Stream) -> bool:
+    def has(self, stream: WatchStream) -> bool:
         """Whether a stream has joined."""
         return self._find(stream) is not None
 
-    def _find(self, stream: Stream) -> tuple[RightsClass, Group] | None:
+    def _find(self, stream: WatchStream) -> tuple[RightsClass, Group] | None:
         if stream.caller is None or stream.topic is None:
             return None
         found = self._classes.get(stream.caller.rights)
@@ -190,7 +190,7 @@ class Hub:
             return None
         return found, group
 
-    def leave(self, stream: Stream) -> None:
+    def leave(self, stream: WatchStream) -> None:
         """Hand no further rows to a stream."""
         self._approaching.discard(stream)
         place = self._find(stream)
@@ -207,7 +207,7 @@ class Hub:
             if not classes:
                 del self._by_project[found.reader.project_id]
 
-    def streams(self) -> list[Stream]:
+    def streams(self) -> list[WatchStream]:
         """The streams that have joined."""
         groups = (group for each in self._classes.values() for group in each.groups.values())
         return [stream for group in groups for stream in group.streams]

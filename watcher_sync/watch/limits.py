@@ -21,7 +21,7 @@ _IPV6_PREFIX_BITS: Final = 64
 """One client may use all addresses of such a network."""
 
 
-class Limits:
+class StreamLimits:
     """Counts streams."""
 
     def __init__(self, max_streams: int, per_identity: int, max_unsubscribed: int | None = None) -> None:

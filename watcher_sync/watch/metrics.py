@@ -9,7 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from watcher_sync.watch.hub import Stats
+from watcher_sync.watch.hub import WatchStats
 
 _PREFIX = "watcher_sync_watch"
 
@@ -17,7 +17,7 @@ _PREFIX = "watcher_sync_watch"
 class WatchCollector(Collector):
     """The metrics of one process."""
 
-    def __init__(self, stats: Stats) -> None:
+    def __init__(self, stats: WatchStats) -> None:
         self._stats = stats
 
     def describe(self) -> list[Metric]:

@@ -16,7 +16,7 @@ from grpc_reflection.v1alpha import reflection
 
 from watcher_sync.exceptions import WatcherSyncError
 from watcher_sync.watch.service import SERVICE, WatchService
-from watcher_sync.watch.settings import Settings
+from watcher_sync.watch.settings import WatchSettings
 from watcher_sync.watch.tls import Certificates
 
 _SERVER_PING_MS: Final = 60_000
@@ -31,7 +31,7 @@ class CannotListen(WatcherSyncError):
 class WatchServer:
     """The server with all its services. For the thread of the event loop."""
 
-    def __init__(self, service: WatchService, settings: Settings, certificates: Certificates | None) -> None:
+    def __init__(self, service: WatchService, settings: WatchSettings, certificates: Certificates | None) -> None:
         """:param certificates: None: connections have no TLS."""
         self._settings = settings
         self._certificates = certificates
@@ -79,7 +79,7 @@ class WatchServer:
         await self._server.stop(grace)
 
 
-def options_of(settings: Settings) -> list[tuple[str, int]]:
+def options_of(settings: WatchSettings) -> list[tuple[str, int]]:
     """The channel arguments of gRPC."""
     return [
         # gRPC's GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS. It ignores names that it does not know.

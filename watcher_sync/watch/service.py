@@ -36,11 +36,11 @@ from watcher_sync.watch.authentication import (
 from watcher_sync.watch.catch_up import CatchUp
 from watcher_sync.watch.conversation import Conversation, Subscribe
 from watcher_sync.watch.endings import StreamEnd
-from watcher_sync.watch.hub import Hub, Stats
-from watcher_sync.watch.limits import Limits, Turns, address_of
+from watcher_sync.watch.hub import Hub, WatchStats
+from watcher_sync.watch.limits import StreamLimits, Turns, address_of
 from watcher_sync.watch.rendering import RunInThread
-from watcher_sync.watch.settings import Settings
-from watcher_sync.watch.stream import Stream
+from watcher_sync.watch.settings import WatchSettings
+from watcher_sync.watch.stream import WatchStream
 from watcher_sync.wire.watch import events_pb2, messages
 
 LOG = logging.getLogger(__name__)
@@ -71,16 +71,16 @@ class Topics(Protocol):
         """
 
 
-class Parts(msgspec.Struct, frozen=True, eq=False):
+class WatchParts(msgspec.Struct, frozen=True, eq=False):
     """What the service works with."""
 
     authenticator: Authenticator
     topics: Topics
     hub: Hub
     catch_up: CatchUp
-    limits: Limits
-    settings: Settings
-    stats: Stats
+    limits: StreamLimits
+    settings: WatchSettings
+    stats: WatchStats
     run: RunInThread
     token_threads: Executor
     """Check the tokens of first requests: an outage of the identity service must not delay the database."""
@@ -94,10 +94,10 @@ class Parts(msgspec.Struct, frozen=True, eq=False):
 class WatchService:
     """All streams of the process."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: WatchParts) -> None:
         self._parts = parts
         self._first_checks = Turns(_MAX_CHECKS_PER_ADDRESS)
-        self._streams: set[Stream] = set()
+        self._streams: set[WatchStream] = set()
         self._draining = False
 
     def handlers(self) -> grpc.GenericRpcHandler[bytes, bytes]:
@@ -124,7 +124,7 @@ class WatchService:
     async def _serve(self, _requests: Any, context: Context) -> None:
         """One call. It returns when the client has gone, and aborts the call otherwise."""
         peer = address_of(context.peer())
-        stream = Stream(self._parts.settings.max_queued_events)
+        stream = WatchStream(self._parts.settings.max_queued_events)
         try:
             if self._draining:
                 raise endings.unavailable("the server stops; connect elsewhere")
@@ -154,7 +154,9 @@ class WatchService:
 class _Call:
     """One stream and its client."""
 
-    def __init__(self, parts: Parts, context: Context, stream: Stream, identity: Hashable, first_checks: Turns) -> None:
+    def __init__(
+        self, parts: WatchParts, context: Context, stream: WatchStream, identity: Hashable, first_checks: Turns
+    ) -> None:
         self._parts = parts
         self._context = context
         self._stream = stream

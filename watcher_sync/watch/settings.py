@@ -9,7 +9,7 @@ EXPIRY_GRACE_SECONDS = 30.0
 """How long a stream outlasts its token: the next token may be under way."""
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class WatchSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Times are in seconds."""
 
     host: str = "127.0.0.1"

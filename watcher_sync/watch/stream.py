@@ -20,7 +20,7 @@ MAX_QUEUED_BYTES: Final = 16_777_216
 """Of the events that wait for one client. Streams with equal rights on one topic share these bytes."""
 
 
-class Stream:
+class WatchStream:
     """One call of ``subscribe``."""
 
     __slots__ = (

@@ -21,12 +21,12 @@ from watcher_sync.model.watch.resources import Describer
 from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.watch.authentication import Authenticator
 from watcher_sync.watch.catch_up import CatchUp
-from watcher_sync.watch.hub import Hub, Stats
-from watcher_sync.watch.limits import Limits
+from watcher_sync.watch.hub import Hub, WatchStats
+from watcher_sync.watch.limits import StreamLimits
 from watcher_sync.watch.rendering import ReadValues, Renderer
 from watcher_sync.watch.server import CannotListen, WatchServer
-from watcher_sync.watch.service import Parts, Topics, WatchService
-from watcher_sync.watch.settings import Settings
+from watcher_sync.watch.service import Topics, WatchParts, WatchService
+from watcher_sync.watch.settings import WatchSettings
 from watcher_sync.watch.tls import Certificates
 from watcher_sync.watch.topics import ExistingIds, watch_deletions
 
@@ -63,7 +63,7 @@ class _Threads(msgspec.Struct, frozen=True, eq=False):
     refreshes: concurrent.futures.Executor
 
 
-class Worker:
+class WatchWorker:
     """The watch streams of one process."""
 
     def __init__(
@@ -72,7 +72,7 @@ class Worker:
         describer: Describer,
         stored: Stored,
         authenticator: Authenticator,
-        settings: Settings,
+        settings: WatchSettings,
         certificates: Certificates | None = None,
     ) -> None:
         self._journal = journal
@@ -89,7 +89,7 @@ class Worker:
         self._thread = threading.Thread(target=self._run_thread, name="watch", daemon=True)
         self._tasks: tuple[asyncio.Task[None], ...] = ()
         """Of the hub and of the deletions; they end with the server only."""
-        self.stats = Stats()
+        self.stats = WatchStats()
         self.port = 0
         """The port that is served; 0: none yet."""
 
@@ -209,12 +209,12 @@ class Worker:
     def _assemble(self, threads: _Threads) -> tuple[WatchService, Hub]:
         renderer = Renderer(self._describer, self._stored.read_values)
         hub = Hub(self._journal, renderer, _runner(threads.hub), self._stored.read_first, self.stats)
-        parts = Parts(
+        parts = WatchParts(
             authenticator=self._authenticator,
             topics=self._stored.topics,
             hub=hub,
             catch_up=CatchUp(self._journal, hub, renderer, _runner(threads.catch_up), self.stats),
-            limits=Limits(
+            limits=StreamLimits(
                 self._settings.max_streams, self._settings.max_streams_per_identity, self._settings.max_unsubscribed
             ),
             settings=self._settings,

@@ -14,14 +14,14 @@ from collections.abc import Collection, Mapping
 
 from watcher_sync.exceptions import LeaseLost
 from watcher_sync.model.model import Model
-from watcher_sync.webhooks.parts import Parts
+from watcher_sync.webhooks.parts import SessionParts
 from watcher_sync.webhooks.planner import Planner
 
 
 class EpochWatch:
     """The epoch in which a session works."""
 
-    def __init__(self, parts: Parts, planner: Planner, model: Model, owned: Mapping[int, int]) -> None:
+    def __init__(self, parts: SessionParts, planner: Planner, model: Model, owned: Mapping[int, int]) -> None:
         """:param model: the replica of the planner.
 
         :param owned: shard -> token, of this worker's shards now.

@@ -9,7 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from watcher_sync.webhooks.parts import Stats
+from watcher_sync.webhooks.parts import DeliveryStats
 
 _PREFIX = "watcher_sync_webhook"
 
@@ -17,7 +17,7 @@ _PREFIX = "watcher_sync_webhook"
 class WebhookCollector(Collector):
     """The metrics of one worker."""
 
-    def __init__(self, stats: Stats) -> None:
+    def __init__(self, stats: DeliveryStats) -> None:
         self._stats = stats
 
     def describe(self) -> list[Metric]:

@@ -17,13 +17,13 @@ from watcher_sync.webhooks.availability import DatabaseAvailability
 from watcher_sync.webhooks.rows import WebhookStore
 from watcher_sync.webhooks.secrets import SecretBox
 from watcher_sync.webhooks.sender import Sender
-from watcher_sync.webhooks.settings import Clock, Settings
-from watcher_sync.webhooks.shards import Heartbeat, ShardLeases
+from watcher_sync.webhooks.settings import Clock, DeliverySettings
+from watcher_sync.webhooks.shards import ShardLeases, WorkerHeartbeat
 
 T = TypeVar("T")
 
 
-class Stats:
+class DeliveryStats:
     """What a worker did, for metrics. Any thread may read it."""
 
     def __init__(self) -> None:
@@ -43,22 +43,22 @@ class Stats:
         self.attempts[result] = self.attempts.get(result, 0) + 1
 
 
-class Parts(msgspec.Struct, frozen=True, kw_only=True):
+class SessionParts(msgspec.Struct, frozen=True, kw_only=True):
     """What the sessions of a worker share."""
 
     store: Store
     webhooks: WebhookStore
     leases: ShardLeases
-    beats: Heartbeat
+    beats: WorkerHeartbeat
     reader: JournalReader
     sender: Sender
     secrets: SecretBox
-    settings: Settings
+    settings: DeliverySettings
     clock: Clock
     connections: int
     connections_per_host: int
     log_days: Callable[[], int]
-    stats: Stats
+    stats: DeliveryStats
     database: concurrent.futures.Executor
     """The thread that calls the database."""
     availability: DatabaseAvailability

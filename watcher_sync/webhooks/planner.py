@@ -37,8 +37,7 @@ from watcher_sync.webhooks.results import Results
 from watcher_sync.webhooks.roster import Roster
 from watcher_sync.webhooks.rows import NewDelivery, WorkerWrites
 from watcher_sync.webhooks.secrets import SecretBox
-from watcher_sync.webhooks.settings import Clock as Clock
-from watcher_sync.webhooks.settings import Settings as Settings
+from watcher_sync.webhooks.settings import Clock, DeliverySettings
 from watcher_sync.webhooks.subscription_rows import ALL_RESOURCES, Row
 
 LOG = logging.getLogger(__name__)
@@ -53,7 +52,7 @@ _BEHIND_SECONDS = 0.1
 class Planner:
     """The subscriptions of one worker."""
 
-    def __init__(self, model: Model, secrets: SecretBox, settings: Settings, clock: Clock) -> None:
+    def __init__(self, model: Model, secrets: SecretBox, settings: DeliverySettings, clock: Clock) -> None:
         """:param model: the replica, at the seq of the last rows of :meth:`add_rows`."""
         self._model = model
         self._settings = settings

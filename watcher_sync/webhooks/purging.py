@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from oslo_log import log as logging
 
 from watcher_sync.exceptions import StorageError
-from watcher_sync.webhooks.parts import Parts
+from watcher_sync.webhooks.parts import SessionParts
 from watcher_sync.webhooks.tasks import Tasks
 
 LOG = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ _PURGING_SHARD = 0
 class Purger:
     """The purges of one session."""
 
-    def __init__(self, parts: Parts, owned: Mapping[int, int], tasks: Tasks) -> None:
+    def __init__(self, parts: SessionParts, owned: Mapping[int, int], tasks: Tasks) -> None:
         """:param owned: the shards of this worker now."""
         self._parts = parts
         self._owned = owned

@@ -7,17 +7,17 @@ from collections.abc import Mapping
 
 from watcher_sync.webhooks.hosts import HostGate
 from watcher_sync.webhooks.live import Live, Outgoing
-from watcher_sync.webhooks.parts import Parts
+from watcher_sync.webhooks.parts import SessionParts
 from watcher_sync.webhooks.planner import Planner
 from watcher_sync.webhooks.tasks import Tasks
 from watcher_sync.wire.callback_urls import host_of
 from watcher_sync.wire.standard_webhooks import headers
 
 
-class Requests:
+class DeliveryRequests:
     """Deliveries, from their admission to their result. For the thread of the event loop."""
 
-    def __init__(self, parts: Parts, planner: Planner, owned: Mapping[int, int], tasks: Tasks) -> None:
+    def __init__(self, parts: SessionParts, planner: Planner, owned: Mapping[int, int], tasks: Tasks) -> None:
         """:param owned: the shards of this worker now."""
         self._parts = parts
         self._planner = planner

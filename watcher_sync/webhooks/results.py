@@ -25,7 +25,7 @@ from watcher_sync.webhooks.live import Live, Outgoing
 from watcher_sync.webhooks.outbox import Outbox
 from watcher_sync.webhooks.retries import delay_after
 from watcher_sync.webhooks.rows import DeliveryResult, StateChange
-from watcher_sync.webhooks.settings import Clock, Settings
+from watcher_sync.webhooks.settings import Clock, DeliverySettings
 from watcher_sync.webhooks.subscription_rows import DEAD, DELIVERED, GONE, PENDING, SUSPENDED, Progress
 
 AUDIT = logging.getLogger("watcher_sync.audit")
@@ -43,7 +43,7 @@ class Results:
     """Records the results of attempts."""
 
     def __init__(
-        self, model: Model, outbox: Outbox, settings: Settings, clock: Clock, unmatch: Callable[[Live], None]
+        self, model: Model, outbox: Outbox, settings: DeliverySettings, clock: Clock, unmatch: Callable[[Live], None]
     ) -> None:
         """:param unmatch: ends the matching of journal rows for a subscription."""
         self._model = model

@@ -17,15 +17,15 @@ from oslo_log import log as logging
 from watcher_sync.exceptions import DatabaseUnavailable, JournalPurged, LeaseLost, StorageError
 from watcher_sync.webhooks.epochs import EpochWatch
 from watcher_sync.webhooks.live import Live
-from watcher_sync.webhooks.parts import Parts
+from watcher_sync.webhooks.parts import SessionParts
 from watcher_sync.webhooks.planner import Planner
 from watcher_sync.webhooks.purging import Purger
 from watcher_sync.webhooks.replica import Replica
-from watcher_sync.webhooks.requests import Requests
+from watcher_sync.webhooks.requests import DeliveryRequests
 from watcher_sync.webhooks.rows import Loaded, NewDelivery
 from watcher_sync.webhooks.subscription_rows import Row
 from watcher_sync.webhooks.tasks import Tasks
-from watcher_sync.webhooks.writing import RETRY_SECONDS, Writer
+from watcher_sync.webhooks.writing import RETRY_SECONDS, DeliveryWriter
 
 LOG = logging.getLogger(__name__)
 
@@ -47,10 +47,10 @@ _DELETED_ROWS = 200_000
 """Rows before the head in which a new session searches deleted workloads."""
 
 
-class Session:
+class DeliverySession:
     """The work of a worker from a load of its subscriptions to the loss of a shard."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: SessionParts) -> None:
         self._parts = parts
         self._leases = parts.leases
         self._webhooks = parts.webhooks
@@ -61,8 +61,8 @@ class Session:
         self._owned: dict[int, int] = {}
         """Shard -> token, of those whose subscriptions are loaded. The parts below see each change."""
         self._tasks = Tasks(parts.wake.set)
-        self._requests = Requests(parts, self._planner, self._owned, self._tasks)
-        self._writer = Writer(parts, self._planner, self._owned, self._requests.admit)
+        self._requests = DeliveryRequests(parts, self._planner, self._owned, self._tasks)
+        self._writer = DeliveryWriter(parts, self._planner, self._owned, self._requests.admit)
         self._purger = Purger(parts, self._owned, self._tasks)
         self._epochs = EpochWatch(parts, self._planner, self._model, self._owned)
         self._sequences: dict[int, int] = {}

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import msgspec
 
 
-class Settings(msgspec.Struct, frozen=True):
+class DeliverySettings(msgspec.Struct, frozen=True):
     """Options of ``[outlet_webhook]``."""
 
     max_body_bytes: int = 1_048_576

@@ -41,7 +41,7 @@ def boot_time() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-class Ownership(msgspec.Struct, frozen=True):
+class ShardOwnership(msgspec.Struct, frozen=True):
     """What one heartbeat found."""
 
     shards: Mapping[int, int] = {}
@@ -97,7 +97,7 @@ class ShardLeases:
             return dict(self._owned)
 
     @retried
-    def beat(self) -> Ownership:
+    def beat(self) -> ShardOwnership:
         """Show that this worker runs, and take the shards that it should have.
 
         :raises DatabaseUnavailable: the database is unavailable; the shards remain until the lease ends.
@@ -121,7 +121,7 @@ class ShardLeases:
             with self._lock:
                 self._owned = dict(owned)
                 self._valid_until = began + self.seconds * (1 - _MARGIN)
-            return Ownership(owned, max(0, len(owned) - share))
+            return ShardOwnership(owned, max(0, len(owned) - share))
 
     def give_back(self, shards: list[int]) -> None:
         """Let other workers take these shards at once. Their deliveries must not be sent any more.
@@ -218,7 +218,7 @@ class ShardLeases:
             return False
 
 
-class Heartbeat:
+class WorkerHeartbeat:
     """Renews the lease of a worker in a thread of its own, so that no long work lets it end.
 
     :param notify: called by the thread after each beat.
@@ -227,7 +227,7 @@ class Heartbeat:
     def __init__(self, leases: ShardLeases, notify: Callable[[], None]) -> None:
         self._leases = leases
         self._notify = notify
-        self._found: Ownership | None = None
+        self._found: ShardOwnership | None = None
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="webhook-lease", daemon=True)
 
@@ -244,7 +244,7 @@ class Heartbeat:
         """Whether the thread runs."""
         return self._thread.is_alive()
 
-    def take(self) -> Ownership | None:
+    def take(self) -> ShardOwnership | None:
         """What the last beat found; None if it was taken already."""
         found, self._found = self._found, None
         return found

@@ -24,13 +24,13 @@ from watcher_sync.exceptions import LeaseLost, StorageError
 from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.writing.store import Store
 from watcher_sync.webhooks.availability import DatabaseAvailability
-from watcher_sync.webhooks.parts import Parts, Stats
-from watcher_sync.webhooks.planner import Clock, Settings
+from watcher_sync.webhooks.parts import DeliveryStats, SessionParts
 from watcher_sync.webhooks.rows import WebhookStore
 from watcher_sync.webhooks.secrets import SecretBox
 from watcher_sync.webhooks.sender import Sender
-from watcher_sync.webhooks.session import Session
-from watcher_sync.webhooks.shards import Heartbeat, ShardLeases
+from watcher_sync.webhooks.session import DeliverySession
+from watcher_sync.webhooks.settings import Clock, DeliverySettings
+from watcher_sync.webhooks.shards import ShardLeases, WorkerHeartbeat
 
 LOG = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ _BEAT_SECONDS = 5.0
 """How long a beat under way may delay the end."""
 
 
-class Worker:
+class WebhookWorker:
     """The webhooks of one process."""
 
     def __init__(
@@ -51,7 +51,7 @@ class Worker:
         reader: JournalReader,
         make_sender: Callable[[], Sender],
         secrets: SecretBox,
-        settings: Settings,
+        settings: DeliverySettings,
         clock: Clock,
         *,
         connections: int = 1000,
@@ -74,8 +74,8 @@ class Worker:
         self._stopping = threading.Event()
         self._wake = asyncio.Event()
         self._availability = DatabaseAvailability()
-        self._beats: Heartbeat | None = None
-        self.stats = Stats()
+        self._beats: WorkerHeartbeat | None = None
+        self.stats = DeliveryStats()
 
     def start(self) -> None:
         """Start the threads; returns at once."""
@@ -107,7 +107,7 @@ class Worker:
     async def _run(self) -> None:
         self._loop = asyncio.get_running_loop()
         unsubscribe = self._reader.subscribe(self._notify)
-        beats = Heartbeat(self._leases, self._notify)
+        beats = WorkerHeartbeat(self._leases, self._notify)
         beats.start()
         self._beats = beats
         with concurrent.futures.ThreadPoolExecutor(1, "webhook-database") as database:
@@ -121,23 +121,23 @@ class Worker:
                 await asyncio.to_thread(beats.stop, _BEAT_SECONDS)
             await self._leave(parts)
 
-    async def _leave(self, parts: Parts) -> None:
+    async def _leave(self, parts: SessionParts) -> None:
         """Give the shards to the other workers."""
         try:
             await self._loop_call(parts, self._leases.leave)
         except StorageError as exc:
             LOG.info("webhooks: the shards were not given back: %s", exc)
 
-    async def _run_session(self, parts: Parts) -> None:
+    async def _run_session(self, parts: SessionParts) -> None:
         """Work until a shard or the database is lost, or the worker stops."""
-        session: Session | None = None
+        session: DeliverySession | None = None
         try:
             fitting = await self._loop_call(parts, parts.webhooks.max_value_bytes)
             settings = msgspec.structs.replace(
                 parts.settings, max_body_bytes=min(parts.settings.max_body_bytes, fitting)
             )
             parts = msgspec.structs.replace(parts, settings=settings)
-            session = Session(parts)
+            session = DeliverySession(parts)
             parts.availability.succeeded()
             await session.run()
         except LeaseLost as exc:
@@ -153,11 +153,11 @@ class Worker:
             if session is not None:
                 await session.end()
 
-    async def _loop_call(self, parts: Parts, function: Callable[[], T]) -> T:
+    async def _loop_call(self, parts: SessionParts, function: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(parts.database, function)
 
-    def _parts(self, sender: Sender, beats: Heartbeat, database: concurrent.futures.Executor) -> Parts:
-        return Parts(
+    def _parts(self, sender: Sender, beats: WorkerHeartbeat, database: concurrent.futures.Executor) -> SessionParts:
+        return SessionParts(
             store=self._store,
             webhooks=WebhookStore(self._store.database, self._store.tables),
             leases=self._leases,

@@ -12,7 +12,7 @@ from oslo_log import log as logging
 from watcher_sync.exceptions import DatabaseUnavailable, RowRefused, StorageError
 from watcher_sync.webhooks.audit import AuditTrail
 from watcher_sync.webhooks.live import Outgoing
-from watcher_sync.webhooks.parts import Parts
+from watcher_sync.webhooks.parts import SessionParts
 from watcher_sync.webhooks.planner import Planner
 from watcher_sync.webhooks.refusals import halves, subscriptions_of
 from watcher_sync.webhooks.rows import StateChange, WorkerWrites
@@ -24,11 +24,11 @@ _RECORDED_AT_ONCE: Final = 20
 """Rows of the journal in one transaction, which keeps the engines waiting."""
 
 
-class Writer:
+class DeliveryWriter:
     """The writes of one session."""
 
     def __init__(
-        self, parts: Parts, planner: Planner, owned: Mapping[int, int], admit: Callable[[Outgoing], None]
+        self, parts: SessionParts, planner: Planner, owned: Mapping[int, int], admit: Callable[[Outgoing], None]
     ) -> None:
         """:param owned: the shards of this worker now.
 

@@ -29,7 +29,7 @@ from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.events import Event
 from watcher_sync.model.entities import builtin_kinds
-from watcher_sync.storage.drifts import Difference, replace_drifts
+from watcher_sync.storage.drifts import FieldDifference, replace_drifts
 from watcher_sync.storage.groups.source_status import SourceRow, write_sources
 from watcher_sync.storage.writing.store import Store
 
@@ -109,7 +109,7 @@ def running_site(folder: Path) -> Iterator[Site]:
             SourceRow(source="edge", state="disconnected", detail="no route", since=now - DAY, **known),
         ],
     )
-    difference = Difference(
+    difference = FieldDifference(
         kind="instance", entity_id="i", field="host", model_value="a", live_value="b", policy="heal"
     )
     replace_drifts(store.database, [difference], source="nova", kinds=["instance"], now=now)

@@ -18,7 +18,7 @@ from tests.waiting import wait_until
 from watcher_sync.commit.batch import Batch
 from watcher_sync.events import Event
 from watcher_sync.operations import Operations, Owner
-from watcher_sync.storage.drifts import Difference, replace_drifts
+from watcher_sync.storage.drifts import FieldDifference, replace_drifts
 from watcher_sync.storage.groups.operation_leases import OperationLeases
 
 MOST = 6
@@ -52,7 +52,7 @@ def page(limited_page: Page) -> Page:
 def test_all_drifts_are_listed_with_their_names(page: Page, cloud: Cloud) -> None:
     ids = list(cloud.instances)[: 3 * MOST]
     found = [
-        Difference(kind="instance", entity_id=each, field="vcpus", model_value=2, live_value=4, policy="heal")
+        FieldDifference(kind="instance", entity_id=each, field="vcpus", model_value=2, live_value=4, policy="heal")
         for each in ids
     ]
     replace_drifts(cloud.store.database, found, source="nova", kinds=["instance"], now=NOON)

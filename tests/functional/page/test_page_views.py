@@ -20,7 +20,7 @@ from watcher_sync.commit.batch import Batch
 from watcher_sync.events import Event
 from watcher_sync.model.changes import Upsert
 from watcher_sync.operations import Operations, Owner
-from watcher_sync.storage.drifts import Difference, replace_drifts
+from watcher_sync.storage.drifts import FieldDifference, replace_drifts
 from watcher_sync.storage.groups.operation_leases import OperationLeases
 
 NOW = datetime.datetime.now(datetime.UTC)
@@ -219,11 +219,11 @@ def test_a_vnf_instance_is_explained_with_its_vdus_its_pods_and_its_lease(page: 
 def test_drifts_and_instances_off_their_levels_are_one_list_until_they_are_healed(page: Page, cloud: Cloud) -> None:
     ids = list(cloud.instances)[:2]
     found = [
-        Difference(
+        FieldDifference(
             kind="instance", entity_id=ids[0], field="host", model_value="cmp-a", live_value="cmp-b", policy="heal"
         ),
-        Difference(kind="instance", entity_id=ids[0], field="vcpus", model_value=2, live_value=4, policy="heal"),
-        Difference(kind="instance", entity_id=ids[1], field="", model_value="lost-1", policy="observe"),
+        FieldDifference(kind="instance", entity_id=ids[0], field="vcpus", model_value=2, live_value=4, policy="heal"),
+        FieldDifference(kind="instance", entity_id=ids[1], field="", model_value="lost-1", policy="observe"),
     ]
     replace_drifts(cloud.store.database, found, source="nova", kinds=["instance"], now=NOON)
     vnf(cloud, state="DRIFTED", pods=3)
@@ -245,10 +245,10 @@ def test_drifts_and_instances_off_their_levels_are_one_list_until_they_are_heale
 def test_held_back_deletions_are_listed_however_many_other_drifts_there_are(page: Page, cloud: Cloud) -> None:
     ids = [f"many-{number}" for number in range(2100)]
     found = [
-        Difference(kind="instance", entity_id=each, field="vcpus", model_value=2, live_value=4, policy="heal")
+        FieldDifference(kind="instance", entity_id=each, field="vcpus", model_value=2, live_value=4, policy="heal")
         for each in ids
     ]
-    held = [Difference(kind="instance", entity_id="held-1", field="", model_value="held-name", policy="heal")]
+    held = [FieldDifference(kind="instance", entity_id="held-1", field="", model_value="held-name", policy="heal")]
     replace_drifts(cloud.store.database, found, source="many", kinds=["instance"], now=NOON)
     replace_drifts(cloud.store.database, held, source="nova", kinds=["instance"], now=NOON)
     page.open("#/held")

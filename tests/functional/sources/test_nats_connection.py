@@ -13,13 +13,13 @@ from nats.aio.msg import Msg
 from nats.errors import ConnectionClosedError
 
 from tests.services.ensure import url_of
-from watcher_sync.sources.nats.connection import Connection
-from watcher_sync.sources.nats.messages import Message
+from watcher_sync.sources.nats.connection import NatsConnection
+from watcher_sync.sources.nats.messages import NatsMessage
 
 
 @contextlib.asynccontextmanager
-async def connected(**options: object) -> AsyncIterator[Connection]:
-    client = Connection()
+async def connected(**options: object) -> AsyncIterator[NatsConnection]:
+    client = NatsConnection()
     await client.connect(url_of("nats"), **options)  # type: ignore[arg-type]
     try:
         yield client
@@ -34,9 +34,9 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def test_messages_with_and_without_headers_are_handed_over_in_the_order_of_their_arrival() -> None:
-    async def run() -> list[Message]:
+    async def run() -> list[NatsMessage]:
         async with connected() as client:
-            taken: list[Message] = []
+            taken: list[NatsMessage] = []
             inbox = client.new_inbox()
             await client.listen(f"{inbox}.*", taken.append)
             for number in range(200):
@@ -84,7 +84,7 @@ def test_a_listener_that_fails_costs_its_message_only() -> None:
         taken: list[bytes] = []
         errors: list[Exception] = []
 
-        def listener(message: Message) -> None:
+        def listener(message: NatsMessage) -> None:
             if message.data == b"bad":
                 raise ValueError("bad")
             taken.append(message.data)

@@ -23,8 +23,8 @@ from tests.waiting import deadline, wait_until
 from watcher_sync.events import Event
 from watcher_sync.sources.base import IntakeClosed, Source, SourceState, SourceStatus
 from watcher_sync.sources.rabbitmq.connection import connect
-from watcher_sync.sources.rabbitmq.in_flight import InFlight, Message
-from watcher_sync.sources.rabbitmq.settings import Settings
+from watcher_sync.sources.rabbitmq.in_flight import InFlight, QueuedMessage
+from watcher_sync.sources.rabbitmq.settings import RabbitMQSettings
 from watcher_sync.sources.rabbitmq.stream_reading import StreamReading
 
 SMALL = {"stream_max_bytes": 20_000, "stream_segment_bytes": 5_000}
@@ -330,7 +330,7 @@ def test_a_queue_that_is_no_stream_is_refused(stream: Stream) -> None:
 def test_a_consumer_that_gets_nothing_of_what_waits_counts_as_lost(stream: Stream) -> None:
     with Reader(stream) as reader:
         reader.wait_for(stream.publish(3))
-    settings = Settings("nova", make_source(stream.url, stream.name, queue_type="stream").conf)
+    settings = RabbitMQSettings("nova", make_source(stream.url, stream.name, queue_type="stream").conf)
     reading = StreamReading("nova", settings, reader.cursor, InFlight(threading.Event()), lambda _events: None)
 
     async def inspect() -> list[tuple[int, int]]:
@@ -350,7 +350,7 @@ def test_what_arrived_and_was_not_taken_is_read_again_after_a_reconnection(strea
     with Reader(stream) as reader:
         reader.wait_for(stream.publish(3))
     options = {} if start == "stored" else {"stream_start": start}
-    settings = Settings("nova", make_source(stream.url, stream.name, queue_type="stream", **options).conf)
+    settings = RabbitMQSettings("nova", make_source(stream.url, stream.name, queue_type="stream", **options).conf)
     in_flight = InFlight(threading.Event())
     cursor = reader.cursor if start == "stored" else None
     reading = StreamReading("nova", settings, cursor, in_flight, lambda _events: None)
@@ -366,6 +366,6 @@ def test_what_arrived_and_was_not_taken_is_read_again_after_a_reconnection(strea
     first = 0 if start == "first" else 3
     for tag, offset in enumerate(range(first, 7), 1):
         position = reading.queue.position(1, tag, {"x-stream-offset": offset})
-        in_flight.add([Message(position, wrap(envelope(offset + 1)), 1)])
+        in_flight.add([QueuedMessage(position, wrap(envelope(offset + 1)), 1)])
     assert asyncio.run(reconnect()) == first
     assert reading.queue.gaps.total.count == 0

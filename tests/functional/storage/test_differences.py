@@ -16,14 +16,14 @@ from watcher_sync.commit.batch import Batch
 from watcher_sync.model.changes import Upsert
 from watcher_sync.model.staged import Key, differ
 from watcher_sync.read import differences
-from watcher_sync.read.differences import Difference, read_differences
+from watcher_sync.read.differences import EntityDifference, read_differences
 from watcher_sync.storage.writing.store import Store
 
 Compared = dict[Key, tuple[str, set[str]]]
 """Entity -> how it differs, and the fields that do."""
 
 
-def pages(store: Store, since: int, upto: int, limit: int = 100, **more: Any) -> list[list[Difference]]:
+def pages(store: Store, since: int, upto: int, limit: int = 100, **more: Any) -> list[list[EntityDifference]]:
     """All pages; the order of the entities is that of the database."""
     found, after, kinds = [], None, {name: store.kinds[name] for name in KINDS}
     with store.connect() as connection:

@@ -12,14 +12,16 @@ from tests.functional.storage.writing import commit, cycle_on
 from tests.simulated import NOON, told
 from watcher_sync.exceptions import RowRefused
 from watcher_sync.model.changes import Delete, Upsert
-from watcher_sync.storage.drifts import Difference, count_drifts, list_drifts, replace_drifts
+from watcher_sync.storage.drifts import FieldDifference, count_drifts, list_drifts, replace_drifts
 from watcher_sync.storage.healed_drifts import forget_healed
 
 LATER = NOON + datetime.timedelta(hours=1)
 
 
 def differs(entity_id, field="state", model="active", live="stopped", kind="instance", policy="heal"):
-    return Difference(kind=kind, entity_id=entity_id, field=field, model_value=model, live_value=live, policy=policy)
+    return FieldDifference(
+        kind=kind, entity_id=entity_id, field=field, model_value=model, live_value=live, policy=policy
+    )
 
 
 def shown(store, **options):

@@ -24,7 +24,7 @@ from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
 from watcher_sync.handlers.nova.handler import NovaHandler
 from watcher_sync.model.changes import Upsert
 from watcher_sync.storage.database.database_time import read_clock
-from watcher_sync.storage.drifts import Difference, replace_drifts
+from watcher_sync.storage.drifts import FieldDifference, replace_drifts
 from watcher_sync.storage.groups.removed_sources import count_entities, read_removed
 from watcher_sync.storage.groups.source_status import SourceRow, list_sources, mark_removed, write_sources
 from watcher_sync.storage.writing.source_cursors import write_cursor
@@ -120,7 +120,7 @@ def test_a_forgotten_source_loses_its_entities_and_all_else_and_may_come_back(
     mark_removed(store.database, "g", ["nova", "dcm", "far", "north"], read_clock(store.database))
     for source in ("edge", "far"):
         write_cursor(store.database, store.tables, source, "7")
-        difference = Difference(kind="pod", entity_id="x", field="", model_value="x", policy="heal")
+        difference = FieldDifference(kind="pod", entity_id="x", field="", model_value="x", policy="heal")
         replace_drifts(store.database, [difference], source=source, kinds=["pod"], now=NOON)
     before, seq = ids(store), cycle.model.generation
 

@@ -20,10 +20,10 @@ from watcher_sync.model.watch.topics import WatchTopic, name_of, parse
 from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.writing.store import Store
 from watcher_sync.watch.authentication import AuthenticationUnavailable, Caller, InvalidToken
-from watcher_sync.watch.settings import Settings
+from watcher_sync.watch.settings import WatchSettings
 from watcher_sync.watch.stored import RowValues, first_sequence
 from watcher_sync.watch.tls import Certificates
-from watcher_sync.watch.worker import Stored, Worker
+from watcher_sync.watch.worker import Stored, WatchWorker
 
 EVERYTHING = {"group": "*", "kind": "*"}
 HIDDEN = {name: kind.admin_only for name, kind in builtin_kinds().items() if kind.admin_only}
@@ -104,7 +104,7 @@ class Serving:
     """The server, and what the test changes around it."""
 
     def __init__(
-        self, store: Store, tokens: Tokens, settings: Settings, certificates: Certificates | None = None
+        self, store: Store, tokens: Tokens, settings: WatchSettings, certificates: Certificates | None = None
     ) -> None:
         self.store = store
         self._settings = settings
@@ -115,7 +115,7 @@ class Serving:
         stored = Stored(
             self.topics, self.topics.existing, RowValues(store, describer).read, lambda: first_sequence(store)
         )
-        self.worker = Worker(self._reader, describer, stored, tokens, settings, certificates)
+        self.worker = WatchWorker(self._reader, describer, stored, tokens, settings, certificates)
 
     def start(self) -> None:
         self.begin()
@@ -126,7 +126,7 @@ class Serving:
         self._reader.start()
         self.worker.start()
 
-    def settings_at(self, port: int) -> Settings:
+    def settings_at(self, port: int) -> WatchSettings:
         return msgspec.structs.replace(self._settings, port=port)
 
     @property
@@ -148,7 +148,7 @@ def serving(
 ) -> Iterator[Serving]:
     """A server that serves."""
     given = {"port": 0, "ping_interval": 600.0, "topic_poll_interval": 0.1, "token_retry_interval": 0.1}
-    made = Serving(store, tokens or Tokens(admin=admin()), Settings(**{**given, **settings}), certificates)
+    made = Serving(store, tokens or Tokens(admin=admin()), WatchSettings(**{**given, **settings}), certificates)
     made.start()
     try:
         yield made

@@ -26,7 +26,7 @@ from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.epochs import Position
 from watcher_sync.storage.writing.store import Store
 from watcher_sync.watch.hub import Hub
-from watcher_sync.watch.settings import Settings
+from watcher_sync.watch.settings import WatchSettings
 from watcher_sync.watch.tls import Certificates
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
@@ -266,7 +266,7 @@ def test_no_bookmark_precedes_the_start_of_a_stream(store: Store, monkeypatch: p
         return read_position(reader)
 
     monkeypatch.setattr(JournalReader, "position", position_of)
-    site = Serving(store, Tokens(admin=admin()), Settings(port=0, ping_interval=0.02))
+    site = Serving(store, Tokens(admin=admin()), WatchSettings(port=0, ping_interval=0.02))
     site.begin()
     try:
         assert site.worker.wait_until_serving(60)

@@ -22,7 +22,7 @@ from watcher_sync.storage.writing.store import Store
 from watcher_sync.webhooks.live import Live
 from watcher_sync.webhooks.planner import Planner
 from watcher_sync.webhooks.sender import Sender
-from watcher_sync.webhooks.session import Session
+from watcher_sync.webhooks.session import DeliverySession
 from watcher_sync.webhooks.shards import ShardLeases
 from watcher_sync.webhooks.subscription_rows import SHARDS
 from watcher_sync.webhooks.subscriptions import Subscriptions
@@ -79,7 +79,7 @@ def test_a_worker_without_shards_waits_without_work(
 ) -> None:
     other = ShardLeases(store.database, store.tables, seconds=600, name="other")
     other.beat()
-    calls = counted(Session, "_read_registry")
+    calls = counted(DeliverySession, "_read_registry")
 
     async def run() -> None:
         async with working(store, 0):
@@ -102,7 +102,7 @@ def test_while_the_lease_is_lost_nothing_is_sent_and_nothing_is_tried_in_a_loop(
     holds, lost = ShardLeases.holds, [False]
     monkeypatch.setattr(ShardLeases, "holds", lambda *args: not lost[0] and holds(*args))
     calls = counted(Sender, "post")
-    counted(Session, "_plan_and_write")
+    counted(DeliverySession, "_plan_and_write")
 
     async def run() -> None:
         async with receiving(GOOD) as receiver:
@@ -127,13 +127,13 @@ def test_older_rows_are_awaited_before_the_first_delivery_is_planned(
     instances = Instances(store)
     instances.write(range(3))
     begun: list[bool] = []
-    read_older = Session._read_older
+    read_older = DeliverySession._read_older
 
-    def spy(self: Session, behind: Sequence[Live]) -> None:
+    def spy(self: DeliverySession, behind: Sequence[Live]) -> None:
         read_older(self, behind)
         begun.extend(live.reading is not None for live in behind)
 
-    monkeypatch.setattr(Session, "_read_older", spy)
+    monkeypatch.setattr(DeliverySession, "_read_older", spy)
 
     async def run() -> None:
         async with receiving(GOOD) as receiver:

@@ -16,10 +16,10 @@ from tests.functional.webhooks.receivers import sender
 from tests.waiting import eventually
 from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.writing.store import Store
-from watcher_sync.webhooks.planner import Clock, Settings
 from watcher_sync.webhooks.secrets import SecretBox
+from watcher_sync.webhooks.settings import Clock, DeliverySettings
 from watcher_sync.webhooks.shards import ShardLeases
-from watcher_sync.webhooks.worker import Worker
+from watcher_sync.webhooks.worker import WebhookWorker
 
 CLOCK = Clock(
     now=lambda: datetime.datetime.now(datetime.UTC),
@@ -32,7 +32,7 @@ CLOCK = Clock(
 @contextlib.asynccontextmanager
 async def working(
     store: Store, subscriptions: int, *, clock: Clock = CLOCK, lease: float = 30.0, **options: Any
-) -> AsyncIterator[Worker]:
+) -> AsyncIterator[WebhookWorker]:
     """A worker that has loaded so many subscriptions.
 
     :param lease: seconds.
@@ -40,7 +40,7 @@ async def working(
     """
     leases = ShardLeases(store.database, store.tables, seconds=lease, name=f"test-{uuid.uuid4().hex}")
     reader = JournalReader(store.database, store.tables, interval=0.02)
-    worker = Worker(store, leases, reader, lambda: sender(**options), SecretBox([]), Settings(), clock)
+    worker = WebhookWorker(store, leases, reader, lambda: sender(**options), SecretBox([]), DeliverySettings(), clock)
     reader.start()
     worker.start()
     try:

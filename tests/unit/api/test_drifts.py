@@ -14,7 +14,7 @@ from tests.unit.security.callers import OTHER, OWN, Api
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.model.changes import Upsert
-from watcher_sync.storage.drifts import Difference, replace_drifts
+from watcher_sync.storage.drifts import FieldDifference, replace_drifts
 
 LEVELS = {"levels": "true"}
 
@@ -38,9 +38,9 @@ def differing(store):
     ]
     CommitCycle(store, store.load(), telling()).run(Batch(events=[told(1, *changes)]))
     found = [
-        Difference(kind="instance", entity_id="i", field="host", model_value="x", live_value="y", policy="heal"),
-        Difference(kind="instance", entity_id="j", field="", model_value="web", policy="heal"),
-        Difference(kind="instance", entity_id="k", field="", live_value="db", policy="observe"),
+        FieldDifference(kind="instance", entity_id="i", field="host", model_value="x", live_value="y", policy="heal"),
+        FieldDifference(kind="instance", entity_id="j", field="", model_value="web", policy="heal"),
+        FieldDifference(kind="instance", entity_id="k", field="", live_value="db", policy="observe"),
     ]
     replace_drifts(store.database, found, source="nova", kinds=["instance"], now=NOON)
 

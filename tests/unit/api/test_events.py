@@ -13,7 +13,7 @@ import pytest
 from tests.simulated import by_facet, cloud, telling, told
 from tests.waiting import Deadline, deadline
 from watcher_sync.api.changes import events as events_resource
-from watcher_sync.api.changes.events import Filter, stream_of
+from watcher_sync.api.changes.events import ChangeFilter, stream_of
 from watcher_sync.api.edge.feed import Feed
 from watcher_sync.api.http.problems import Problem
 from watcher_sync.api.identity.visibility import Visibility
@@ -52,7 +52,9 @@ def events():
 
 
 def stream(feed, since=0, life=600.0, heartbeat=60.0, chosen=None):
-    return stream_of(feed, feed.take_slot(), since, chosen or Filter(None, None, ALL), life=life, heartbeat=heartbeat)
+    return stream_of(
+        feed, feed.take_slot(), since, chosen or ChangeFilter(None, None, ALL), life=life, heartbeat=heartbeat
+    )
 
 
 def parsed(text):
@@ -207,7 +209,7 @@ def test_a_silent_stream_has_a_heartbeat_and_tells_how_far_it_got(feed, cycle, e
     cycle.run(Batch(events=events[0]))
     head = cycle.model.generation
     assert feed.wait(head - 1, 60)
-    chunks = stream(feed, since=0, heartbeat=0.05, chosen=Filter(None, "nobody", ALL))
+    chunks = stream(feed, since=0, heartbeat=0.05, chosen=ChangeFilter(None, "nobody", ALL))
     assert next(chunks).startswith(b"retry:")
     assert next(chunks) == b": heartbeat\nid: %d\n\n" % head
     assert next(chunks) == b": heartbeat\n\n"

@@ -21,7 +21,7 @@ from watcher_sync.handlers.federation.handler import FederationHandler
 from watcher_sync.handlers.kubernetes.handler import KubernetesHandler
 from watcher_sync.model.changes import Upsert
 from watcher_sync.read.removed_entities import RemovedEntities
-from watcher_sync.storage.drifts import Difference, replace_drifts
+from watcher_sync.storage.drifts import FieldDifference, replace_drifts
 from watcher_sync.storage.groups.source_status import SourceRow, list_sources, mark_removed, write_sources
 
 
@@ -85,7 +85,7 @@ def test_a_source_that_nobody_knows_is_404(client, told, problem):
 def test_drifts_have_pages_and_are_filtered(client, store):
     now = datetime.datetime.now(datetime.UTC)
     found = [
-        Difference(kind="instance", entity_id=str(i), field="host", model_value="a", live_value="b", policy="heal")
+        FieldDifference(kind="instance", entity_id=str(i), field="host", model_value="a", live_value="b", policy="heal")
         for i in range(3)
     ]
     replace_drifts(store.database, found, source="nova", kinds=["instance"], now=now)

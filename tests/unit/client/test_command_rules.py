@@ -25,7 +25,7 @@ from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.events import Event
 from watcher_sync.model.changes import Upsert
-from watcher_sync.storage.drifts import Difference, replace_drifts
+from watcher_sync.storage.drifts import FieldDifference, replace_drifts
 from watcher_sync.storage.groups.engines import EngineRow, write_engine
 from watcher_sync.storage.groups.source_status import SourceRow, write_sources
 
@@ -154,7 +154,7 @@ def client(client, cycle, store):
             seq=1, lag_seconds=0.0, sources=["nova"],
         )  # fmt: skip
         write_engine(store.database, engine)
-    difference = Difference(
+    difference = FieldDifference(
         kind="instance", entity_id="i", field="hosts", model_value=["a"], live_value=None, policy="heal"
     )
     replace_drifts(store.database, [difference], source="nova", kinds=["instance"], now=now)

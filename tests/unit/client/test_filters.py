@@ -13,7 +13,7 @@ from watcher_sync.client.filters import BadFilter, parse_filter, parse_filters
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.model.changes import Upsert
-from watcher_sync.storage.drifts import Difference, replace_drifts
+from watcher_sync.storage.drifts import FieldDifference, replace_drifts
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_drifts_are_the_instances_that_are_at_no_level_and_the_differences(run, 
     }
     facets = {"registration": {"name": "amf", "cluster": "edge"}, "observed": observed}
     CommitCycle(store, store.load(), telling()).run(Batch(events=[told(1, Upsert("vnf_instance", "v", "1", facets))]))
-    difference = Difference(kind="instance", entity_id="i", field="", model_value="web", policy="heal")
+    difference = FieldDifference(kind="instance", entity_id="i", field="", model_value="web", policy="heal")
     replace_drifts(store.database, [difference], source="nova", kinds=["instance"], now=NOON)
     level, live = client.drifts(levels=True)
     assert (level.id, level.cause, level.entity_id, level.name, level.live_value) == (

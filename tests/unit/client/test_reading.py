@@ -12,7 +12,7 @@ from watcher_sync.assembly.api import make_application
 from watcher_sync.client import Change, InvalidId, NotFound, UnknownKind, connect
 from watcher_sync.commit.batch import Batch
 from watcher_sync.events import Event
-from watcher_sync.storage.drifts import Difference, replace_drifts
+from watcher_sync.storage.drifts import FieldDifference, replace_drifts
 
 pytestmark = pytest.mark.slow
 
@@ -111,7 +111,7 @@ def test_the_endpoint_may_end_with_the_version_and_a_slash(url, truth):
 
 @pytest.mark.slow
 def test_drifts_are_typed(client, store):
-    difference = Difference(
+    difference = FieldDifference(
         kind="instance", entity_id="i", field="host", model_value="a", live_value="b", policy="heal"
     )
     replace_drifts(store.database, [difference], source="nova", kinds=["instance"], now=NOON)

@@ -16,7 +16,7 @@ from watcher_sync.commit.stats import CommitStats
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.engine.retention import RetentionWorker, TombstoneForgetting
 from watcher_sync.events import Event
-from watcher_sync.storage.drifts import Difference, list_drifts, replace_drifts
+from watcher_sync.storage.drifts import FieldDifference, list_drifts, replace_drifts
 
 NOON = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC)
 DAY = 86_400.0
@@ -89,7 +89,7 @@ def test_the_rows_of_an_engine_have_the_time_of_the_database(store, clock, run):
 
 def test_a_count_of_the_engine_forgets_the_drifts_that_are_healed(store, conf):
     gone, missing = (
-        Difference(kind="instance", entity_id=one, field="", model_value=model, live_value=live, policy="heal")
+        FieldDifference(kind="instance", entity_id=one, field="", model_value=model, live_value=live, policy="heal")
         for one, model, live in (("a", "a", None), ("b", None, "b"))
     )
     now = datetime.datetime.now(datetime.UTC)

@@ -12,7 +12,7 @@ from tests.real_nova.story import STEPS
 from tests.real_nova.table import Table
 from tests.real_nova.truth import differences
 from watcher_sync.model.entities import builtin_kinds
-from watcher_sync.testing.comparison import Difference
+from watcher_sync.testing.comparison import ModelDifference
 
 HEARD = Heard(
     servers={"elder"},
@@ -31,7 +31,7 @@ def _world(**instances: dict[str, Any]) -> dict[str, dict[str, dict[str, Any]]]:
 def test_a_field_that_differs_is_found_and_a_field_that_no_api_shows_is_not_compared() -> None:
     truth = _world(web={"state": "active", "locked": False})
     model = _world(web={"state": "active", "locked": True, "last_heard": "now"})
-    assert list(differences(truth, model)) == [Difference("instance", "web", "locked", False, True)]
+    assert list(differences(truth, model)) == [ModelDifference("instance", "web", "locked", False, True)]
 
 
 def test_a_server_that_is_missing_and_one_that_nova_does_not_have_are_found() -> None:
@@ -42,31 +42,31 @@ def test_a_server_that_is_missing_and_one_that_nova_does_not_have_are_found() ->
 @pytest.mark.parametrize(
     "difference",
     [
-        Difference("instance", "web", "host", "compute-1", "compute-2"),
-        Difference("instance", "web", None, {}, None),
-        Difference("instance", "web", "availability_zone", "east", "nova"),
-        Difference("instance", "elder", None, None, {}),
-        Difference("compute_node", "compute-1", "status", "enabled", "disabled"),
-        Difference("compute_node", "compute-1", "uuid", "a", "b"),
+        ModelDifference("instance", "web", "host", "compute-1", "compute-2"),
+        ModelDifference("instance", "web", None, {}, None),
+        ModelDifference("instance", "web", "availability_zone", "east", "nova"),
+        ModelDifference("instance", "elder", None, None, {}),
+        ModelDifference("compute_node", "compute-1", "status", "enabled", "disabled"),
+        ModelDifference("compute_node", "compute-1", "uuid", "a", "b"),
     ],
     ids=str,
 )
-def test_a_difference_that_notifications_could_have_avoided_has_no_excuse(difference: Difference) -> None:
+def test_a_difference_that_notifications_could_have_avoided_has_no_excuse(difference: ModelDifference) -> None:
     assert explain(difference, HEARD) is None
 
 
 @pytest.mark.parametrize(
     "difference",
     [
-        Difference("instance", "elder", None, {}, None),
-        Difference("instance", "web", "updated_at", 2, 1),
-        Difference("compute_node", "compute-2", "status", "enabled", None),
-        Difference("compute_node", "compute-1", "vcpus", 8, None),
-        Difference("instance", "shop", "availability_zone", "east", "nova"),
+        ModelDifference("instance", "elder", None, {}, None),
+        ModelDifference("instance", "web", "updated_at", 2, 1),
+        ModelDifference("compute_node", "compute-2", "status", "enabled", None),
+        ModelDifference("compute_node", "compute-1", "vcpus", 8, None),
+        ModelDifference("instance", "shop", "availability_zone", "east", "nova"),
     ],
     ids=str,
 )
-def test_a_fact_that_nova_publishes_nowhere_is_an_excuse(difference: Difference) -> None:
+def test_a_fact_that_nova_publishes_nowhere_is_an_excuse(difference: ModelDifference) -> None:
     assert explain(difference, HEARD) is not None
 
 
@@ -83,13 +83,13 @@ def test_the_table_has_a_line_for_each_step_and_counts_equal_names() -> None:
 
 
 def test_a_name_is_excused_only_where_nova_publishes_no_instance_update() -> None:
-    renamed = Difference("instance", "web", "name", "new", "old")
+    renamed = ModelDifference("instance", "web", "name", "new", "old")
     assert explain(renamed, HEARD) is None
     assert explain(renamed, HEARD, by_default=True) is not None
 
 
 def test_a_difference_without_a_fact_is_named_by_its_field_or_as_a_whole() -> None:
-    moved = Difference("instance", "web", "host", "compute-1", "compute-2")
+    moved = ModelDifference("instance", "web", "host", "compute-1", "compute-2")
     assert label(moved, None) == "instance.host"
     assert label(moved._replace(field=None, model=None), None) == "instance missing"
     assert label(moved._replace(field=None, truth=None), None) == "instance not in Nova"

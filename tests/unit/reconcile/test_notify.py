@@ -13,14 +13,14 @@ from tests.unit.reconcile.conftest import Hang
 from tests.waiting import deadline
 from watcher_sync.model.kubernetes import VnfInstance
 from watcher_sync.reconcile.notify import Notifications
-from watcher_sync.storage.drifts import Difference
+from watcher_sync.storage.drifts import FieldDifference
 
 VNF = VnfInstance(id="7f1c", name="demo", cluster="edge", namespace="default")
 ABOUT = {"id": "7f1c", "name": "demo", "cluster": "edge", "namespace": "default"}
 
 
 def difference(field, model, live):
-    return Difference(
+    return FieldDifference(
         kind="vnf_instance", entity_id="7f1c", field=field, model_value=model, live_value=live, policy="observe"
     )
 

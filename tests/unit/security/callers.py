@@ -18,7 +18,7 @@ from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.dispatch import load_handlers
 from watcher_sync.events import Event
 from watcher_sync.model.changes import Upsert
-from watcher_sync.storage.drifts import Difference, replace_drifts
+from watcher_sync.storage.drifts import FieldDifference, replace_drifts
 from watcher_sync.storage.groups.source_status import SourceRow, write_sources
 
 OWN, OTHER = "a" * 32, "b" * 32
@@ -95,11 +95,13 @@ class Api:
         )
         now = datetime.datetime.now(datetime.UTC)
         drifts = [
-            Difference(
+            FieldDifference(
                 kind="instance", entity_id=SERVER, field="state", model_value="a", live_value="b", policy="heal"
             ),
-            Difference(kind="instance", entity_id=SERVER, field="host", model_value="a", live_value="b", policy="heal"),
-            Difference(kind="compute_node", entity_id=NODE, field="state", model_value="up", policy="heal"),
+            FieldDifference(
+                kind="instance", entity_id=SERVER, field="host", model_value="a", live_value="b", policy="heal"
+            ),
+            FieldDifference(kind="compute_node", entity_id=NODE, field="state", model_value="up", policy="heal"),
         ]
         state = {"engine_group": "default", "host": "here", "pid": 1, "state": "connected", "since": now}
         write_sources(self.store.database, [SourceRow(source="nova", updated_at=now, **state)])

@@ -6,13 +6,13 @@ from __future__ import annotations
 import pytest
 
 from watcher_sync.sources.nats.isolation import ConnectionLosses
-from watcher_sync.sources.nats.messages import JetStreamMessage, Message, read, stored_time_of
+from watcher_sync.sources.nats.messages import JetStreamMessage, NatsMessage, read, stored_time_of
 
 STORED_AT = 1_000_000
 
 
 def delivered(times: int) -> JetStreamMessage:
-    return read(Message("dcm.vm", f"$JS.ACK.dcm-status.watcher-sync.{times}.7.9.{STORED_AT}.3", b""))
+    return read(NatsMessage("dcm.vm", f"$JS.ACK.dcm-status.watcher-sync.{times}.7.9.{STORED_AT}.3", b""))
 
 
 @pytest.mark.parametrize(

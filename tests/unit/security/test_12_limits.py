@@ -274,7 +274,7 @@ def test_a_compressed_answer_of_an_api_server_cannot_fill_the_memory(bomb, tmp_p
                     "current-context": "x"})
     )  # fmt: skip
     access = kubernetes.Access(kubeconfig=str(file))
-    connection = kubernetes.Connection(access, connect_timeout=60, read_timeout=60)
+    connection = kubernetes.ApiConnection(access, connect_timeout=60, read_timeout=60)
     most = kubernetes.MAX_ANSWER_BYTES if status == 200 else 1024 * 1024
 
     def read():

@@ -17,7 +17,7 @@ import yaml
 
 from tests.waiting import deadline, wait_until
 from watcher_sync.sources.kubernetes import credentials
-from watcher_sync.sources.kubernetes.connection import Connection, TransportError
+from watcher_sync.sources.kubernetes.connection import ApiConnection, TransportError
 from watcher_sync.sources.kubernetes.credentials import Access
 from watcher_sync.sources.kubernetes.exec_credential import ExecSettings
 from watcher_sync.testing.kubernetes import KubernetesServer
@@ -50,13 +50,13 @@ def _answer(token: str = "s3cret", **status: Any) -> str:
 
 def _connection(
     server: KubernetesServer, plugin: _Plugin, *, settings: ExecSettings | None = None, **entry: Any
-) -> Connection:
+) -> ApiConnection:
     document = yaml.safe_load(Path(server.kubeconfig(plugin.folder / "kubeconfig")).read_text())
     document["users"][0]["user"] = {"exec": {"apiVersion": _V1, "command": str(plugin.path), **entry}}
     (plugin.folder / "kubeconfig").write_text(yaml.safe_dump(document))
     settings = settings or ExecSettings(timeout=deadline(60.0))
     access = Access(kubeconfig=str(plugin.folder / "kubeconfig"), exec_settings=settings)
-    return Connection(access, connect_timeout=30.0, read_timeout=30.0)
+    return ApiConnection(access, connect_timeout=30.0, read_timeout=30.0)
 
 
 @pytest.fixture

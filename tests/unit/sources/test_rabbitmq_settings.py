@@ -19,7 +19,7 @@ from watcher_sync.exceptions import ConfigError, SourceError
 from watcher_sync.sources.base import SourceState
 from watcher_sync.sources.rabbitmq.broker import Host
 from watcher_sync.sources.rabbitmq.queues import ClassicQueue, QuorumQueue
-from watcher_sync.sources.rabbitmq.settings import Settings
+from watcher_sync.sources.rabbitmq.settings import RabbitMQSettings
 from watcher_sync.sources.rabbitmq.source import RabbitMQSource
 
 URL = "rabbit://someone:hush%2Dhush@one:5671,other:hush-2@[::1]/cell%201"
@@ -35,8 +35,8 @@ def make_conf(files: Sequence[Path] = (), **options: Any) -> cfg.ConfigOpts:
     return conf
 
 
-def make_settings(files: Sequence[Path] = (), **options: Any) -> Settings:
-    return Settings("nova", make_conf(files, **{"transport_url": URL, **options}))
+def make_settings(files: Sequence[Path] = (), **options: Any) -> RabbitMQSettings:
+    return RabbitMQSettings("nova", make_conf(files, **{"transport_url": URL, **options}))
 
 
 def test_hosts_logins_and_virtual_host_come_from_the_url() -> None:

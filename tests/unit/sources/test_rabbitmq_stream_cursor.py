@@ -14,7 +14,7 @@ from tests.unit.sources.test_rabbitmq_settings import URL, make_conf
 from watcher_sync.events import Event
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.sources.rabbitmq.acks import Position
-from watcher_sync.sources.rabbitmq.settings import Settings
+from watcher_sync.sources.rabbitmq.settings import RabbitMQSettings
 from watcher_sync.sources.rabbitmq.source import RabbitMQSource
 from watcher_sync.sources.rabbitmq.stream_cursor import Progress, StreamCursor, digest_of, read_cursor, read_start
 
@@ -111,7 +111,7 @@ def make_source(**options: Any) -> RabbitMQSource:
 
 
 def test_the_limits_of_the_retention_are_arguments_of_the_stream() -> None:
-    settings = Settings(
+    settings = RabbitMQSettings(
         "nova",
         make_conf(
             transport_url=URL, queue_type="stream", stream_max_age="7D", stream_max_bytes=10, stream_segment_bytes=5
@@ -122,7 +122,7 @@ def test_the_limits_of_the_retention_are_arguments_of_the_stream() -> None:
         "x-max-length-bytes": 10,
         "x-stream-max-segment-size-bytes": 5,
     }
-    assert Settings("nova", make_conf(transport_url=URL)).stream_retention == {}
+    assert RabbitMQSettings("nova", make_conf(transport_url=URL)).stream_retention == {}
 
 
 def test_a_wrong_start_is_a_mistake_in_the_configuration() -> None:

@@ -15,7 +15,7 @@ from tests.simulated import new_model, nova
 from watcher_sync.events import Event
 from watcher_sync.model.model import Model
 from watcher_sync.model.transaction import Transaction
-from watcher_sync.testing.comparison import Difference, compare
+from watcher_sync.testing.comparison import ModelDifference, compare
 from watcher_sync.testing.ledger import ANYTHING, Truth
 from watcher_sync.testing.nova.cloud import CloudSimulator
 from watcher_sync.wire.envelopes import read_document
@@ -56,7 +56,7 @@ def played(events: list[Event]) -> tuple[Model, set[str]]:
     return model, marked
 
 
-def differences(told: Truth, model: Model) -> list[Difference]:
+def differences(told: Truth, model: Model) -> list[ModelDifference]:
     return list(compare(told, model.snapshot()))
 
 

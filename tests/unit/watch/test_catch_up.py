@@ -14,16 +14,16 @@ from watcher_sync.model.watch.resources import Reader
 from watcher_sync.watch.authentication import Caller
 from watcher_sync.watch.catch_up import CatchUp
 from watcher_sync.watch.endings import StreamEnd
-from watcher_sync.watch.hub import Stats
-from watcher_sync.watch.stream import Stream
+from watcher_sync.watch.hub import WatchStats
+from watcher_sync.watch.stream import WatchStream
 
 
 def _caller(reader: Reader) -> Caller:
     return Caller("u", reader.project_id, reader, True, lambda _: True)
 
 
-def _stream(reader: Reader, limit: int) -> Stream:
-    stream = Stream(limit)
+def _stream(reader: Reader, limit: int) -> WatchStream:
+    stream = WatchStream(limit)
     stream.topic, stream.caller = topic(), _caller(reader)
     return stream
 
@@ -117,7 +117,7 @@ def test_the_streams_of_one_identity_read_one_after_another_and_delay_no_other()
     async def test(site: Site) -> None:
         await site.write(*(row(seq) for seq in range(1, 11)))
         journal: Any = site.journal
-        catch_up = CatchUp(journal, site.hub, site.renderer, read_slowly, Stats())
+        catch_up = CatchUp(journal, site.hub, site.renderer, read_slowly, WatchStats())
         streams = [_stream(Reader(), 100) for _ in range(3)]
         other = _stream(Reader("p", HIDDEN), 100)
         busy = [asyncio.create_task(catch_up.start(each, 0), name="busy") for each in streams]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from watcher_sync.watch.conversation import Conversation, PingAnswer, Refresh, Report, Subscribe
+from watcher_sync.watch.conversation import AgentReport, Conversation, PingAnswer, Refresh, Subscribe
 from watcher_sync.watch.endings import StreamEnd, not_found
 from watcher_sync.wire.watch import events_pb2
 
@@ -86,12 +86,12 @@ def test_an_answer_to_a_ping_has_the_id_of_the_ping(subscribed: Conversation) ->
 def test_the_status_of_an_agent_is_no_subscription() -> None:
     conversation = Conversation()
     status = request(requestType=events_pb2.AGENT_STATUS, agentStatus=events_pb2.AgentStatus(state="running"))
-    assert conversation.receive(status) == Report()
+    assert conversation.receive(status) == AgentReport()
     assert not conversation.has_subscribed
 
 
 def test_a_type_of_a_later_version_is_ignored(subscribed: Conversation) -> None:
-    assert subscribed.receive(request(selfLink=TOPIC) + b"\x18\x09") == Report()
+    assert subscribed.receive(request(selfLink=TOPIC) + b"\x18\x09") == AgentReport()
 
 
 @pytest.mark.parametrize("data", [b"\xff\xff\xff", b"\x0a\x05ab"])

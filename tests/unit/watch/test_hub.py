@@ -15,9 +15,9 @@ from watcher_sync.storage.epochs import Position
 from watcher_sync.storage.writing.journal import JournalRow
 from watcher_sync.watch.authentication import Caller
 from watcher_sync.watch.catch_up import CatchUp
-from watcher_sync.watch.hub import Hub, Stats
+from watcher_sync.watch.hub import Hub, WatchStats
 from watcher_sync.watch.rendering import Renderer
-from watcher_sync.watch.stream import Stream
+from watcher_sync.watch.stream import WatchStream
 from watcher_sync.wire.watch import events_pb2
 
 KINDS = builtin_kinds()
@@ -62,15 +62,15 @@ class Site:
         self.prepared: list[list[int]] = []
         self.renderer = renderer = Renderer(describer or Describer(KINDS), self._values)
         journal: Any = self.journal
-        self.hub = Hub(journal, renderer, _run, lambda: 1, Stats(), now=lambda: NOW)
-        self.catch_up = CatchUp(journal, self.hub, renderer, _run, Stats())
+        self.hub = Hub(journal, renderer, _run, lambda: 1, WatchStats(), now=lambda: NOW)
+        self.catch_up = CatchUp(journal, self.hub, renderer, _run, WatchStats())
 
     def _values(self, rows: Sequence[JournalRow]) -> dict[int, dict[str, Any]]:
         self.prepared.append([each.seq for each in rows])
         return {each.seq: {name: new for name, (_, new) in each.delta.items()} for each in rows}
 
-    def join(self, reader: Reader, topic: WatchTopic) -> Stream:
-        stream = Stream(100)
+    def join(self, reader: Reader, topic: WatchTopic) -> WatchStream:
+        stream = WatchStream(100)
         stream.topic = topic
         stream.caller = Caller("u", reader.project_id, reader, True, lambda _: True)
         self.hub.join(stream)
@@ -95,7 +95,7 @@ def topic(topic_name: str = "all", **members: Any) -> WatchTopic:
     return parse({"name": topic_name, "spec": {"filters": filters}}, f"id-{topic_name}")
 
 
-async def taken(stream: Stream, count: int) -> list[events_pb2.Event]:
+async def taken(stream: WatchStream, count: int) -> list[events_pb2.Event]:
     return [events_pb2.Event.FromString(await stream.take()) for _ in range(count)]
 
 

@@ -6,11 +6,11 @@ from __future__ import annotations
 import pytest
 
 from watcher_sync.watch.endings import StreamEnd
-from watcher_sync.watch.limits import Limits, address_of
+from watcher_sync.watch.limits import StreamLimits, address_of
 
 
 def test_a_stream_beyond_the_limit_of_the_process_is_refused() -> None:
-    limits = Limits(2, 5)
+    limits = StreamLimits(2, 5)
     limits.enter("a")
     limits.enter("b")
     with pytest.raises(StreamEnd, match="RESOURCE_EXHAUSTED"):
@@ -21,7 +21,7 @@ def test_a_stream_beyond_the_limit_of_the_process_is_refused() -> None:
 
 
 def test_a_stream_beyond_the_limit_of_its_identity_is_refused() -> None:
-    limits = Limits(9, 1)
+    limits = StreamLimits(9, 1)
     limits.enter("a")
     with pytest.raises(StreamEnd, match="RESOURCE_EXHAUSTED"):
         limits.enter("a")
@@ -29,7 +29,7 @@ def test_a_stream_beyond_the_limit_of_its_identity_is_refused() -> None:
 
 
 def test_a_stream_counts_for_one_identity_at_a_time() -> None:
-    limits = Limits(9, 1)
+    limits = StreamLimits(9, 1)
     limits.enter("address")
     limits.move("address", "user")
     limits.enter("address")
@@ -42,7 +42,7 @@ def test_a_stream_counts_for_one_identity_at_a_time() -> None:
 
 
 def test_streams_without_a_subscription_leave_room_for_others() -> None:
-    limits = Limits(4, 4, 2)
+    limits = StreamLimits(4, 4, 2)
     limits.enter("a")
     limits.enter("b")
     with pytest.raises(StreamEnd, match="no subscription"):

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry, generate_latest
 
-from watcher_sync.watch.hub import Stats
+from watcher_sync.watch.hub import WatchStats
 from watcher_sync.watch.metrics import WatchCollector
 
 ETC = Path(__file__).parents[3] / "etc" / "watcher-sync"
@@ -21,7 +21,7 @@ ETC = Path(__file__).parents[3] / "etc" / "watcher-sync"
 def shown():
     """The names of all series."""
     registry = CollectorRegistry()
-    registry.register(WatchCollector(Stats(ended={"UNAVAILABLE": 1})))
+    registry.register(WatchCollector(WatchStats(ended={"UNAVAILABLE": 1})))
     text = generate_latest(registry).decode()
     return set(re.findall(r"^(watcher_sync_watch_\w+)", text, re.M))
 

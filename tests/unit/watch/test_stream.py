@@ -8,7 +8,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from watcher_sync.watch.endings import not_found
-from watcher_sync.watch.stream import Stream
+from watcher_sync.watch.stream import WatchStream
 
 
 def run(test: Coroutine[Any, Any, None]) -> None:
@@ -17,7 +17,7 @@ def run(test: Coroutine[Any, Any, None]) -> None:
 
 def test_messages_leave_in_the_order_of_their_arrival() -> None:
     async def test() -> None:
-        stream = Stream(10)
+        stream = WatchStream(10)
         taking = asyncio.create_task(stream.take())
         await asyncio.sleep(0)
         assert stream.push(b"1")
@@ -29,7 +29,7 @@ def test_messages_leave_in_the_order_of_their_arrival() -> None:
 
 def test_a_full_queue_ends_the_stream_with_resource_exhausted() -> None:
     async def test() -> None:
-        stream = Stream(2)
+        stream = WatchStream(2)
         assert stream.push(b"1")
         assert stream.push(b"2")
         assert not stream.push(b"3")
@@ -40,7 +40,7 @@ def test_a_full_queue_ends_the_stream_with_resource_exhausted() -> None:
 
 def test_only_the_first_reason_of_an_end_counts() -> None:
     async def test() -> None:
-        stream = Stream(2)
+        stream = WatchStream(2)
         stream.end(not_found("/x"))
         for _ in range(5):
             assert not stream.push(b"1")
@@ -51,7 +51,7 @@ def test_only_the_first_reason_of_an_end_counts() -> None:
 
 def test_who_catches_up_waits_until_half_of_the_queue_is_free() -> None:
     async def test() -> None:
-        stream = Stream(4)
+        stream = WatchStream(4)
         for _ in range(4):
             stream.push(b"1")
         waiting = asyncio.create_task(stream.wait_for_room())
@@ -66,7 +66,7 @@ def test_who_catches_up_waits_until_half_of_the_queue_is_free() -> None:
 
 def test_a_queue_is_full_in_bytes_before_it_is_full_in_events() -> None:
     async def test() -> None:
-        stream = Stream(100, max_bytes=10)
+        stream = WatchStream(100, max_bytes=10)
         for message in (b"12345", b"67890"):
             assert stream.push(message)
         waiting = asyncio.create_task(stream.wait_for_room())
@@ -83,7 +83,7 @@ def test_a_queue_is_full_in_bytes_before_it_is_full_in_events() -> None:
 
 def test_an_event_beyond_all_bytes_leaves_room_when_it_was_taken() -> None:
     async def test() -> None:
-        stream = Stream(100, max_bytes=10)
+        stream = WatchStream(100, max_bytes=10)
         for _ in range(3):
             assert stream.push(b"x" * 50)
             assert not stream.has_room

@@ -21,9 +21,10 @@ from watcher_sync.model.staged import Key
 from watcher_sync.storage.writing.journal import JournalRow, follow
 from watcher_sync.webhooks.attempts import Attempt
 from watcher_sync.webhooks.live import Outgoing, make_filter
-from watcher_sync.webhooks.planner import Clock, Planner, Settings
+from watcher_sync.webhooks.planner import Planner
 from watcher_sync.webhooks.rows import NewDelivery, WorkerWrites
 from watcher_sync.webhooks.secrets import ActiveSecret, SecretBox, new_key
+from watcher_sync.webhooks.settings import Clock, DeliverySettings
 from watcher_sync.webhooks.subscription_rows import ACTIVE, PENDING, Progress, Row, Subscription
 
 KINDS = builtin_kinds()
@@ -202,13 +203,13 @@ Answer = Callable[[NewDelivery], Attempt]
 class Driver:
     """One worker after another on one journal."""
 
-    def __init__(self, settings: Settings | None = None, box: SecretBox = BOX) -> None:
+    def __init__(self, settings: DeliverySettings | None = None, box: SecretBox = BOX) -> None:
         self.time = Time()
         self.log = JournalLog(self.time)
         self.tables = Tables()
         self.receivers: dict[str, Receiver] = {}
         self.answers: dict[str, Answer] = {}
-        self.settings = settings or Settings()
+        self.settings = settings or DeliverySettings()
         self.box = box
         self.chance = 0.5
         self._ids = itertools.count(1)

@@ -10,9 +10,9 @@ import pytest
 
 from tests.unit.webhooks.driver import BOX, DAY, FAILED, GONE_FOREVER, HOUR, OK, SECRET, Driver
 from watcher_sync.webhooks.attempts import Attempt
-from watcher_sync.webhooks.planner import Settings
 from watcher_sync.webhooks.results import AFTER_DEAD_SECONDS
 from watcher_sync.webhooks.secrets import SecretBox, new_key
+from watcher_sync.webhooks.settings import DeliverySettings
 from watcher_sync.wire.standard_webhooks import parse_secret
 
 SCHEDULE = [0, 5, 300, 1800, 7200, 18000, 36000, 50400, 72000, 86400]
@@ -226,7 +226,7 @@ def test_the_changes_of_a_dead_delivery_survive_a_restart(driver):
 
 
 def test_so_many_failures_suspend_if_the_option_says_so():
-    driver = two(Settings(suspend_after_failures=3))
+    driver = two(DeliverySettings(suspend_after_failures=3))
     made = failing(driver)
     write(driver, "active")
     driver.run(DAY)
@@ -235,7 +235,7 @@ def test_so_many_failures_suspend_if_the_option_says_so():
 
 
 def test_a_success_between_failures_begins_the_count_again():
-    driver = two(Settings(suspend_after_failures=3))
+    driver = two(DeliverySettings(suspend_after_failures=3))
     for state in ("active", "stopped"):
         failing(driver)
         write(driver, state)
@@ -259,7 +259,7 @@ def test_a_new_callback_gets_the_failing_delivery_at_once_and_its_failures_count
 
 
 def test_a_put_wins_over_a_suspension_that_was_not_written_yet():
-    driver = two(Settings(suspend_after_failures=1))
+    driver = two(DeliverySettings(suspend_after_failures=1))
     failing(driver)
     write(driver, "active")
     driver.follow()
@@ -416,7 +416,7 @@ def test_what_the_subscriber_asks_for_after_a_dead_delivery_does_not_wait(driver
 
 
 def test_a_subscription_that_is_suspended_with_its_dead_delivery_resumes_at_once():
-    driver = two(Settings(suspend_after_failures=len(SCHEDULE)))
+    driver = two(DeliverySettings(suspend_after_failures=len(SCHEDULE)))
     failing(driver)
     write(driver, "active")
     driver.run(sum(SCHEDULE))

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.webhooks.driver import DAY, FAILED, OK, Driver
-from watcher_sync.webhooks.planner import Settings
+from watcher_sync.webhooks.settings import DeliverySettings
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +30,7 @@ class Law:
         project_id: str | None,
         sees_admin_only: bool,
     ) -> None:
-        self.driver = Driver(Settings(suspend_after_failures=suspend_after))
+        self.driver = Driver(DeliverySettings(suspend_after_failures=suspend_after))
         self.made = 0
         self.deleted: set[str] = set()
         self.project_id = project_id

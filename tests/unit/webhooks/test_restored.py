@@ -10,7 +10,7 @@ import pytest
 from tests.unit.webhooks.driver import DAY, FAILED, GONE_FOREVER, KINDS, Driver, vnf
 from watcher_sync.model.model import Model
 from watcher_sync.storage.writing.journal import follow
-from watcher_sync.webhooks.planner import Settings
+from watcher_sync.webhooks.settings import DeliverySettings
 from watcher_sync.webhooks.subscription_rows import GONE, SUSPENDED
 
 
@@ -123,7 +123,7 @@ def test_all_resources_that_a_receiver_did_not_accept_are_sent_when_it_is_resume
     answer: object, is_restarted: bool
 ) -> None:
     driver = member()
-    driver.settings = Settings(suspend_after=5 * DAY)
+    driver.settings = DeliverySettings(suspend_after=5 * DAY)
     head = driver.log.head
     lose(driver)
     go_back(driver, head)

@@ -62,7 +62,7 @@ _NOTICE_SECONDS = 2.0
 _NO_SEQ = 2**63
 
 
-class Filter(msgspec.Struct, frozen=True):
+class ChangeFilter(msgspec.Struct, frozen=True):
     """The changes that the request chooses, and what the caller sees of them."""
 
     kind: str | None
@@ -128,14 +128,14 @@ class Events:
 
     def read(self, call: Call) -> None:
         """Answers with a stream if the client prefers one, else with a page, after waiting for a change if asked."""
-        chosen = Filter(call.query.get("kind"), call.query.get("id"), sight_of(call, self._service.kinds))
+        chosen = ChangeFilter(call.query.get("kind"), call.query.get("id"), sight_of(call, self._service.kinds))
         if call.request.client_prefers((JSON, EVENT_STREAM)) == EVENT_STREAM:
             _stream(self._service, self._feed, call, chosen)
         else:
             _page(self._service, self._feed, call, chosen)
 
 
-def _page(service: Service, feed: Feed, call: Call, chosen: Filter) -> None:
+def _page(service: Service, feed: Feed, call: Call, chosen: ChangeFilter) -> None:
     since = _since(service, call)
     limit, wait = call.query["limit"], call.query["wait"]
     if since is None and not wait:
@@ -182,7 +182,7 @@ def _since(service: Service, call: Call) -> int | None:
         return 0 if first == reading.oldest_seq(connection, service.tables) else first - 1
 
 
-def _read_last(service: Service, limit: int, chosen: Filter) -> tuple[list[JournalRow], Position]:
+def _read_last(service: Service, limit: int, chosen: ChangeFilter) -> tuple[list[JournalRow], Position]:
     """Read the last chosen changes, backwards from the end of the journal.
 
     :returns: at most ``limit`` changes in order, and the journal's end. The changes are among the last 10,000 rows of
@@ -220,7 +220,7 @@ def _answer(call: Call, rows: list[JournalRow], reached: int, head: Position) ->
     call.answer({"events": events, "next_since": reached, "head": max(head.seq, reached), "epoch": head.epoch})
 
 
-def _scan(feed: Feed, since: int, limit: int, chosen: Filter) -> tuple[list[JournalRow], int]:
+def _scan(feed: Feed, since: int, limit: int, chosen: ChangeFilter) -> tuple[list[JournalRow], int]:
     """Reads the chosen changes after ``since``.
 
     :returns: at most ``limit`` changes of about 8 MiB, and the seq up to which there is no further one.
@@ -257,7 +257,7 @@ def _start(call: Call, since: int | None, head: Position) -> int:
     return since
 
 
-def _stream(service: Service, feed: Feed, call: Call, chosen: Filter) -> None:
+def _stream(service: Service, feed: Feed, call: Call, chosen: ChangeFilter) -> None:
     since = _since(service, call)
     last = call.request.get_header("Last-Event-ID")
     if last:
@@ -282,7 +282,7 @@ def _stream(service: Service, feed: Feed, call: Call, chosen: Filter) -> None:
 
 
 def stream_of(
-    feed: Feed, slot: Slot, since: int, chosen: Filter, *, life: float, heartbeat: float, epoch: str | None = None
+    feed: Feed, slot: Slot, since: int, chosen: ChangeFilter, *, life: float, heartbeat: float, epoch: str | None = None
 ) -> ResponseStream:
     """Returns the changes after ``since`` as server-sent events. The end of the stream releases its slot.
 
@@ -292,7 +292,7 @@ def stream_of(
 
 
 def _chunks(
-    feed: Feed, since: int, chosen: Filter, *, life: float, heartbeat: float, epoch: str | None
+    feed: Feed, since: int, chosen: ChangeFilter, *, life: float, heartbeat: float, epoch: str | None
 ) -> Generator[bytes, None, None]:
     """Yields events as they are committed, and heartbeats.
 

@@ -98,7 +98,7 @@ def _files(folder: Traversable) -> Iterator[Traversable]:
             yield entry
 
 
-class Page:
+class IndexPage:
     """``/``: the page."""
 
     def __init__(self, files: dict[str, Asset]) -> None:

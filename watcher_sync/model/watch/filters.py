@@ -14,7 +14,7 @@ import itertools
 from collections.abc import Hashable, Iterable
 from typing import Final, Generic, TypeVar
 
-from watcher_sync.model.watch.topics import ANY, TYPES, Filter
+from watcher_sync.model.watch.topics import ANY, TYPES, TopicFilter
 from watcher_sync.wire.watch.descriptions import ChangeType, Resource
 
 Key = tuple[str, str, str, str, str]
@@ -37,7 +37,7 @@ def key_of(resource: Resource) -> Key:
     return (resource.group, resource.kind, scope.kind, scope.name, resource.name)
 
 
-def passes(each: Filter, key: Key, wanted_type: str) -> bool:
+def passes(each: TopicFilter, key: Key, wanted_type: str) -> bool:
     """Whether one filter lets a change pass; what the index answers for many filters at once."""
     return wanted_type in each.types and all(
         part in (ANY, value) for part, value in zip(_key_of_filter(each), key, strict=True)
@@ -50,7 +50,7 @@ class FilterIndex(Generic[Topic]):
     :param topics: pairs of a topic, or what represents it, and its filters.
     """
 
-    def __init__(self, topics: Iterable[tuple[Topic, Iterable[Filter]]]) -> None:
+    def __init__(self, topics: Iterable[tuple[Topic, Iterable[TopicFilter]]]) -> None:
         found: dict[str, dict[Key, dict[Topic, None]]] = {each: {} for each in TYPES}
         for topic, filters in topics:
             for each in filters:
@@ -98,5 +98,5 @@ def _shapes(keys: Iterable[Key]) -> tuple[Shape, ...]:
     return tuple(shape for shape in _ALL_SHAPES if shape in present)
 
 
-def _key_of_filter(each: Filter) -> Key:
+def _key_of_filter(each: TopicFilter) -> Key:
     return (each.group, each.kind, each.scope.kind, each.scope.name, each.name)

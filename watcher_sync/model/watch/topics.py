@@ -54,7 +54,7 @@ class Scope(msgspec.Struct, frozen=True):
     name: str = ANY
 
 
-class Filter(msgspec.Struct, frozen=True, kw_only=True):
+class TopicFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Which changes pass. Group, kind, name and scope are exact values or :data:`ANY`."""
 
     group: str
@@ -80,7 +80,7 @@ class WatchTopic(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     name: str
-    filters: tuple[Filter, ...]
+    filters: tuple[TopicFilter, ...]
     title: str = ""
     description: str = ""
     project_id: str | None = None
@@ -162,7 +162,7 @@ def parse(document: Any, topic_id: str, **owner: Any) -> WatchTopic:
     )
 
 
-def parse_spec(document: Any, at: str = "") -> tuple[str, tuple[Filter, ...]]:
+def parse_spec(document: Any, at: str = "") -> tuple[str, tuple[TopicFilter, ...]]:
     """Read the member ``spec``.
 
     :param at: the JSON Pointer of the member.
@@ -180,10 +180,10 @@ def parse_spec(document: Any, at: str = "") -> tuple[str, tuple[Filter, ...]]:
     return description, tuple(dict.fromkeys(parsed))
 
 
-def _filter(document: Any, at: str) -> Filter:
+def _filter(document: Any, at: str) -> TopicFilter:
     members = _object(document, at, {"group", "kind", "name", "scope", "type"}, ("group", "kind"))
     scope = members.get("scope")
-    return Filter(
+    return TopicFilter(
         group=_pattern(members["group"], f"{at}/group"),
         kind=_pattern(members["kind"], f"{at}/kind"),
         name=_pattern(members.get("name", ANY), f"{at}/name"),

@@ -16,7 +16,7 @@ from oslo_config import cfg
 
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.reconcile.capacity.base import CapacityError, CapacityProvider, HostCapacity
-from watcher_sync.sources.kubernetes.connection import Connection
+from watcher_sync.sources.kubernetes.connection import ApiConnection
 from watcher_sync.sources.kubernetes.listing import ListingRequest, list_all
 from watcher_sync.sources.kubernetes.resources import Resource
 from watcher_sync.sources.kubernetes.source import cluster_targets
@@ -76,7 +76,7 @@ The account of the source needs the right to list nodes.
         if unknown or not wanted:
             which = ", ".join(unknown) or "a cluster"
             raise ConfigError(f"[capacity_provider_kubernetes] clusters: no enabled source follows {which}")
-        self._clusters: list[tuple[ClusterTarget, Connection]] = [(targets[c], targets[c].connect()) for c in wanted]
+        self._clusters: list[tuple[ClusterTarget, ApiConnection]] = [(targets[c], targets[c].connect()) for c in wanted]
         self._requests = 0
 
     @property
@@ -101,7 +101,7 @@ The account of the source needs the right to list nodes.
                 found.setdefault(capacity.host, capacity)
         return found.values()
 
-    def _list(self, target: ClusterTarget, connection: Connection, deadline: float) -> Iterator[bytes]:
+    def _list(self, target: ClusterTarget, connection: ApiConnection, deadline: float) -> Iterator[bytes]:
         """:raises CapacityError: the list is incomplete."""
         request = ListingRequest(targets=[(_NODES, None)], page_size=target.page_size)
         nodes: list[bytes] = []

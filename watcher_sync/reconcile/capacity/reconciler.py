@@ -29,7 +29,7 @@ from watcher_sync.reconcile.capacity.merge import Reports, merged, sources_of
 from watcher_sync.reconcile.capacity.plugins import load_providers
 from watcher_sync.reconcile.capacity.writer import CapacityWriter, WrittenCapacity
 from watcher_sync.reconcile.drift import plain
-from watcher_sync.storage.drifts import Difference, replace_drifts
+from watcher_sync.storage.drifts import FieldDifference, replace_drifts
 
 LOG = logging.getLogger(__name__)
 
@@ -140,7 +140,7 @@ class CapacityReconciler(Reconciler):
 
     def _compare(
         self, nodes: Sequence[ComputeNode], reports: Reports, scope: str, dry_run: bool
-    ) -> tuple[list[Difference], WrittenCapacity]:
+    ) -> tuple[list[FieldDifference], WrittenCapacity]:
         """Find the hosts that differ and, unless it is a dry run, write them.
 
         :returns: the differences, and what was written.
@@ -175,9 +175,9 @@ def _nodes(view: View) -> list[ComputeNode]:
     return [node for node in found if isinstance(node, ComputeNode) and not node.gone]
 
 
-def _differences(node: ComputeNode, changed: Mapping[str, Any], policy: str) -> Iterable[Difference]:
+def _differences(node: ComputeNode, changed: Mapping[str, Any], policy: str) -> Iterable[FieldDifference]:
     for name, value in changed.items():
-        yield Difference(
+        yield FieldDifference(
             kind=_KIND,
             entity_id=node.id,
             field=name,

@@ -33,7 +33,7 @@ from watcher_sync.reconcile.delete_guard import losses
 from watcher_sync.reconcile.drift import Divergence, compare
 from watcher_sync.reconcile.live_view import LiveView
 from watcher_sync.reconcile.repair import FIRST
-from watcher_sync.sources.kubernetes.connection import Connection
+from watcher_sync.sources.kubernetes.connection import ApiConnection
 from watcher_sync.sources.kubernetes.listing import ListingPart
 from watcher_sync.sources.kubernetes.resources import KNOWN, Resource
 from watcher_sync.sources.kubernetes.target import ClusterTarget
@@ -89,7 +89,7 @@ class ClusterComparer:
         self._wait = wait
 
     def compare(
-        self, target: ClusterTarget, connection: Connection, base: View, namespace: str | None, deadline: float
+        self, target: ClusterTarget, connection: ApiConnection, base: View, namespace: str | None, deadline: float
     ) -> Comparison:
         """List a cluster and compare it.
 
@@ -178,7 +178,7 @@ class ClusterComparer:
         return Divergence(kind=kind, id=entity.id, model=entity, live=None), event
 
     def created_but_gone(
-        self, comparison: Comparison, target: ClusterTarget, connection: Connection, namespace: str | None,
+        self, comparison: Comparison, target: ClusterTarget, connection: ApiConnection, namespace: str | None,
         deadline: float,
     ) -> list[tuple[Divergence, Event]]:  # fmt: skip
         """List again after the repair, if it created entities, and return those that no longer exist.
@@ -260,7 +260,7 @@ def _known(base: View, kind: str, cluster: str, namespace: str | None) -> list[E
 
 
 def _list(
-    target: ClusterTarget, connection: Connection, live: LiveView, namespace: str | None, deadline: float
+    target: ClusterTarget, connection: ApiConnection, live: LiveView, namespace: str | None, deadline: float
 ) -> tuple[list[ListingPart], int]:
     """List into the view. Return how each list ended, and the number of requests.
 

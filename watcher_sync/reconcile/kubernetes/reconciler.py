@@ -45,7 +45,7 @@ from watcher_sync.reconcile.kubernetes.vnf_sync import VnfSync
 from watcher_sync.reconcile.repair import Healer
 from watcher_sync.sources.kubernetes.source import cluster_targets
 from watcher_sync.sources.kubernetes.target import ClusterTarget
-from watcher_sync.storage.drifts import Difference, list_drifts, replace_drifts
+from watcher_sync.storage.drifts import FieldDifference, list_drifts, replace_drifts
 from watcher_sync.storage.groups import source_status
 
 LOG = logging.getLogger(__name__)
@@ -259,7 +259,7 @@ class KubernetesReconciler(Reconciler):
             return False
         return observation is not None and observation.changed
 
-    def _record(self, target: ClusterTarget, comparison: Comparison, differences: Iterable[Difference]) -> None:
+    def _record(self, target: ClusterTarget, comparison: Comparison, differences: Iterable[FieldDifference]) -> None:
         """Store the drifts of the kinds that were compared completely, and the time of a full sync."""
         database, now = self.context.store.database, self._now()
         drifts = [d for d in differences if d.kind in comparison.complete]

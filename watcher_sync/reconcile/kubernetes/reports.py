@@ -12,10 +12,10 @@ from watcher_sync.model.kubernetes import VnfInstance
 from watcher_sync.model.vnf.evaluation import Observation
 from watcher_sync.model.vnf.reports import ReportedDifference, ReportedPod, SyncReport
 from watcher_sync.reconcile.drift import plain
-from watcher_sync.storage.drifts import Difference
+from watcher_sync.storage.drifts import FieldDifference
 
 
-def vnf_differences(instance: VnfInstance, observation: Observation, policy: str) -> list[Difference]:
+def vnf_differences(instance: VnfInstance, observation: Observation, policy: str) -> list[FieldDifference]:
     """Return the differences that an operator needs: state, levels, numbers of pods and names of pods."""
     values = observation.values
     pairs: dict[str, tuple[Any, Any]] = {
@@ -23,7 +23,7 @@ def vnf_differences(instance: VnfInstance, observation: Observation, policy: str
     }
     pairs["vnfc_resource_info"] = _pods(instance.vnfc_resource_info), _pods(values["vnfc_resource_info"])
     return [
-        Difference(
+        FieldDifference(
             kind=KIND,
             entity_id=instance.id,
             field=name,

@@ -22,7 +22,7 @@ from watcher_sync.model.view import View
 from watcher_sync.reconcile.drift import plain
 from watcher_sync.reconcile.liveness.rules import by_service
 from watcher_sync.storage.database.conflicts import retried
-from watcher_sync.storage.drifts import Difference
+from watcher_sync.storage.drifts import FieldDifference
 
 LOG = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ class LivenessWriter:
         at: datetime.datetime,
         source: str,
         dry_run: bool = False,
-    ) -> list[Difference]:
+    ) -> list[FieldDifference]:
         """Compare the states of compute services with the model, and write the differences.
 
         Hosts that the model does not have are skipped, so create them first. Leave out services that are forced down:
@@ -84,7 +84,7 @@ class LivenessWriter:
         if not dry_run:
             self.write([node.id for node, _ in changes], rule, at=at, source=source)
         return [
-            Difference(
+            FieldDifference(
                 kind="compute_node",
                 entity_id=node.id,
                 field="liveness",

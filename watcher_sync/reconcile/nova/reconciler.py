@@ -37,7 +37,7 @@ from watcher_sync.reconcile.nova.live import differing
 from watcher_sync.reconcile.nova.restoring import Restorer
 from watcher_sync.reconcile.nova.writer import Divergence, InventoryWriter, OwnWrites, Written
 from watcher_sync.reconcile.openstack import Cloud
-from watcher_sync.storage.drifts import Difference, list_drifts, replace_drifts
+from watcher_sync.storage.drifts import FieldDifference, list_drifts, replace_drifts
 from watcher_sync.storage.groups.inventories import (
     Inventory,
     declare_inventory,
@@ -327,7 +327,7 @@ class _Run:
         is_whole = what.is_gone or what.model is None
         return self._policy.get(what.kind, HEAL) == HEAL and not (is_whole and what.kind in comparison.refused)
 
-    def _liveness(self, comparison: Comparison, *, has_new_hosts: bool) -> list[Difference]:
+    def _liveness(self, comparison: Comparison, *, has_new_hosts: bool) -> list[FieldDifference]:
         """Write which hosts are up, and return the differences."""
         context = self._context
         if not comparison.states or comparison.states_at is None:
@@ -339,7 +339,7 @@ class _Run:
             comparison.states, view, at=comparison.states_at, source=SCOPE, dry_run=self.dry_run
         )
 
-    def _record(self, differences: Sequence[Difference], comparison: Comparison) -> None:
+    def _record(self, differences: Sequence[FieldDifference], comparison: Comparison) -> None:
         """Store the drifts. A partial comparison leaves those of other entities."""
         database, now = self._context.store.database, self._reconciler._now()
         complete = comparison.complete
@@ -351,7 +351,9 @@ class _Run:
         looked_at = comparison.looked_at
         known = list_drifts(database, kind=INSTANCE, source=SCOPE, limit=_MAX_DRIFTS)
         others = [
-            Difference(**{name: getattr(d, name) for name in _DRIFT}) for d in known if d.entity_id not in looked_at
+            FieldDifference(**{name: getattr(d, name) for name in _DRIFT})
+            for d in known
+            if d.entity_id not in looked_at
         ]
         own = [d for d in differences if d.kind == INSTANCE]
         if own or len(others) != len(known):

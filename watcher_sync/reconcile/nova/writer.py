@@ -32,7 +32,7 @@ from watcher_sync.model.view import View
 from watcher_sync.reconcile.drift import plain
 from watcher_sync.reconcile.nova.live import Facets
 from watcher_sync.storage.database.conflicts import retried
-from watcher_sync.storage.drifts import Difference
+from watcher_sync.storage.drifts import FieldDifference
 
 _MAX_ENTITIES: Final = 100
 """Entities of one transaction; the head of the journal is locked as long."""
@@ -57,11 +57,11 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
     is_gone: bool = False
     """Whether Nova does not have it."""
 
-    def differences(self, policy: str) -> Iterable[Difference]:
+    def differences(self, policy: str) -> Iterable[FieldDifference]:
         """Yield the differences, field by field; one without a field for a whole entity."""
         if self.model is None or self.is_gone:
             name = next((fields["name"] for fields in self.facets.values() if "name" in fields), None)
-            yield Difference(
+            yield FieldDifference(
                 kind=self.kind,
                 entity_id=self.id,
                 field="",
@@ -73,7 +73,7 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
         for fields in self.facets.values():
             for name, value in fields.items():
                 if name not in UNREPORTED:
-                    yield Difference(
+                    yield FieldDifference(
                         kind=self.kind,
                         entity_id=self.id,
                         field=name,

@@ -29,8 +29,8 @@ from watcher_sync.events import Event, portions
 from watcher_sync.sources.base import Emit, IntakeClosed, SourceState
 from watcher_sync.sources.federation.arrivals import Arrivals
 from watcher_sync.sources.federation.cursor import RegionCursor
-from watcher_sync.sources.federation.options import Settings
-from watcher_sync.sources.federation.region import Changes, Page, Region
+from watcher_sync.sources.federation.options import RegionSettings
+from watcher_sync.sources.federation.region import Changes, Region, RegionPage
 from watcher_sync.sources.federation.states import EventMaker, decode_document, is_loop, loop_of
 
 LOG = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ class Follower:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: RegionSettings,
         region: Region,
         emit: Emit,
         cursor: RegionCursor,
@@ -259,7 +259,7 @@ class Follower:
         if epoch and epoch != self._cursor.epoch:
             raise EpochError(f"the region has the epoch {epoch}, not {self._cursor.epoch}")
 
-    def _states(self, kind: str, page: Page, at: datetime.datetime | None) -> list[Event]:
+    def _states(self, kind: str, page: RegionPage, at: datetime.datetime | None) -> list[Event]:
         for document, _ in page.entities:
             self._require_no_loop(document.id)
         return [self._make.changed(kind, document, body, at) for document, body in page.entities]

@@ -73,7 +73,7 @@ The account has to see all projects and the fields that tell of hosts: an admini
 ]
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class RegionSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The checked options of one source."""
 
     source: str
@@ -87,7 +87,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     backoff_max: float
 
 
-def read_settings(name: str, group: Any) -> Settings:
+def read_settings(name: str, group: Any) -> RegionSettings:
     """The settings of a source.
 
     :param name: of the source.
@@ -106,7 +106,7 @@ def read_settings(name: str, group: Any) -> Settings:
     if group.keyfile and not group.certfile:
         raise ConfigError(f"{section} certfile: not set, but keyfile is")
     _require_account(section, group)
-    return Settings(
+    return RegionSettings(
         source=name,
         site=site,
         endpoint=group.endpoint,

@@ -18,8 +18,8 @@ from keystoneauth1.identity import v3
 from watcher_sync.client import Client, NotFound, UnexpectedResponse
 from watcher_sync.client.transport import SuccessResponse, Transport
 from watcher_sync.client.watch_topics import WATCH_TOPICS
-from watcher_sync.sources.federation.options import Settings
-from watcher_sync.sources.federation.states import Document, decode_document
+from watcher_sync.sources.federation.options import RegionSettings
+from watcher_sync.sources.federation.states import RegionDocument, decode_document
 
 _MAX_CHANGED: Final = 2_000
 """Entities of one answer about changes: two thirds of what the engine takes of a source at once."""
@@ -32,10 +32,10 @@ _EVERYTHING: Final = {
 }
 
 
-class Page(msgspec.Struct, frozen=True):
+class RegionPage(msgspec.Struct, frozen=True):
     """Entities of one kind."""
 
-    entities: list[tuple[Document, bytes]]
+    entities: list[tuple[RegionDocument, bytes]]
     """Each with its JSON."""
     seq: int
     """The head of the region's journal when the page was read."""
@@ -70,7 +70,7 @@ class Changes(msgspec.Struct, frozen=True):
 class Region:
     """The API of one region."""
 
-    def __init__(self, settings: Settings, group: Any) -> None:
+    def __init__(self, settings: RegionSettings, group: Any) -> None:
         """:param group: the options of the source, for the credentials."""
         self._settings = settings
         self._adapter = _adapter(settings, group)
@@ -100,7 +100,7 @@ class Region:
             spec = {"description": "Followed by another installation.", "filters": [_EVERYTHING]}
             self.client.create_watch_topic({"name": self._settings.topic, "title": self._settings.topic, "spec": spec})
 
-    def pages(self, path: str) -> Iterator[Page]:
+    def pages(self, path: str) -> Iterator[RegionPage]:
         """All entities of a kind with their versions, page by page.
 
         :param path: of the list.
@@ -119,7 +119,7 @@ class Region:
         answer = self._transport.request("GET", "/v1/states", query=query)
         return msgspec.structs.replace(answer.read(Changes), epoch=answer.epoch)
 
-    def _pages(self, path: str, query: dict[str, Any]) -> Iterator[Page]:
+    def _pages(self, path: str, query: dict[str, Any]) -> Iterator[RegionPage]:
         marker: str | None = None
         while True:
             answer = self._transport.request("GET", path, query={"versions": True, "marker": marker, **query})
@@ -129,7 +129,7 @@ class Region:
                 return
 
 
-def _decoded(path: str, response: SuccessResponse) -> tuple[Page, str | None]:
+def _decoded(path: str, response: SuccessResponse) -> tuple[RegionPage, str | None]:
     """:returns: a page, and the marker of the next one.
 
     :raises UnexpectedResponse: the answer is no list with versions.
@@ -142,16 +142,16 @@ def _decoded(path: str, response: SuccessResponse) -> tuple[Page, str | None]:
         marker = msgspec.json.decode(answer["next_marker"], type=str | None)
     except (KeyError, msgspec.DecodeError) as exc:
         raise UnexpectedResponse(f"the answer of {path} is no list with versions: {exc}") from None
-    return Page(entities, seq, response.epoch), marker
+    return RegionPage(entities, seq, response.epoch), marker
 
 
-def _adapter(settings: Settings, group: Any) -> adapter.Adapter:
+def _adapter(settings: RegionSettings, group: Any) -> adapter.Adapter:
     cert = (group.certfile, group.keyfile) if group.keyfile else group.certfile
     made = session.Session(auth=_auth(settings, group), verify=group.cafile or True, cert=cert)
     return adapter.Adapter(made, endpoint_override=settings.endpoint)
 
 
-def _auth(settings: Settings, group: Any) -> Any:
+def _auth(settings: RegionSettings, group: Any) -> Any:
     if not group.auth_url:
         return noauth.NoAuth(endpoint=settings.endpoint)
     if group.application_credential_id:

@@ -22,7 +22,7 @@ from watcher_sync.events import NATIVE, Event
 from watcher_sync.exceptions import ConfigError, SourceError
 from watcher_sync.sources.base import Emit, Source, SourceState, SourceStatus
 from watcher_sync.sources.federation.cursor import read_cursor
-from watcher_sync.sources.federation.options import OPTIONS, Settings, read_settings
+from watcher_sync.sources.federation.options import OPTIONS, RegionSettings, read_settings
 
 _STOP_TIMEOUT_SECONDS: Final = 5.0
 
@@ -113,7 +113,7 @@ class FederationSource(Source):
         return msgspec.structs.replace(read_cursor(self.saved_cursor), sequence=None).text()
 
 
-def _require_own_site(conf: cfg.ConfigOpts, settings: Settings) -> None:
+def _require_own_site(conf: cfg.ConfigOpts, settings: RegionSettings) -> None:
     """:raises ConfigError: two sources have the same site: each would delete what only the other one has."""
     for other in conf.engine.enabled_sources:
         opts.register_source(conf, other, [])

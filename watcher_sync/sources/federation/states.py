@@ -17,14 +17,14 @@ import msgspec
 from watcher_sync.events import Event
 
 
-class Document(msgspec.Struct):
+class RegionDocument(msgspec.Struct):
     """What the source reads of an entity; the handler reads the rest."""
 
     id: str
     seq: int
 
 
-decode_document = msgspec.json.Decoder(Document).decode
+decode_document = msgspec.json.Decoder(RegionDocument).decode
 
 
 class EventMaker:
@@ -36,7 +36,7 @@ class EventMaker:
         self.region_epoch = 0
         """How many times the region's database went back in time."""
 
-    def changed(self, kind: str, document: Document, body: bytes, at: datetime.datetime | None) -> Event:
+    def changed(self, kind: str, document: RegionDocument, body: bytes, at: datetime.datetime | None) -> Event:
         """The state of an entity.
 
         :param body: the JSON of the entity, with its versions.

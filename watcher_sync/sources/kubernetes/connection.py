@@ -100,7 +100,7 @@ def api_error(body: bytes, *, code: int = 0, retry_after: str | None = None) -> 
     return ApiError(code or status.code, status.reason or "", message, seconds)
 
 
-class Connection:
+class ApiConnection:
     """A pool of connections to one API server, with its credentials."""
 
     def __init__(self, access: Access, *, connect_timeout: float, read_timeout: float) -> None:

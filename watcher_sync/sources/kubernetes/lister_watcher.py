@@ -19,8 +19,8 @@ import msgspec
 import urllib3
 
 from watcher_sync.sources.kubernetes import paging, resources, watch_stream
-from watcher_sync.sources.kubernetes.connection import ApiError, Connection, TransportError, api_error
-from watcher_sync.sources.kubernetes.paging import ListExpired, Page
+from watcher_sync.sources.kubernetes.connection import ApiConnection, ApiError, TransportError, api_error
+from watcher_sync.sources.kubernetes.paging import ListExpired, ObjectPage
 from watcher_sync.sources.kubernetes.resources import Resource
 from watcher_sync.wire.kubernetes import Object
 
@@ -38,7 +38,7 @@ class ListerWatcher:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: ApiConnection,
         resource: Resource,
         namespace: str | None,
         *,
@@ -84,7 +84,7 @@ class ListerWatcher:
         *,
         read_as: type[Object] | None = None,
         read_timeout: Callable[[], float | None] = lambda: None,
-    ) -> Iterator[tuple[bool, Page]]:
+    ) -> Iterator[tuple[bool, ObjectPage]]:
         """List page by page; give each page with whether a listing begins there, because the last one expired.
 
         The last attempt asks for everything on one page, because the history expires faster than the server delivers

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from watcher_sync.events import Event
-from watcher_sync.sources.kubernetes.connection import Connection, KubernetesError, TransportError
+from watcher_sync.sources.kubernetes.connection import ApiConnection, KubernetesError, TransportError
 from watcher_sync.sources.kubernetes.lister_watcher import ListerWatcher
 from watcher_sync.sources.kubernetes.resources import Resource
 
@@ -62,7 +62,7 @@ class ListingRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds without a byte."""
 
 
-def list_all(connection: Connection, request: ListingRequest, *, deadline: float) -> Iterator[ListingPart]:
+def list_all(connection: ApiConnection, request: ListingRequest, *, deadline: float) -> Iterator[ListingPart]:
     """List one target after the other, page by page; the cluster's errors become failures of parts.
 
     :param deadline: ``time.monotonic()`` after which no request is sent.
@@ -76,7 +76,7 @@ def list_all(connection: Connection, request: ListingRequest, *, deadline: float
 
 
 def _list_target(
-    connection: Connection, request: ListingRequest, resource: Resource, namespace: str | None, deadline: float
+    connection: ApiConnection, request: ListingRequest, resource: Resource, namespace: str | None, deadline: float
 ) -> Iterator[ListingPart]:
     """:raises KubernetesError: the listing is incomplete."""
 

@@ -20,7 +20,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from watcher_sync.sources.kubernetes.connection import MAX_ANSWER_BYTES, ApiError, Connection, TransportError
+from watcher_sync.sources.kubernetes.connection import MAX_ANSWER_BYTES, ApiConnection, ApiError, TransportError
 from watcher_sync.wire.kubernetes import Object
 
 _MAX_OBJECT_BYTES: Final = 256 * 1024
@@ -34,7 +34,7 @@ class ListExpired(Exception):
     """The server dropped the snapshot of the list: begin again."""
 
 
-class Page:
+class ObjectPage:
     """A part of a list."""
 
     __slots__ = ("_body", "_items", "objects", "remaining", "version")
@@ -96,7 +96,7 @@ def _decoder(type_: type[Object]) -> msgspec.json.Decoder[_List[Object]]:
 
 
 def pages(
-    connection: Connection,
+    connection: ApiConnection,
     path: str,
     query: Mapping[str, str],
     *,
@@ -104,7 +104,7 @@ def pages(
     limit: int,
     read_as: type[Object] | None = None,
     read_timeout: Callable[[], float | None] = lambda: None,
-) -> Iterator[Page]:
+) -> Iterator[ObjectPage]:
     """Give all pages of a list, which is complete when the iterator ends without an exception.
 
     :param query: selectors.
@@ -143,7 +143,7 @@ def max_page_bytes(limit: int) -> int:
     return min(_MAX_LIST_BYTES, max(MAX_ANSWER_BYTES, limit * _MAX_OBJECT_BYTES))
 
 
-def _read(body: bytes, read_as: type[Object] | None) -> tuple[Page, str]:
+def _read(body: bytes, read_as: type[Object] | None) -> tuple[ObjectPage, str]:
     """Decode a page; return it with the token of the next one, empty on the last page.
 
     :raises TransportError: the body is no list.
@@ -166,4 +166,4 @@ def _read(body: bytes, read_as: type[Object] | None) -> tuple[Page, str]:
     if not metadata.version:
         raise TransportError("the answer is no list: it has no resourceVersion")
     token = metadata.token or ""
-    return Page(metadata.version, (metadata.remaining or 1) if token else 0, body, items, objects), token
+    return ObjectPage(metadata.version, (metadata.remaining or 1) if token else 0, body, items, objects), token

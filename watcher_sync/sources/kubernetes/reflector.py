@@ -29,7 +29,13 @@ from watcher_sync.events import Event
 from watcher_sync.sources.base import IntakeClosed
 from watcher_sync.sources.kubernetes import watch_stream
 from watcher_sync.sources.kubernetes.backoff import Backoff
-from watcher_sync.sources.kubernetes.connection import ApiError, Connection, KubernetesError, TimedOut, TransportError
+from watcher_sync.sources.kubernetes.connection import (
+    ApiConnection,
+    ApiError,
+    KubernetesError,
+    TimedOut,
+    TransportError,
+)
 from watcher_sync.sources.kubernetes.lister_watcher import HistoryExpired, ListerWatcher, WatchListUnsupported
 from watcher_sync.sources.kubernetes.options import ReflectorSettings
 from watcher_sync.sources.kubernetes.progress import Phase, Progress
@@ -69,7 +75,7 @@ class Reflector:
         self,
         resource: Resource,
         namespace: str | None,
-        connection: Connection,
+        connection: ApiConnection,
         settings: ReflectorSettings,
         owner: ReflectorOwner,
         *,

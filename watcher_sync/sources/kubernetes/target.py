@@ -15,7 +15,7 @@ from oslo_config import cfg
 
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.sources.kubernetes import resources
-from watcher_sync.sources.kubernetes.connection import Connection
+from watcher_sync.sources.kubernetes.connection import ApiConnection
 from watcher_sync.sources.kubernetes.credentials import Access
 from watcher_sync.sources.kubernetes.exec_credential import ExecSettings
 from watcher_sync.sources.kubernetes.kubeconfig import find_paths
@@ -55,12 +55,12 @@ class ClusterTarget(msgspec.Struct, frozen=True, kw_only=True):
         """(resource, namespace) of all that is followed; the namespace None: all of them."""
         return [(r, n) for r in self.resources for n in dict.fromkeys(self.namespaces or (None,))]
 
-    def connect(self) -> Connection:
+    def connect(self) -> ApiConnection:
         """Make a connection. It sends nothing before its first request; threads may share it."""
-        return Connection(self.access, connect_timeout=self.connect_timeout, read_timeout=self.read_timeout)
+        return ApiConnection(self.access, connect_timeout=self.connect_timeout, read_timeout=self.read_timeout)
 
     def list_objects(
-        self, connection: Connection, namespace: str | None = None, *, deadline: float
+        self, connection: ApiConnection, namespace: str | None = None, *, deadline: float
     ) -> Iterator[ListingPart]:
         """List once what the source follows.
 

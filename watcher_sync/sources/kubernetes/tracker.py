@@ -22,7 +22,7 @@ import msgspec
 from watcher_sync.events import Event, PartialPayload
 from watcher_sync.sources.kubernetes import watch_stream
 from watcher_sync.sources.kubernetes.lister_watcher import ListerWatcher
-from watcher_sync.sources.kubernetes.paging import Page
+from watcher_sync.sources.kubernetes.paging import ObjectPage
 
 _UNREADABLE_UID: Final = ""
 """Represents, in a set of uids, an object whose uid cannot be read."""
@@ -52,7 +52,7 @@ class ObjectTracker:
         """Number of objects that exist, as far as seen."""
         return len(self._versions)
 
-    def on_page(self, page: Page, seen: set[str]) -> list[Event]:
+    def on_page(self, page: ObjectPage, seen: set[str]) -> list[Event]:
         """Return the events for the new and changed objects of a page.
 
         :param seen: uids of the listing under way; those of the page are added.

@@ -18,17 +18,17 @@ from nats.aio.subscription import Subscription
 from nats.errors import ConnectionClosedError
 from nats.errors import Error as NatsError
 
-from watcher_sync.sources.nats.messages import Message
-from watcher_sync.sources.nats.settings import CONNECT_TIMEOUT_SECONDS, Settings
+from watcher_sync.sources.nats.messages import NatsMessage
+from watcher_sync.sources.nats.settings import CONNECT_TIMEOUT_SECONDS, JetStreamSettings
 
 _CLOSE_TIMEOUT_SECONDS: Final = 1.0
 
 
-Listen = Callable[[Message], Awaitable[None] | None]
+Listen = Callable[[NatsMessage], Awaitable[None] | None]
 """Takes a message; what it returns is awaited before the next one is passed on."""
 
 
-class Connection(Client):
+class NatsConnection(Client):
     """A connection that stores the last error that the server or the library reported."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class Connection(Client):
         """
 
         async def receive(message: Msg) -> None:
-            waiting = listener(Message(message.subject, message.reply, message.data, message.headers))
+            waiting = listener(NatsMessage(message.subject, message.reply, message.data, message.headers))
             if waiting is not None:
                 await waiting
 
@@ -94,14 +94,16 @@ class Connection(Client):
         await self.flush()
 
 
-async def connect(settings: Settings, name: str, *, closed: Callable[[], None] | None = None) -> Connection:
+async def connect(
+    settings: JetStreamSettings, name: str, *, closed: Callable[[], None] | None = None
+) -> NatsConnection:
     """Connect to one of the servers, each of which is tried twice.
 
     :param name: of the source.
     :param closed: called when the connection has ended.
     :raises nats.errors.Error, OSError: when no server accepts us.
     """
-    client = Connection()
+    client = NatsConnection()
 
     async def on_closed() -> None:
         if closed is not None:
@@ -135,7 +137,7 @@ async def connect(settings: Settings, name: str, *, closed: Callable[[], None] |
     return client
 
 
-async def close(client: Connection) -> None:
+async def close(client: NatsConnection) -> None:
     """Close, in bounded time: after a failed TLS handshake the library waits for an end that never comes."""
     with suppress(NatsError, OSError):
         async with asyncio.timeout(_CLOSE_TIMEOUT_SECONDS):

@@ -27,10 +27,10 @@ from nats.aio.subscription import Subscription
 from nats.errors import Error as NatsError
 
 from watcher_sync.sources.nats import messages
-from watcher_sync.sources.nats.connection import Connection
+from watcher_sync.sources.nats.connection import NatsConnection
 from watcher_sync.sources.nats.in_flight import InFlight
 from watcher_sync.sources.nats.isolation import ConnectionLosses, RedeliveryIsolation
-from watcher_sync.sources.nats.messages import JetStreamMessage, Message
+from watcher_sync.sources.nats.messages import JetStreamMessage, NatsMessage
 from watcher_sync.sources.nats.settings import OPEN_REQUESTS
 
 HEARTBEAT_SECONDS: Final = 2.0
@@ -61,7 +61,7 @@ class PullConsumer:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: NatsConnection,
         subject: str,
         in_flight: InFlight,
         isolation: RedeliveryIsolation,
@@ -192,7 +192,7 @@ class PullConsumer:
         except (NatsError, TimeoutError, OSError):
             self.silent = True  # the connection is gone, and what it held is delivered again
 
-    def _receive(self, message: Message) -> Awaitable[None] | None:
+    def _receive(self, message: NatsMessage) -> Awaitable[None] | None:
         self._last_received_at = time.monotonic()
         reply = message.reply
         if not reply:
@@ -216,7 +216,7 @@ class PullConsumer:
                 self._isolation.add((epoch, received.sequence), received)
         return None
 
-    def _on_status(self, message: Message) -> None:
+    def _on_status(self, message: NatsMessage) -> None:
         headers = message.headers or {}
         status = headers.get("Status", "")
         if status == "100":

@@ -29,7 +29,7 @@ _TIME: Final = 3
 _PENDING: Final = 4
 
 
-class Message(msgspec.Struct, gc=False):
+class NatsMessage(msgspec.Struct, gc=False):
     """A message as it was received."""
 
     subject: str
@@ -42,7 +42,7 @@ class Message(msgspec.Struct, gc=False):
 class JetStreamMessage(msgspec.Struct, frozen=True, gc=False):
     """A message with the numbers of its reply subject."""
 
-    message: Message
+    message: NatsMessage
     sequence: int
     """Its sequence in the stream."""
     deliveries: int
@@ -54,7 +54,7 @@ class JetStreamMessage(msgspec.Struct, frozen=True, gc=False):
     """When the server stored it, in nanoseconds since 1970."""
 
 
-def read(message: Message) -> JetStreamMessage:
+def read(message: NatsMessage) -> JetStreamMessage:
     """:param message: one with a reply subject, hence no status message."""
     tokens = message.reply.split(".")
     first = _first_number(tokens)

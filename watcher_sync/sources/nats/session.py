@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The asyncio side of the JetStream driver: connections, the stream and its consumer, settling, the stop.
 
-One thread runs :meth:`Session.run`. The library's own reconnecting is off. The session closes a connection that ends
-and makes another one, with jittered back-off and without a limit. It checks the stream and the consumer each time.
+One thread runs :meth:`NatsSession.run`. The library's own reconnecting is off. The session closes a connection that
+ends and makes another one, with jittered back-off and without a limit. It checks the stream and the consumer each time.
 
 Stop, step by step:
 
@@ -29,13 +29,13 @@ from oslo_log import log as logging
 
 from watcher_sync.sources.base import SourceState
 from watcher_sync.sources.nats.attachment import Attachment
-from watcher_sync.sources.nats.connection import Connection, close, connect, describe
+from watcher_sync.sources.nats.connection import NatsConnection, close, connect, describe
 from watcher_sync.sources.nats.consumer import PullConsumer
 from watcher_sync.sources.nats.history import StreamHistory
 from watcher_sync.sources.nats.in_flight import InFlight
 from watcher_sync.sources.nats.isolation import ConnectionLosses, RedeliveryIsolation
 from watcher_sync.sources.nats.messages import IN_PROGRESS, NAK
-from watcher_sync.sources.nats.settings import Settings
+from watcher_sync.sources.nats.settings import JetStreamSettings
 from watcher_sync.sources.nats.stream import ConsumerHandle, JetStream, NoAnswer, NotReady
 from watcher_sync.sources.session_loop import OutageReasons, SessionLoop, Stopped, end_task
 
@@ -52,7 +52,7 @@ _STABLE_SECONDS: Final = 5.0
 """A consumer that worked for this time resets the back-off."""
 
 
-class SessionStatus(msgspec.Struct):
+class NatsSessionStatus(msgspec.Struct):
     """What the source shows of its session. Written by one thread, read by any."""
 
     state: SourceState = SourceState.STARTING
@@ -63,12 +63,12 @@ class SessionStatus(msgspec.Struct):
     redelivered: int | None = None
 
 
-def jetstream_of(client: Connection, settings: Settings) -> JetStream:
+def jetstream_of(client: NatsConnection, settings: JetStreamSettings) -> JetStream:
     """The stream that the settings name, over this connection."""
     return JetStream(client, settings.consumer, prefix=settings.api_prefix, timeout=_REQUEST_TIMEOUT_SECONDS)
 
 
-class Session:
+class NatsSession:
     """What the event loop's thread does, from the first connection to the stop.
 
     :param name: of the source.
@@ -79,12 +79,12 @@ class Session:
     def __init__(
         self,
         name: str,
-        settings: Settings,
+        settings: JetStreamSettings,
         in_flight: InFlight,
         history: StreamHistory,
         *,
         stopping: threading.Event,
-        status: SessionStatus,
+        status: NatsSessionStatus,
     ) -> None:
         self.name = name
         self._settings = settings
@@ -142,7 +142,7 @@ class Session:
         self._history.end()
         await self._finish_disconnected()
 
-    async def _use(self, client: Connection) -> bool:
+    async def _use(self, client: NatsConnection) -> bool:
         """Work on one connection until it ends or the source stops; whether the consumer was ready at all."""
         stream = jetstream_of(client, self._settings)
         worked = False
@@ -174,14 +174,14 @@ class Session:
         return worked
 
     @staticmethod
-    def _with_complaint(client: Connection, detail: str) -> str:
+    def _with_complaint(client: NatsConnection, detail: str) -> str:
         """With the server's last error, such as a permission that is missing."""
         error, client.complaint = client.complaint, None
         return detail if error is None else f"{detail} ({describe(error)})"
 
     # One consumer
 
-    async def _consume(self, client: Connection, stream: JetStream, handle: ConsumerHandle) -> bool:
+    async def _consume(self, client: NatsConnection, stream: JetStream, handle: ConsumerHandle) -> bool:
         """Pull, settle and poll the backlog, until the consumer or the connection is lost or the source stops.
 
         :returns: whether the connection may be used on.
@@ -215,7 +215,7 @@ class Session:
             self._set_state(SourceState.DISCONNECTED, consumer.lost)
         return not (consumer.silent or client.is_closed)
 
-    async def _pull(self, client: Connection, ack_wait: float, consumer: PullConsumer) -> None:
+    async def _pull(self, client: NatsConnection, ack_wait: float, consumer: PullConsumer) -> None:
         extend_every = ack_wait / 3
         extend_at = time.monotonic() + extend_every
         while not self._stopping.is_set() and not client.is_closed:
@@ -242,7 +242,7 @@ class Session:
             async with asyncio.timeout(min(1.0, self._left() / 2)):
                 await stream.consumer()
 
-    async def _finish(self, client: Connection) -> None:
+    async def _finish(self, client: NatsConnection) -> None:
         """The stop, from the drained subscription to the flush."""
         nacked = self._in_flight.pop_unemitted(self._isolation.clear())
         while True:

@@ -200,7 +200,7 @@ File with the certificates to trust, PEM. Setting it requires TLS. Default: thos
 ]
 
 
-class Settings:
+class JetStreamSettings:
     """The options of one source, checked.
 
     :raises ConfigError: naming the option that is wrong.

@@ -34,8 +34,8 @@ from watcher_sync.sources.nats.cursor import StreamCursor, read_cursor, read_sta
 from watcher_sync.sources.nats.history import StreamHistory
 from watcher_sync.sources.nats.in_flight import InFlight
 from watcher_sync.sources.nats.messages import JetStreamMessage
-from watcher_sync.sources.nats.session import Session, SessionStatus, jetstream_of
-from watcher_sync.sources.nats.settings import Settings
+from watcher_sync.sources.nats.session import NatsSession, NatsSessionStatus, jetstream_of
+from watcher_sync.sources.nats.settings import JetStreamSettings
 from watcher_sync.wire import envelopes
 
 LOG = logging.getLogger(__name__)
@@ -50,11 +50,11 @@ class NatsJetStreamSource(Source):
     def __init__(self, name: str, conf: cfg.ConfigOpts, *, cursor: str | None = None) -> None:
         """:raises ConfigError: naming the option that is wrong."""
         super().__init__(name, conf, cursor=cursor)
-        self._settings = Settings(name, conf)
+        self._settings = JetStreamSettings(name, conf)
         self._stopping = threading.Event()
         self._in_flight = InFlight(self._stopping)
         self._emit: Emit | None = None
-        self._status = SessionStatus()
+        self._status = NatsSessionStatus()
         self._last_event_at: datetime.datetime | None = None
         stream = self._settings.stream_id
         stored = read_cursor(cursor, stream)
@@ -62,7 +62,7 @@ class NatsJetStreamSource(Source):
             LOG.warning("source %s: its stored position is not one in the stream %s and is not used", name, stream)
         self._cursor = stored or StreamCursor(stream=stream)
         self._history = StreamHistory(name, self._cursor)
-        self._session = Session(
+        self._session = NatsSession(
             name, self._settings, self._in_flight, self._history, stopping=self._stopping, status=self._status
         )
         self._thread = threading.Thread(target=self._run, name=f"source-{name}", daemon=True)

@@ -105,7 +105,7 @@ class Channel:
             await self._ending.unless_ended(closed, _ANSWER_TIMEOUT_SECONDS)
 
 
-class Connection:
+class BrokerConnection:
     """One connection to one host; made by :func:`connect`."""
 
     def __init__(self, host: Host) -> None:
@@ -147,14 +147,14 @@ class Connection:
         self.blocked = None
 
 
-async def connect(broker: Broker, host: Host, name: str) -> Connection:
+async def connect(broker: Broker, host: Host, name: str) -> BrokerConnection:
     """Connect and log in.
 
     :param name: that the broker shows for the connection.
     :raises Failure: the host does not accept us, or does not answer.
     """
     _silence_library()
-    made = Connection(host)
+    made = BrokerConnection(host)
     opened: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
     def on_open_error(_connection: Any, error: Any) -> None:

@@ -19,8 +19,8 @@ from typing import Any, Final
 
 from watcher_sync.events import Event
 from watcher_sync.sources.rabbitmq.acks import Ledger
-from watcher_sync.sources.rabbitmq.connection import Channel, Connection
-from watcher_sync.sources.rabbitmq.in_flight import InFlight, Message
+from watcher_sync.sources.rabbitmq.connection import BrokerConnection, Channel
+from watcher_sync.sources.rabbitmq.in_flight import InFlight, QueuedMessage
 from watcher_sync.sources.rabbitmq.queues import Queue
 
 HELD_BYTES: Final = 67_108_864
@@ -45,7 +45,7 @@ class Consumer:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: BrokerConnection,
         queue: Queue,
         ledger: Ledger,
         in_flight: InFlight,
@@ -77,7 +77,7 @@ class Consumer:
         self._channel: Channel | None = None
         self._tag = ""
         self._generation = 0
-        self._arrived: list[Message] = []
+        self._arrived: list[QueuedMessage] = []
         self._held_seconds = 0.0
         self._flushing: asyncio.Handle | None = None
         self._flushed_at = 0.0
@@ -181,7 +181,7 @@ class Consumer:
             event, body = self._oversized(body, deliveries), b""
         tag = method.delivery_tag
         now = time.monotonic()
-        self._arrived.append(Message(queue.position(self._generation, tag, headers), body, deliveries, event))
+        self._arrived.append(QueuedMessage(queue.position(self._generation, tag, headers), body, deliveries, event))
         self._ledger.add(tag, len(body), now)
         if len(self._arrived) >= self._batch:
             self.flush()

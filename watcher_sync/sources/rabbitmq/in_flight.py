@@ -18,7 +18,7 @@ from watcher_sync.events import MAX_PORTION_BYTES, Event
 from watcher_sync.sources.rabbitmq.acks import Position
 
 
-class Message(msgspec.Struct, frozen=True, gc=False):
+class QueuedMessage(msgspec.Struct, frozen=True, gc=False):
     """A message as the broker delivered it."""
 
     position: Position
@@ -39,8 +39,8 @@ class InFlight:
         self._stopping = stopping
         # Guards the queue; notified when messages arrive and at the stop.
         self._changed = threading.Condition()
-        self._queue: collections.deque[Message] = collections.deque()
-        self.last_taken: Message | None = None
+        self._queue: collections.deque[QueuedMessage] = collections.deque()
+        self.last_taken: QueuedMessage | None = None
         """The last message that the emitting thread took. What arrived after it is in the queue, or was dropped."""
         # Appending and taking are atomic. None: committed, else the delay of the nack in seconds.
         self._settled: collections.deque[tuple[Sequence[Event], float | None]] = collections.deque()
@@ -61,7 +61,7 @@ class InFlight:
         while self._settled:
             yield self._settled.popleft()
 
-    def add(self, messages: Sequence[Message]) -> None:
+    def add(self, messages: Sequence[QueuedMessage]) -> None:
         """These arrived. The I/O thread."""
         with self._changed:
             self._queue.extend(messages)
@@ -72,7 +72,7 @@ class InFlight:
         with self._changed:
             return sum(len(message.body) for message in self._queue)
 
-    def drop_unemitted(self) -> list[Message]:
+    def drop_unemitted(self) -> list[QueuedMessage]:
         """Empty the queue; what was in it. The I/O thread."""
         with self._changed:
             dropped = list(self._queue)
@@ -84,7 +84,7 @@ class InFlight:
         with self._changed:
             self._changed.notify_all()
 
-    def take(self, most: int, most_bytes: int = MAX_PORTION_BYTES) -> list[Message] | None:
+    def take(self, most: int, most_bytes: int = MAX_PORTION_BYTES) -> list[QueuedMessage] | None:
         """What has arrived, in order, at least one message; None at the stop. The emitting thread.
 
         :param most_bytes: bytes after which no further message is taken.
@@ -93,7 +93,7 @@ class InFlight:
             self._changed.wait_for(lambda: self._queue or self._stopping.is_set())
             if self._stopping.is_set():
                 return None
-            taken: list[Message] = []
+            taken: list[QueuedMessage] = []
             size = 0
             while self._queue and len(taken) < most and size < most_bytes:
                 message = self._queue.popleft()

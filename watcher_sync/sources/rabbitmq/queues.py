@@ -20,7 +20,7 @@ from watcher_sync.sources.gaps import Gaps
 from watcher_sync.sources.notifier_options import PRIORITIES
 from watcher_sync.sources.rabbitmq.acks import Position
 from watcher_sync.sources.rabbitmq.broker import Broker
-from watcher_sync.sources.rabbitmq.connection import Channel, Connection, is_mismatch, is_missing
+from watcher_sync.sources.rabbitmq.connection import BrokerConnection, Channel, is_mismatch, is_missing
 
 
 class UnfitQueue(Exception):
@@ -82,7 +82,7 @@ class Queue:
         """Of a message that was delivered now."""
         return Position(generation, tag)
 
-    async def inspect(self, connection: Connection, waiting: int, consumers: int) -> tuple[int, int]:
+    async def inspect(self, connection: BrokerConnection, waiting: int, consumers: int) -> tuple[int, int]:
         """What waits in the queue, and how many consumers it has.
 
         :param waiting: the messages that wait, in the broker's words.
@@ -93,7 +93,7 @@ class Queue:
 
     # Declaring
 
-    async def declare(self, connection: Connection) -> None:
+    async def declare(self, connection: BrokerConnection) -> None:
         """Declare the exchange, the queue and its bindings; each one may exist.
 
         :raises UnfitQueue: the queue exists and cannot be consumed as configured.
@@ -121,7 +121,7 @@ class Queue:
         for key in self.keys:
             await channel.call(channel.library.queue_bind, self.name, self.exchange, routing_key=key)
 
-    async def _find_missing(self, connection: Connection) -> str:
+    async def _find_missing(self, connection: BrokerConnection) -> str:
         """The queue or the exchange, whichever does not exist; empty if both do."""
         for kind, name in (("queue", self.name), ("exchange", self.exchange)):
             channel = await connection.open_channel()
@@ -135,7 +135,7 @@ class Queue:
             await channel.close()
         return ""
 
-    async def _declare_exchange(self, connection: Connection) -> str:
+    async def _declare_exchange(self, connection: BrokerConnection) -> str:
         channel = await connection.open_channel()
         try:
             await channel.call(
@@ -152,7 +152,7 @@ class Queue:
         await channel.close()
         return ""
 
-    async def _declare_queue(self, connection: Connection) -> str:
+    async def _declare_queue(self, connection: BrokerConnection) -> str:
         """Declare the queue; how an existing one differs.
 
         The broker names one difference only. So the flags are given as the queue has them, until it names no more.
@@ -178,7 +178,7 @@ class Queue:
         """
         return any("x-queue-type" in text and "'stream'" in text for text in differences)
 
-    async def _try_declaring(self, connection: Connection, flags: Mapping[str, bool]) -> str | None:
+    async def _try_declaring(self, connection: BrokerConnection, flags: Mapping[str, bool]) -> str | None:
         """The difference that the broker names; None: the queue is as declared."""
         channel = await connection.open_channel()
         try:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The I/O thread of a RabbitMQ source: connections one after the other, consumers on them, the pause, and the stop.
 
-One thread runs :meth:`Session.run`. A connection or consumer that ends is replaced, with jittered back-off and without
-a limit.
+One thread runs :meth:`RabbitMQSession.run`. A connection or consumer that ends is replaced, with jittered back-off and
+without a limit.
 
 Pause: when the engine settles nothing for ``hand_back_after``, the channel is closed and the broker takes back what is
 not acknowledged. Nothing is consumed until the engine settles an event. The connection stays.
@@ -30,11 +30,11 @@ from watcher_sync.events import Event
 from watcher_sync.sources.base import SourceState
 from watcher_sync.sources.rabbitmq.acks import Ledger
 from watcher_sync.sources.rabbitmq.broker import Host
-from watcher_sync.sources.rabbitmq.connection import Connection, Failure, NoAnswer, connect, describe
+from watcher_sync.sources.rabbitmq.connection import BrokerConnection, Failure, NoAnswer, connect, describe
 from watcher_sync.sources.rabbitmq.consumer import HELD_BYTES, Consumer, apply_settlements
 from watcher_sync.sources.rabbitmq.in_flight import InFlight
 from watcher_sync.sources.rabbitmq.queues import Queue, UnfitQueue
-from watcher_sync.sources.rabbitmq.settings import Settings
+from watcher_sync.sources.rabbitmq.settings import RabbitMQSettings
 from watcher_sync.sources.rabbitmq.watch import Watch
 from watcher_sync.sources.session_loop import OutageReasons, SessionLoop, Stopped, end_task
 
@@ -45,7 +45,7 @@ _STABLE_SECONDS: Final = 5.0
 _POLL_INTERVAL_SECONDS: Final = 1.0
 
 
-class SessionStatus(msgspec.Struct):
+class RabbitMQSessionStatus(msgspec.Struct):
     """What the source shows of its session. Written by one thread, read by any."""
 
     state: SourceState = SourceState.STARTING
@@ -55,7 +55,7 @@ class SessionStatus(msgspec.Struct):
     """Messages that the broker has not delivered to any consumer yet."""
 
 
-class Session:
+class RabbitMQSession:
     """What the I/O thread does, from the first connection to the stop.
 
     :param name: of the source.
@@ -66,13 +66,13 @@ class Session:
     def __init__(
         self,
         name: str,
-        settings: Settings,
+        settings: RabbitMQSettings,
         queue: Queue,
         in_flight: InFlight,
         *,
         oversized: Callable[[bytes, int], Event],
         stopping: threading.Event,
-        status: SessionStatus,
+        status: RabbitMQSessionStatus,
     ) -> None:
         self.name = name
         self._settings = settings
@@ -126,7 +126,7 @@ class Session:
             failures += 1
         await self._finish_disconnected()
 
-    async def _connect(self, hosts: list[Host]) -> Connection | None:
+    async def _connect(self, hosts: list[Host]) -> BrokerConnection | None:
         """A connection to the first host that accepts us, which becomes the first of the list; None: no host does."""
         errors: list[str] = []
         for _ in range(len(hosts)):
@@ -138,7 +138,7 @@ class Session:
         self._set_state(SourceState.DISCONNECTED, f"cannot connect: {'; '.join(sorted(errors))}")
         return None
 
-    async def _use(self, connection: Connection) -> bool:
+    async def _use(self, connection: BrokerConnection) -> bool:
         """Work on one connection until it ends or the source stops; whether there was a consumer at all."""
         worked = False
         failures = 0
@@ -175,7 +175,7 @@ class Session:
             )
         return worked
 
-    async def _begin(self, connection: Connection) -> Consumer:
+    async def _begin(self, connection: BrokerConnection) -> Consumer:
         await self._queue.declare(connection)
         if self._in_flight.unemitted_bytes() > HELD_BYTES // 2:
             # Those of an earlier channel are emitted, in case their queue is gone; but not without a limit.
@@ -197,14 +197,14 @@ class Session:
         self._prefetch = self._settings.prefetch
         return consumer
 
-    def _report_failure(self, connection: Connection, error: Exception) -> None:
+    def _report_failure(self, connection: BrokerConnection, error: Exception) -> None:
         if connection.why_closed is None:
             what = f"queue {self._queue.name} cannot be consumed"
             self._set_state(SourceState.DISCONNECTED, f"{what}: {describe(error, self._settings.broker)}")
 
     # One consumer
 
-    async def _pump(self, connection: Connection, consumer: Consumer) -> None:
+    async def _pump(self, connection: BrokerConnection, consumer: Consumer) -> None:
         """Settle and watch, until the consumer or the connection is lost, the source pauses, or it stops.
 
         :raises Failure: the connection is lost.
@@ -223,7 +223,7 @@ class Session:
             await end_task(watching)
         await self._end(connection, consumer)
 
-    async def _end(self, connection: Connection, consumer: Consumer) -> None:
+    async def _end(self, connection: BrokerConnection, consumer: Consumer) -> None:
         """The consumer is lost, or the source pauses or stops: its channel ends."""
         if connection.why_closed is None and not self._paused:
             why = consumer.lost or consumer.why_closed
@@ -253,7 +253,7 @@ class Session:
         LOG.warning("source %s: paused: %s; unacknowledged messages are returned to the queue", self.name, self._paused)
         return True
 
-    async def _wait_paused(self, connection: Connection) -> None:
+    async def _wait_paused(self, connection: BrokerConnection) -> None:
         """Consume nothing until the engine settles an event, the connection is lost, or the source stops."""
         self._ledger.open()  # what is settled now was given back before
         watching = self._start_watch(connection, None)
@@ -268,14 +268,14 @@ class Session:
         finally:
             await end_task(watching)
 
-    def _start_watch(self, connection: Connection, consumer: Consumer | None) -> asyncio.Task[None]:
+    def _start_watch(self, connection: BrokerConnection, consumer: Consumer | None) -> asyncio.Task[None]:
         watch = Watch(connection, self._queue, consumer, set_lag=self._set_lag)
         return asyncio.create_task(watch.run(self._settings.broker))
 
     def _set_lag(self, lag: int | None) -> None:
         self._status.lag = lag
 
-    def _remarks(self, connection: Connection) -> str:
+    def _remarks(self, connection: BrokerConnection) -> str:
         paused = f"paused: {self._paused}" if self._paused else ""
         blocked = f"the broker blocks publishers: {connection.blocked}" if connection.blocked else ""
         return "; ".join(remark for remark in (paused, self._queue.note, blocked) if remark)

@@ -146,7 +146,7 @@ consumer that holds a message longer.
 ]
 
 
-class Settings:
+class RabbitMQSettings:
     """The options of one source, checked.
 
     :raises ConfigError: naming the option that is wrong.

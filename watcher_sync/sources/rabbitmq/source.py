@@ -27,10 +27,10 @@ from watcher_sync.exceptions import ConfigError, SourceError
 from watcher_sync.sources.base import Emit, IntakeClosed, Source, SourceState, SourceStatus
 from watcher_sync.sources.rabbitmq import settings
 from watcher_sync.sources.rabbitmq.connection import Failure, connect, describe
-from watcher_sync.sources.rabbitmq.in_flight import InFlight, Message
+from watcher_sync.sources.rabbitmq.in_flight import InFlight, QueuedMessage
 from watcher_sync.sources.rabbitmq.queues import Queue
-from watcher_sync.sources.rabbitmq.session import Session, SessionStatus
-from watcher_sync.sources.rabbitmq.settings import Settings
+from watcher_sync.sources.rabbitmq.session import RabbitMQSession, RabbitMQSessionStatus
+from watcher_sync.sources.rabbitmq.settings import RabbitMQSettings
 from watcher_sync.sources.rabbitmq.stream_reading import StreamReading
 from watcher_sync.wire import envelopes
 
@@ -46,17 +46,17 @@ class RabbitMQSource(Source):
     def __init__(self, name: str, conf: cfg.ConfigOpts, *, cursor: str | None = None) -> None:
         """:raises ConfigError: naming the option that is wrong."""
         super().__init__(name, conf, cursor=cursor)
-        self._settings = Settings(name, conf)
+        self._settings = RabbitMQSettings(name, conf)
         self._stopping = threading.Event()
         self._in_flight = InFlight(self._stopping)
         self._emit: Emit | None = None
-        self._status = SessionStatus()
+        self._status = RabbitMQSessionStatus()
         self._last_event_at: datetime.datetime | None = None
         self._stream: StreamReading | None = None
         if self._settings.queue_type == "stream":
             self._stream = StreamReading(name, self._settings, cursor, self._in_flight, self._emit_events)
         self._queue: Queue = self._stream.queue if self._stream is not None else self._settings.make_queue()
-        self._session = Session(
+        self._session = RabbitMQSession(
             name,
             self._settings,
             self._queue,
@@ -188,7 +188,7 @@ class RabbitMQSource(Source):
             self._stream.nack(events, delay)
             self._in_flight.settle(events, None)  # the broker delivers them only once, but it waits for the credit
 
-    def _event_of(self, message: Message) -> Event:
+    def _event_of(self, message: QueuedMessage) -> Event:
         if message.event is not None:
             return msgspec.structs.replace(message.event, position=message.position)
         return envelopes.read_body(

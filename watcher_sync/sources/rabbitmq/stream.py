@@ -26,8 +26,8 @@ from oslo_log import log as logging
 from watcher_sync.sources.places import FIRST
 from watcher_sync.sources.rabbitmq.acks import Position
 from watcher_sync.sources.rabbitmq.broker import Broker
-from watcher_sync.sources.rabbitmq.connection import Channel, Connection, NoAnswer
-from watcher_sync.sources.rabbitmq.in_flight import InFlight, Message
+from watcher_sync.sources.rabbitmq.connection import BrokerConnection, Channel, NoAnswer
+from watcher_sync.sources.rabbitmq.in_flight import InFlight, QueuedMessage
 from watcher_sync.sources.rabbitmq.queues import Queue
 from watcher_sync.sources.rabbitmq.stream_cursor import (
     NEXT,
@@ -146,7 +146,7 @@ class StreamQueue(Queue):
 
     # Where a consumer begins
 
-    async def declare(self, connection: Connection) -> None:
+    async def declare(self, connection: BrokerConnection) -> None:
         """Declare what is missing, and find the offset at which the next consumer begins."""
         await super().declare(connection)
         self._in_flight.drop_unemitted()
@@ -163,10 +163,10 @@ class StreamQueue(Queue):
             self._next = self._offset if isinstance(self._offset, int) else None
         self._was_behind = False
 
-    def _id_of(self, message: Message) -> str:
+    def _id_of(self, message: QueuedMessage) -> str:
         return message.event.id if message.event is not None else self._identify(message.body)
 
-    async def _verify(self, connection: Connection, following: int) -> None:
+    async def _verify(self, connection: BrokerConnection, following: int) -> None:
         """Check that the stream is the one that was read before, and still has the message ``following``."""
         last_read = following - 1
         if last_read < 0:
@@ -198,7 +198,7 @@ class StreamQueue(Queue):
 
     # Reading the state of the stream
 
-    async def inspect(self, connection: Connection, waiting: int, consumers: int) -> tuple[int, int]:
+    async def inspect(self, connection: BrokerConnection, waiting: int, consumers: int) -> tuple[int, int]:
         """The messages after those that arrived, within one chunk of the stream, and 0 consumers if ours is deaf.
 
         The broker reports neither for a stream.
@@ -214,7 +214,7 @@ class StreamQueue(Queue):
         self._was_behind, self._next_at_last_look = behind, self._next
         return max(0, newest + 1 - self._next) if self._next is not None else 0, 0 if is_deaf else 1
 
-    async def _explain_jumps(self, connection: Connection) -> None:
+    async def _explain_jumps(self, connection: BrokerConnection) -> None:
         """Report the gaps in what arrived that are before the first message of the stream."""
         if not self._jumps:
             return
@@ -225,7 +225,7 @@ class StreamQueue(Queue):
                 if first[0].offset > expected:
                     self._report_removed(expected, min(first[0].offset, arrived))
 
-    async def _probe(self, connection: Connection, offset: Start, most: int = 1) -> list[_Found]:
+    async def _probe(self, connection: BrokerConnection, offset: Start, most: int = 1) -> list[_Found]:
         """Messages from an offset on, read by a short-lived consumer; empty if none arrives in time.
 
         :raises Failure: the queue is missing, the connection is lost, or the broker does not answer.
@@ -259,7 +259,7 @@ class StreamQueue(Queue):
         await _close(channel)
         return found
 
-    async def _end(self, connection: Connection) -> int | None:
+    async def _end(self, connection: BrokerConnection) -> int | None:
         """The last offset of the stream; None if it is empty, which is asked twice in case the broker is slow."""
         for _ in range(2):
             if found := await self._probe(connection, "last", _MAX_CHUNK_MESSAGES):

@@ -17,7 +17,7 @@ from watcher_sync.events import Event
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.sources.base import Emit, IntakeClosed, SourceStatus
 from watcher_sync.sources.rabbitmq.in_flight import InFlight
-from watcher_sync.sources.rabbitmq.settings import Settings
+from watcher_sync.sources.rabbitmq.settings import RabbitMQSettings
 from watcher_sync.sources.rabbitmq.stream import StreamQueue
 from watcher_sync.sources.rabbitmq.stream_cursor import NEXT, Progress, StreamCursor, queue_id, read_cursor, read_start
 from watcher_sync.sources.redelivery import Redelivery
@@ -37,7 +37,9 @@ class StreamReading:
     :param emit: passes events to the engine.
     """
 
-    def __init__(self, name: str, settings: Settings, cursor: str | None, in_flight: InFlight, emit: Emit) -> None:
+    def __init__(
+        self, name: str, settings: RabbitMQSettings, cursor: str | None, in_flight: InFlight, emit: Emit
+    ) -> None:
         self._name = name
         self._emit = emit
         self._queue_id = queue = queue_id(settings.broker.virtual_host, settings.pool)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from watcher_sync.sources.rabbitmq.broker import Broker
-from watcher_sync.sources.rabbitmq.connection import Channel, Connection, Failure, NoAnswer, describe
+from watcher_sync.sources.rabbitmq.connection import BrokerConnection, Channel, Failure, NoAnswer, describe
 from watcher_sync.sources.rabbitmq.consumer import Consumer
 from watcher_sync.sources.rabbitmq.queues import Queue
 
@@ -36,7 +36,7 @@ class Watch:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: BrokerConnection,
         queue: Queue,
         consumer: Consumer | None,
         *,

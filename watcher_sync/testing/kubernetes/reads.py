@@ -37,7 +37,7 @@ class ListQuery(msgspec.Struct, kw_only=True):
     """resourceVersionMatch."""
 
 
-class Page(NamedTuple):
+class SimulatedPage(NamedTuple):
     items: Sequence[Item]
     metadata: Object
 
@@ -61,7 +61,7 @@ class Lists:
         with self._lock:
             self._era += 1
 
-    def page(self, resource: ResourceType, query: ListQuery) -> Page:
+    def page(self, resource: ResourceType, query: ListQuery) -> SimulatedPage:
         """:raises ApiError: 410 for a token or version that is too old, 504 for one that is too large, 400
         for parameters that make no sense."""
         chosen = selector(query.label_selector, query.field_selector)
@@ -79,14 +79,14 @@ class Lists:
         metadata: Object = {"resourceVersion": str(snapshot.version)}
         begin = bisect.bisect_right(keys, after) if after else 0
         if not query.limit and not begin and chosen is None:
-            return Page(items, metadata)
+            return SimulatedPage(items, metadata)
         page, end = _take(items, begin, query.limit, chosen)
         if end < len(items):
             token = _Token(snapshot.version, keys[end - 1], self._era)
             metadata["continue"] = base64.urlsafe_b64encode(msgspec.json.encode(token)).decode().rstrip("=")
             if chosen is None:
                 metadata["remainingItemCount"] = len(items) - end
-        return Page(page, metadata)
+        return SimulatedPage(page, metadata)
 
     def _token(self, query: ListQuery) -> _Token:
         if query.version not in ("", "0"):

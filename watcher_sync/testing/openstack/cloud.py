@@ -19,7 +19,7 @@ from watcher_sync.testing.openstack.identity import DOMAIN, PASSWORD, REGION, US
 from watcher_sync.testing.openstack.inventory import Inventory
 from watcher_sync.testing.openstack.messages import Request, ServiceType
 from watcher_sync.testing.openstack.placement import Placement
-from watcher_sync.testing.openstack.requests import Requests
+from watcher_sync.testing.openstack.requests import OpenStackRequests
 
 
 class FakeOpenStack:
@@ -58,7 +58,7 @@ class FakeOpenStack:
         """
         self.inventory = Inventory() if inventory is None else inventory
         self.faults = Faults[Action, Request]()
-        self.requests = Requests()
+        self.requests = OpenStackRequests()
         self._identity = Identity(self.inventory, lifetime=token_lifetime, endpoints=self._endpoints)
         self._compute = Compute(
             self.inventory, self._identity, max_limit=max_limit, max_version=max_microversion,

@@ -16,7 +16,7 @@ from watcher_sync.testing.http.handler import Handler
 from watcher_sync.testing.http.listener import Listener
 from watcher_sync.testing.openstack.faults import Action, Do, ExpireTokens, Garbage
 from watcher_sync.testing.openstack.messages import ApiError, Request, Response, ServiceType
-from watcher_sync.testing.openstack.requests import Requests
+from watcher_sync.testing.openstack.requests import OpenStackRequests
 
 Serve = Callable[[Request], Response]
 
@@ -28,7 +28,7 @@ class Endpoint:
     service: ServiceType
     serve: Serve
     faults: Faults[Action, Request]
-    requests: Requests
+    requests: OpenStackRequests
     expire_tokens: Callable[[], None]
 
 

@@ -13,7 +13,7 @@ STORED: Final = 20_000
 """How many of the last requests are stored."""
 
 
-class Requests:
+class OpenStackRequests:
     """The count of requests by service, method and path, and the last :data:`STORED` of them. Thread-safe."""
 
     def __init__(self) -> None:

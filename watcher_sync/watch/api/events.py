@@ -60,7 +60,7 @@ _QUERY_PREFIX: Final = "sequenceID>"
 _DESCENDING: Final = "sequenceID,DESC"
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class WantedEvents(msgspec.Struct, frozen=True, kw_only=True):
     """Which events a request asks for."""
 
     after: int | None
@@ -183,13 +183,13 @@ class TopicEvents:
         call.response.set_header(MAX_PAGE_SIZE, str(self._service.max_limit))
         call.answer([element(change, topic.ref) for change in found])
 
-    def _stored_end(self, caller: tuple[str, str, str], wanted: Wanted) -> int | None:
+    def _stored_end(self, caller: tuple[str, str, str], wanted: WantedEvents) -> int | None:
         """The last sequence of the page before, if it is the last page that the caller read, from any worker."""
         if wanted.page == 1 or wanted.descending:
             return None
         return self._positions.find(*caller, wanted.label(wanted.page - 1))
 
-    def _known_end(self, connection: sa.Connection, key: Any, wanted: Wanted, head: int) -> int | None:
+    def _known_end(self, connection: sa.Connection, key: Any, wanted: WantedEvents, head: int) -> int | None:
         """The last sequence of the page before, as this worker served it to any caller; None: it is not known.
 
         The end of a page that was purged since, or of a journal before a restore, says nothing of the pages now.
@@ -202,7 +202,7 @@ class TopicEvents:
         oldest = oldest_seq(connection, self._service.tables)
         return end if oldest is not None and oldest <= end else None
 
-    def _require_present(self, connection: sa.Connection, wanted: Wanted, position: Position) -> None:
+    def _require_present(self, connection: sa.Connection, wanted: WantedEvents, position: Position) -> None:
         """:raises Problem: 410 when the journal does not reach back to the position, or ends before it."""
         after, head = wanted.after, position.seq
         if after is None or after == head:
@@ -224,7 +224,7 @@ class _Scan:
         describer: Describer,
         topic: WatchTopic,
         reader: Reader,
-        wanted: Wanted,
+        wanted: WantedEvents,
         empty: EmptyRanges,
     ) -> None:
         self._empty = empty
@@ -308,7 +308,7 @@ class _Scan:
         return [each for each in changes if each is not None and self._index.matching(each.type, each.resource)]
 
 
-def _wanted(call: Call, default_size: int) -> Wanted:
+def _wanted(call: Call, default_size: int) -> WantedEvents:
     """:raises Problem: 400 when the request mixes both forms."""
     query = call.query
     keyset = [name for name in _KEYSET if name in query]
@@ -316,9 +316,9 @@ def _wanted(call: Call, default_size: int) -> Wanted:
     if keyset and mixed:
         raise bad_request("query", f"/{mixed[0]}", f"{mixed[0]} and {keyset[0]} are of different forms of paging")
     if keyset:
-        return Wanted(after=query.get("after"), size=query.get("limit", default_size), is_keyset=True)
+        return WantedEvents(after=query.get("after"), size=query.get("limit", default_size), is_keyset=True)
     text: str | None = query.get("query")
-    return Wanted(
+    return WantedEvents(
         after=None if text is None else int(text.removeprefix(_QUERY_PREFIX)),
         size=query.get("pageSize", default_size),
         page=query.get("page", 1),

@@ -46,7 +46,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """Encrypted."""
 
 
-class Requests:
+class SubscriptionRequests:
     """Checks the bodies of requests."""
 
     def __init__(self, conf: cfg.ConfigOpts, kinds: Kinds, now: Callable[[], datetime.datetime]) -> None:

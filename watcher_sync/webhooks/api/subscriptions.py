@@ -32,7 +32,7 @@ from watcher_sync.storage.epochs import read_position
 from watcher_sync.storage.table_model import TableModel
 from watcher_sync.webhooks.api import bodies
 from watcher_sync.webhooks.api.instance_status import TAG, InstanceStatus, find_visible, project_of
-from watcher_sync.webhooks.api.requests import Requests
+from watcher_sync.webhooks.api.requests import SubscriptionRequests
 from watcher_sync.webhooks.subscription_rows import GONE, PENDING, Row, Subscription
 from watcher_sync.webhooks.subscriptions import SubscriptionExists, Subscriptions
 from watcher_sync.wire import webhook_messages
@@ -72,7 +72,7 @@ class SubscriptionStore:
         """:raises ConfigError: when an option of ``[outlet_webhook]`` is unusable."""
         self.service = service
         self.rows = Subscriptions(service.store.database, service.tables, now)
-        self.requests = Requests(service.conf, service.kinds, now)
+        self.requests = SubscriptionRequests(service.conf, service.kinds, now)
         self.now = now
         self.new_id = new_id
 

@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from watcher_sync.model.watch.filters import FilterIndex, filter_type, key_of, passes
-from watcher_sync.model.watch.topics import ANY, TYPES, Filter, Scope
+from watcher_sync.model.watch.topics import ANY, TYPES, Scope, TopicFilter
 from watcher_sync.wire.watch import descriptions
 from watcher_sync.wire.watch.descriptions import ChangeType, Resource
 
 VALUES = st.sampled_from(["a", "b", "c"])
 PATTERNS = st.sampled_from([ANY, "a", "b"])
 FILTERS = st.builds(
-    Filter,
+    TopicFilter,
     group=PATTERNS,
     kind=PATTERNS,
     name=PATTERNS,
@@ -57,25 +57,25 @@ def test_ten_thousand_topics_of_every_form_cost_at_most_32_look_ups():
     topics = []
     for n in range(10_000):
         parts = [ANY if is_any else f"value-{n}" for is_any in forms[n % 32]]
-        topics.append((n, [Filter(group=parts[0], kind=parts[1], scope=Scope(parts[2], parts[3]), name=parts[4])]))
+        topics.append((n, [TopicFilter(group=parts[0], kind=parts[1], scope=Scope(parts[2], parts[3]), name=parts[4])]))
     found = FilterIndex(topics)
     assert found.lookups(ChangeType.UPDATED) == 32
     assert found.matching(ChangeType.UPDATED, INSTANCE) == {n for n in range(10_000) if n % 32 == 31}
 
 
 def test_an_index_looks_up_only_the_forms_that_its_filters_have():
-    found = index(Filter(group="compute", kind=ANY), Filter(group="vnf", kind=ANY))
+    found = index(TopicFilter(group="compute", kind=ANY), TopicFilter(group="vnf", kind=ANY))
     assert found.lookups(ChangeType.CREATED) == 1
 
 
 def test_an_update_of_a_sub_resource_is_an_update():
-    updates = index(Filter(group=ANY, kind=ANY, types=frozenset({"updated"})))
+    updates = index(TopicFilter(group=ANY, kind=ANY, types=frozenset({"updated"})))
     assert updates.matching(ChangeType.SUBRESOURCE_UPDATED, INSTANCE) == {"topic"}
     assert not updates.matching(ChangeType.DELETED, INSTANCE)
 
 
 def test_a_filter_for_a_scope_passes_only_resources_in_it():
-    scoped = index(Filter(group=ANY, kind=ANY, scope=Scope("ComputeNode", "n1")))
+    scoped = index(TopicFilter(group=ANY, kind=ANY, scope=Scope("ComputeNode", "n1")))
     assert scoped.matching(ChangeType.CREATED, INSTANCE) == {"topic"}
     node = Resource(group="compute", kind="ComputeNode", name="n1", id="n1", self_link="")
     assert not scoped.matching(ChangeType.CREATED, node)

@@ -20,13 +20,13 @@ from watcher_sync.sources.base import SourceState
 from watcher_sync.sources.federation import follower
 from watcher_sync.sources.federation.cursor import read_cursor
 from watcher_sync.sources.federation.follower import Follower
-from watcher_sync.sources.federation.options import Settings
-from watcher_sync.sources.federation.region import Changes, Deletion, Page
-from watcher_sync.sources.federation.states import Document, is_loop, loop_of
+from watcher_sync.sources.federation.options import RegionSettings
+from watcher_sync.sources.federation.region import Changes, Deletion, RegionPage
+from watcher_sync.sources.federation.states import RegionDocument, is_loop, loop_of
 from watcher_sync.wire.watch import events_pb2
 
 LINK = "/management/v1alpha1/watchtopics/federation"
-SETTINGS = Settings(
+SETTINGS = RegionSettings(
     source="north", site="north", endpoint="http://r", address=None, stream_tls=None, topic="federation",
     timeout=deadline(1), page_size=2, backoff_max=0.01,
 )  # fmt: skip
@@ -152,7 +152,7 @@ class FakeRegion:
     def kinds(self) -> dict[str, str]:
         return {"aggregate": "/v1/aggregates"}
 
-    def pages(self, path: str) -> Iterator[Page]:
+    def pages(self, path: str) -> Iterator[RegionPage]:
         last = ""
         for number in range(1, 100):
             if number == self.fails_on_page:
@@ -193,9 +193,9 @@ class FakeRegion:
             self.after_reading.pop(0)()
         return Changes(states, deleted, upto, head, self.epoch)
 
-    def _page(self, ids: Sequence[str]) -> Page:
-        found = [(Document(one, self.entities[one]), msgspec.json.encode({"id": one})) for one in ids]
-        return Page(found, self.seq if self.shown_seq is None else self.shown_seq, self.epoch)
+    def _page(self, ids: Sequence[str]) -> RegionPage:
+        found = [(RegionDocument(one, self.entities[one]), msgspec.json.encode({"id": one})) for one in ids]
+        return RegionPage(found, self.seq if self.shown_seq is None else self.shown_seq, self.epoch)
 
 
 class Following:

@@ -15,7 +15,7 @@ from watcher_sync.conf import opts
 from watcher_sync.exceptions import SourceError
 from watcher_sync.sources.federation import region
 from watcher_sync.sources.federation.listing import followed_sites, list_ids
-from watcher_sync.sources.federation.region import Page
+from watcher_sync.sources.federation.region import RegionPage
 from watcher_sync.sources.federation.states import decode_document
 
 LISTS = {"/v1/instances": [["a", "b"], ["c"]], "/v1/pods": [[]], "/v1/workloads": [["w"]]}
@@ -31,17 +31,17 @@ class Region:
     def kinds(self) -> dict[str, str]:
         return {"instance": "/v1/instances", "pod": "/v1/pods", "workload": "/v1/workloads"}
 
-    def pages(self, path: str) -> Iterator[Page]:
+    def pages(self, path: str) -> Iterator[RegionPage]:
         for ids in LISTS[path]:
             self._seq += 1
             texts = [b'{"id": "%s", "seq": 1, "versions": {}}' % each.encode() for each in ids]
-            yield Page([(decode_document(text), text) for text in texts], self._seq, "")
+            yield RegionPage([(decode_document(text), text) for text in texts], self._seq, "")
 
 
 class BrokenRegion(Region):
     """Fails on the second page."""
 
-    def pages(self, path: str) -> Iterator[Page]:
+    def pages(self, path: str) -> Iterator[RegionPage]:
         yield next(super().pages(path))
         raise ClientError("the region is unavailable")
 

@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
-from watcher_sync.sources.nats.connection import Connection
+from watcher_sync.sources.nats.connection import NatsConnection
 
 
 class Wire:
@@ -26,9 +26,9 @@ class Wire:
 
 
 @contextlib.asynccontextmanager
-async def connected(wire: Wire) -> AsyncIterator[Connection]:
+async def connected(wire: Wire) -> AsyncIterator[NatsConnection]:
     server = await asyncio.start_server(wire.serve, "127.0.0.1", 0)
-    client = Connection()
+    client = NatsConnection()
     await client.connect(f"nats://127.0.0.1:{server.sockets[0].getsockname()[1]}", flusher_queue_size=1)
     assert wire.lines == [b"CONNECT", b"PING"]
     wire.lines.clear()

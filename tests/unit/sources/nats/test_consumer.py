@@ -15,7 +15,7 @@ from watcher_sync.sources.nats.connection import Listen
 from watcher_sync.sources.nats.consumer import EXPIRES_SECONDS, PullConsumer
 from watcher_sync.sources.nats.in_flight import InFlight
 from watcher_sync.sources.nats.isolation import ConnectionLosses, RedeliveryIsolation
-from watcher_sync.sources.nats.messages import ACK, Message
+from watcher_sync.sources.nats.messages import ACK, NatsMessage
 
 BATCH = 10
 LIMIT = 5
@@ -46,7 +46,7 @@ class Line:
         assert self._listen is not None
         for sequence, deliveries in messages:
             reply = f"$JS.ACK.dcm-status.watcher-sync.{deliveries}.{sequence}.{sequence}.1.0"
-            assert self._listen(Message("dcm.vm", reply, b"")) is None
+            assert self._listen(NatsMessage("dcm.vm", reply, b"")) is None
 
     def exceed(self, number: int, left: int) -> None:
         assert self._listen is not None
@@ -55,12 +55,12 @@ class Line:
             "Description": "Message Size Exceeds MaxBytes",
             "Nats-Pending-Messages": str(left),
         }
-        assert self._listen(Message(f"_INBOX.x.{number}", "", b"", headers)) is None
+        assert self._listen(NatsMessage(f"_INBOX.x.{number}", "", b"", headers)) is None
 
     def expire(self, left: int) -> None:
         assert self._listen is not None
         headers = {"Status": "408", "Description": "Request Timeout", "Nats-Pending-Messages": str(left)}
-        assert self._listen(Message("_INBOX.x.1", "", b"", headers)) is None
+        assert self._listen(NatsMessage("_INBOX.x.1", "", b"", headers)) is None
 
 
 class Pulled:
@@ -215,7 +215,7 @@ def test_every_message_says_how_many_are_pending(reply: str) -> None:
     assert pulled.consumer.pending() is None
     pulled.line.bring((1, 1))
     assert pulled.line._listen is not None
-    pulled.line._listen(Message("dcm.vm", reply, b""))
+    pulled.line._listen(NatsMessage("dcm.vm", reply, b""))
     assert pulled.consumer.pending() == 4321
     assert pulled.consumer.pending() is None, "nothing came meanwhile"
 

@@ -10,7 +10,7 @@ from watcher_sync.sources.gaps import Gaps
 from watcher_sync.sources.nats.cursor import Place, Restoration, StreamCursor, read_cursor, read_start
 from watcher_sync.sources.nats.discards import REPORT_INTERVAL_SECONDS, Discards
 from watcher_sync.sources.nats.history import StreamHistory
-from watcher_sync.sources.nats.messages import JetStreamMessage, Message, read
+from watcher_sync.sources.nats.messages import JetStreamMessage, NatsMessage, read
 from watcher_sync.sources.nats.stream import ConsumerConfig, ConsumerHandle, StreamInfo
 
 CREATED = 1_772_000_000_000_000
@@ -27,7 +27,7 @@ def message(sequence: int, number: int | None = None, *, era: int = 0, pending: 
     """:param number: of the delivery."""
     number = sequence if number is None else number
     reply = f"$JS.ACK.dcm-status.watcher-sync.1.{sequence}.{number}.{time_of(sequence, era)}.{pending}"
-    return read(Message("dcm.vm", reply, b""))
+    return read(NatsMessage("dcm.vm", reply, b""))
 
 
 def stream(first: int, last: int, *, era: int = 0, created: int = CREATED, covered: bool = True) -> StreamInfo:

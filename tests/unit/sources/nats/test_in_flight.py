@@ -9,12 +9,12 @@ import pytest
 
 from watcher_sync.events import Event
 from watcher_sync.sources.nats.in_flight import InFlight
-from watcher_sync.sources.nats.messages import ACK, NAK, JetStreamMessage, Message
+from watcher_sync.sources.nats.messages import ACK, NAK, JetStreamMessage, NatsMessage
 from watcher_sync.sources.nats.stream import NotReady, covers, microseconds, nanoseconds
 
 
 def message(sequence: int, reply: str, deliveries: int = 1) -> JetStreamMessage:
-    return JetStreamMessage(Message("dcm.vm", reply, b""), sequence, deliveries)
+    return JetStreamMessage(NatsMessage("dcm.vm", reply, b""), sequence, deliveries)
 
 
 def event(epoch: int, sequence: int, deliveries: int = 1) -> Event:

@@ -6,14 +6,14 @@ from __future__ import annotations
 import pytest
 
 from watcher_sync.sources.nats.isolation import RedeliveryIsolation
-from watcher_sync.sources.nats.messages import JetStreamMessage, Message
+from watcher_sync.sources.nats.messages import JetStreamMessage, NatsMessage
 
 BATCH = 100
 LIMIT = 5
 
 
 def message(sequence: int, deliveries: int = 1) -> JetStreamMessage:
-    return JetStreamMessage(Message("dcm.vm", "reply", b""), sequence, deliveries)
+    return JetStreamMessage(NatsMessage("dcm.vm", "reply", b""), sequence, deliveries)
 
 
 def isolation(*, limit: int = LIMIT, slow_start: bool = False) -> RedeliveryIsolation:

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""No two classes of the package have one name, so that a name says which one is meant.
+
+:data:`REPEATED` has the names that still do. It only gets shorter.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from pathlib import Path
+
+import watcher_sync
+
+ROOT = Path(watcher_sync.__file__).parent
+
+REPEATED = frozenset(
+    [
+        "Aggregate",
+        "Answer",
+        "ApiError",
+        "Backoff",
+        "BadRequest",
+        "Call",
+        "Change",
+        "Changes",
+        "Client",
+        "Cloud",
+        "Cluster",
+        "Comparison",
+        "Condition",
+        "ControlPlane",
+        "Database",
+        "Deletion",
+        "Delivery",
+        "Diff",
+        "Divergence",
+        "Document",
+        "Drift",
+        "DriftList",
+        "Engine",
+        "EngineList",
+        "EntityList",
+        "Event",
+        "Fault",
+        "FieldError",
+        "Flavor",
+        "Group",
+        "Handler",
+        "Host",
+        "Image",
+        "InFlight",
+        "Inventory",
+        "Ledger",
+        "Metadata",
+        "Migration",
+        "Moment",
+        "NoAnswer",
+        "NotFound",
+        "Operation",
+        "Outcome",
+        "ParkedList",
+        "Position",
+        "Prepared",
+        "Progress",
+        "QuarantineList",
+        "QuarantineReplay",
+        "Quarantined",
+        "Quotas",
+        "Reference",
+        "Repeated",
+        "Request",
+        "RequestRefused",
+        "Resource",
+        "Row",
+        "Scope",
+        "Screen",
+        "Search",
+        "Selection",
+        "Server",
+        "Service",
+        "Snapshot",
+        "Source",
+        "SourceList",
+        "Store",
+        "Stored",
+        "StreamCursor",
+        "StreamEnd",
+        "Subscription",
+        "SubscriptionList",
+        "SubscriptionReplay",
+        "SubscriptionTest",
+        "SyncReport",
+        "Table",
+        "Usage",
+        "View",
+        "Watch",
+        "WatchService",
+        "WatchTopic",
+        "Written",
+        "_Answer",
+        "_Body",
+        "_Entry",
+        "_Handler",
+        "_Host",
+        "_List",
+        "_Metadata",
+        "_Opened",
+        "_Page",
+        "_Server",
+        "_Server6",
+        "_State",
+        "_Status",
+        "_Version",
+    ]
+)
+
+
+def class_names() -> Counter[str]:
+    """How many classes have each name, without those that protoc generates."""
+    modules = [path for path in ROOT.rglob("*.py") if not path.name.endswith("_pb2.py")]
+    trees = (ast.parse(path.read_text()) for path in modules)
+    return Counter(node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+
+
+def test_no_name_is_repeated_but_those_that_are_known() -> None:
+    repeated = {name for name, count in class_names().items() if count > 1}
+    assert sorted(repeated - REPEATED) == []
+    assert sorted(REPEATED - repeated) == [], "remove these from REPEATED"
