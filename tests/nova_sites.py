@@ -23,7 +23,7 @@ from watcher_sync.handlers.nova.handler import NovaHandler
 from watcher_sync.model.view import View
 from watcher_sync.reconcile.base import Context, Report
 from watcher_sync.reconcile.nova.reconciler import SCOPE, NovaReconciler
-from watcher_sync.reconcile.openstack import Cloud
+from watcher_sync.reconcile.openstack import OpenStackCloud
 from watcher_sync.storage.drifts import Drift, list_drifts
 from watcher_sync.testing.openstack import FakeOpenStack
 
@@ -46,7 +46,7 @@ class NovaSite(Site):
         self.doubts = Doubts()
         self.waits: list[float] = []
         """The pauses that a rate limit asked for."""
-        self.cloud_account = Cloud(self.conf, wait=self.waits.append)
+        self.cloud_account = OpenStackCloud(self.conf, wait=self.waits.append)
 
     def context(self, view: Callable[[], View] | None = None) -> Context:
         return make_context(self.conf, self.store, self.dispatcher, view or (lambda: self.model), doubts=self.doubts)

@@ -44,7 +44,7 @@ from watcher_sync.storage.healed_drifts import forget_healed
 from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.stored.parking import expire_parked
 from watcher_sync.storage.stored.quarantine import Quarantine
-from watcher_sync.storage.stored.quotas import DroppedEvents, Quotas, Usage
+from watcher_sync.storage.stored.quotas import DroppedEvents, EventQuotas, StoredUsage
 from watcher_sync.storage.stored.retention import Retention, enforce_quotas, purge
 from watcher_sync.storage.writing import source_cursors
 from watcher_sync.storage.writing.locked import lock_head
@@ -207,7 +207,7 @@ def _purge(w: Writer) -> None:
 
 
 def _quotas(w: Writer) -> None:
-    quotas = Quotas(quarantine=Usage(1, 0), parked=Usage(3, 0), parked_of_entity=1)
+    quotas = EventQuotas(quarantine=StoredUsage(1, 0), parked=StoredUsage(3, 0), parked_of_entity=1)
     enforce_quotas(w.database, w.tables, quotas, DroppedEvents())
 
 

@@ -16,7 +16,7 @@ from oslo_config import cfg
 
 from watcher_sync.client.transport import Transport
 from watcher_sync.conf import opts
-from watcher_sync.reconcile.openstack import Cloud
+from watcher_sync.reconcile.openstack import OpenStackCloud
 
 _ACCOUNT = {"auth_url": "http://127.0.0.1:9/v3", "username": "auditor", "password": "x", "user_domain_id": "default"}
 
@@ -31,7 +31,7 @@ def reconciler(folder: Path) -> Calls:
     conf = cfg.ConfigOpts()
     opts.register_opts(conf)
     conf([], default_config_files=[str(file)])
-    made = Cloud(conf).adapter("placement")
+    made = OpenStackCloud(conf).adapter("placement")
     return made.get_token, made.invalidate
 
 

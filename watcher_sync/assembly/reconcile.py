@@ -24,7 +24,7 @@ from watcher_sync.reconcile.liveness.service import LivenessService
 from watcher_sync.reconcile.liveness.service_states import ServiceStates
 from watcher_sync.reconcile.liveness.writer import LivenessWriter
 from watcher_sync.reconcile.notify import Notifications
-from watcher_sync.reconcile.openstack import Cloud
+from watcher_sync.reconcile.openstack import OpenStackCloud
 from watcher_sync.reconcile.plugins import load_reconcilers
 from watcher_sync.reconcile.scheduling import Reconciliation
 from watcher_sync.sources.base import SourceState
@@ -71,7 +71,7 @@ def make_liveness(conf: cfg.ConfigOpts, engine: Engine, context: Context) -> Liv
         statuses = engine.source_status()
         return [name for name, status in statuses.items() if status.state is not SourceState.CONNECTED]
 
-    ask = ServiceStates(Cloud(conf)) if conf.reconcile_nova.enabled else None
+    ask = ServiceStates(OpenStackCloud(conf)) if conf.reconcile_nova.enabled else None
     return LivenessService(conf, context.liveness, engine.model.snapshot, disconnected=disconnected, ask=ask)
 
 

@@ -16,7 +16,7 @@ from watcher_sync.model.kinds import Entity, Kinds
 from watcher_sync.storage.database.database import open_database
 from watcher_sync.storage.database.time_limits import CommitWatch
 from watcher_sync.storage.schema import schema
-from watcher_sync.storage.stored.quotas import Quotas
+from watcher_sync.storage.stored.quotas import EventQuotas
 from watcher_sync.storage.writing.store import Store
 
 LOG = logging.getLogger(__name__)
@@ -99,7 +99,7 @@ def _make_store(conf: cfg.ConfigOpts, kinds: Kinds, *, limited: bool, answer: Ca
     watch = CommitWatch(float(conf.database.commit_timeout), float(conf.database.statement_timeout))
     if limited and database.dialect.name != "sqlite":
         commits = open_database(conf, answer=lambda: watch.seconds)
-    return Store(database, kinds, quotas=lambda: Quotas.from_conf(conf.retention), commits=commits, watch=watch)
+    return Store(database, kinds, quotas=lambda: EventQuotas.from_conf(conf.retention), commits=commits, watch=watch)
 
 
 def open_store_of_server(conf: cfg.ConfigOpts) -> Store:

@@ -87,7 +87,7 @@ class WebhookService(_OutletService):
         return outlet, MonitoringServer(conf, application, port and port + worker_id)
 
 
-class WatchService(_OutletService):
+class WatchStreamService(_OutletService):
     """The process that serves the watch stream."""
 
     name = "watcher-sync-outlet-watch"
@@ -132,6 +132,6 @@ def _main(argv: list[str]) -> int:
     if conf.outlet_webhook.enabled:
         manager.add(WebhookService, workers=conf.outlet_webhook.workers, args=(conf, started_at))
     if has_watch:
-        manager.add(WatchService, workers=1, args=(conf, started_at))
+        manager.add(WatchStreamService, workers=1, args=(conf, started_at))
     manager.run()
     return 0

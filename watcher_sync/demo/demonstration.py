@@ -47,8 +47,8 @@ from watcher_sync.demo.kubernetes import Kubernetes
 from watcher_sync.demo.limits import LIMITS, DemoFailed, Limits
 from watcher_sync.demo.outcome import Outcome, tell_outcome
 from watcher_sync.demo.run_folder import configure, run_folder
-from watcher_sync.demo.screen import Screen, ScreenFigures, plain_line
-from watcher_sync.demo.watch import Watch
+from watcher_sync.demo.screen import DemoScreen, ScreenFigures, plain_line
+from watcher_sync.demo.watch import FigureWatch
 from watcher_sync.demo.webhooks import Webhooks
 from watcher_sync.engine.engine import Engine
 from watcher_sync.exceptions import ConfigError, WatcherSyncError
@@ -133,7 +133,7 @@ class _Demo:
         self._webhooks.prepare(self._conf)
         self._api = ServedApi(self._conf)
         self._reader = open_store(self._conf)
-        self._watch = Watch(self._engine, self._reader)
+        self._watch = FigureWatch(self._engine, self._reader)
         self._cloud = live_cloud.LiveCloud(
             existing.simulator,
             rate=options.rate or None,
@@ -224,7 +224,7 @@ class _Demo:
     def _shown(self) -> Iterator[Callable[..., None]]:
         """The function that shows the figures in a phase, as often as it is worth it."""
         if not self._plain:
-            screen = Screen(commands=self._suggested_commands(), page=self._api.url)
+            screen = DemoScreen(commands=self._suggested_commands(), page=self._api.url)
             with Live(screen, console=Console(highlight=False), auto_refresh=False, screen=True) as picture:
 
                 def draw(phase: str, *, last: bool = False) -> None:

@@ -71,7 +71,7 @@ class Receiver:
         self._lines: collections.deque[str] = collections.deque(maxlen=_LINES)
         receiver = self
 
-        class Handler(http.server.BaseHTTPRequestHandler):
+        class ReceiverHandler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
             timeout = 30
 
@@ -93,7 +93,7 @@ class Receiver:
             def log_message(self, format: str, *args: object) -> None:
                 """The demo prints a line for each delivery."""
 
-        self._server = http.server.ThreadingHTTPServer((_HOST, 0), Handler)
+        self._server = http.server.ThreadingHTTPServer((_HOST, 0), ReceiverHandler)
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._serve, name="webhook-receiver", daemon=True)
         self.url = f"http://{_HOST}:{self._server.server_port}"

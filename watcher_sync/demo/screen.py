@@ -95,7 +95,7 @@ class ScreenFigures(msgspec.Struct, frozen=True, kw_only=True):
         return max(0, self.published - self.committed)
 
 
-class Screen:
+class DemoScreen:
     """The live picture; draws the figures that it was given last."""
 
     def __init__(self, *, commands: Sequence[str], page: str) -> None:

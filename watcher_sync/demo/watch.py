@@ -3,7 +3,7 @@
 
 Counts come from the engine's statistics and from a snapshot of its model. Changes and quarantine come from the
 database, through separate connections. The engine's thread does no work for it. For one thread, except
-:meth:`Watch.committed`, which any thread may call.
+:meth:`FigureWatch.committed`, which any thread may call.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _RATE_OVER: Final = 1.5
 """Seconds over which the rate is averaged, or the time between two reads if that is longer."""
 
 
-class Watch:
+class FigureWatch:
     """Reads the engine and its database from outside."""
 
     def __init__(self, engine: Engine, reader: Store) -> None:

@@ -17,7 +17,7 @@ import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.model.kinds import Kind
-from watcher_sync.read.filters import Clause, Condition, clauses
+from watcher_sync.read.filters import Clause, FieldCondition, clauses
 from watcher_sync.read.reading import RowPage
 from watcher_sync.storage.database.types import Document
 from watcher_sync.storage.schema.tables import Tables
@@ -47,7 +47,7 @@ def read_page(
     kind: Kind,
     *,
     names: Sequence[str],
-    conditions: Iterable[Condition] = (),
+    conditions: Iterable[FieldCondition] = (),
     sort: Sort,
     after: After | None,
     limit: int,

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from watcher_sync.model.kinds import Kind
 from watcher_sync.read.encoded_rows import EncodedRows
-from watcher_sync.read.filters import Condition, clauses
+from watcher_sync.read.filters import FieldCondition, clauses
 from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.writing.journal import fitting, stored_bytes
 
@@ -46,7 +46,7 @@ class StateReader:
         limit: int,
         after: str | None = None,
         ids: Collection[str] | None = None,
-        conditions: Iterable[Condition] = (),
+        conditions: Iterable[FieldCondition] = (),
     ) -> StatePage:
         """One page: at most ``limit`` entities, but at least one if there is one.
 

@@ -39,7 +39,7 @@ _FIRST_AFTER_SURROGATES: Final = 0xE000
 Clause = sa.ColumnElement[bool]
 
 
-class Condition(msgspec.Struct, frozen=True):
+class FieldCondition(msgspec.Struct, frozen=True):
     """One condition.
 
     :ivar field: a declared field of the kind, or ``id``.
@@ -53,7 +53,7 @@ class Condition(msgspec.Struct, frozen=True):
     member: str | None = None
 
 
-def clauses(kind: Kind, table: sa.Table, dialect: str, conditions: Iterable[Condition]) -> list[Clause]:
+def clauses(kind: Kind, table: sa.Table, dialect: str, conditions: Iterable[FieldCondition]) -> list[Clause]:
     """The SQL of conditions.
 
     :param dialect: sqlite, postgresql or mysql.
@@ -70,7 +70,7 @@ def has_part(column: sa.ColumnElement[Any], dialect: str, text: str) -> Clause:
     return sa.func.instr(column, text) > 0
 
 
-def _clause(kind: Kind, table: sa.Table, dialect: str, condition: Condition) -> Clause:
+def _clause(kind: Kind, table: sa.Table, dialect: str, condition: FieldCondition) -> Clause:
     column, values = table.c[condition.field], condition.values
     python = str if condition.field == "id" else kind.fields[condition.field].python
     if condition.member is not None:

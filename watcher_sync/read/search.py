@@ -13,7 +13,7 @@ import msgspec
 import sqlalchemy as sa
 
 from watcher_sync.model.kinds import PROJECT_FIELD, Kind
-from watcher_sync.read.filters import Clause, Condition, Operator, clauses, has_part
+from watcher_sync.read.filters import Clause, FieldCondition, Operator, clauses, has_part
 from watcher_sync.storage.schema.tables import Tables
 
 _EXACT: Final = 0
@@ -45,7 +45,7 @@ def ids_of(
     """
     assert kind.name_field is not None
     table = tables.entities[kind.name]
-    wanted = [Condition(kind.name_field, "eq", (name,)), *_of_project(scope)]
+    wanted = [FieldCondition(kind.name_field, "eq", (name,)), *_of_project(scope)]
     where = clauses(kind, table, connection.dialect.name, wanted)
     return list(connection.execute(sa.select(table.c.id).where(*where).order_by(table.c.id).limit(limit)).scalars())
 
@@ -78,7 +78,7 @@ def _beginning(
     operators: tuple[Operator, ...] = ("eq", "prefix")
     for name in names:
         for operator in operators:
-            wanted = [Condition(name, operator, (text,)), *(_of_project(scope) if kind.is_scoped else ())]
+            wanted = [FieldCondition(name, operator, (text,)), *(_of_project(scope) if kind.is_scoped else ())]
             where = clauses(kind, table, connection.dialect.name, wanted)
             yield from _hits(connection, table, kind, where, text, limit)
 
@@ -111,5 +111,5 @@ def _rank(text: str, *names: str | None) -> int:
     return _PREFIX if any(name is not None and name.startswith(text) for name in names) else _PART
 
 
-def _of_project(scope: str | None) -> list[Condition]:
-    return [] if scope is None else [Condition(PROJECT_FIELD, "eq", (scope,))]
+def _of_project(scope: str | None) -> list[FieldCondition]:
+    return [] if scope is None else [FieldCondition(PROJECT_FIELD, "eq", (scope,))]

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Authenticated access to the APIs of an OpenStack cloud, as raw JSON.
 
-:class:`Cloud` is the account of ``[reconcile_nova]``. It connects at the first request, and any thread may use it. A
-:class:`CloudClient` makes the requests of one run: it knows the run's deadline, and counts them.
+:class:`OpenStackCloud` is the account of ``[reconcile_nova]``. It connects at the first request, and any thread may use
+it. A :class:`CloudClient` makes the requests of one run: it knows the run's deadline, and counts them.
 
 Each failure has a type of its own. A server that asks for a pause (429, or 503 with ``Retry-After``) gets it within the
 deadline. keystoneauth authenticates again if a token expires. Nothing else is tried again: the next run does that.
 
 A failure's message has no address of the cloud, because ``/readyz`` shows it. The log has the library's message.
 
-openstacksdk is imported when a :class:`Cloud` is made: the import is slow.
+openstacksdk is imported when a :class:`OpenStackCloud` is made: the import is slow.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class CloudUnavailable(CloudError):
     """The service cannot be reached, does not answer in time, or answers with a server error."""
 
 
-class RequestRefused(CloudError):
+class CloudRequestRefused(CloudError):
     """The account may not do this: 401 or 403."""
 
 
@@ -74,11 +74,11 @@ class RateLimited(CloudError):
         self.retry_after = retry_after
 
 
-class NotFound(CloudError):
+class CloudNotFound(CloudError):
     """The resource does not exist: 404."""
 
 
-class BadRequest(CloudError):
+class CloudBadRequest(CloudError):
     """The service rejects the request, such as a marker that does not exist any more: 400."""
 
 
@@ -98,7 +98,7 @@ class _Account(msgspec.Struct, frozen=True):
     """Service -> the arguments of an adapter that find its endpoint."""
 
 
-class Cloud:
+class OpenStackCloud:
     """One account of one cloud."""
 
     def __init__(
@@ -153,7 +153,7 @@ class Cloud:
 class CloudClient:
     """The requests of one run. For one thread."""
 
-    def __init__(self, cloud: Cloud, deadline: float) -> None:
+    def __init__(self, cloud: OpenStackCloud, deadline: float) -> None:
         self._cloud = cloud
         self._deadline = deadline
         self._adapters: dict[str, Any] = {}
@@ -258,7 +258,7 @@ class CloudClient:
         except ksa.HttpError as exc:  # from Keystone, which the library asks for a token
             what = f"keystone: {exc.http_status}: {_shown(exc.message)}"
             if exc.http_status in (401, 403):
-                raise RequestRefused(what) from None
+                raise CloudRequestRefused(what) from None
             if exc.http_status == 429:
                 raise RateLimited(what, float(exc.retry_after or _DEFAULT_PAUSE_SECONDS)) from None
             raise CloudUnavailable(what) from None
@@ -334,7 +334,12 @@ def _seconds(header: str | None) -> float:
 
 def _error(service: str, path: str, status: int, response: Any) -> CloudError:
     what = f"{service} {path}: {status}: {_shown(_message(response))}"
-    types: dict[int, type[CloudError]] = {400: BadRequest, 401: RequestRefused, 403: RequestRefused, 404: NotFound}
+    types: dict[int, type[CloudError]] = {
+        400: CloudBadRequest,
+        401: CloudRequestRefused,
+        403: CloudRequestRefused,
+        404: CloudNotFound,
+    }
     if status in types:
         return types[status](what)
     return CloudUnavailable(what) if status >= 500 else UnreadableAnswer(what)

@@ -313,7 +313,9 @@ def _document(collection: Collection, row: dict[str, Any], hidden: Hidden, *, co
     return document
 
 
-def _selection(call: Call, collection: Collection, excluded_by_default: Sequence[str] = ()) -> sol013.Selection:
+def _selection(
+    call: Call, collection: Collection, excluded_by_default: Sequence[str] = ()
+) -> sol013.AttributeSelection:
     """:raises Problem: 400 when the selectors name no attribute or contradict each other."""
     names = (*collection.names, *sol003.ATTRIBUTES)
     try:

@@ -62,7 +62,7 @@ class Expression(msgspec.Struct, frozen=True):
         return any(_compares(self.op, value, self.values) for value in found)
 
 
-class Selection(msgspec.Struct, frozen=True, kw_only=True):
+class AttributeSelection(msgspec.Struct, frozen=True, kw_only=True):
     """The attributes of an answer."""
 
     only: tuple[Path, ...] | None = None
@@ -108,7 +108,7 @@ def parse_filter(text: str) -> tuple[Expression, ...]:
 
 def selection(
     query: Mapping[str, Any], *, names: Collection[str], excluded_by_default: Collection[str] = ()
-) -> Selection:
+) -> AttributeSelection:
     """The selection that query parameters ask for: ``fields``, ``exclude_fields``, ``all_fields``, ``exclude_default``.
 
     :param names: of all attributes that a document may have.
@@ -121,8 +121,8 @@ def selection(
     fields, excluded = (_paths(query.get(name, ()), names) for name in ("fields", "exclude_fields"))
     if "exclude_default" in given or not given:
         chosen = {path[0] for path in fields}
-        return Selection(without=tuple((name,) for name in excluded_by_default if name not in chosen))
-    return Selection(only=fields if "fields" in given else None, without=excluded)
+        return AttributeSelection(without=tuple((name,) for name in excluded_by_default if name not in chosen))
+    return AttributeSelection(only=fields if "fields" in given else None, without=excluded)
 
 
 def _paths(texts: Sequence[str], names: Collection[str]) -> tuple[Path, ...]:

@@ -18,7 +18,7 @@ from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.writing.journal import JournalRow
 from watcher_sync.watch.hub import Hub, WatchStats
 from watcher_sync.watch.limits import Turns
-from watcher_sync.watch.rendering import Prepared, Rendered, Renderer, RunInThread
+from watcher_sync.watch.rendering import PreparedEvents, Rendered, Renderer, RunInThread
 from watcher_sync.watch.stream import WatchStream
 from watcher_sync.wire.watch import messages
 
@@ -95,7 +95,7 @@ class CatchUp:
         return previous, after
 
     def _send_until_full(
-        self, stream: WatchStream, rows: Sequence[JournalRow], prepared: Prepared, previous: int
+        self, stream: WatchStream, rows: Sequence[JournalRow], prepared: PreparedEvents, previous: int
     ) -> tuple[int, int]:
         """:returns: the sequence of the last event, and the one of the last row that was read."""
         caller, topic = stream.caller, stream.topic

@@ -11,7 +11,7 @@ _MAX_SHOWN_CHARACTERS = 300
 """Of what a client sent: the whole may exceed what a client accepts as a status."""
 
 
-class StreamEnd(Exception):
+class StreamEnding(Exception):
     """The stream ends with this status.
 
     :ivar status: the name of a ``grpc.StatusCode``.
@@ -31,27 +31,27 @@ def shown(text: str) -> str:
     return text if len(text) <= _MAX_SHOWN_CHARACTERS else text[:_MAX_SHOWN_CHARACTERS] + "..."
 
 
-def unauthenticated(detail: str) -> StreamEnd:
+def unauthenticated(detail: str) -> StreamEnding:
     """The token is missing, bad or expired."""
-    return StreamEnd("UNAUTHENTICATED", detail)
+    return StreamEnding("UNAUTHENTICATED", detail)
 
 
-def permission_denied() -> StreamEnd:
+def permission_denied() -> StreamEnding:
     """The policy does not allow the subscription."""
-    return StreamEnd("PERMISSION_DENIED", "the policy does not allow the subscription")
+    return StreamEnding("PERMISSION_DENIED", "the policy does not allow the subscription")
 
 
-def not_found(self_link: str) -> StreamEnd:
+def not_found(self_link: str) -> StreamEnding:
     """There is no such topic, or there is none any more."""
-    return StreamEnd("NOT_FOUND", f"there is no topic {shown(self_link)!r}")
+    return StreamEnding("NOT_FOUND", f"there is no topic {shown(self_link)!r}")
 
 
-def invalid_argument(detail: str) -> StreamEnd:
+def invalid_argument(detail: str) -> StreamEnding:
     """A request is out of order."""
-    return StreamEnd("INVALID_ARGUMENT", detail)
+    return StreamEnding("INVALID_ARGUMENT", detail)
 
 
-def out_of_range(first: int, last: int, epoch: str) -> StreamEnd:
+def out_of_range(first: int, last: int, epoch: str) -> StreamEnding:
     """The journal does not have the rows after the start of the stream.
 
     :param first: the first sequence of the journal.
@@ -59,29 +59,29 @@ def out_of_range(first: int, last: int, epoch: str) -> StreamEnd:
     :param epoch: of the journal.
     """
     detail = f"the journal has the sequences {first} to {last} of epoch {epoch}; catch up from the lists"
-    return StreamEnd("OUT_OF_RANGE", detail, ((MIN_SEQUENCE, str(first)), (MAX_SEQUENCE, str(last)), (EPOCH, epoch)))
+    return StreamEnding("OUT_OF_RANGE", detail, ((MIN_SEQUENCE, str(first)), (MAX_SEQUENCE, str(last)), (EPOCH, epoch)))
 
 
-def slow_consumer(count: int) -> StreamEnd:
+def slow_consumer(count: int) -> StreamEnding:
     """The client reads more slowly than the events come."""
-    return StreamEnd("RESOURCE_EXHAUSTED", f"{count} events wait for the client; resume after the last one received")
+    return StreamEnding("RESOURCE_EXHAUSTED", f"{count} events wait for the client; resume after the last one received")
 
 
-def limit_reached(detail: str) -> StreamEnd:
+def limit_reached(detail: str) -> StreamEnding:
     """There are as many streams as there may be."""
-    return StreamEnd("RESOURCE_EXHAUSTED", detail)
+    return StreamEnding("RESOURCE_EXHAUSTED", detail)
 
 
-def no_request(seconds: float) -> StreamEnd:
+def no_request(seconds: float) -> StreamEnding:
     """The client subscribed to nothing in time."""
-    return StreamEnd("DEADLINE_EXCEEDED", f"no subscription arrived within {seconds:g} s")
+    return StreamEnding("DEADLINE_EXCEEDED", f"no subscription arrived within {seconds:g} s")
 
 
-def unavailable(detail: str) -> StreamEnd:
+def unavailable(detail: str) -> StreamEnding:
     """The server cannot serve the stream now; the client retries."""
-    return StreamEnd("UNAVAILABLE", detail)
+    return StreamEnding("UNAVAILABLE", detail)
 
 
-def internal() -> StreamEnd:
+def internal() -> StreamEnding:
     """A defect of the server."""
-    return StreamEnd("INTERNAL", "an unexpected error; the log of the server has it")
+    return StreamEnding("INTERNAL", "an unexpected error; the log of the server has it")

@@ -26,8 +26,8 @@ from watcher_sync.model.watch.resources import Reader
 from watcher_sync.model.watch.topics import WatchTopic
 from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.writing.journal import JournalRow
-from watcher_sync.watch.endings import StreamEnd, internal, out_of_range
-from watcher_sync.watch.rendering import Prepared, Rendered, Renderer, RunInThread
+from watcher_sync.watch.endings import StreamEnding, internal, out_of_range
+from watcher_sync.watch.rendering import PreparedEvents, Rendered, Renderer, RunInThread
 from watcher_sync.watch.stream import WatchStream
 from watcher_sync.wire.watch import messages
 
@@ -102,7 +102,7 @@ class RightsClass:
                 if group is not None:
                     yield group
 
-    def end(self, reason: StreamEnd) -> None:
+    def end(self, reason: StreamEnding) -> None:
         """End the streams of all groups."""
         for group in self.groups.values():
             for stream in group.streams:
@@ -212,7 +212,7 @@ class Hub:
         groups = (group for each in self._classes.values() for group in each.groups.values())
         return [stream for group in groups for stream in group.streams]
 
-    async def bounds(self, run: RunInThread) -> StreamEnd:
+    async def bounds(self, run: RunInThread) -> StreamEnding:
         """The end of a stream that starts outside of the journal.
 
         :param run: has a thread read.
@@ -310,7 +310,7 @@ class Hub:
             self._move_to(row.seq)
         self._stats.lag_seconds = max(0.0, (self._now() - rows[-1].time).total_seconds())
 
-    async def _prepare(self, rows: Sequence[JournalRow]) -> tuple[Prepared, frozenset[str | None]]:
+    async def _prepare(self, rows: Sequence[JournalRow]) -> tuple[PreparedEvents, frozenset[str | None]]:
         """Read what the streams of this moment need of the rows.
 
         :returns: this, and the projects that it is for.
@@ -322,7 +322,7 @@ class Hub:
             if projects >= frozenset(self._by_project):
                 return prepared, projects
 
-    def _dispatch(self, row: JournalRow, prepared: Prepared) -> int:
+    def _dispatch(self, row: JournalRow, prepared: PreparedEvents) -> int:
         """:returns: how many messages were made and queued."""
         sent = 0
         classes = [*self._by_project.get(None, {}).values()]

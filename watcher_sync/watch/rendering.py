@@ -17,7 +17,7 @@ import msgspec
 from watcher_sync.model.watch.resources import Describer, Reader
 from watcher_sync.storage.writing.journal import JournalRow
 from watcher_sync.wire.watch import messages
-from watcher_sync.wire.watch.descriptions import Change
+from watcher_sync.wire.watch.descriptions import ChangeDescription
 
 MAX_CACHED_CHANGES: Final = 2_000
 """Rendered changes in memory, of all rights together."""
@@ -37,7 +37,7 @@ RunInThread = Callable[..., Awaitable[Any]]
 class Rendered(msgspec.Struct, frozen=True, eq=False):
     """A change, and its bytes without the topic."""
 
-    change: Change
+    change: ChangeDescription
     body: bytes
 
 
@@ -45,7 +45,7 @@ class NotPrepared(LookupError):
     """A row is to be rendered whose values were not read: a defect of the caller."""
 
 
-class Prepared(msgspec.Struct, frozen=True, eq=False):
+class PreparedEvents(msgspec.Struct, frozen=True, eq=False):
     """What :meth:`Renderer.render` needs of some rows. It stays valid while other rows push them out of the memory."""
 
     values: Mapping[int, Mapping[str, Any]]
@@ -69,7 +69,9 @@ class Renderer:
         self._bytes = 0
         self._generation = 0
 
-    async def prepare(self, rows: Sequence[JournalRow], run: RunInThread, rights: Iterable[Hashable] = ()) -> Prepared:
+    async def prepare(
+        self, rows: Sequence[JournalRow], run: RunInThread, rights: Iterable[Hashable] = ()
+    ) -> PreparedEvents:
         """Read what :meth:`render` needs of these rows.
 
         :param run: has a thread read.
@@ -83,9 +85,9 @@ class Renderer:
         if wanted:
             rows = [row for row in rows if any((each, row.seq) not in rendered for each in wanted)]
         values: Mapping[int, Mapping[str, Any]] = await run(self._read_values, rows) if rows else {}
-        return Prepared(values, frozenset(row.seq for row in rows), rendered, generation)
+        return PreparedEvents(values, frozenset(row.seq for row in rows), rendered, generation)
 
-    def render(self, row: JournalRow, prepared: Prepared, rights: Hashable, reader: Reader) -> Rendered | None:
+    def render(self, row: JournalRow, prepared: PreparedEvents, rights: Hashable, reader: Reader) -> Rendered | None:
         """The change as a reader with these rights sees it; None: it sees nothing of it.
 
         :param prepared: of :meth:`prepare`.

@@ -4,7 +4,7 @@
 Each stream has three tasks. One waits for the end of the stream, one reads requests, one writes events. So a client
 that does not read still gets its stream ended, and a client that reads slowly still has its answers to pings read.
 
-The end of a stream is always a :class:`~watcher_sync.watch.endings.StreamEnd`. For the thread of the event
+The end of a stream is always a :class:`~watcher_sync.watch.endings.StreamEnding`. For the thread of the event
 loop; the database and tokens are asked in threads.
 """
 
@@ -35,7 +35,7 @@ from watcher_sync.watch.authentication import (
 )
 from watcher_sync.watch.catch_up import CatchUp
 from watcher_sync.watch.conversation import Conversation, Subscribe
-from watcher_sync.watch.endings import StreamEnd
+from watcher_sync.watch.endings import StreamEnding
 from watcher_sync.watch.hub import Hub, WatchStats
 from watcher_sync.watch.limits import StreamLimits, Turns, address_of
 from watcher_sync.watch.rendering import RunInThread
@@ -129,7 +129,7 @@ class WatchService:
             if self._draining:
                 raise endings.unavailable("the server stops; connect elsewhere")
             self._parts.limits.enter(peer)
-        except StreamEnd as refused:
+        except StreamEnding as refused:
             await self._abort(context, refused)
             return
         call = _Call(self._parts, context, stream, peer, self._first_checks)
@@ -144,7 +144,7 @@ class WatchService:
             self._parts.stats.streams = len(self._streams)
         await self._abort(context, end)
 
-    async def _abort(self, context: Context, end: StreamEnd) -> None:
+    async def _abort(self, context: Context, end: StreamEnding) -> None:
         ended = self._parts.stats.ended
         ended[end.status] = ended.get(end.status, 0) + 1
         LOG.debug("watch: a stream ends: %s", end)
@@ -168,7 +168,7 @@ class _Call:
         self._ping: asyncio.TimerHandle | None = None
         self._metadata_token = _token_of(context)
 
-    async def run(self) -> StreamEnd:
+    async def run(self) -> StreamEnding:
         """Serve the stream until it has ended."""
         self._expect_request()
         self._begin(self._read_requests())
@@ -200,7 +200,7 @@ class _Call:
         """What goes wrong in a task ends the stream."""
         try:
             await work
-        except StreamEnd as end:
+        except StreamEnding as end:
             self._stream.end(end)
         except StorageError as exc:
             LOG.warning("watch: database unavailable: %s", exc)

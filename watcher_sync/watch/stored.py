@@ -17,17 +17,17 @@ from watcher_sync.storage.writing.journal import JournalRow, read_head
 from watcher_sync.storage.writing.store import Store
 from watcher_sync.watch.authentication import Caller
 from watcher_sync.watch.topic_rows import WatchPositions, WatchTopics
-from watcher_sync.watch.worker import Stored
+from watcher_sync.watch.worker import WatchStore
 
 _MAX_IDS = 500
 """Ids in one statement."""
 
 
-def stored_of(store: Store, describer: Describer) -> Stored:
+def stored_of(store: Store, describer: Describer) -> WatchStore:
     """What a worker reads from a store."""
     topics = StoredTopics(store)
     values = RowValues(store, describer)
-    return Stored(topics, topics.existing, values.read, lambda: first_sequence(store))
+    return WatchStore(topics, topics.existing, values.read, lambda: first_sequence(store))
 
 
 class StoredTopics:

@@ -14,7 +14,7 @@ from typing import Final
 
 from watcher_sync.model.watch.topics import WatchTopic
 from watcher_sync.watch.authentication import Caller
-from watcher_sync.watch.endings import StreamEnd, slow_consumer
+from watcher_sync.watch.endings import StreamEnding, slow_consumer
 
 MAX_QUEUED_BYTES: Final = 16_777_216
 """Of the events that wait for one client. Streams with equal rights on one topic share these bytes."""
@@ -39,7 +39,7 @@ class WatchStream:
         self._items: collections.deque[bytes] = collections.deque()
         self._more: asyncio.Future[None] | None = None
         self._room: asyncio.Future[None] | None = None
-        self.ended: asyncio.Future[StreamEnd] = asyncio.get_running_loop().create_future()
+        self.ended: asyncio.Future[StreamEnding] = asyncio.get_running_loop().create_future()
         """Has the reason when the stream has ended."""
         self.topic: WatchTopic | None = None
         """None: the client has not subscribed yet."""
@@ -96,7 +96,7 @@ class WatchStream:
             self._room = asyncio.get_running_loop().create_future()
             await self._room
 
-    def end(self, reason: StreamEnd) -> None:
+    def end(self, reason: StreamEnding) -> None:
         """End the stream; only the first reason counts. What waits for the client is dropped."""
         if not self.ended.done():
             self.ended.set_result(reason)

@@ -42,7 +42,7 @@ _CATCH_UP_THREADS = 2
 _TOKEN_THREADS = 8
 
 
-class Stored(msgspec.Struct, frozen=True, eq=False):
+class WatchStore(msgspec.Struct, frozen=True, eq=False):
     """What the worker reads from the database. Used by a pool of threads."""
 
     topics: Topics
@@ -70,7 +70,7 @@ class WatchWorker:
         self,
         journal: JournalReader,
         describer: Describer,
-        stored: Stored,
+        stored: WatchStore,
         authenticator: Authenticator,
         settings: WatchSettings,
         certificates: Certificates | None = None,

@@ -18,7 +18,7 @@ from watcher_sync.model.allocations import capacity_of, free_of, used_of
 from watcher_sync.model.changes import Delete, Upsert
 from watcher_sync.reconcile.capacity.reconciler import CapacityReconciler
 from watcher_sync.reconcile.liveness.service_states import ServiceStates
-from watcher_sync.reconcile.openstack import Cloud
+from watcher_sync.reconcile.openstack import OpenStackCloud
 from watcher_sync.sources.kubernetes.source import KubernetesSource
 from watcher_sync.testing.kubernetes import KubernetesServer
 from watcher_sync.testing.openstack import (
@@ -338,7 +338,7 @@ def test_the_states_of_compute_services_cost_one_request_and_leave_out_what_is_f
     here = site()
     cloud.inventory.update_host("host-1", up=False)
     cloud.inventory.update_host("host-2", forced_down=True)
-    states = ServiceStates(Cloud(here.conf))
+    states = ServiceStates(OpenStackCloud(here.conf))
     found = states()
     assert (found["host-0"], found["host-1"], "host-2" in found) == (True, False, False)
     assert len(found) == HOSTS - 1

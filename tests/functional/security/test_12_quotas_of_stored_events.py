@@ -17,21 +17,21 @@ from watcher_sync.commit.stats import CommitStats
 from watcher_sync.conf import retention as retention_conf
 from watcher_sync.engine.retention import RetentionWorker
 from watcher_sync.events import Event
-from watcher_sync.storage.stored.quotas import Quotas, Usage, surplus
+from watcher_sync.storage.stored.quotas import EventQuotas, StoredUsage, surplus
 
 
 def bad(number: int, source: str = "hostile", size: int = 10) -> Event:
     return Event(id=f"e-{number}", type="t", source=source, data=b"x" * size, undecodable="no JSON")
 
 
-def limit(a_store, usage: Usage, clock: Callable[[], float] = time.monotonic) -> None:
+def limit(a_store, usage: StoredUsage, clock: Callable[[], float] = time.monotonic) -> None:
     """:param clock: monotonic seconds: after some of them, the quota is counted again."""
     a_store._writer._quarantine_quota._limit = lambda: usage
     a_store._writer._quarantine_quota._monotonic = clock
 
 
 def test_a_flood_of_one_source_is_bounded_at_the_commit_and_the_others_keep_their_events(store, caplog):
-    limit(store, Usage(200, 0))
+    limit(store, StoredUsage(200, 0))
     store.dropped._monotonic = lambda: 0.0  # it logs once a minute
     cycle = cycle_on(store)
     commit(cycle, *(bad(n, "honest") for n in range(50)))
@@ -52,7 +52,7 @@ def test_a_flood_of_one_source_is_bounded_at_the_commit_and_the_others_keep_thei
 
 @on_one_database
 def test_a_flood_at_its_quota_is_counted_again_in_one_of_ten_commits(store):
-    limit(store, Usage(1_000, 0), lambda: 0.0)
+    limit(store, StoredUsage(1_000, 0), lambda: 0.0)
     cycle = cycle_on(store)
     commit(cycle, *(bad(n) for n in range(1_000)))
     counted = []
@@ -69,7 +69,7 @@ def test_a_flood_at_its_quota_is_counted_again_in_one_of_ten_commits(store):
 
 def test_a_flood_that_is_relieved_in_the_background_costs_no_commit_a_count_or_a_deletion(store):
     now = 0.0
-    limit(store, Usage(1_000, 0), lambda: now)
+    limit(store, StoredUsage(1_000, 0), lambda: now)
     cycle = cycle_on(store)
     commit(cycle, *(bad(n, "honest") for n in range(100)), *(bad(n) for n in range(100)))
     costly = []
@@ -96,7 +96,7 @@ def test_a_flood_that_is_relieved_in_the_background_costs_no_commit_a_count_or_a
 
 @on_one_database
 def test_the_relief_deletes_nothing_that_another_writer_made_room_for(store):
-    limit(store, Usage(100, 0))
+    limit(store, StoredUsage(100, 0))
     cycle = cycle_on(store)
     commit(cycle, *(bad(n) for n in range(95)))
     with store.database.begin() as connection:  # as an operator drops them, through the API
@@ -108,7 +108,7 @@ def test_the_relief_deletes_nothing_that_another_writer_made_room_for(store):
 
 
 def test_a_flood_of_bytes_is_bounded_as_well(store):
-    limit(store, Usage(0, 1_000_000))
+    limit(store, StoredUsage(0, 1_000_000))
     cycle = cycle_on(store)
     for n in range(60):
         commit(cycle, bad(n, size=50_000))
@@ -139,7 +139,7 @@ def test_the_retention_worker_enforces_the_quotas_and_the_total(store):
 
 @on_one_database
 def test_an_event_that_is_delivered_again_and_again_evicts_nothing(store):
-    limit(store, Usage(20, 0))
+    limit(store, StoredUsage(20, 0))
     cycle = cycle_on(store)
     commit(cycle, *(bad(n) for n in range(15)))
     for _ in range(30):
@@ -159,8 +159,8 @@ def test_an_event_that_is_delivered_again_and_again_evicts_nothing(store):
 )
 def test_the_source_that_has_most_is_reduced_first(found, each, total, cut):
     for field in ("events", "bytes"):
-        usage = {name: Usage(**{field: number}) for name, number in found.items()}
-        result = surplus(usage, Usage(**{field: each}), Usage(**{field: total}))
+        usage = {name: StoredUsage(**{field: number}) for name, number in found.items()}
+        result = surplus(usage, StoredUsage(**{field: each}), StoredUsage(**{field: total}))
         assert {name: getattr(more, field) for name, more in result.items()} == cut
 
 
@@ -168,5 +168,5 @@ def test_the_quotas_follow_the_configuration():
     conf = cfg.ConfigOpts()
     retention_conf.register_opts(conf)
     conf([], default_config_files=[], default_config_dirs=[])
-    assert Quotas.from_conf(conf.retention) == Quotas()
-    assert msgspec.structs.asdict(Quotas())["parked_of_entity"] == 10_000
+    assert EventQuotas.from_conf(conf.retention) == EventQuotas()
+    assert msgspec.structs.asdict(EventQuotas())["parked_of_entity"] == 10_000

@@ -25,7 +25,7 @@ from watcher_sync.model.kinds import Entity, Kind, Kinds
 from watcher_sync.read import search
 from watcher_sync.read.entity_pages import After, Sort, read_page
 from watcher_sync.read.entity_states import StateReader
-from watcher_sync.read.filters import Condition
+from watcher_sync.read.filters import FieldCondition
 from watcher_sync.storage.writing.store import Store
 
 TEXTS = (
@@ -98,14 +98,14 @@ FIELDS = {
 
 
 @st.composite
-def conditions_of_instances(draw: st.DrawFn) -> Condition:
+def conditions_of_instances(draw: st.DrawFn) -> FieldCondition:
     field = draw(st.sampled_from([*FIELDS, "metadata", "metadata"]))
     values, operators = FIELDS.get(field, (TEXTS, ("eq", "neq", "in", "nin", "prefix")))
     operator = draw(st.sampled_from(operators))
     several = operator in ("in", "nin")
     chosen = draw(st.lists(st.sampled_from(values), min_size=1, max_size=3 if several else 1))
     member = draw(st.sampled_from(MEMBERS)) if field == "metadata" else None
-    return Condition(field, operator, tuple(chosen), member)  # type: ignore[arg-type]
+    return FieldCondition(field, operator, tuple(chosen), member)  # type: ignore[arg-type]
 
 
 def member_text(value: Any) -> str | None:
@@ -114,7 +114,7 @@ def member_text(value: Any) -> str | None:
     return str(value) if isinstance(value, (str, int)) else None
 
 
-def holds(entity: Entity, condition: Condition) -> bool:
+def holds(entity: Entity, condition: FieldCondition) -> bool:
     """What the condition means, in Python."""
     value = getattr(entity, condition.field)
     wanted, operator = condition.values, condition.operator
@@ -136,7 +136,7 @@ def holds(entity: Entity, condition: Condition) -> bool:
     return order[operator]
 
 
-def read_ids(store: Store, kind: Kind, conditions: list[Condition], limit: int = 1000) -> list[str]:
+def read_ids(store: Store, kind: Kind, conditions: list[FieldCondition], limit: int = 1000) -> list[str]:
     """All ids, page by page."""
     found: list[str] = []
     with store.database.connect() as connection:
@@ -171,7 +171,7 @@ def test_a_filter_finds_what_the_same_comparison_in_python_finds(store: Store) -
 
     @hypothesis.settings(max_examples=100, deadline=None, derandomize=True, database=None)
     @hypothesis.given(st.lists(conditions_of_instances(), min_size=1, max_size=3))
-    def each(conditions: list[Condition]) -> None:
+    def each(conditions: list[FieldCondition]) -> None:
         tried.update((c.field, c.operator) for c in conditions)
         expected = sorted(e.id for e in entities if all(holds(e, c) for c in conditions))
         assert read_ids(store, kind, conditions) == expected
@@ -185,7 +185,7 @@ def test_every_text_is_found_by_itself_alone(store: Store) -> None:
     entities = list(store.load().snapshot().all("instance"))
     for text in TEXTS:
         for field in ("name", "ip_addresses"):
-            one = Condition(field, "eq", (text,))
+            one = FieldCondition(field, "eq", (text,))
             assert read_ids(store, store.kinds["instance"], [one]) == sorted(e.id for e in entities if holds(e, one))
 
 
@@ -201,10 +201,10 @@ def test_a_document_with_a_nul_character_is_no_obstacle_to_filters_by_members(st
     cycle_on(store).run(Batch(events=[told(1, *changes)]))
     kind = store.kinds["instance"]
     for operator in ("eq", "prefix"):
-        assert read_ids(store, kind, [Condition("metadata", operator, ("web",), "app")]) == ["plain"]  # type: ignore[arg-type]
-    found = set(read_ids(store, kind, [Condition("metadata", "eq", ("x",), "name")]))
+        assert read_ids(store, kind, [FieldCondition("metadata", operator, ("web",), "app")]) == ["plain"]  # type: ignore[arg-type]
+    found = set(read_ids(store, kind, [FieldCondition("metadata", "eq", ("x",), "name")]))
     assert found >= {"escaped", "plain"}
-    assert read_ids(store, kind, [Condition("metadata", "eq", ("a\\u0000b",), "app")]) == ["escaped"]
+    assert read_ids(store, kind, [FieldCondition("metadata", "eq", ("a\\u0000b",), "app")]) == ["escaped"]
 
 
 def test_numbers_with_a_fraction_and_the_pages_of_states_are_filtered_too(store: Store) -> None:
@@ -212,7 +212,7 @@ def test_numbers_with_a_fraction_and_the_pages_of_states_are_filtered_too(store:
     kind, nodes = store.kinds["compute_node"], list(store.load().snapshot().all("compute_node"))
     reader = StateReader(store.tables, kind, store.database.dialect.name)
     for operator, ratio in itertools.product(("eq", "neq", "gt", "gte", "lt", "lte"), RATIOS):
-        one = Condition("vcpu_ratio", operator, (ratio,))  # type: ignore[arg-type]
+        one = FieldCondition("vcpu_ratio", operator, (ratio,))  # type: ignore[arg-type]
         expected = sorted(e.id for e in nodes if holds(e, one))
         assert read_ids(store, kind, [one]) == expected
         with store.database.connect() as connection:
@@ -223,7 +223,7 @@ def test_a_filtered_list_has_each_entity_that_matches_throughout_once_while_othe
     cycle, chance = cycle_on(store), random.Random(5)
     kind, wanted = (
         store.kinds["instance"],
-        [Condition("state", "eq", ("active",)), Condition("name", "prefix", ("web",))],
+        [FieldCondition("state", "eq", ("active",)), FieldCondition("name", "prefix", ("web",))],
     )
     version = itertools.count(1)
 
@@ -282,7 +282,7 @@ def read_sorted(store: Store, sort: str, descending: bool) -> list[tuple[Any, st
     return found
 
 
-def plan_of(store: Store, kind: Kind, condition: Condition) -> str:
+def plan_of(store: Store, kind: Kind, condition: FieldCondition) -> str:
     """How the database finds the ids of a page."""
     sent: list[tuple[str, Any]] = []
 
@@ -309,7 +309,7 @@ def test_a_filter_by_an_indexed_field_uses_its_index_and_reads_no_other_kind(sto
     for kind in store.kinds.values():
         for name in kind.filter_indexes:
             is_text = kind.fields[name].python is str
-            condition = Condition(name, "eq", ("nothing" if is_text else True,))
+            condition = FieldCondition(name, "eq", ("nothing" if is_text else True,))
             plan = plan_of(store, kind, condition)
             assert f"ix_{kind.plural}_{name}" in plan, plan
             assert not any(f"'{other}'" in plan or f"on {other} " in plan for other in tables - {kind.plural}), plan
@@ -318,7 +318,9 @@ def test_a_filter_by_an_indexed_field_uses_its_index_and_reads_no_other_kind(sto
 def test_a_filter_by_another_field_has_no_index_to_use(store: Store) -> None:
     """The test before could not fail otherwise."""
     filled(store)
-    assert "ix_instances_flavor" not in plan_of(store, store.kinds["instance"], Condition("flavor_name", "eq", ("x",)))
+    assert "ix_instances_flavor" not in plan_of(
+        store, store.kinds["instance"], FieldCondition("flavor_name", "eq", ("x",))
+    )
 
 
 def test_a_search_finds_names_and_ids_exactly_and_whole_ones_first(store: Store) -> None:

@@ -23,7 +23,7 @@ from watcher_sync.watch.authentication import AuthenticationUnavailable, Caller,
 from watcher_sync.watch.settings import WatchSettings
 from watcher_sync.watch.stored import RowValues, first_sequence
 from watcher_sync.watch.tls import Certificates
-from watcher_sync.watch.worker import Stored, WatchWorker
+from watcher_sync.watch.worker import WatchStore, WatchWorker
 
 EVERYTHING = {"group": "*", "kind": "*"}
 HIDDEN = {name: kind.admin_only for name, kind in builtin_kinds().items() if kind.admin_only}
@@ -112,7 +112,7 @@ class Serving:
         self.topics = Topics()
         self._reader = JournalReader(store.database, store.tables, interval=0.02)
         describer = Describer(store.kinds)
-        stored = Stored(
+        stored = WatchStore(
             self.topics, self.topics.existing, RowValues(store, describer).read, lambda: first_sequence(store)
         )
         self.worker = WatchWorker(self._reader, describer, stored, tokens, settings, certificates)

@@ -13,7 +13,7 @@ from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.model.changes import Upsert
 from watcher_sync.model.entities import builtin_kinds
-from watcher_sync.read.filters import Condition
+from watcher_sync.read.filters import FieldCondition
 
 SERVERS = {
     "a": {"name": "web-1", "vcpus": 2, "state": "active", "metadata": {"app": "web", "tier": "in:1"}},
@@ -130,7 +130,7 @@ def test_every_scalar_field_of_every_kind_is_a_filter(store):
 def test_texts_with_commas_and_quotation_marks_survive_a_list(texts):
     quoted = ",".join('"' + text.replace('"', '""') + '"' for text in texts)
     (condition,) = entity_filters.conditions(builtin_kinds()["instance"], {"name": ["in:" + quoted]})
-    assert condition == Condition("name", "in", tuple(texts))
+    assert condition == FieldCondition("name", "in", tuple(texts))
 
 
 @pytest.mark.slow
@@ -139,7 +139,7 @@ def test_any_text_is_a_filter(text):
     kind = builtin_kinds()["instance"]
     (condition,) = entity_filters.conditions(kind, {"name": [text]})
     if ":" not in text:
-        assert condition == Condition("name", "eq", (text.replace("\0", ""),))
+        assert condition == FieldCondition("name", "eq", (text.replace("\0", ""),))
 
 
 def test_an_item_is_found_by_its_name_only_if_it_is_asked_for(client, servers, problem):

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from watcher_sync.demo.screen import Screen, ScreenFigures, VnfRow, plain_line
+from watcher_sync.demo.screen import DemoScreen, ScreenFigures, VnfRow, plain_line
 from watcher_sync.model.changes import Outcome
 from watcher_sync.sources.base import SourceState, SourceStatus
 from watcher_sync.storage.writing.journal import JournalRow
@@ -82,7 +82,7 @@ LOOK = [
 
 
 def drawn(figures: ScreenFigures, width: int, height: int) -> list[str]:
-    screen = Screen(commands=LOOK, page="http://127.0.0.1:8790")
+    screen = DemoScreen(commands=LOOK, page="http://127.0.0.1:8790")
     screen.figures = figures
     console = Console(file=io.StringIO(), width=width, height=height, force_terminal=True, color_system=None)
     with console.capture() as capture:

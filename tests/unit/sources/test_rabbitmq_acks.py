@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from watcher_sync.sources.rabbitmq.acks import Ledger, Position
+from watcher_sync.sources.rabbitmq.acks import AckLedger, AckPosition
 
 
 class Broker:
@@ -51,9 +51,9 @@ class Consumer:
 
     def __init__(self, messages: int) -> None:
         self.broker = Broker()
-        self.ledger = Ledger()
+        self.ledger = AckLedger()
         self.broker.waiting = list(range(messages))
-        self.in_hand: list[tuple[Position, int]] = []
+        self.in_hand: list[tuple[AckPosition, int]] = []
         self.committed: set[int] = set()
         self.now = 0.0
         self.reopen()
@@ -65,7 +65,7 @@ class Consumer:
         if (delivered := self.broker.deliver()) is not None:
             tag, message = delivered
             self.ledger.add(tag, 10, self.now)
-            self.in_hand.append((Position(self.ledger.generation, tag), message))
+            self.in_hand.append((AckPosition(self.ledger.generation, tag), message))
 
     def commit(self, which: int) -> None:
         if self.in_hand:
@@ -121,12 +121,12 @@ def test_in_any_order_of_events_nothing_uncommitted_is_acked_and_all_that_is_com
     assert (len(consumer.ledger), consumer.ledger.bytes, consumer.ledger.oldest_at) == (0, 0, None)
 
 
-def delivered(count: int) -> tuple[Ledger, list[Position]]:
-    ledger = Ledger()
+def delivered(count: int) -> tuple[AckLedger, list[AckPosition]]:
+    ledger = AckLedger()
     generation = ledger.open()
     for tag in range(1, count + 1):
         ledger.add(tag, 100, float(tag))
-    return ledger, [Position(generation, tag) for tag in range(1, count + 1)]
+    return ledger, [AckPosition(generation, tag) for tag in range(1, count + 1)]
 
 
 def test_an_ack_covers_all_committed_tags_before_the_first_open_one() -> None:

@@ -9,12 +9,12 @@ import pytest
 
 from tests.waiting import deadline
 from watcher_sync.events import Event
-from watcher_sync.sources.rabbitmq.acks import Position
+from watcher_sync.sources.rabbitmq.acks import AckPosition
 from watcher_sync.sources.rabbitmq.in_flight import InFlight, QueuedMessage
 
 
 def message(tag: int, size: int = 1) -> QueuedMessage:
-    return QueuedMessage(Position(1, tag), b"x" * size, 1)
+    return QueuedMessage(AckPosition(1, tag), b"x" * size, 1)
 
 
 @pytest.fixture

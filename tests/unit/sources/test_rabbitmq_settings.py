@@ -17,7 +17,7 @@ from tests.waiting import Deadline, deadline, wait_until
 from watcher_sync.conf import engine
 from watcher_sync.exceptions import ConfigError, SourceError
 from watcher_sync.sources.base import SourceState
-from watcher_sync.sources.rabbitmq.broker import Host
+from watcher_sync.sources.rabbitmq.broker import BrokerHost
 from watcher_sync.sources.rabbitmq.queues import ClassicQueue, QuorumQueue
 from watcher_sync.sources.rabbitmq.settings import RabbitMQSettings
 from watcher_sync.sources.rabbitmq.source import RabbitMQSource
@@ -41,10 +41,10 @@ def make_settings(files: Sequence[Path] = (), **options: Any) -> RabbitMQSetting
 
 def test_hosts_logins_and_virtual_host_come_from_the_url() -> None:
     broker = make_settings().broker
-    assert broker.hosts == [Host("one", 5671, "someone", "hush-hush"), Host("::1", 5672, "other", "hush-2")]
+    assert broker.hosts == [BrokerHost("one", 5671, "someone", "hush-hush"), BrokerHost("::1", 5672, "other", "hush-2")]
     assert broker.virtual_host == "cell 1"
     assert sorted(map(str, broker.shuffled())) == ["[::1]:5672", "one:5671"]
-    assert make_settings(transport_url="rabbit://").broker.hosts == [Host("localhost", 5672, "guest", "guest")]
+    assert make_settings(transport_url="rabbit://").broker.hosts == [BrokerHost("localhost", 5672, "guest", "guest")]
     assert make_settings(transport_url="rabbit://h/").broker.virtual_host == "/"
 
 

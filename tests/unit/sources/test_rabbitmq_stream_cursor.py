@@ -13,10 +13,16 @@ import pytest
 from tests.unit.sources.test_rabbitmq_settings import URL, make_conf
 from watcher_sync.events import Event
 from watcher_sync.exceptions import ConfigError
-from watcher_sync.sources.rabbitmq.acks import Position
+from watcher_sync.sources.rabbitmq.acks import AckPosition
 from watcher_sync.sources.rabbitmq.settings import RabbitMQSettings
 from watcher_sync.sources.rabbitmq.source import RabbitMQSource
-from watcher_sync.sources.rabbitmq.stream_cursor import Progress, StreamCursor, digest_of, read_cursor, read_start
+from watcher_sync.sources.rabbitmq.stream_cursor import (
+    RabbitMQCursor,
+    StreamProgress,
+    digest_of,
+    read_cursor,
+    read_start,
+)
 
 UTC = datetime.UTC
 QUEUE = "/ nova"
@@ -24,7 +30,10 @@ QUEUE = "/ nova"
 
 def event(offset: int, stream: int = 0) -> Event:
     return Event(
-        id=f"e-{stream}-{offset}", type="instance.update", source="nova", position=Position(1, offset, offset, stream)
+        id=f"e-{stream}-{offset}",
+        type="instance.update",
+        source="nova",
+        position=AckPosition(1, offset, offset, stream),
     )
 
 
@@ -57,9 +66,9 @@ def test_other_starts_are_refused(text: str) -> None:
 
 
 def test_the_position_is_after_the_last_event_and_knows_its_id() -> None:
-    progress = Progress(QUEUE)
+    progress = StreamProgress(QUEUE)
     text = progress.cursor([event(3), event(4), event(6)])
-    assert read_cursor(text, QUEUE) == StreamCursor(QUEUE, next=7, after=digest_of("e-0-6"))
+    assert read_cursor(text, QUEUE) == RabbitMQCursor(QUEUE, next=7, after=digest_of("e-0-6"))
     assert progress.cursor([]) is None
 
 
@@ -69,16 +78,16 @@ def test_what_is_no_position_in_this_queue_is_not_used(text: str | None) -> None
 
 
 def test_the_position_stays_before_a_nacked_event_until_that_is_committed() -> None:
-    progress = Progress(QUEUE)
+    progress = StreamProgress(QUEUE)
     assert following(progress.cursor([event(0), event(1)])) == 2
     progress.nack([event(1)])
     assert following(progress.cursor([event(2), event(3)])) == 1
-    assert read_cursor(progress.cursor([event(4)]), QUEUE) == StreamCursor(QUEUE, next=1)
+    assert read_cursor(progress.cursor([event(4)]), QUEUE) == RabbitMQCursor(QUEUE, next=1)
     assert following(progress.cursor([event(1)])) == 5
 
 
 def test_a_position_in_a_stream_that_was_created_again_forgets_the_old_one() -> None:
-    progress = Progress(QUEUE)
+    progress = StreamProgress(QUEUE)
     progress.cursor([event(900)])
     progress.nack([event(900)])
     assert following(progress.cursor([event(0, stream=1), event(1, stream=1)])) == 2
@@ -88,7 +97,7 @@ def test_a_position_in_a_stream_that_was_created_again_forgets_the_old_one() -> 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_position_is_never_beyond_the_lowest_uncommitted_event(seed: int) -> None:
     rng = random.Random(seed)
-    progress = Progress(QUEUE)
+    progress = StreamProgress(QUEUE)
     queue = [[event(n) for n in range(start, start + 5)] for start in range(0, 200, 5)]
     committed: set[int] = set()
     while queue:

@@ -13,7 +13,7 @@ from tests.unit.watch.test_hub import HIDDEN, Site, row, run, taken, topic
 from watcher_sync.model.watch.resources import Reader
 from watcher_sync.watch.authentication import Caller
 from watcher_sync.watch.catch_up import CatchUp
-from watcher_sync.watch.endings import StreamEnd
+from watcher_sync.watch.endings import StreamEnding
 from watcher_sync.watch.hub import WatchStats
 from watcher_sync.watch.stream import WatchStream
 
@@ -90,7 +90,7 @@ def test_a_stream_gets_no_row_of_another_history_under_the_epoch_that_it_knows()
         # The journal's thread has noticed the new history; the hub notices it with its next wake.
         site.journal.epoch = "e2"
         stream = _stream(Reader(), 100)
-        with pytest.raises(StreamEnd) as ended:
+        with pytest.raises(StreamEnding) as ended:
             await site.catch_up.start(stream, 0)
         assert ended.value.status == "OUT_OF_RANGE"
         assert stream.reached == 0

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from watcher_sync.watch.conversation import AgentReport, Conversation, PingAnswer, Refresh, Subscribe
-from watcher_sync.watch.endings import StreamEnd, not_found
+from watcher_sync.watch.endings import StreamEnding, not_found
 from watcher_sync.wire.watch import events_pb2
 
 TOPIC = "/management/v1alpha1/watchtopics/all"
@@ -50,7 +50,7 @@ def test_a_first_request_may_have_the_type_of_a_refresh() -> None:
 
 
 def test_a_first_request_without_a_topic_is_refused() -> None:
-    with pytest.raises(StreamEnd, match="INVALID_ARGUMENT"):
+    with pytest.raises(StreamEnding, match="INVALID_ARGUMENT"):
         Conversation().receive(request(token="t1"))
 
 
@@ -62,7 +62,7 @@ def test_a_position_counts_only_from_a_client_that_offers_to_resume(capabilities
 
 
 def test_a_negative_position_is_refused() -> None:
-    with pytest.raises(StreamEnd, match="INVALID_ARGUMENT"):
+    with pytest.raises(StreamEnding, match="INVALID_ARGUMENT"):
         Conversation().receive(request(selfLink=TOPIC, capabilities=["resume"], resumeAfterSequence=-1))
 
 
@@ -74,7 +74,7 @@ def test_a_later_request_refreshes_the_token_with_or_without_a_type(
 
 
 def test_a_refresh_for_another_topic_is_refused(subscribed: Conversation) -> None:
-    with pytest.raises(StreamEnd, match="INVALID_ARGUMENT"):
+    with pytest.raises(StreamEnding, match="INVALID_ARGUMENT"):
         subscribed.receive(request(selfLink=TOPIC + "2", token="t2", requestType=events_pb2.TOKEN_REFRESH))
 
 
@@ -96,7 +96,7 @@ def test_a_type_of_a_later_version_is_ignored(subscribed: Conversation) -> None:
 
 @pytest.mark.parametrize("data", [b"\xff\xff\xff", b"\x0a\x05ab"])
 def test_bytes_that_are_no_request_are_refused(data: bytes) -> None:
-    with pytest.raises(StreamEnd, match="INVALID_ARGUMENT"):
+    with pytest.raises(StreamEnding, match="INVALID_ARGUMENT"):
         Conversation().receive(data)
 
 
@@ -105,6 +105,6 @@ def test_the_end_of_a_stream_repeats_little_of_what_the_client_sent() -> None:
     assert len(not_found("x" * 60_000).detail) < 400
     conversation = Conversation()
     conversation.receive(request(selfLink="x" * 60_000))
-    with pytest.raises(StreamEnd) as caught:
+    with pytest.raises(StreamEnding) as caught:
         conversation.receive(request(selfLink=TOPIC))
     assert len(caught.value.detail) < 400

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from watcher_sync.watch.endings import StreamEnd
+from watcher_sync.watch.endings import StreamEnding
 from watcher_sync.watch.limits import StreamLimits, address_of
 
 
@@ -13,7 +13,7 @@ def test_a_stream_beyond_the_limit_of_the_process_is_refused() -> None:
     limits = StreamLimits(2, 5)
     limits.enter("a")
     limits.enter("b")
-    with pytest.raises(StreamEnd, match="RESOURCE_EXHAUSTED"):
+    with pytest.raises(StreamEnding, match="RESOURCE_EXHAUSTED"):
         limits.enter("c")
     limits.leave("a")
     limits.enter("c")
@@ -23,7 +23,7 @@ def test_a_stream_beyond_the_limit_of_the_process_is_refused() -> None:
 def test_a_stream_beyond_the_limit_of_its_identity_is_refused() -> None:
     limits = StreamLimits(9, 1)
     limits.enter("a")
-    with pytest.raises(StreamEnd, match="RESOURCE_EXHAUSTED"):
+    with pytest.raises(StreamEnding, match="RESOURCE_EXHAUSTED"):
         limits.enter("a")
     limits.enter("b")
 
@@ -33,7 +33,7 @@ def test_a_stream_counts_for_one_identity_at_a_time() -> None:
     limits.enter("address")
     limits.move("address", "user")
     limits.enter("address")
-    with pytest.raises(StreamEnd, match="RESOURCE_EXHAUSTED"):
+    with pytest.raises(StreamEnding, match="RESOURCE_EXHAUSTED"):
         limits.move("address", "user")
     assert limits.count == 2
     limits.leave("user")
@@ -45,12 +45,12 @@ def test_streams_without_a_subscription_leave_room_for_others() -> None:
     limits = StreamLimits(4, 4, 2)
     limits.enter("a")
     limits.enter("b")
-    with pytest.raises(StreamEnd, match="no subscription"):
+    with pytest.raises(StreamEnding, match="no subscription"):
         limits.enter("c")
     limits.move("a", ("user", "p"))
     limits.enter("c")
     limits.leave(("user", "p"))
-    with pytest.raises(StreamEnd, match="no subscription"):
+    with pytest.raises(StreamEnding, match="no subscription"):
         limits.enter("d")
     limits.leave("b")
     limits.enter("d")

@@ -66,7 +66,7 @@ ANSWER: Final[schemas.Schema] = {
 """The member of a list."""
 
 
-class Source:
+class ReadSource:
     """What an answer reads from: the tables, or a copy of the past."""
 
     def __init__(
@@ -92,7 +92,7 @@ class Source:
 
 
 @contextlib.contextmanager
-def reading(call: Call, service: Service, kinds: Collection[str]) -> Iterator[Source]:
+def reading(call: Call, service: Service, kinds: Collection[str]) -> Iterator[ReadSource]:
     """Opens what the request asks for, the present or the past; its headers name the epoch and the moment.
 
     :param kinds: the names of the kinds that are read.
@@ -104,10 +104,10 @@ def reading(call: Call, service: Service, kinds: Collection[str]) -> Iterator[So
         require_epoch(call, head)
         moment = asked_moment(call, service, connection, head)
         if moment is None:
-            yield Source(service, connection, connection, head, None)
+            yield ReadSource(service, connection, connection, head, None)
             return
         with service.past.reading(connection, head, moment.seq, kinds) as copy:
-            yield Source(service, copy, connection, head, moment)
+            yield ReadSource(service, copy, connection, head, moment)
 
 
 def asked_moment(

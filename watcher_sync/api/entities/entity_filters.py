@@ -31,7 +31,7 @@ from watcher_sync.api.http.operation import REPEATS
 from watcher_sync.api.http.problems import bad_request
 from watcher_sync.api.http.validation import FORM
 from watcher_sync.model.kinds import Field, Kind
-from watcher_sync.read.filters import Condition, Operator
+from watcher_sync.read.filters import FieldCondition, Operator
 from watcher_sync.wire.fields import BadEnvelope, parse_time
 
 MAX_OF_FIELD: Final = 4
@@ -79,7 +79,7 @@ def parameters(kind: Kind) -> dict[str, schemas.Schema]:
     return found
 
 
-def conditions(kind: Kind, query: Mapping[str, Any]) -> list[Condition]:
+def conditions(kind: Kind, query: Mapping[str, Any]) -> list[FieldCondition]:
     """The conditions of a request, whose query matches the schemas.
 
     :raises Problem: 400 when a filter has too many values.
@@ -118,7 +118,7 @@ def text_of(value: Any) -> str:
     return value.isoformat() if isinstance(value, datetime.datetime) else str(value)
 
 
-def _conditions(kind: Kind, query: Mapping[str, Any]) -> Iterator[Condition]:
+def _conditions(kind: Kind, query: Mapping[str, Any]) -> Iterator[FieldCondition]:
     for name in ("id", *kind.fields):
         given = query.get(name, ())
         python = str if name == "id" else kind.fields[name].python
@@ -129,7 +129,7 @@ def _conditions(kind: Kind, query: Mapping[str, Any]) -> Iterator[Condition]:
             yield from (_condition(name, python, text) for text in given)
 
 
-def _condition(name: str, python: type, text: str, member: str | None = None) -> Condition:
+def _condition(name: str, python: type, text: str, member: str | None = None) -> FieldCondition:
     match = _PREFIXED.fullmatch(text)
     operator, rest = match.groups() if match else ("eq", text)
     texts = list(_split(rest)) if operator in _SEVERAL else [rest]
@@ -140,7 +140,7 @@ def _condition(name: str, python: type, text: str, member: str | None = None) ->
         values = tuple(value_of(python, each) for each in texts)
     except (ValueError, KeyError, BadEnvelope):
         raise bad_request("query", at, f"{name} has a value that cannot be one of it") from None
-    return Condition(name, cast(Operator, operator), values, member)
+    return FieldCondition(name, cast(Operator, operator), values, member)
 
 
 def _split(text: str) -> Iterator[str]:

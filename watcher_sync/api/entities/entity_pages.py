@@ -19,7 +19,7 @@ from watcher_sync.api.http.rules import ADMIN_ONLY_FIELDS, ALL_PROJECTS
 from watcher_sync.model.kinds import PROJECT_FIELD, Kind
 from watcher_sync.model.visibility import Hidden
 from watcher_sync.read.entity_pages import After, Sort, read_page
-from watcher_sync.read.filters import Condition
+from watcher_sync.read.filters import FieldCondition
 from watcher_sync.read.past.moments import Moment
 from watcher_sync.wire.fields import BadEnvelope
 
@@ -103,7 +103,7 @@ def read_list(
     return ListPage(rows, marker if more else None, source.seq, hidden, source.moment)
 
 
-def scoped_conditions(kind: Kind, call: Call) -> list[Condition]:
+def scoped_conditions(kind: Kind, call: Call) -> list[FieldCondition]:
     """The conditions of the request, and the one that leaves the caller's project alone, unless it sees all.
 
     :raises Problem: 403 when the request asks for another project, or for all, and the policy does not allow it.
@@ -122,10 +122,10 @@ def scoped_conditions(kind: Kind, call: Call) -> list[Condition]:
     asked = {value for each in found if each.field == PROJECT_FIELD and each.operator == "eq" for value in each.values}
     for project_id in asked - {scope}:
         call.context.require_on(call.rule, project_id)
-    return found if asked else [*found, Condition(PROJECT_FIELD, "eq", (scope,))]
+    return found if asked else [*found, FieldCondition(PROJECT_FIELD, "eq", (scope,))]
 
 
-def _require_visible_members(call: Call, wanted: Iterable[Condition], hidden: Hidden) -> None:
+def _require_visible_members(call: Call, wanted: Iterable[FieldCondition], hidden: Hidden) -> None:
     """:raises Problem: 403 when a filter names a member that the caller does not see."""
     for each in wanted:
         if each.member is not None and each.member in {path.partition(".")[0] for path in hidden.get(each.field, ())}:

@@ -36,7 +36,7 @@ MAX_ENTRIES = 500
 """The maximum number of entries of one kind in an answer."""
 
 
-class Group(msgspec.Struct, frozen=True):
+class TopologyGroup(msgspec.Struct, frozen=True):
     """A kind whose entities have members.
 
     :ivar members: kind of the member -> its field that names the owner.
@@ -47,8 +47,8 @@ class Group(msgspec.Struct, frozen=True):
 
 
 GROUPS = (
-    Group("compute_node", {"instance": "host"}),
-    Group("cluster", {"workload": "cluster", "pod": "cluster"}),
+    TopologyGroup("compute_node", {"instance": "host"}),
+    TopologyGroup("cluster", {"workload": "cluster", "pod": "cluster"}),
 )
 """The groups in the order of the answer. It omits a group whose kind is not installed."""
 
@@ -157,7 +157,7 @@ class Topology:
 
 
 def _group(
-    service: Service, connection: sa.Connection, group: Group, context: RequestContext, search: str, limit: int
+    service: Service, connection: sa.Connection, group: TopologyGroup, context: RequestContext, search: str, limit: int
 ) -> dict[str, Any]:
     counts = {
         name: _count_members(service, connection, service.kinds[name], field, context)

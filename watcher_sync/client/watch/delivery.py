@@ -33,7 +33,7 @@ Consumer = QueueLike[T] | Callable[[T], Any]
 """A queue, or a function that gets each item. A watch calls the function in the watch's own thread."""
 
 
-class Delivery(Generic[T]):
+class WatchDelivery(Generic[T]):
     """Hands items to one consumer until the watch is closed."""
 
     def __init__(self, consumer: Consumer[T], closing: threading.Event) -> None:

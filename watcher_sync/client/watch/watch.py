@@ -22,7 +22,7 @@ from typing import NamedTuple
 import grpc
 
 from watcher_sync.client.watch.backoff import MAX_SECONDS, Backoff
-from watcher_sync.client.watch.delivery import Consumer, Delivery
+from watcher_sync.client.watch.delivery import Consumer, WatchDelivery
 from watcher_sync.client.watch.errors import (
     EventsPurged,
     HarvestFailed,
@@ -100,8 +100,8 @@ class Watch:
         self._logger = shared.logger
         self._on_finished = on_finished
         self._closing = threading.Event()
-        self._events = Delivery(events, self._closing)
-        self._errors = Delivery(errors, self._closing)
+        self._events = WatchDelivery(events, self._closing)
+        self._errors = WatchDelivery(errors, self._closing)
         self._changed = threading.Condition()
         """Guards ``_buffer`` and ``_end``."""
         self._buffer: MergeBuffer[events_pb2.Event] = MergeBuffer(watermark, shared.buffer_limit)

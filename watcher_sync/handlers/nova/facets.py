@@ -20,11 +20,11 @@ from watcher_sync.handlers.nova import ownership
 from watcher_sync.handlers.nova.payloads import (
     DATA,
     ComputeTaskData,
-    Fault,
-    Flavor,
-    Image,
     InstanceData,
     Ip,
+    NotifiedFault,
+    NotifiedFlavor,
+    NotifiedImage,
     refuse_nested,
 )
 
@@ -97,7 +97,7 @@ def requested(data: ComputeTaskData) -> dict[str, Fields]:
     for path, one in nested.items():
         if one and one.version[:2] != "1.":
             refuse_nested(one, f"request_spec{path}")
-    image_id = spec.image.data.id if isinstance(spec.image, Image) else spec.image
+    image_id = spec.image.data.id if isinstance(spec.image, NotifiedImage) else spec.image
     facets = {
         ownership.DETAILS: {
             "project_id": shared(spec.project_id),
@@ -110,7 +110,7 @@ def requested(data: ComputeTaskData) -> dict[str, Fields]:
     return {facet: told for facet, fields in facets.items() if (told := without_unset(fields))}
 
 
-def _wrapped_flavor(wrapped: Flavor, image_id: str | UnsetType | None, path: str) -> Fields:
+def _wrapped_flavor(wrapped: NotifiedFlavor, image_id: str | UnsetType | None, path: str) -> Fields:
     if wrapped.version[:2] != "1.":
         refuse_nested(wrapped, path)
     specs = wrapped.data
@@ -173,7 +173,7 @@ _TRACEBACK: Final = "\nTraceback (most recent call last):"
 """What oslo.messaging adds to the class and to the message of an exception that another process raised."""
 
 
-def fault(told: Fault | UnsetType | None, path: str = "fault") -> Fields:
+def fault(told: NotifiedFault | UnsetType | None, path: str = "fault") -> Fields:
     """The fault of an error event; empty where the payload has no such field.
 
     A traceback in the message is left out, as Nova's API leaves it out.

@@ -56,7 +56,7 @@ class FlavorData(msgspec.Struct, gc=False):
     extra_specs: dict[str, str] | UnsetType | None = UNSET
 
 
-class Flavor(NovaObject, gc=False, kw_only=True, rename={"data": "nova_object.data"}):
+class NotifiedFlavor(NovaObject, gc=False, kw_only=True, rename={"data": "nova_object.data"}):
     """The flavor that an instance has now."""
 
     data: FlavorData
@@ -81,7 +81,7 @@ class FaultData(msgspec.Struct, gc=False):
     message: LongText | UnsetType | None = field(default=UNSET, name="exception_message")
 
 
-class Fault(NovaObject, gc=False, kw_only=True, rename={"data": "nova_object.data"}):
+class NotifiedFault(NovaObject, gc=False, kw_only=True, rename={"data": "nova_object.data"}):
     """What went wrong, in an error event."""
 
     data: FaultData
@@ -116,7 +116,7 @@ class InstanceData(msgspec.Struct, gc=False, kw_only=True):
     power_state: Text | UnsetType | None = UNSET
     locked: bool | UnsetType = UNSET
     locked_reason: LongText | UnsetType | None = UNSET
-    flavor: Flavor | UnsetType | None = UNSET
+    flavor: NotifiedFlavor | UnsetType | None = UNSET
     image_id: Text | UnsetType | None = field(default=UNSET, name="image_uuid")
     metadata: dict[str, str] | UnsetType = UNSET
     key_name: Text | UnsetType | None = UNSET
@@ -128,7 +128,7 @@ class InstanceData(msgspec.Struct, gc=False, kw_only=True):
     deleted_at: datetime.datetime | UnsetType | None = UNSET
     terminated_at: datetime.datetime | UnsetType | None = UNSET
     state_update: StateUpdate | UnsetType | None = UNSET
-    fault: Fault | UnsetType | None = UNSET
+    fault: NotifiedFault | UnsetType | None = UNSET
 
 
 class ImageData(msgspec.Struct, gc=False):
@@ -137,7 +137,7 @@ class ImageData(msgspec.Struct, gc=False):
     id: Text | UnsetType | None = UNSET
 
 
-class Image(NovaObject, gc=False, kw_only=True, rename={"data": "nova_object.data"}):
+class NotifiedImage(NovaObject, gc=False, kw_only=True, rename={"data": "nova_object.data"}):
     """The image of a request."""
 
     data: ImageData
@@ -149,8 +149,8 @@ class RequestSpecData(msgspec.Struct, gc=False, kw_only=True):
     project_id: Text | UnsetType | None = UNSET
     user_id: Text | UnsetType | None = UNSET
     availability_zone: Text | UnsetType | None = UNSET
-    flavor: Flavor | UnsetType | None = UNSET
-    image: Image | UnsetType | None = UNSET
+    flavor: NotifiedFlavor | UnsetType | None = UNSET
+    image: NotifiedImage | UnsetType | None = UNSET
 
 
 class RequestSpec(NovaObject, gc=False, kw_only=True, rename={"data": "nova_object.data"}):
@@ -165,7 +165,7 @@ class ComputeTaskData(msgspec.Struct, gc=False, kw_only=True):
     id: Id = field(name="instance_uuid")
     state: Text | UnsetType | None = UNSET
     request: RequestSpec | UnsetType | None = field(default=UNSET, name="request_spec")
-    fault: Fault | UnsetType | None = field(default=UNSET, name="reason")
+    fault: NotifiedFault | UnsetType | None = field(default=UNSET, name="reason")
 
 
 class ServiceData(msgspec.Struct, gc=False, kw_only=True):

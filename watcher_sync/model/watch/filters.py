@@ -15,7 +15,7 @@ from collections.abc import Hashable, Iterable
 from typing import Final, Generic, TypeVar
 
 from watcher_sync.model.watch.topics import ANY, TYPES, TopicFilter
-from watcher_sync.wire.watch.descriptions import ChangeType, Resource
+from watcher_sync.wire.watch.descriptions import ChangeType, ResourceDescription
 
 Key = tuple[str, str, str, str, str]
 """Group, kind, kind and name of the scope, name."""
@@ -29,7 +29,7 @@ def filter_type(change_type: ChangeType) -> str:
     return "updated" if change_type in _UPDATES else change_type.value
 
 
-def key_of(resource: Resource) -> Key:
+def key_of(resource: ResourceDescription) -> Key:
     """The key of a resource; a resource without a scope has empty parts there."""
     scope = resource.scope
     if scope is None:
@@ -63,7 +63,7 @@ class FilterIndex(Generic[Topic]):
         """How many look-ups a change of this type costs: at most 32."""
         return len(self._shapes[filter_type(change_type)])
 
-    def matching(self, change_type: ChangeType, resource: Resource) -> set[Topic]:
+    def matching(self, change_type: ChangeType, resource: ResourceDescription) -> set[Topic]:
         """The topics that let the change of a resource pass."""
         return self.matching_key(filter_type(change_type), key_of(resource))
 

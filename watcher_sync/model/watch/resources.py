@@ -19,7 +19,13 @@ import msgspec
 
 from watcher_sync.model.kinds import Kind
 from watcher_sync.model.visibility import NOTHING_HIDDEN, Hidden, seen_delta, whole
-from watcher_sync.wire.watch.descriptions import Change, ChangeType, Reference, Resource, Scope
+from watcher_sync.wire.watch.descriptions import (
+    ChangeDescription,
+    ChangeType,
+    ReferenceDescription,
+    ResourceDescription,
+    ScopeDescription,
+)
 
 PLUGIN_GROUP: Final = "plugin"
 """The group of all kinds of plugins."""
@@ -27,7 +33,7 @@ PLUGIN_GROUP: Final = "plugin"
 _encode = msgspec.json.Encoder().encode
 
 
-class Row(Protocol):
+class ResourceRow(Protocol):
     """What is read of a journal row."""
 
     @property
@@ -75,7 +81,7 @@ class Reader(msgspec.Struct, frozen=True):
     hidden: Mapping[str, Hidden] = {}
     """Kind -> what it does not see of an entity."""
 
-    def sees(self, row: Row) -> bool:
+    def sees(self, row: ResourceRow) -> bool:
         """Whether it sees the entity of a row at all."""
         return self.project_id is None or row.project_id == self.project_id
 
@@ -148,7 +154,9 @@ class Describer:
         self.fields: Mapping[str, tuple[str, ...]] = {name: shown.fields for name, shown in self.shown.items()}
         """Kind -> the fields whose values at a row :meth:`change` needs."""
 
-    def change(self, row: Row, values: Mapping[str, Any], reader: Reader | None = None) -> Change | None:
+    def change(
+        self, row: ResourceRow, values: Mapping[str, Any], reader: Reader | None = None
+    ) -> ChangeDescription | None:
         """The change that a reader sees in a row.
 
         :param values: the values of :attr:`fields` after the row; before it, if the row is a deletion.
@@ -164,7 +172,7 @@ class Describer:
         if not delta and row.change == "updated":
             return None
         subresource = subresource_of(kind, delta) if row.change == "updated" else ""
-        return Change(
+        return ChangeDescription(
             seq=row.seq,
             time=row.time,
             type=ChangeType.SUBRESOURCE_UPDATED if subresource else ChangeType(row.change),
@@ -177,12 +185,12 @@ class Describer:
         )
 
     def _resource(
-        self, row: Row, kind: Kind, values: Mapping[str, Any], delta: Mapping[str, tuple[Any, Any]]
-    ) -> Resource:
+        self, row: ResourceRow, kind: Kind, values: Mapping[str, Any], delta: Mapping[str, tuple[Any, Any]]
+    ) -> ResourceDescription:
         shown = self.shown[row.kind]
         name = values.get(shown.name_field) if shown.name_field is not None else None
         which = 0 if row.change == "deleted" else 1
-        return Resource(
+        return ResourceDescription(
             group=shown.group,
             kind=shown.kind,
             name=name or row.entity_id,
@@ -193,15 +201,15 @@ class Describer:
             attributes={n: text(pair[which]) for n, pair in delta.items() if pair[which] is not None},
         )
 
-    def _scope(self, link: Link | None, values: Mapping[str, Any]) -> Scope | None:
+    def _scope(self, link: Link | None, values: Mapping[str, Any]) -> ScopeDescription | None:
         """Scopes are of kinds whose id is their name."""
         entity_id = None if link is None else values.get(link.field)
         if link is None or not entity_id:
             return None
         kind, shown = self._kinds[link.kind], self.shown[link.kind]
-        return Scope(id=entity_id, kind=shown.kind, name=entity_id, self_link=_self_link(kind, entity_id))
+        return ScopeDescription(id=entity_id, kind=shown.kind, name=entity_id, self_link=_self_link(kind, entity_id))
 
-    def _references(self, links: tuple[Link, ...], values: Mapping[str, Any]) -> Iterator[Reference]:
+    def _references(self, links: tuple[Link, ...], values: Mapping[str, Any]) -> Iterator[ReferenceDescription]:
         for link in links:
             kind, value = self._kinds.get(link.kind), values.get(link.field)
             if kind is None or not value:
@@ -209,7 +217,9 @@ class Describer:
             shown = self.shown[link.kind]
             for entity_id in value if isinstance(value, list) else [value]:
                 name = entity_id if shown.name_field is None else ""
-                yield Reference(id=entity_id, kind=shown.kind, name=name, self_link=_self_link(kind, entity_id))
+                yield ReferenceDescription(
+                    id=entity_id, kind=shown.kind, name=name, self_link=_self_link(kind, entity_id)
+                )
 
 
 def subresource_of(kind: Kind, delta: Mapping[str, Any]) -> str:

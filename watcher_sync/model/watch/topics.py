@@ -47,7 +47,7 @@ class InvalidTopic(WatcherSyncError):
         self.reason = reason
 
 
-class Scope(msgspec.Struct, frozen=True):
+class TopicScope(msgspec.Struct, frozen=True):
     """The scope that a filter asks for: exact values or :data:`ANY`."""
 
     kind: str = ANY
@@ -60,7 +60,7 @@ class TopicFilter(msgspec.Struct, frozen=True, kw_only=True):
     group: str
     kind: str
     name: str = ANY
-    scope: Scope = Scope()
+    scope: TopicScope = TopicScope()
     types: frozenset[str] = frozenset(TYPES)
     """Of :data:`TYPES`; ``updated`` includes updates of sub-resources."""
 
@@ -187,14 +187,14 @@ def _filter(document: Any, at: str) -> TopicFilter:
         group=_pattern(members["group"], f"{at}/group"),
         kind=_pattern(members["kind"], f"{at}/kind"),
         name=_pattern(members.get("name", ANY), f"{at}/name"),
-        scope=Scope() if scope is None else _scope(scope, f"{at}/scope"),
+        scope=TopicScope() if scope is None else _scope(scope, f"{at}/scope"),
         types=_types(members["type"], f"{at}/type") if "type" in members else frozenset(TYPES),
     )
 
 
-def _scope(document: Any, at: str) -> Scope:
+def _scope(document: Any, at: str) -> TopicScope:
     members = _object(document, at, {"kind", "name"}, ())
-    return Scope(
+    return TopicScope(
         _pattern(members.get("kind", ANY), f"{at}/kind"),
         _pattern(members.get("name", ANY), f"{at}/name"),
     )

@@ -14,7 +14,7 @@ import msgspec
 from oslo_config import cfg
 
 from watcher_sync.reconcile.capacity.base import CapacityError, CapacityProvider, HostCapacity
-from watcher_sync.reconcile.openstack import COMPUTE, Cloud, CloudClient, CloudError
+from watcher_sync.reconcile.openstack import COMPUTE, CloudClient, CloudError, OpenStackCloud
 
 _HIGHEST: Final = (2, 87)
 _PAGE_SIZE: Final = 1000
@@ -51,7 +51,7 @@ class NovaProvider(CapacityProvider):
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         """:raises ConfigError: ``[reconcile_nova]`` names no usable account."""
         super().__init__(conf)
-        self._cloud = Cloud(conf)
+        self._cloud = OpenStackCloud(conf)
         self._client: CloudClient | None = None
 
     @property

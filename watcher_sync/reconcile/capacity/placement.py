@@ -20,7 +20,14 @@ import msgspec
 from oslo_config import cfg
 
 from watcher_sync.reconcile.capacity.base import CapacityError, CapacityProvider, HostCapacity, ResourceInventory
-from watcher_sync.reconcile.openstack import PLACEMENT, Cloud, CloudClient, CloudError, NotFound, RequestRefused
+from watcher_sync.reconcile.openstack import (
+    PLACEMENT,
+    CloudClient,
+    CloudError,
+    CloudNotFound,
+    CloudRequestRefused,
+    OpenStackCloud,
+)
 
 _HIGHEST: Final = (1, 14)
 """The first version with roots of nested resource providers; later ones add nothing that is read here."""
@@ -91,7 +98,7 @@ The connections stay open between the requests of a run.
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         """:raises ConfigError: ``[reconcile_nova]`` names no usable account."""
         super().__init__(conf)
-        self._cloud = Cloud(conf)
+        self._cloud = OpenStackCloud(conf)
         self._known: dict[str, _Inventories] = {}
         """Resource provider -> its inventory as of its generation."""
         self._requests = 0
@@ -133,7 +140,7 @@ The connections stay open between the requests of a run.
                 if known is None or known.resource_provider_generation != one.generation:
                     known = _get(clients.own(), _INVENTORIES, f"{path}/inventories", version)
                 used = _get(clients.own(), _USAGES, f"{path}/usages", version)
-            except NotFound:
+            except CloudNotFound:
                 return None
             return _Part(known, used.usages)
 
@@ -157,14 +164,14 @@ def _get(client: CloudClient, decoder: msgspec.json.Decoder[T], path: str, versi
     """
     try:
         return client.read(decoder, PLACEMENT, path, microversion=version)
-    except RequestRefused:
+    except CloudRequestRefused:
         return client.read(decoder, PLACEMENT, path, microversion=version)
 
 
 class _Clients:
     """One client per thread, because a client is for one thread."""
 
-    def __init__(self, cloud: Cloud, deadline: float) -> None:
+    def __init__(self, cloud: OpenStackCloud, deadline: float) -> None:
         self._make: Callable[[], CloudClient] = lambda: cloud.client(deadline)
         self._local = threading.local()
         # Guards _all.

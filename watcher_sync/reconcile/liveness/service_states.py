@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from watcher_sync.reconcile.nova.listing import NovaApi
-from watcher_sync.reconcile.openstack import Cloud
+from watcher_sync.reconcile.openstack import OpenStackCloud
 
 _TIMEOUT_SECONDS: Final = 10.0
 
@@ -16,7 +16,7 @@ _TIMEOUT_SECONDS: Final = 10.0
 class ServiceStates:
     """One request a call. For one thread."""
 
-    def __init__(self, cloud: Cloud) -> None:
+    def __init__(self, cloud: OpenStackCloud) -> None:
         self._cloud = cloud
 
     def __call__(self) -> Mapping[str, bool]:

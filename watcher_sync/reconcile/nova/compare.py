@@ -17,7 +17,7 @@ from watcher_sync.exceptions import ReconcileError
 from watcher_sync.model.entities import Aggregate as KnownAggregate
 from watcher_sync.model.entities import ComputeNode, Instance
 from watcher_sync.model.model import Snapshot
-from watcher_sync.reconcile.nova.comparison import AGGREGATE, INSTANCE, NODE, Base, Comparison
+from watcher_sync.reconcile.nova.comparison import AGGREGATE, INSTANCE, NODE, Base, NovaComparison
 from watcher_sync.reconcile.nova.listing import NovaApi
 from watcher_sync.reconcile.nova.live import (
     Facets,
@@ -28,7 +28,7 @@ from watcher_sync.reconcile.nova.live import (
     resize_facet,
     zone_of,
 )
-from watcher_sync.reconcile.nova.payloads import Aggregate, Hypervisor, Server, Service
+from watcher_sync.reconcile.nova.payloads import AggregatePayload, Hypervisor, ServerPayload, ServicePayload
 from watcher_sync.reconcile.nova.selection import Selection
 from watcher_sync.reconcile.openstack import CloudError
 
@@ -55,7 +55,7 @@ class CloudComparer:
         self._max_percent = max_delete_percent
         self._api = api
         self._base = base
-        self._result = Comparison()
+        self._result = NovaComparison()
         self._flavors: Flavors | None = None
         self._sources: Mapping[str, str] | None = None
         self._sources_wanted = True
@@ -65,7 +65,7 @@ class CloudComparer:
 
     # The whole cloud
 
-    def compare(self) -> Comparison:
+    def compare(self) -> NovaComparison:
         """Compare everything.
 
         :raises ReconcileError: nothing could be listed.
@@ -102,9 +102,9 @@ class CloudComparer:
     def _compare_nodes(
         self,
         base: Base,
-        services: Mapping[str, Service],
+        services: Mapping[str, ServicePayload],
         hypervisors: Mapping[str, list[Hypervisor]] | None,
-        aggregates: Mapping[str, Aggregate] | None,
+        aggregates: Mapping[str, AggregatePayload] | None,
     ) -> None:
         selection = self._chosen()
         result = self._result
@@ -131,7 +131,7 @@ class CloudComparer:
         if "services" not in result.failures and hypervisors is not None:
             result.complete.add(NODE)
 
-    def _compare_aggregates(self, base: Base, aggregates: Mapping[str, Aggregate]) -> None:
+    def _compare_aggregates(self, base: Base, aggregates: Mapping[str, AggregatePayload]) -> None:
         selection = self._chosen()
         result = self._result
         for one_id, one in aggregates.items():
@@ -160,7 +160,7 @@ class CloudComparer:
 
     # Parts of it
 
-    def compare_changes(self, since: datetime.datetime) -> Comparison:
+    def compare_changes(self, since: datetime.datetime) -> NovaComparison:
         """Compare the servers that Nova wrote since a time.
 
         :raises ReconcileError: they could not be listed.
@@ -173,7 +173,7 @@ class CloudComparer:
             raise ReconcileError(f"Nova's changes cannot be listed: {self._result.failures['servers']}")
         return self._result
 
-    def compare_some(self, server_ids: Iterable[str]) -> Comparison:
+    def compare_some(self, server_ids: Iterable[str]) -> NovaComparison:
         """Compare single servers.
 
         No list proves here that the account sees all projects, so this is checked before a deletion.
@@ -217,7 +217,7 @@ class CloudComparer:
         self._confirm(deleted, base)
         return True
 
-    def _compare_listed(self, server: Server, base: Base, deleted: list[Instance]) -> None:
+    def _compare_listed(self, server: ServerPayload, base: Base, deleted: list[Instance]) -> None:
         """Compare a server of a list. One that is deleted for good goes to ``deleted`` if the model has it."""
         if server.is_deleted:
             model = base.view.get(INSTANCE, server.id)
@@ -230,7 +230,7 @@ class CloudComparer:
         elif self._has_server(server):
             self._compare_server(server, base)
 
-    def _has_server(self, server: Server) -> bool:
+    def _has_server(self, server: ServerPayload) -> bool:
         """Whether a listed server is compared.
 
         The model does not have the hosts that are left out as bare metal. So the hypervisors are listed if the model
@@ -246,7 +246,7 @@ class CloudComparer:
                 selection.ignore_unknown_types()
         return selection.has_server(server)
 
-    def _compare_server(self, server: Server, base: Base) -> None:
+    def _compare_server(self, server: ServerPayload, base: Base) -> None:
         known = base.view.get(INSTANCE, server.id)
         model = known if isinstance(known, Instance) else None
         facets = instance_facets(server, model, self._flavors) | self._resize(server, model)
@@ -298,7 +298,7 @@ class CloudComparer:
 
     # What servers need
 
-    def _resize(self, server: Server, model: Instance | None) -> Facets:
+    def _resize(self, server: ServerPayload, model: Instance | None) -> Facets:
         """Return the facet with the host that holds a server's allocation until its resize is confirmed."""
         if server.state != _RESIZED:
             task = server.task_state if isinstance(server.task_state, str) else ""
@@ -319,9 +319,9 @@ class CloudComparer:
 
     def _select(
         self,
-        services: Mapping[str, Service] | None,
+        services: Mapping[str, ServicePayload] | None,
         hypervisors: Mapping[str, list[Hypervisor]] | None,
-        aggregates: Mapping[str, Aggregate] | None,
+        aggregates: Mapping[str, AggregatePayload] | None,
     ) -> None:
         if aggregates is None and self._conf.reconcile_nova.ignore_aggregates:
             why = self._result.failures.get("aggregates", "")

@@ -15,7 +15,7 @@ import msgspec
 from watcher_sync.model.kinds import Entity
 from watcher_sync.model.model import Snapshot
 from watcher_sync.reconcile.nova.live import Facets, differing
-from watcher_sync.reconcile.nova.writer import Divergence
+from watcher_sync.reconcile.nova.writer import NovaDivergence
 
 INSTANCE: Final = "instance"
 NODE: Final = "compute_node"
@@ -29,18 +29,18 @@ class Base(msgspec.Struct, frozen=True):
     listed_at: datetime.datetime
     """When it was taken, aware UTC."""
 
-    def diverging(self, kind: str, entity_id: str, facets: Facets) -> Divergence | None:
+    def diverging(self, kind: str, entity_id: str, facets: Facets) -> NovaDivergence | None:
         """Return the difference between an entity and what Nova says of it; None if there is none."""
         model = self.view.get(kind, entity_id)
         changed = facets if model is None else differing(facets, model)
         return self._divergence(kind, entity_id, model, changed) if changed else None
 
-    def gone(self, entity: Entity, kind: str) -> Divergence:
+    def gone(self, entity: Entity, kind: str) -> NovaDivergence:
         """Return the difference of an entity that Nova does not have."""
         return msgspec.structs.replace(self._divergence(kind, entity.id, entity, {}), is_gone=True)
 
-    def _divergence(self, kind: str, entity_id: str, model: Entity | None, facets: Facets) -> Divergence:
-        return Divergence(
+    def _divergence(self, kind: str, entity_id: str, model: Entity | None, facets: Facets) -> NovaDivergence:
+        return NovaDivergence(
             kind=kind,
             id=entity_id,
             model=model,
@@ -50,10 +50,10 @@ class Base(msgspec.Struct, frozen=True):
         )
 
 
-class Comparison(msgspec.Struct, kw_only=True):
+class NovaComparison(msgspec.Struct, kw_only=True):
     """Where the model differs from Nova."""
 
-    found: list[Divergence] = []
+    found: list[NovaDivergence] = []
     failures: dict[str, str] = {}
     """Resource -> why it could not be listed."""
     complete: set[str] = set()

@@ -19,21 +19,21 @@ import msgspec
 from oslo_log import log as logging
 
 from watcher_sync.reconcile.nova.payloads import (
-    Aggregate,
     AggregateList,
-    Flavor,
+    AggregatePayload,
     FlavorPage,
+    FlavorPayload,
     Hypervisor,
     HypervisorPage,
-    Migration,
     MigrationPage,
-    Server,
+    MigrationPayload,
     ServerAnswer,
     ServerPage,
-    Service,
+    ServerPayload,
     ServiceList,
+    ServicePayload,
 )
-from watcher_sync.reconcile.openstack import COMPUTE, BadRequest, CloudClient, NotFound, UnreadableAnswer
+from watcher_sync.reconcile.openstack import COMPUTE, CloudBadRequest, CloudClient, CloudNotFound, UnreadableAnswer
 
 LOG = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ class NovaApi:
         """Requests so far."""
         return self._client.requests
 
-    def server_pages(self, changed_since: datetime.datetime | None = None) -> Iterator[list[Server] | None]:
+    def server_pages(self, changed_since: datetime.datetime | None = None) -> Iterator[list[ServerPayload] | None]:
         """Yield the servers of all projects, page by page; None where the listing begins again.
 
         Soft-deleted servers are among them. A listing of changes has deleted servers, too.
@@ -99,7 +99,7 @@ class NovaApi:
                 for page in self._pages(_servers, "/servers/detail", params, "id"):
                     begun = True
                     yield list(page.items)
-            except BadRequest as exc:
+            except CloudBadRequest as exc:
                 if not begun or attempt == _MAX_RESTARTS:
                     raise
                 LOG.info("The listing of servers begins again: %s", exc)
@@ -107,14 +107,14 @@ class NovaApi:
                 continue
             return
 
-    def server(self, server_id: str) -> Server | None:
+    def server(self, server_id: str) -> ServerPayload | None:
         """Return one server; None if Nova does not have it.
 
         :raises CloudError: it is unknown whether Nova has it.
         """
         try:
             answer: ServerAnswer = self._read(_server, f"/servers/{quote(server_id, safe='')}", {})
-        except NotFound:
+        except CloudNotFound:
             return None
         return answer.server
 
@@ -125,12 +125,12 @@ class NovaApi:
         """
         self._read(_servers, "/servers/detail", {"all_tenants": "1", "limit": "1"})
 
-    def services(self) -> dict[str, Service]:
+    def services(self) -> dict[str, ServicePayload]:
         """Return host -> compute service.
 
         :raises CloudError: the list cannot be read.
         """
-        found: list[Service] = self._read(_services, "/os-services", {"binary": "nova-compute"}).services
+        found: list[ServicePayload] = self._read(_services, "/os-services", {"binary": "nova-compute"}).services
         return {service.host: service for service in found if service.binary == "nova-compute"}
 
     def hypervisors(self) -> dict[str, list[Hypervisor]]:
@@ -146,15 +146,15 @@ class NovaApi:
                 found.setdefault(one.service.host, []).append(one)
         return found
 
-    def aggregates(self) -> dict[str, Aggregate]:
+    def aggregates(self) -> dict[str, AggregatePayload]:
         """Return uuid -> aggregate.
 
         :raises CloudError: the list cannot be read.
         """
-        found: list[Aggregate] = self._read(_aggregates, "/os-aggregates", {}).aggregates
+        found: list[AggregatePayload] = self._read(_aggregates, "/os-aggregates", {}).aggregates
         return {one.uuid: one for one in found if isinstance(one.uuid, str)}
 
-    def flavors(self) -> list[Flavor]:
+    def flavors(self) -> list[FlavorPayload]:
         """Return all flavors, private ones included.
 
         :raises CloudError: the list cannot be read.
@@ -167,7 +167,7 @@ class NovaApi:
 
         :raises CloudError: the list cannot be read.
         """
-        found: dict[str, Migration] = {}
+        found: dict[str, MigrationPayload] = {}
         version = self._client.negotiate(COMPUTE, _HIGHEST)
         params = {"status": "finished"} | ({"limit": str(_LIMIT)} if _numbers(version) >= (2, 59) else {})
         for page in self._pages(_migrations, "/os-migrations", params, "uuid"):

@@ -22,7 +22,14 @@ from msgspec import UNSET, UnsetType
 from watcher_sync.model.entities import Aggregate as KnownAggregate
 from watcher_sync.model.entities import ComputeNode, Instance
 from watcher_sync.model.kinds import Entity, kind_of
-from watcher_sync.reconcile.nova.payloads import Aggregate, EmbeddedFlavor, Flavor, Hypervisor, Server, Service
+from watcher_sync.reconcile.nova.payloads import (
+    AggregatePayload,
+    EmbeddedFlavor,
+    FlavorPayload,
+    Hypervisor,
+    ServerPayload,
+    ServicePayload,
+)
 
 Facets = dict[str, dict[str, Any]]
 """facet -> {field: value}."""
@@ -39,14 +46,14 @@ _SHOWN_FAULT: Final = 250
 class Flavors:
     """The flavors that exist now, by name. A server keeps a copy of its flavor, which may not exist any more."""
 
-    def __init__(self, listed: Iterable[Flavor]) -> None:
-        self._by_name: dict[str, Flavor] = {}
-        self._by_id: dict[str, Flavor] = {}
+    def __init__(self, listed: Iterable[FlavorPayload]) -> None:
+        self._by_name: dict[str, FlavorPayload] = {}
+        self._by_id: dict[str, FlavorPayload] = {}
         for flavor in listed:
             self._by_name[flavor.name] = flavor
             self._by_id[flavor.id] = flavor
 
-    def with_id(self, flavor_id: str) -> Flavor | None:
+    def with_id(self, flavor_id: str) -> FlavorPayload | None:
         """Return the flavor with this id."""
         return self._by_id.get(flavor_id)
 
@@ -59,7 +66,7 @@ class Flavors:
         return flavor.id if flavor.sizes() == sizes else None
 
 
-def instance_facets(server: Server, known: Instance | None, flavors: Flavors | None) -> Facets:
+def instance_facets(server: ServerPayload, known: Instance | None, flavors: Flavors | None) -> Facets:
     """Return what the API says of a server.
 
     :param known: the instance in the model; its values stay where the API's wording has the same meaning.
@@ -95,7 +102,7 @@ def instance_facets(server: Server, known: Instance | None, flavors: Flavors | N
 
 
 def node_facets(
-    service: Service, hypervisors: Iterable[Hypervisor] | None, default_zone: str | None, *, in_zone: bool
+    service: ServicePayload, hypervisors: Iterable[Hypervisor] | None, default_zone: str | None, *, in_zone: bool
 ) -> Facets:
     """Return what the API says of a host.
 
@@ -119,7 +126,7 @@ def node_facets(
     return _facets(ComputeNode, fields)
 
 
-def aggregate_facets(aggregate: Aggregate) -> Facets:
+def aggregate_facets(aggregate: AggregatePayload) -> Facets:
     """Return what the API says of an aggregate."""
     fields = {
         "name": aggregate.name,
@@ -131,7 +138,7 @@ def aggregate_facets(aggregate: Aggregate) -> Facets:
     return _facets(KnownAggregate, fields)
 
 
-def zone_of(aggregate: Aggregate) -> str | None:
+def zone_of(aggregate: AggregatePayload) -> str | None:
     """Return the zone that an aggregate puts its hosts into."""
     return aggregate.metadata.get("availability_zone") or None
 
@@ -195,7 +202,7 @@ def _power_state(number: int | UnsetType | None) -> str | UnsetType | None:
     return _POWER_STATES.get(number) if isinstance(number, int) else number
 
 
-def _image_id(server: Server) -> str | UnsetType | None:
+def _image_id(server: ServerPayload) -> str | UnsetType | None:
     image = server.image
     if image is UNSET:
         return UNSET
@@ -203,7 +210,7 @@ def _image_id(server: Server) -> str | UnsetType | None:
     return None if image is None or isinstance(image, str) else sys.intern(image.id)
 
 
-def _addresses(server: Server, known: Instance | None) -> list[str] | UnsetType:
+def _addresses(server: ServerPayload, known: Instance | None) -> list[str] | UnsetType:
     """Return the fixed addresses. Nova shows none while it builds the server."""
     if isinstance(server.addresses, UnsetType):
         return UNSET
@@ -215,7 +222,7 @@ def _addresses(server: Server, known: Instance | None) -> list[str] | UnsetType:
     return found
 
 
-def _fault(server: Server, known: Instance | None) -> dict[str, Any]:
+def _fault(server: ServerPayload, known: Instance | None) -> dict[str, Any]:
     """Return the fault of a server in the state error; an empty fault if it has left that state."""
     if server.state != _ERROR:
         has_left = known is not None and known.state == _ERROR and known.fault_message is not None

@@ -29,7 +29,7 @@ class EmbeddedFlavor(msgspec.Struct, gc=False):
     extra_specs: dict[str, str] | UnsetType = UNSET
 
 
-class Image(msgspec.Struct, gc=False):
+class ImagePayload(msgspec.Struct, gc=False):
     """The image that a server was made from."""
 
     id: str
@@ -42,13 +42,13 @@ class Address(msgspec.Struct, gc=False):
     type: str | None = field(default=None, name="OS-EXT-IPS:type")
 
 
-class Fault(msgspec.Struct, gc=False):
+class FaultPayload(msgspec.Struct, gc=False):
     """The last fault of a server, which Nova shows in the states error and deleted only."""
 
     message: str = ""
 
 
-class Server(msgspec.Struct, gc=False, kw_only=True):
+class ServerPayload(msgspec.Struct, gc=False, kw_only=True):
     """A server of ``/servers/detail``. Where its cell is down, it has an id and the status UNKNOWN only."""
 
     id: str
@@ -65,7 +65,7 @@ class Server(msgspec.Struct, gc=False, kw_only=True):
     locked: bool | UnsetType = UNSET
     locked_reason: str | UnsetType | None = UNSET
     flavor: EmbeddedFlavor | UnsetType = UNSET
-    image: Image | str | UnsetType | None = UNSET
+    image: ImagePayload | str | UnsetType | None = UNSET
     metadata: dict[str, str] | UnsetType = UNSET
     key_name: str | UnsetType | None = UNSET
     availability_zone: str | UnsetType | None = field(default=UNSET, name="OS-EXT-AZ:availability_zone")
@@ -74,7 +74,7 @@ class Server(msgspec.Struct, gc=False, kw_only=True):
     created_at: Time | UnsetType | None = field(default=UNSET, name="created")
     updated_at: Time | UnsetType | None = field(default=UNSET, name="updated")
     launched_at: Time | UnsetType | None = field(default=UNSET, name="OS-SRV-USG:launched_at")
-    fault: Fault | UnsetType | None = UNSET
+    fault: FaultPayload | UnsetType | None = UNSET
 
     @property
     def is_deleted(self) -> bool:
@@ -87,7 +87,7 @@ class Server(msgspec.Struct, gc=False, kw_only=True):
         return self.state is not UNSET
 
 
-class Service(msgspec.Struct, gc=False):
+class ServicePayload(msgspec.Struct, gc=False):
     """A service of ``/os-services``."""
 
     host: str
@@ -115,7 +115,7 @@ class Hypervisor(msgspec.Struct, gc=False):
     hypervisor_type: str | UnsetType | None = UNSET
 
 
-class Aggregate(msgspec.Struct, gc=False):
+class AggregatePayload(msgspec.Struct, gc=False):
     """A host aggregate. Before 2.41 it has no uuid, so the model cannot have it."""
 
     id: int
@@ -126,7 +126,7 @@ class Aggregate(msgspec.Struct, gc=False):
     availability_zone: str | None = None
 
 
-class Flavor(msgspec.Struct, gc=False):
+class FlavorPayload(msgspec.Struct, gc=False):
     """A flavor. ``swap`` is an empty text for none before 2.75."""
 
     id: str
@@ -143,7 +143,7 @@ class Flavor(msgspec.Struct, gc=False):
         return self.vcpus, self.ram, self.disk, self.ephemeral, int(self.swap or 0)
 
 
-class Migration(msgspec.Struct, gc=False):
+class MigrationPayload(msgspec.Struct, gc=False):
     """A migration."""
 
     server_id: str = field(name="instance_uuid")
@@ -158,7 +158,7 @@ class Migration(msgspec.Struct, gc=False):
 class ServerPage(msgspec.Struct, gc=False):
     """A page of servers; without links it is the last one."""
 
-    items: list[Server] = field(name="servers")
+    items: list[ServerPayload] = field(name="servers")
     links: list[Any] = field(default=[], name="servers_links")
 
 
@@ -172,30 +172,30 @@ class HypervisorPage(msgspec.Struct, gc=False):
 class FlavorPage(msgspec.Struct, gc=False):
     """A page of flavors."""
 
-    items: list[Flavor] = field(name="flavors")
+    items: list[FlavorPayload] = field(name="flavors")
     links: list[Any] = field(default=[], name="flavors_links")
 
 
 class MigrationPage(msgspec.Struct, gc=False):
     """A page of migrations."""
 
-    items: list[Migration] = field(name="migrations")
+    items: list[MigrationPayload] = field(name="migrations")
     links: list[Any] = field(default=[], name="migrations_links")
 
 
 class ServiceList(msgspec.Struct, gc=False):
     """All compute services."""
 
-    services: list[Service]
+    services: list[ServicePayload]
 
 
 class AggregateList(msgspec.Struct, gc=False):
     """All aggregates."""
 
-    aggregates: list[Aggregate]
+    aggregates: list[AggregatePayload]
 
 
 class ServerAnswer(msgspec.Struct, gc=False):
     """One server."""
 
-    server: Server
+    server: ServerPayload

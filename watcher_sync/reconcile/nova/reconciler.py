@@ -31,12 +31,12 @@ from watcher_sync.exceptions import ReconcileError
 from watcher_sync.model.model import Snapshot
 from watcher_sync.reconcile.base import Context, Reconciler, Report
 from watcher_sync.reconcile.nova.compare import CloudComparer
-from watcher_sync.reconcile.nova.comparison import AGGREGATE, INSTANCE, NODE, Base, Comparison
+from watcher_sync.reconcile.nova.comparison import AGGREGATE, INSTANCE, NODE, Base, NovaComparison
 from watcher_sync.reconcile.nova.listing import NovaApi
 from watcher_sync.reconcile.nova.live import differing
 from watcher_sync.reconcile.nova.restoring import Restorer
-from watcher_sync.reconcile.nova.writer import Divergence, InventoryWriter, OwnWrites, Written
-from watcher_sync.reconcile.openstack import Cloud
+from watcher_sync.reconcile.nova.writer import InventoryWriter, NovaDivergence, NovaWritten, OwnWrites
+from watcher_sync.reconcile.openstack import OpenStackCloud
 from watcher_sync.storage.drifts import FieldDifference, list_drifts, replace_drifts
 from watcher_sync.storage.groups.inventories import (
     Inventory,
@@ -78,7 +78,7 @@ class NovaReconciler(Reconciler):
         conf: cfg.ConfigOpts,
         context: Context,
         *,
-        cloud: Cloud | None = None,
+        cloud: OpenStackCloud | None = None,
         wait: Callable[[float], None] = time.sleep,
     ) -> None:
         """:param cloud: the account; None: that of ``[reconcile_nova]``.
@@ -90,7 +90,7 @@ class NovaReconciler(Reconciler):
         self._wait = wait
         policies(conf, context.store.kinds)
         self._is_enabled = bool(conf[reconcile_nova.GROUP].enabled)
-        self._cloud = cloud if cloud is not None or not self._is_enabled else Cloud(conf)
+        self._cloud = cloud if cloud is not None or not self._is_enabled else OpenStackCloud(conf)
         self._writer = InventoryWriter(context.writes, context.store.kinds, SCOPE)
         self._restorers = {scope: Restorer(self._writer) for scope in (SCOPE, CHANGES)}
         # Held by a run. A complete run waits for it, a run of changes does not.
@@ -166,7 +166,7 @@ class NovaReconciler(Reconciler):
 
     def _run_changes(self, run: _Run) -> Report:
         """Compare what Nova changed, if that is due, and the marked instances."""
-        comparison = Comparison()
+        comparison = NovaComparison()
         since = None if run.dry_run else self._changes_due()
         began = self._now()
         if since is not None:
@@ -255,11 +255,11 @@ class _Run:
             view = self._loaded
         return Base(view, self._reconciler._now())
 
-    def report(self, comparison: Comparison) -> Report:
+    def report(self, comparison: NovaComparison) -> Report:
         """Write what differs, record the drifts, and return the report."""
         found = self._lasting(comparison.found)
         differences = [d for what in found for d in what.differences(self._policy.get(what.kind, HEAL))]
-        result = Written()
+        result = NovaWritten()
         if not self.dry_run:
             result = self._write(found, comparison)
         differences += self._liveness(comparison, has_new_hosts=any(w.kind == NODE and w.model is None for w in found))
@@ -280,7 +280,7 @@ class _Run:
             failures=comparison.failures,
         )
 
-    def _lasting(self, found: Sequence[Divergence]) -> list[Divergence]:
+    def _lasting(self, found: Sequence[NovaDivergence]) -> list[NovaDivergence]:
         """Wait for the events in flight, and drop the differences whose entity was written meanwhile."""
         if not found:
             return []
@@ -297,14 +297,14 @@ class _Run:
                 self._look_again(what)
         return lasting
 
-    def _look_again(self, what: Divergence) -> None:
+    def _look_again(self, what: NovaDivergence) -> None:
         """An event wrote the entity after the listing: have it compared soon."""
         if what.kind == INSTANCE:
             self._context.doubts.add(INSTANCE, what.id)
 
-    def _write(self, found: Sequence[Divergence], comparison: Comparison) -> Written:
+    def _write(self, found: Sequence[NovaDivergence], comparison: NovaComparison) -> NovaWritten:
         """Write what policy and delete guard allow: first what exists, hosts before servers, then what is gone."""
-        total, own = Written(), OwnWrites()
+        total, own = NovaWritten(), OwnWrites()
         allowed = [what for what in found if self._is_allowed(what, comparison)]
         gone = {True: reversed(_ORDER), False: iter(_ORDER)}
         for is_gone in (False, True):
@@ -323,11 +323,11 @@ class _Run:
         total.refused |= restored.refused
         return total
 
-    def _is_allowed(self, what: Divergence, comparison: Comparison) -> bool:
+    def _is_allowed(self, what: NovaDivergence, comparison: NovaComparison) -> bool:
         is_whole = what.is_gone or what.model is None
         return self._policy.get(what.kind, HEAL) == HEAL and not (is_whole and what.kind in comparison.refused)
 
-    def _liveness(self, comparison: Comparison, *, has_new_hosts: bool) -> list[FieldDifference]:
+    def _liveness(self, comparison: NovaComparison, *, has_new_hosts: bool) -> list[FieldDifference]:
         """Write which hosts are up, and return the differences."""
         context = self._context
         if not comparison.states or comparison.states_at is None:
@@ -339,7 +339,7 @@ class _Run:
             comparison.states, view, at=comparison.states_at, source=SCOPE, dry_run=self.dry_run
         )
 
-    def _record(self, differences: Sequence[FieldDifference], comparison: Comparison) -> None:
+    def _record(self, differences: Sequence[FieldDifference], comparison: NovaComparison) -> None:
         """Store the drifts. A partial comparison leaves those of other entities."""
         database, now = self._context.store.database, self._reconciler._now()
         complete = comparison.complete

@@ -15,7 +15,7 @@ from oslo_log import log as logging
 
 from watcher_sync.exceptions import InvalidEvent, RowRefused
 from watcher_sync.reconcile.nova.listing import NovaApi
-from watcher_sync.reconcile.nova.writer import Divergence, InventoryWriter
+from watcher_sync.reconcile.nova.writer import InventoryWriter, NovaDivergence
 from watcher_sync.reconcile.openstack import CloudError
 
 LOG = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ class Restorer:
         self._asked: set[str] = set()
         """Servers that earlier runs asked for, and that were not restored."""
 
-    def restore(self, buried: Sequence[Divergence], api: NovaApi) -> Restored:
+    def restore(self, buried: Sequence[NovaDivergence], api: NovaApi) -> Restored:
         """Restore servers, as far as Nova still has them.
 
         :raises DatabaseUnavailable: the database is unavailable.
@@ -62,7 +62,7 @@ class Restorer:
             )
         return result
 
-    def _write(self, what: Divergence, result: Restored) -> bool:
+    def _write(self, what: NovaDivergence, result: Restored) -> bool:
         """Write one server; returns whether it was written."""
         try:
             if not self._writer.restore(what):

@@ -16,7 +16,7 @@ from oslo_config import cfg
 
 from watcher_sync.conf import reconcile_nova
 from watcher_sync.model.entities import ComputeNode, Instance
-from watcher_sync.reconcile.nova.payloads import Aggregate, Hypervisor, Server, Service
+from watcher_sync.reconcile.nova.payloads import AggregatePayload, Hypervisor, ServerPayload, ServicePayload
 
 _IRONIC = "ironic"
 
@@ -28,9 +28,9 @@ class Selection:
         self,
         conf: cfg.ConfigOpts,
         *,
-        services: Mapping[str, Service] | None,
+        services: Mapping[str, ServicePayload] | None,
         hypervisors: Mapping[str, Collection[Hypervisor]] | None,
-        aggregates: Mapping[str, Aggregate] | None,
+        aggregates: Mapping[str, AggregatePayload] | None,
         nodes: Iterable[ComputeNode],
     ) -> None:
         """:param nodes: the hosts of the model, for what could not be listed (None).
@@ -79,7 +79,7 @@ class Selection:
         """Whether an aggregate is compared."""
         return name not in self._aggregates
 
-    def has_server(self, server: Server) -> bool:
+    def has_server(self, server: ServerPayload) -> bool:
         """Whether a listed server is compared."""
         return self._has(server.project_id, server.host, server.availability_zone)
 
@@ -91,7 +91,9 @@ class Selection:
         return project not in self._projects and self.has_host(host) and zone not in self._zones
 
 
-def _hosts_in(zones: Collection[str], services: Mapping[str, Service] | None, nodes: Iterable[ComputeNode]) -> set[str]:
+def _hosts_in(
+    zones: Collection[str], services: Mapping[str, ServicePayload] | None, nodes: Iterable[ComputeNode]
+) -> set[str]:
     if services is not None:
         return {host for host, service in services.items() if service.zone in zones}
     return {node.id for node in nodes if node.availability_zone in zones}

@@ -41,7 +41,7 @@ UNREPORTED: Final = frozenset({"updated_at"})
 """Fields that are corrected and are no drift: notifications bring the time of the write before."""
 
 
-class Divergence(msgspec.Struct, frozen=True, kw_only=True):
+class NovaDivergence(msgspec.Struct, frozen=True, kw_only=True):
     """One entity that differs between the model and Nova."""
 
     kind: str
@@ -83,16 +83,16 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
                     )
 
 
-class Written(msgspec.Struct, kw_only=True):
+class NovaWritten(msgspec.Struct, kw_only=True):
     """The result of the writes."""
 
     written: int = 0
     deleted: int = 0
     refused: dict[str, str] = {}
     """``<kind> <id>`` -> why the model or the database refuses to store it."""
-    left: list[Divergence] = []
+    left: list[NovaDivergence] = []
     """Not written, because an event or another writer wrote the entity meanwhile."""
-    buried: list[Divergence] = []
+    buried: list[NovaDivergence] = []
     """Not written, because the model has them as deleted for good."""
 
 
@@ -115,7 +115,7 @@ class OwnWrites:
                 first, last = self._seqs.get(key, (one.base.seq, one.base.seq))
                 self._seqs[key] = (first if last == one.base.seq else one.base.seq, one.entity.seq)
 
-    def seq(self, what: Divergence, entity: Entity) -> int:
+    def seq(self, what: NovaDivergence, entity: Entity) -> int:
         """Return the seq of what another writer wrote last to an entity."""
         first, last = self._seqs.get((what.kind, what.id), (entity.seq, entity.seq))
         return first if last == entity.seq else entity.seq
@@ -130,14 +130,14 @@ class InventoryWriter:
         self._kinds = kinds
         self._source = source
 
-    def write(self, found: Sequence[Divergence], own: OwnWrites | None = None) -> Written:
+    def write(self, found: Sequence[NovaDivergence], own: OwnWrites | None = None) -> NovaWritten:
         """Write divergences, in one transaction per 100 entities.
 
         :param own: what the run wrote before; grows.
         :raises DatabaseUnavailable: the database is unavailable; earlier transactions are written.
         """
         own = own if own is not None else OwnWrites()
-        result = Written()
+        result = NovaWritten()
         found = sorted(found, key=_host)  # so that a transaction concerns few hosts
         for begin in range(0, len(found), _MAX_ENTITIES):
             lot = found[begin : begin + _MAX_ENTITIES]
@@ -152,7 +152,7 @@ class InventoryWriter:
         return result
 
     @retried
-    def _write_lot(self, lot: Sequence[Divergence], refused: dict[str, str], own: OwnWrites) -> list[Outcome]:
+    def _write_lot(self, lot: Sequence[NovaDivergence], refused: dict[str, str], own: OwnWrites) -> list[Outcome]:
         """Write a lot; if the model or the database refuses a value, bisect it until the entity is found."""
         try:
             with self._writes.begin() as cycle:
@@ -175,7 +175,7 @@ class InventoryWriter:
             return [*self._write_lot(lot[:middle], refused, own), *self._write_lot(lot[middle:], refused, own)]
 
     @retried
-    def restore(self, what: Divergence) -> bool:
+    def restore(self, what: NovaDivergence) -> bool:
         """Write an entity that the model has as deleted for good, although Nova has it.
 
         :returns: whether it was written; not if an event wrote it meanwhile.
@@ -198,13 +198,13 @@ class InventoryWriter:
                 connection.execute(sa.delete(t).where(t.c.kind == what.kind, t.c.id == what.id))
         return True
 
-    def _event(self, what: Divergence) -> Event:
+    def _event(self, what: NovaDivergence) -> Event:
         return Event(
             id=f"{what.id}/reconciled", type=f"{what.kind}.reconciled", source=self._source, time=what.listed_at
         )
 
     def _maker(
-        self, what: Divergence, head: int, tombstone: Tombstone | None, own: OwnWrites
+        self, what: NovaDivergence, head: int, tombstone: Tombstone | None, own: OwnWrites
     ) -> Callable[[View], Iterable[Change]]:
         """Return the function that makes the changes of an entity inside the transaction.
 
@@ -227,7 +227,7 @@ class InventoryWriter:
 
         return make
 
-    def _version(self, what: Divergence, entity: Entity | None, facets: Mapping[str, Any] | None) -> Version:
+    def _version(self, what: NovaDivergence, entity: Entity | None, facets: Mapping[str, Any] | None) -> Version:
         """Return the version of a write.
 
         :param facets: those that are written; None: the entity is deleted.
@@ -243,12 +243,12 @@ class InventoryWriter:
         return max(version, after(written)) if written != NEVER else version
 
 
-def _host(what: Divergence) -> str:
+def _host(what: NovaDivergence) -> str:
     placement = what.facets.get("placement", {})
     return str(placement.get("host") or getattr(what.model, "host", None) or "")
 
 
-def _listed_version(what: Divergence) -> Version:
+def _listed_version(what: NovaDivergence) -> Version:
     """Return the version of what a listing says: newer than events before it, older than events after it."""
     told = {name: value for fields in what.facets.values() for name, value in fields.items()}
     updated_at = told.get("updated_at") or getattr(what.model, "updated_at", None)

@@ -30,7 +30,7 @@ from watcher_sync.sources.base import Emit, IntakeClosed, SourceState
 from watcher_sync.sources.federation.arrivals import Arrivals
 from watcher_sync.sources.federation.cursor import RegionCursor
 from watcher_sync.sources.federation.options import RegionSettings
-from watcher_sync.sources.federation.region import Changes, Region, RegionPage
+from watcher_sync.sources.federation.region import Region, RegionChanges, RegionPage
 from watcher_sync.sources.federation.states import EventMaker, decode_document, is_loop, loop_of
 
 LOG = logging.getLogger(__name__)
@@ -306,7 +306,7 @@ class Follower:
             self._stopping.wait(_BEHIND_PAUSE_SECONDS)
         return position
 
-    def _events_of(self, changes: Changes) -> list[Event]:
+    def _events_of(self, changes: RegionChanges) -> list[Event]:
         found: list[Event] = []
         for kind, states in changes.states.items():
             for body in states:

@@ -43,7 +43,7 @@ class RegionPage(msgspec.Struct, frozen=True):
     """The epoch of the region's database; empty: the region is older than epochs."""
 
 
-class Deletion(msgspec.Struct, frozen=True):
+class RegionDeletion(msgspec.Struct, frozen=True):
     """An entity that exists no more."""
 
     kind: str
@@ -53,12 +53,12 @@ class Deletion(msgspec.Struct, frozen=True):
     time: datetime.datetime | None = None
 
 
-class Changes(msgspec.Struct, frozen=True):
+class RegionChanges(msgspec.Struct, frozen=True):
     """What changed after a sequence, each entity once."""
 
     states: dict[str, list[msgspec.Raw]]
     """Kind -> the JSON of entities, which may be newer than ``next_since``."""
-    deleted: list[Deletion]
+    deleted: list[RegionDeletion]
     next_since: int
     """The sequence up to which all changes are here."""
     head: int
@@ -108,7 +108,7 @@ class Region:
         """
         return self._pages(path, {"limit": self._settings.page_size})
 
-    def changes(self, since: int, epoch: str = "") -> Changes:
+    def changes(self, since: int, epoch: str = "") -> RegionChanges:
         """The present states of what changed after a sequence.
 
         :param epoch: of the sequence; empty: not known.
@@ -117,7 +117,7 @@ class Region:
         """
         query = {"since": since, "limit": _MAX_CHANGED, "epoch": epoch or None}
         answer = self._transport.request("GET", "/v1/states", query=query)
-        return msgspec.structs.replace(answer.read(Changes), epoch=answer.epoch)
+        return msgspec.structs.replace(answer.read(RegionChanges), epoch=answer.epoch)
 
     def _pages(self, path: str, query: dict[str, Any]) -> Iterator[RegionPage]:
         marker: str | None = None

@@ -26,7 +26,7 @@ from typing import Any, Final
 import msgspec
 import urllib3
 
-from watcher_sync.sources.kubernetes.credentials import Access, Client, CredentialsError, load_client
+from watcher_sync.sources.kubernetes.credentials import Access, CredentialsError, KubeconfigClient, load_client
 
 MAX_ANSWER_BYTES: Final = 32 * 1024 * 1024
 """The default maximum of a decompressed answer."""
@@ -113,7 +113,7 @@ class ApiConnection:
         self._read_timeout = read_timeout
         # Guards the attributes below; held while the credentials are read.
         self._lock = threading.Lock()
-        self._client: Client | None = None
+        self._client: KubeconfigClient | None = None
         self._client_number = 0
         self._attempts = 0
         self._failure: TransportError | None = None

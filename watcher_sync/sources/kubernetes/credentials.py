@@ -41,7 +41,7 @@ class CredentialsError(Exception):
     """The credentials cannot be read; says why."""
 
 
-class Client(msgspec.Struct, frozen=True):
+class KubeconfigClient(msgspec.Struct, frozen=True):
     """An ApiClient, and the time at which its credentials must be loaded again."""
 
     api_client: Any
@@ -52,7 +52,7 @@ class Client(msgspec.Struct, frozen=True):
         return self.renew_at is not None and datetime.datetime.now(datetime.UTC) >= self.renew_at
 
 
-def load_client(access: Access) -> Client:
+def load_client(access: Access) -> KubeconfigClient:
     """Load the credentials.
 
     :raises CredentialsError: see the class.
@@ -65,7 +65,7 @@ def load_client(access: Access) -> Client:
     try:
         if access.in_cluster:
             load_in_cluster(client_configuration=configuration)
-            return Client(client.ApiClient(configuration))
+            return KubeconfigClient(client.ApiClient(configuration))
         found = read_kubeconfig(access.kubeconfig, access.context)
         status = get_credentials(found, access.exec_settings) if found.user.values.get("exec") else ExecStatus()
         _set_cluster(configuration, found.cluster)
@@ -79,7 +79,7 @@ def load_client(access: Access) -> Client:
     except (config.ConfigException, OSError, ValueError, KeyError, TypeError) as exc:
         raise CredentialsError(f"{type(exc).__name__}: {exc}") from exc
     api_client.rest_client.pool_manager.connection_pool_kw["ssl_context"] = context
-    return Client(api_client, _renew_at(status.expiration_timestamp))
+    return KubeconfigClient(api_client, _renew_at(status.expiration_timestamp))
 
 
 def _set_cluster(configuration: Any, cluster: Section) -> None:

@@ -30,7 +30,7 @@ class Phase(enum.StrEnum):
     FAILING = "failing"
 
 
-class Progress:
+class SyncProgress:
     """What one reflector is doing, and what it has done."""
 
     def __init__(self, source: str, name: Callable[[], str], changed: Callable[[], None]) -> None:

@@ -38,7 +38,7 @@ from watcher_sync.sources.kubernetes.connection import (
 )
 from watcher_sync.sources.kubernetes.lister_watcher import HistoryExpired, ListerWatcher, WatchListUnsupported
 from watcher_sync.sources.kubernetes.options import ReflectorSettings
-from watcher_sync.sources.kubernetes.progress import Phase, Progress
+from watcher_sync.sources.kubernetes.progress import Phase, SyncProgress
 from watcher_sync.sources.kubernetes.resources import Resource
 from watcher_sync.sources.kubernetes.tracker import ObjectTracker
 
@@ -98,7 +98,7 @@ class Reflector:
         self.objects = ObjectTracker(
             self.lister_watcher, source=settings.source, cluster=settings.cluster, sequence=owner.sequence
         )
-        self.progress = Progress(settings.source, lambda: self.lister_watcher.name, owner.changed)
+        self.progress = SyncProgress(settings.source, lambda: self.lister_watcher.name, owner.changed)
         self._pages_until = 0.0 if settings.watch_list else math.inf
         """Lists are in pages until then, by the monotonic clock."""
         self._watch_list_proven = False

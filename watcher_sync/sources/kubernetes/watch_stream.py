@@ -23,7 +23,7 @@ _MAX_LINE_BYTES: Final = 32 << 20
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
 
-class Metadata(msgspec.Struct, gc=False):
+class WatchMetadata(msgspec.Struct, gc=False):
     """Identifies one version of one object."""
 
     uid: str = ""
@@ -34,7 +34,7 @@ class Metadata(msgspec.Struct, gc=False):
 class Head(msgspec.Struct, gc=False):
     """The part of an object that the reflector decodes."""
 
-    metadata: Metadata
+    metadata: WatchMetadata
 
 
 class Line(msgspec.Struct, gc=False):
@@ -73,7 +73,7 @@ _decode_head = msgspec.json.Decoder(Head).decode
 decode_bookmark = msgspec.json.Decoder(Bookmark).decode
 
 
-def metadata_of(item: bytes) -> Metadata:
+def metadata_of(item: bytes) -> WatchMetadata:
     """Read the metadata of an object.
 
     If the object begins as API servers write it, a regular expression reads only that beginning.
@@ -86,7 +86,7 @@ def metadata_of(item: bytes) -> Metadata:
     if match is None:
         return _decode_head(item).metadata
     name, uid, version = match.groups()
-    return Metadata(uid.decode(), name.decode(), version.decode())
+    return WatchMetadata(uid.decode(), name.decode(), version.decode())
 
 
 def batches(response: urllib3.BaseHTTPResponse) -> Iterator[list[bytes]]:

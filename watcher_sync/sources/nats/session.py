@@ -36,7 +36,7 @@ from watcher_sync.sources.nats.in_flight import InFlight
 from watcher_sync.sources.nats.isolation import ConnectionLosses, RedeliveryIsolation
 from watcher_sync.sources.nats.messages import IN_PROGRESS, NAK
 from watcher_sync.sources.nats.settings import JetStreamSettings
-from watcher_sync.sources.nats.stream import ConsumerHandle, JetStream, NoAnswer, NotReady
+from watcher_sync.sources.nats.stream import ConsumerHandle, JetStream, JetStreamNoAnswer, NotReady
 from watcher_sync.sources.session_loop import OutageReasons, SessionLoop, Stopped, end_task
 
 LOG = logging.getLogger(__name__)
@@ -157,7 +157,7 @@ class NatsSession:
                 except NotReady as exc:
                     if not client.is_closed:
                         self._set_state(SourceState.DISCONNECTED, self._with_complaint(client, str(exc)))
-                    if isinstance(exc, NoAnswer):
+                    if isinstance(exc, JetStreamNoAnswer):
                         break
                 else:
                     worked = True

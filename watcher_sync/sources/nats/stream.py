@@ -42,7 +42,7 @@ class NotReady(Exception):
     """The stream or the consumer cannot be read yet; the message says why, for a person."""
 
 
-class NoAnswer(NotReady):
+class JetStreamNoAnswer(NotReady):
     """JetStream did not answer in time: the connection is of no use any more."""
 
 
@@ -336,7 +336,7 @@ class JetStream:
         except NoRespondersError:
             raise NotReady("the server has no JetStream") from None
         except TimeoutError:
-            raise NoAnswer(f"JetStream does not answer {subject.rpartition('.')[0]}") from None
+            raise JetStreamNoAnswer(f"JetStream does not answer {subject.rpartition('.')[0]}") from None
         except NatsError as exc:
             raise NotReady(f"JetStream cannot be asked: {exc}") from None
         except msgspec.MsgspecError as exc:

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import msgspec
 
 
-class Position(msgspec.Struct, frozen=True, gc=False):
+class AckPosition(msgspec.Struct, frozen=True, gc=False):
     """Where an event comes from; see :attr:`watcher_sync.events.Event.position`."""
 
     generation: int
@@ -41,7 +41,7 @@ class _Delivery(NamedTuple):
     at: float
 
 
-class Ledger:
+class AckLedger:
     """The deliveries of one channel, from their arrival until the broker learns of their settlement."""
 
     def __init__(self) -> None:
@@ -93,7 +93,7 @@ class Ledger:
         self._unsettled[tag] = size
         self.bytes += size
 
-    def commit(self, position: Position) -> None:
+    def commit(self, position: AckPosition) -> None:
         """Its event is committed. Dropped if it is of another generation, or settled already."""
         if position.generation == self.generation:
             size = self._unsettled.pop(position.tag, None)
@@ -101,7 +101,7 @@ class Ledger:
                 self.bytes -= size
                 self._committed.add(position.tag)
 
-    def give_back(self, position: Position, due: float) -> None:
+    def give_back(self, position: AckPosition, due: float) -> None:
         """Its event was not committed: the broker shall deliver it again, not before ``due``.
 
         Dropped if it is of another generation, or settled already.

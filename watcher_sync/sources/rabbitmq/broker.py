@@ -73,7 +73,7 @@ _NOT_USED: Final = frozenset(
 """Options of oslo.messaging that a URL may have and that mean nothing to a consumer."""
 
 
-class Host(msgspec.Struct, frozen=True):
+class BrokerHost(msgspec.Struct, frozen=True):
     """One node of the cluster."""
 
     name: str
@@ -92,12 +92,12 @@ class Host(msgspec.Struct, frozen=True):
 class Broker(msgspec.Struct, frozen=True):
     """Where to connect, and what oslo.messaging's options say of the connection and of the queue."""
 
-    hosts: list[Host]
+    hosts: list[BrokerHost]
     virtual_host: str
     options: dict[str, Any]
     """Option of :data:`GROUP` -> value."""
 
-    def shuffled(self) -> list[Host]:
+    def shuffled(self) -> list[BrokerHost]:
         """The hosts in random order, so that many consumers do not prefer one node."""
         return random.sample(self.hosts, len(self.hosts))
 
@@ -128,11 +128,11 @@ def read_broker(section: str, url: str | None, conf: cfg.ConfigOpts) -> Broker:
     if parsed.transport not in _SCHEMES:
         raise ConfigError(f"{option}: {parsed.transport}:// is not for this driver, which needs rabbit://")
     hosts = [
-        Host(
+        BrokerHost(
             host.hostname or "localhost", host.port or DEFAULT_PORT, host.username or "guest", host.password or "guest"
         )
         for host in parsed.hosts
-    ] or [Host("localhost", DEFAULT_PORT, "guest", "guest")]
+    ] or [BrokerHost("localhost", DEFAULT_PORT, "guest", "guest")]
     options = {option.dest: private[GROUP][option.dest] for option in _OPTIONS}
     return Broker(hosts, parsed.virtual_host or "/", options | _from_query(section, parsed.query))
 

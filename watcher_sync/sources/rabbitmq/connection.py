@@ -18,7 +18,7 @@ import pika
 from pika import exceptions as pika_exceptions
 from pika.adapters.asyncio_connection import AsyncioConnection
 
-from watcher_sync.sources.rabbitmq.broker import Broker, Host
+from watcher_sync.sources.rabbitmq.broker import Broker, BrokerHost
 
 CONNECT_TIMEOUT_SECONDS: Final = 3.0
 _LOGIN_TIMEOUT_SECONDS: Final = 6.0
@@ -108,7 +108,7 @@ class Channel:
 class BrokerConnection:
     """One connection to one host; made by :func:`connect`."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: BrokerHost) -> None:
         self.host = host
         self.blocked: str | None = None
         """Why the broker blocks publishers on this connection; None while it does not."""
@@ -147,7 +147,7 @@ class BrokerConnection:
         self.blocked = None
 
 
-async def connect(broker: Broker, host: Host, name: str) -> BrokerConnection:
+async def connect(broker: Broker, host: BrokerHost, name: str) -> BrokerConnection:
     """Connect and log in.
 
     :param name: that the broker shows for the connection.
@@ -231,7 +231,7 @@ def _silence_library() -> None:
         logger.setLevel(logging.CRITICAL + 1)
 
 
-def _parameters(broker: Broker, host: Host, name: str) -> pika.ConnectionParameters:
+def _parameters(broker: Broker, host: BrokerHost, name: str) -> pika.ConnectionParameters:
     external = broker.options["rabbit_login_method"] == "EXTERNAL"
     context = _ssl_context(broker)
     return pika.ConnectionParameters(

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from watcher_sync.events import Event
-from watcher_sync.sources.rabbitmq.acks import Ledger
+from watcher_sync.sources.rabbitmq.acks import AckLedger
 from watcher_sync.sources.rabbitmq.connection import BrokerConnection, Channel
 from watcher_sync.sources.rabbitmq.in_flight import InFlight, QueuedMessage
 from watcher_sync.sources.rabbitmq.queues import Queue
@@ -47,7 +47,7 @@ class Consumer:
         self,
         connection: BrokerConnection,
         queue: Queue,
-        ledger: Ledger,
+        ledger: AckLedger,
         in_flight: InFlight,
         *,
         prefetch: int,
@@ -208,7 +208,7 @@ class Consumer:
             self.settle()
 
 
-def apply_settlements(in_flight: InFlight, ledger: Ledger, now: float) -> int:
+def apply_settlements(in_flight: InFlight, ledger: AckLedger, now: float) -> int:
     """Enter into the ledger what the engine settled since the last call; how many events these were."""
     count = 0
     for events, delay in in_flight.settlements():

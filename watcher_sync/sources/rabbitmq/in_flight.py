@@ -15,13 +15,13 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from watcher_sync.events import MAX_PORTION_BYTES, Event
-from watcher_sync.sources.rabbitmq.acks import Position
+from watcher_sync.sources.rabbitmq.acks import AckPosition
 
 
 class QueuedMessage(msgspec.Struct, frozen=True, gc=False):
     """A message as the broker delivered it."""
 
-    position: Position
+    position: AckPosition
     body: bytes
     deliveries: int
     """How often the broker delivered it. A broker that does not count gives 2 for "more than once"."""

@@ -18,7 +18,7 @@ from pika import exceptions as pika_exceptions
 
 from watcher_sync.sources.gaps import Gaps
 from watcher_sync.sources.notifier_options import PRIORITIES
-from watcher_sync.sources.rabbitmq.acks import Position
+from watcher_sync.sources.rabbitmq.acks import AckPosition
 from watcher_sync.sources.rabbitmq.broker import Broker
 from watcher_sync.sources.rabbitmq.connection import BrokerConnection, Channel, is_mismatch, is_missing
 
@@ -78,9 +78,9 @@ class Queue:
             return count + 1
         return 2 if redelivered else 1
 
-    def position(self, generation: int, tag: int, headers: Mapping[str, Any] | None) -> Position:
+    def position(self, generation: int, tag: int, headers: Mapping[str, Any] | None) -> AckPosition:
         """Of a message that was delivered now."""
-        return Position(generation, tag)
+        return AckPosition(generation, tag)
 
     async def inspect(self, connection: BrokerConnection, waiting: int, consumers: int) -> tuple[int, int]:
         """What waits in the queue, and how many consumers it has.

@@ -28,14 +28,14 @@ from oslo_log import log as logging
 
 from watcher_sync.events import Event
 from watcher_sync.sources.base import SourceState
-from watcher_sync.sources.rabbitmq.acks import Ledger
-from watcher_sync.sources.rabbitmq.broker import Host
+from watcher_sync.sources.rabbitmq.acks import AckLedger
+from watcher_sync.sources.rabbitmq.broker import BrokerHost
 from watcher_sync.sources.rabbitmq.connection import BrokerConnection, Failure, NoAnswer, connect, describe
 from watcher_sync.sources.rabbitmq.consumer import HELD_BYTES, Consumer, apply_settlements
 from watcher_sync.sources.rabbitmq.in_flight import InFlight
 from watcher_sync.sources.rabbitmq.queues import Queue, UnfitQueue
 from watcher_sync.sources.rabbitmq.settings import RabbitMQSettings
-from watcher_sync.sources.rabbitmq.watch import Watch
+from watcher_sync.sources.rabbitmq.watch import QueueWatch
 from watcher_sync.sources.session_loop import OutageReasons, SessionLoop, Stopped, end_task
 
 LOG = logging.getLogger(__name__)
@@ -81,7 +81,7 @@ class RabbitMQSession:
         self._oversized = oversized
         self._stopping = stopping
         self._status = status
-        self._ledger = Ledger()
+        self._ledger = AckLedger()
         self._prefetch = settings.prefetch
         self._paused = ""
         """Why nothing is consumed; empty while it is."""
@@ -126,7 +126,7 @@ class RabbitMQSession:
             failures += 1
         await self._finish_disconnected()
 
-    async def _connect(self, hosts: list[Host]) -> BrokerConnection | None:
+    async def _connect(self, hosts: list[BrokerHost]) -> BrokerConnection | None:
         """A connection to the first host that accepts us, which becomes the first of the list; None: no host does."""
         errors: list[str] = []
         for _ in range(len(hosts)):
@@ -269,7 +269,7 @@ class RabbitMQSession:
             await end_task(watching)
 
     def _start_watch(self, connection: BrokerConnection, consumer: Consumer | None) -> asyncio.Task[None]:
-        watch = Watch(connection, self._queue, consumer, set_lag=self._set_lag)
+        watch = QueueWatch(connection, self._queue, consumer, set_lag=self._set_lag)
         return asyncio.create_task(watch.run(self._settings.broker))
 
     def _set_lag(self, lag: int | None) -> None:

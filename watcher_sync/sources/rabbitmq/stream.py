@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 from oslo_log import log as logging
 
 from watcher_sync.sources.places import FIRST
-from watcher_sync.sources.rabbitmq.acks import Position
+from watcher_sync.sources.rabbitmq.acks import AckPosition
 from watcher_sync.sources.rabbitmq.broker import Broker
 from watcher_sync.sources.rabbitmq.connection import BrokerConnection, Channel, NoAnswer
 from watcher_sync.sources.rabbitmq.in_flight import InFlight, QueuedMessage
@@ -32,9 +32,9 @@ from watcher_sync.sources.rabbitmq.queues import Queue
 from watcher_sync.sources.rabbitmq.stream_cursor import (
     NEXT,
     Place,
-    Progress,
+    RabbitMQCursor,
     Start,
-    StreamCursor,
+    StreamProgress,
     digest_of,
     read_start,
 )
@@ -78,9 +78,9 @@ class StreamQueue(Queue):
         source: str,
         retention: Mapping[str, Any],
         start: Start,
-        cursor: StreamCursor | None,
+        cursor: RabbitMQCursor | None,
         in_flight: InFlight,
-        progress: Progress,
+        progress: StreamProgress,
         identify: Callable[[bytes], str],
     ) -> None:
         super().__init__(name, exchange, topics, broker)
@@ -129,7 +129,7 @@ class StreamQueue(Queue):
         """Where to begin."""
         return {OFFSET_HEADER: self._offset}
 
-    def position(self, generation: int, tag: int, headers: Mapping[str, Any] | None) -> Position:
+    def position(self, generation: int, tag: int, headers: Mapping[str, Any] | None) -> AckPosition:
         """With the offset; notices gaps."""
         offset = int((headers or {})[OFFSET_HEADER])
         if self._following is None:
@@ -138,7 +138,7 @@ class StreamQueue(Queue):
             self._jumps.append((self._next, offset))
         self._next = offset + 1
         self._arrived = self._stream, offset
-        return Position(generation, tag, offset, self._stream)
+        return AckPosition(generation, tag, offset, self._stream)
 
     def _is_unfit(self, differences: Sequence[str]) -> bool:
         """Only the limits of a stream may differ."""

@@ -29,7 +29,7 @@ Place = tuple[int, int]
 """(number of the stream, offset in it)."""
 
 
-class StreamCursor(msgspec.Struct, frozen=True, omit_defaults=True):
+class RabbitMQCursor(msgspec.Struct, frozen=True, omit_defaults=True):
     """A position in one stream."""
 
     queue: str
@@ -46,9 +46,9 @@ class StreamCursor(msgspec.Struct, frozen=True, omit_defaults=True):
         return msgspec.json.encode(self).decode()
 
 
-def read_cursor(text: str | None, queue: str) -> StreamCursor | None:
+def read_cursor(text: str | None, queue: str) -> RabbitMQCursor | None:
     """A stored position, if it is one in this queue; else None."""
-    found = decode_cursor(text, StreamCursor, read_start)
+    found = decode_cursor(text, RabbitMQCursor, read_start)
     return found if found is not None and found.queue == queue else None
 
 
@@ -70,7 +70,7 @@ def digest_of(event_id: str) -> str:
     return hashlib.blake2b(event_id.encode(errors="surrogatepass"), digest_size=8).hexdigest()
 
 
-class Progress:
+class StreamProgress:
     """How far the engine has committed the events of a stream.
 
     Guaranteed: the position never passes an event that was nacked and not committed since. The engine commits the
@@ -115,8 +115,8 @@ class Progress:
             stream, last = self._last
             lowest = min((offset for number, offset in self._nacked if number == stream), default=None)
             if lowest is not None:
-                return StreamCursor(self._queue, lowest).text()
-            return StreamCursor(self._queue, last + 1, digest_of(self._last_id)).text()
+                return RabbitMQCursor(self._queue, lowest).text()
+            return RabbitMQCursor(self._queue, last + 1, digest_of(self._last_id)).text()
 
     def nack(self, events: Sequence[Event]) -> None:
         """These were not committed."""

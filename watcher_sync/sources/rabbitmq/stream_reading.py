@@ -19,7 +19,14 @@ from watcher_sync.sources.base import Emit, IntakeClosed, SourceStatus
 from watcher_sync.sources.rabbitmq.in_flight import InFlight
 from watcher_sync.sources.rabbitmq.settings import RabbitMQSettings
 from watcher_sync.sources.rabbitmq.stream import StreamQueue
-from watcher_sync.sources.rabbitmq.stream_cursor import NEXT, Progress, StreamCursor, queue_id, read_cursor, read_start
+from watcher_sync.sources.rabbitmq.stream_cursor import (
+    NEXT,
+    RabbitMQCursor,
+    StreamProgress,
+    queue_id,
+    read_cursor,
+    read_start,
+)
 from watcher_sync.sources.redelivery import Redelivery
 from watcher_sync.wire import envelopes
 
@@ -43,7 +50,7 @@ class StreamReading:
         self._name = name
         self._emit = emit
         self._queue_id = queue = queue_id(settings.broker.virtual_host, settings.pool)
-        self._progress = Progress(queue)
+        self._progress = StreamProgress(queue)
         self._redelivery = Redelivery(f"source-{name}-redelivery", self._emit_again)
         stored = read_cursor(cursor, queue)
         if cursor is not None and stored is None:
@@ -82,7 +89,7 @@ class StreamReading:
             read_start(to)
         except ValueError as exc:
             raise ConfigError(f"source {self._name}: {exc}") from None
-        return StreamCursor(self._queue_id, start=to).text()
+        return RabbitMQCursor(self._queue_id, start=to).text()
 
     def ack(self, events: Sequence[Event]) -> None:
         """These events are committed."""

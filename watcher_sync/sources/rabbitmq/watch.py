@@ -27,7 +27,7 @@ class Figures(NamedTuple):
     consumers: int
 
 
-class Watch:
+class QueueWatch:
     """Watches one queue, on a channel of its own of the consumer's connection.
 
     :param consumer: notified when the broker does not know it any more; None while the source is paused.

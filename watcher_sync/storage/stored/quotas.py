@@ -43,35 +43,35 @@ _RECOUNT_SECONDS: Final = _COUNT_INTERVAL_SECONDS * 2 / 3
 Connect = Callable[[], AbstractContextManager[sa.Connection]]
 
 
-class Usage(msgspec.Struct, frozen=True):
+class StoredUsage(msgspec.Struct, frozen=True):
     """A number of stored events and their bytes. As a limit, 0 means none."""
 
     events: int = 0
     bytes: int = 0
 
-    def exceeds(self, limit: Usage) -> bool:
+    def exceeds(self, limit: StoredUsage) -> bool:
         """Whether one of the two is above its limit."""
         return bool(limit.events and self.events > limit.events) or bool(limit.bytes and self.bytes > limit.bytes)
 
 
-class Quotas(msgspec.Struct, frozen=True):
+class EventQuotas(msgspec.Struct, frozen=True):
     """The limits of stored events."""
 
-    quarantine: Usage = Usage(50_000, 2**29)
+    quarantine: StoredUsage = StoredUsage(50_000, 2**29)
     """Of each source."""
-    quarantine_total: Usage = Usage(200_000, 2**31)
-    parked: Usage = Usage(20_000, 2**26)
+    quarantine_total: StoredUsage = StoredUsage(200_000, 2**31)
+    parked: StoredUsage = StoredUsage(20_000, 2**26)
     """Of each source."""
     parked_of_entity: int = 10_000
     """Events that may wait for one entity; 0: no limit."""
 
     @classmethod
-    def from_conf(cls, group: Any) -> Quotas:
+    def from_conf(cls, group: Any) -> EventQuotas:
         """Of the options ``[retention]``."""
         return cls(
-            Usage(group.quarantine_events_per_source, group.quarantine_bytes_per_source),
-            Usage(group.quarantine_events, group.quarantine_bytes),
-            Usage(group.parked_events_per_source, group.parked_bytes_per_source),
+            StoredUsage(group.quarantine_events_per_source, group.quarantine_bytes_per_source),
+            StoredUsage(group.quarantine_events, group.quarantine_bytes),
+            StoredUsage(group.parked_events_per_source, group.parked_bytes_per_source),
             group.parked_events_per_entity,
         )
 
@@ -117,19 +117,19 @@ class QuotaKeeper:
     """
 
     def __init__(
-        self, table: sa.Table, limit: Callable[[], Usage], *, monotonic: Callable[[], float] = time.monotonic
+        self, table: sa.Table, limit: Callable[[], StoredUsage], *, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
         self._table = table
         self._limit = limit
         self._monotonic = monotonic
         # Guards the estimates.
         self._lock = threading.Lock()
-        self._usage: dict[str, tuple[Usage, float]] = {}
+        self._usage: dict[str, tuple[StoredUsage, float]] = {}
         """Source -> its usage, and when it was counted."""
-        self._added: dict[str, Usage] = {}
+        self._added: dict[str, StoredUsage] = {}
         """Source -> what the commits of this process have added."""
 
-    def make_room(self, added: Mapping[str, Usage], connect: Connect) -> list[Superseded]:
+    def make_room(self, added: Mapping[str, StoredUsage], connect: Connect) -> list[Superseded]:
         """The rows to delete so that these events of each source fit."""
         limit = self._limit()
         doomed: list[Superseded] = []
@@ -143,9 +143,9 @@ class QuotaKeeper:
                             rows = oldest(connection, self._table, source, _excess(_sum(usage, more), limit))
                         if rows:
                             doomed.append(Superseded((source,), rows[-1][0], {source: len(rows)}))
-                        usage = Usage(usage.events - len(rows), usage.bytes - sum(size for _, size in rows))
+                        usage = StoredUsage(usage.events - len(rows), usage.bytes - sum(size for _, size in rows))
                 self._usage[source] = _sum(usage, more), self._usage[source][1]
-                self._added[source] = _sum(self._added.get(source, Usage()), more)
+                self._added[source] = _sum(self._added.get(source, StoredUsage()), more)
         return doomed
 
     def relieve(self, database: sa.Engine, dropped: DroppedEvents) -> None:
@@ -169,12 +169,12 @@ class QuotaKeeper:
                 if _is_close(usage, limit):
                     self._drop_oldest(database, source, _excess(usage, _reduced(limit)), dropped)
 
-    def _recount(self, database: sa.Engine, source: str) -> Usage:
+    def _recount(self, database: sa.Engine, source: str) -> StoredUsage:
         """Count a source in the database, without the lock."""
         with self._lock:
-            before, self._added[source] = self._added.get(source, Usage()), Usage()
+            before, self._added[source] = self._added.get(source, StoredUsage()), StoredUsage()
         with database.connect() as connection:
-            counted = usage_of(connection, self._table, source).get(source, Usage())
+            counted = usage_of(connection, self._table, source).get(source, StoredUsage())
         with self._lock:
             # What was added meanwhile may be counted twice. A commit under way may be missed.
             more = self._added[source]
@@ -184,20 +184,20 @@ class QuotaKeeper:
                 del self._added[source]  # an idle source is not counted again
         return usage
 
-    def _drop_oldest(self, database: sa.Engine, source: str, excess: Usage, dropped: DroppedEvents) -> None:
+    def _drop_oldest(self, database: sa.Engine, source: str, excess: StoredUsage, dropped: DroppedEvents) -> None:
         for gone in drop_oldest(database, self._table, source, excess):
             with self._lock:
                 usage, counted_at = self._usage[source]
                 self._usage[source] = _difference(usage, gone), counted_at
             dropped.add(self._table.name, {source: gone.events})
 
-    def _current(self, source: str, connect: Connect, max_age: float) -> Usage:
+    def _current(self, source: str, connect: Connect, max_age: float) -> StoredUsage:
         """The usage of a source, counted again if the last count is older than ``max_age`` seconds."""
         now = self._monotonic()
-        usage, counted_at = self._usage.get(source, (Usage(), float("-inf")))
+        usage, counted_at = self._usage.get(source, (StoredUsage(), float("-inf")))
         if now - counted_at >= max_age:
             with connect() as connection:
-                usage = usage_of(connection, self._table, source).get(source, Usage())
+                usage = usage_of(connection, self._table, source).get(source, StoredUsage())
             self._usage[source] = usage, now
         return usage
 
@@ -235,16 +235,16 @@ class EntityQuota:
         return doomed
 
 
-def usage_of(connection: sa.Connection, table: sa.Table, source: str | None = None) -> dict[str, Usage]:
+def usage_of(connection: sa.Connection, table: sa.Table, source: str | None = None) -> dict[str, StoredUsage]:
     """Source -> what it has in the table, for all sources or for one. The index has all that is read."""
     c = table.c
     query = sa.select(c.source, sa.func.count(), sa.func.sum(c.size)).group_by(c.source)
     if source is not None:
         query = query.where(c.source == source)
-    return {name: Usage(int(count), int(size or 0)) for name, count, size in connection.execute(query)}
+    return {name: StoredUsage(int(count), int(size or 0)) for name, count, size in connection.execute(query)}
 
 
-def oldest(connection: sa.Connection, table: sa.Table, source: str, excess: Usage) -> Sequence[tuple[int, int]]:
+def oldest(connection: sa.Connection, table: sa.Table, source: str, excess: StoredUsage) -> Sequence[tuple[int, int]]:
     """(id, bytes) of the oldest rows of a source that make up this excess of events and bytes."""
     query = sa.select(table.c.id, table.c.size).where(table.c.source == source).order_by(table.c.id)
     rows: list[tuple[int, int]] = []
@@ -257,7 +257,7 @@ def oldest(connection: sa.Connection, table: sa.Table, source: str, excess: Usag
     return rows
 
 
-def drop_oldest(database: sa.Engine, table: sa.Table, source: str, excess: Usage) -> Iterator[Usage]:
+def drop_oldest(database: sa.Engine, table: sa.Table, source: str, excess: StoredUsage) -> Iterator[StoredUsage]:
     """Delete the oldest events of a source, in transactions of 500 rows, and yield what each one deleted."""
     while excess.events > 0 or excess.bytes > 0:
         with database.begin() as connection:
@@ -265,7 +265,7 @@ def drop_oldest(database: sa.Engine, table: sa.Table, source: str, excess: Usage
             if not rows:
                 return
             connection.execute(sa.delete(table).where(table.c.source == source, table.c.id <= rows[-1][0]))
-        gone = Usage(len(rows), sum(size for _, size in rows))
+        gone = StoredUsage(len(rows), sum(size for _, size in rows))
         excess = _difference(excess, gone)
         yield gone
 
@@ -285,7 +285,7 @@ def crowded(connection: sa.Connection, table: sa.Table, limit: int) -> list[tupl
     return [(kind, entity_id) for kind, entity_id in connection.execute(query)]
 
 
-def surplus(usage: Mapping[str, Usage], each: Usage, total: Usage) -> dict[str, Usage]:
+def surplus(usage: Mapping[str, StoredUsage], each: StoredUsage, total: StoredUsage) -> dict[str, StoredUsage]:
     """Source -> what is to be deleted of its oldest events.
 
     Each source is brought to its own limit. Then the source that has most is reduced, until the total is in its limit.
@@ -293,7 +293,9 @@ def surplus(usage: Mapping[str, Usage], each: Usage, total: Usage) -> dict[str, 
     events = _cut({name: found.events for name, found in usage.items()}, each.events, total.events)
     sizes = _cut({name: found.bytes for name, found in usage.items()}, each.bytes, total.bytes)
     return {
-        name: Usage(events.get(name, 0), sizes.get(name, 0)) for name in usage if events.get(name) or sizes.get(name)
+        name: StoredUsage(events.get(name, 0), sizes.get(name, 0))
+        for name in usage
+        if events.get(name) or sizes.get(name)
     }
 
 
@@ -311,26 +313,26 @@ def _cut(found: Mapping[str, int], each: int, total: int) -> dict[str, int]:
     return {name: number - kept[name] for name, number in found.items() if number > kept[name]}
 
 
-def _sum(one: Usage, other: Usage) -> Usage:
-    return Usage(one.events + other.events, one.bytes + other.bytes)
+def _sum(one: StoredUsage, other: StoredUsage) -> StoredUsage:
+    return StoredUsage(one.events + other.events, one.bytes + other.bytes)
 
 
-def _difference(one: Usage, other: Usage) -> Usage:
-    return Usage(one.events - other.events, one.bytes - other.bytes)
+def _difference(one: StoredUsage, other: StoredUsage) -> StoredUsage:
+    return StoredUsage(one.events - other.events, one.bytes - other.bytes)
 
 
-def _reduced(limit: Usage) -> Usage:
+def _reduced(limit: StoredUsage) -> StoredUsage:
     """The limit at which the relief begins."""
-    return Usage(limit.events - limit.events // _FREED_SHARE, limit.bytes - limit.bytes // _FREED_SHARE)
+    return StoredUsage(limit.events - limit.events // _FREED_SHARE, limit.bytes - limit.bytes // _FREED_SHARE)
 
 
-def _is_close(usage: Usage, limit: Usage) -> bool:
+def _is_close(usage: StoredUsage, limit: StoredUsage) -> bool:
     return usage.exceeds(_reduced(limit))
 
 
-def _excess(usage: Usage, limit: Usage) -> Usage:
+def _excess(usage: StoredUsage, limit: StoredUsage) -> StoredUsage:
     """What is above the limit, and a share of the limit more, so that not every commit has to make room."""
-    return Usage(
+    return StoredUsage(
         max(0, usage.events - limit.events + limit.events // _FREED_SHARE) if limit.events else 0,
         max(0, usage.bytes - limit.bytes + limit.bytes // _FREED_SHARE) if limit.bytes else 0,
     )

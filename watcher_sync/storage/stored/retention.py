@@ -21,8 +21,8 @@ from watcher_sync.storage.database.database import translated
 from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.stored.quotas import (
     DroppedEvents,
-    Quotas,
-    Usage,
+    EventQuotas,
+    StoredUsage,
     crowded,
     drop_oldest,
     superseded,
@@ -91,7 +91,7 @@ def purge(database: sa.Engine, tables: Tables, retention: Retention, now: dateti
 
 
 @retried
-def enforce_quotas(database: sa.Engine, tables: Tables, quotas: Quotas, dropped: DroppedEvents) -> None:
+def enforce_quotas(database: sa.Engine, tables: Tables, quotas: EventQuotas, dropped: DroppedEvents) -> None:
     """Delete the oldest stored events of each source that exceeds its quota, and count them.
 
     :raises DatabaseUnavailable: the database is unavailable; committed deletions remain.
@@ -99,7 +99,7 @@ def enforce_quotas(database: sa.Engine, tables: Tables, quotas: Quotas, dropped:
     with translated():
         for table, each, total in (
             (tables.quarantine, quotas.quarantine, quotas.quarantine_total),
-            (tables.parked, quotas.parked, Usage()),
+            (tables.parked, quotas.parked, StoredUsage()),
         ):
             with database.connect() as connection:
                 excess = surplus(usage_of(connection, table), each, total)

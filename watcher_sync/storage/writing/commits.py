@@ -20,7 +20,7 @@ from watcher_sync.model.kinds import Kinds
 from watcher_sync.model.staged import Staged
 from watcher_sync.storage.epochs import new_mark
 from watcher_sync.storage.schema.tables import Tables
-from watcher_sync.storage.stored.quotas import Connect, EntityQuota, QuotaKeeper, Quotas, Superseded, Usage
+from watcher_sync.storage.stored.quotas import Connect, EntityQuota, EventQuotas, QuotaKeeper, StoredUsage, Superseded
 from watcher_sync.storage.stored.stored_events import (
     MAX_BODY_BYTES,
     Parked,
@@ -91,7 +91,7 @@ class CommitWriter:
     :param quotas: returns the limits of stored events; called at every commit that stores one.
     """
 
-    def __init__(self, database: sa.Engine, tables: Tables, kinds: Kinds, quotas: Callable[[], Quotas]) -> None:
+    def __init__(self, database: sa.Engine, tables: Tables, kinds: Kinds, quotas: Callable[[], EventQuotas]) -> None:
         self.statements = statements = Statements(database)
         self._tables = tables
         self._quarantine_quota = QuotaKeeper(tables.quarantine, lambda: quotas().quarantine)
@@ -257,12 +257,12 @@ class CommitWriter:
         statements += self._journal.statements(entries)
 
 
-def _usage(rows: Sequence[Mapping[str, Any]]) -> dict[str, Usage]:
+def _usage(rows: Sequence[Mapping[str, Any]]) -> dict[str, StoredUsage]:
     """Source -> what these rows add."""
-    usage: dict[str, Usage] = {}
+    usage: dict[str, StoredUsage] = {}
     for row in rows:
-        found = usage.get(row["source"], Usage())
-        usage[row["source"]] = Usage(found.events + 1, found.bytes + row["size"])
+        found = usage.get(row["source"], StoredUsage())
+        usage[row["source"]] = StoredUsage(found.events + 1, found.bytes + row["size"])
     return usage
 
 

@@ -49,7 +49,7 @@ from watcher_sync.storage.epochs import Position, position_of
 from watcher_sync.storage.groups.operation_leases import lock_leases
 from watcher_sync.storage.loading import Only, load_rows
 from watcher_sync.storage.schema.tables import tables_of
-from watcher_sync.storage.stored.quotas import Connect, DroppedEvents, Quotas
+from watcher_sync.storage.stored.quotas import Connect, DroppedEvents, EventQuotas
 from watcher_sync.storage.writing import journal
 from watcher_sync.storage.writing.commits import Commit, CommitWriter, Prepared
 from watcher_sync.storage.writing.fencing import explain, require_lease
@@ -71,7 +71,7 @@ class Store:
         kinds: Kinds,
         *,
         now: Callable[[], datetime.datetime] | None = None,
-        quotas: Callable[[], Quotas] = Quotas,
+        quotas: Callable[[], EventQuotas] = EventQuotas,
         commits: sa.Engine | None = None,
         watch: CommitWatch | None = None,
     ) -> None:

@@ -40,7 +40,7 @@ from watcher_sync.watch.api.ranges import EmptyRanges, End
 from watcher_sync.watch.api.topics import TAG, TopicCollection, TopicItem, TopicStore, page_parameters
 from watcher_sync.watch.rows import Candidates
 from watcher_sync.watch.topic_rows import WatchPositions
-from watcher_sync.wire.watch.descriptions import Change
+from watcher_sync.wire.watch.descriptions import ChangeDescription
 from watcher_sync.wire.watch.messages import element
 
 MAX_SEQUENCE_ID: Final = "X-Axway-Max-Sequence-Id"
@@ -247,7 +247,7 @@ class _Scan:
             kinds=kinds, changes=changes, project_id=reader.project_id, descending=wanted.descending
         )
 
-    def read(self, connection: sa.Connection, end: int | None) -> list[Change]:
+    def read(self, connection: sa.Connection, end: int | None) -> list[ChangeDescription]:
         """The events of the page.
 
         :param end: the last sequence of the page before; None: it is not known, and the pages before are read, too.
@@ -255,7 +255,7 @@ class _Scan:
         wanted = self._wanted
         skip = 0 if end is not None else (wanted.page - 1) * wanted.size
         position = end if end is not None else (None if wanted.descending else wanted.after)
-        found: list[Change] = []
+        found: list[ChangeDescription] = []
         ranges: dict[int | None, End] = {}
         start, scanned, size = position, 0, 0
         while len(found) < wanted.size and self._candidates.kinds:
@@ -298,10 +298,10 @@ class _Scan:
         if size >= _MAX_PAGE_BYTES:
             raise Problem(503, f"The page has more than {_MAX_PAGE_BYTES} bytes; ask for a smaller pageSize")
 
-    def _is_before(self, change: Change) -> bool:
+    def _is_before(self, change: ChangeDescription) -> bool:
         return self._wanted.after is not None and change.seq <= self._wanted.after
 
-    def _matching(self, connection: sa.Connection, rows: list[Any]) -> list[Change]:
+    def _matching(self, connection: sa.Connection, rows: list[Any]) -> list[ChangeDescription]:
         ordered = rows[::-1] if self._wanted.descending else rows
         values = values_at(connection, self._service.tables, self._describer.fields, ordered)
         changes = [self._describer.change(row, values[row.seq], self._reader) for row in rows]

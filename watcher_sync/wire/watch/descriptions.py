@@ -24,7 +24,7 @@ class ChangeType(enum.StrEnum):
     """An update of one facet alone. A filter for ``updated`` includes it."""
 
 
-class Scope(msgspec.Struct, frozen=True, kw_only=True):
+class ScopeDescription(msgspec.Struct, frozen=True, kw_only=True):
     """The resource that contains another one."""
 
     id: str
@@ -33,7 +33,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     self_link: str
 
 
-class Reference(msgspec.Struct, frozen=True, kw_only=True):
+class ReferenceDescription(msgspec.Struct, frozen=True, kw_only=True):
     """Another resource that a resource refers to."""
 
     id: str
@@ -46,7 +46,7 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the resource cannot exist without the other one."""
 
 
-class Resource(msgspec.Struct, frozen=True, kw_only=True):
+class ResourceDescription(msgspec.Struct, frozen=True, kw_only=True):
     """One resource, and the values that a change shows of it."""
 
     group: str
@@ -54,19 +54,19 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     id: str
     self_link: str
-    scope: Scope | None = None
-    references: tuple[Reference, ...] = ()
+    scope: ScopeDescription | None = None
+    references: tuple[ReferenceDescription, ...] = ()
     attributes: Mapping[str, str] = {}
     """Field -> value: texts as they are, other values as JSON. Null values are absent."""
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class ChangeDescription(msgspec.Struct, frozen=True, kw_only=True):
     """One change of a resource."""
 
     seq: int
     time: datetime.datetime
     type: ChangeType
-    resource: Resource
+    resource: ResourceDescription
     subresource: str = ""
     """The facet that an update of one facet touched; empty for every other change."""
     correlation_id: str = ""

@@ -16,7 +16,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from watcher_sync.wire.watch import datamodel_pb2, events_pb2
-from watcher_sync.wire.watch.descriptions import Change, ChangeType, Reference, Resource, Scope, TopicRef
+from watcher_sync.wire.watch.descriptions import (
+    ChangeDescription,
+    ChangeType,
+    ReferenceDescription,
+    ResourceDescription,
+    ScopeDescription,
+    TopicRef,
+)
 
 VERSION: Final = "v1"
 """The version of the events' form."""
@@ -42,7 +49,7 @@ _IDS: Final = uuid.UUID("6d0a8f2e-5f4c-4c39-9d0e-0b7a5d3d1f10")
 """The namespace of the events' ids."""
 
 
-def event(change: Change, topic: TopicRef, previous: int | None = None) -> events_pb2.Event:
+def event(change: ChangeDescription, topic: TopicRef, previous: int | None = None) -> events_pb2.Event:
     """The message of a change on a topic.
 
     :param previous: the sequence of the event before it on the same topic; None: it is not known.
@@ -52,12 +59,12 @@ def event(change: Change, topic: TopicRef, previous: int | None = None) -> event
     return message
 
 
-def encoded(change: Change, topic: TopicRef, previous: int | None = None) -> bytes:
+def encoded(change: ChangeDescription, topic: TopicRef, previous: int | None = None) -> bytes:
     """The bytes of :func:`event`."""
     return addressed(body(change), topic, previous)
 
 
-def body(change: Change) -> bytes:
+def body(change: ChangeDescription) -> bytes:
     """The bytes of a change that are equal on every topic."""
     return bytes(_message(change).SerializeToString())
 
@@ -72,7 +79,7 @@ def addressed(body: bytes, topic: TopicRef, previous: int | None = None) -> byte
     return body + bytes(message.SerializeToString())
 
 
-def element(change: Change, topic: TopicRef) -> dict[str, Any]:
+def element(change: ChangeDescription, topic: TopicRef) -> dict[str, Any]:
     """The element of the REST twin, ready to be encoded as JSON."""
     resource = change.resource
     return {
@@ -101,7 +108,7 @@ def element(change: Change, topic: TopicRef) -> dict[str, Any]:
     }
 
 
-def event_id(change: Change) -> str:
+def event_id(change: ChangeDescription) -> str:
     """The id of an event: the same whenever the same change is read, on every topic."""
     return str(uuid.uuid5(_IDS, f"{change.time.isoformat()} {change.seq}"))
 
@@ -118,7 +125,7 @@ def _address(metadata: events_pb2.EventMeta, topic: TopicRef, previous: int | No
         metadata.prevSequenceID = previous
 
 
-def _message(change: Change) -> events_pb2.Event:
+def _message(change: ChangeDescription) -> events_pb2.Event:
     resource = change.resource
     return events_pb2.Event(
         id=event_id(change),
@@ -141,7 +148,7 @@ def _message(change: Change) -> events_pb2.Event:
     )
 
 
-def _metadata(resource: Resource) -> datamodel_pb2.Metadata:
+def _metadata(resource: ResourceDescription) -> datamodel_pb2.Metadata:
     scope = resource.scope
     return datamodel_pb2.Metadata(
         id=resource.id,
@@ -162,7 +169,7 @@ def _metadata(resource: Resource) -> datamodel_pb2.Metadata:
     )
 
 
-def _metadata_document(resource: Resource) -> dict[str, Any]:
+def _metadata_document(resource: ResourceDescription) -> dict[str, Any]:
     document: dict[str, Any] = {"id": resource.id}
     if resource.scope is not None:
         document["scope"] = _scope_document(resource.scope)
@@ -171,11 +178,11 @@ def _metadata_document(resource: Resource) -> dict[str, Any]:
     return document
 
 
-def _scope_document(scope: Scope) -> dict[str, str]:
+def _scope_document(scope: ScopeDescription) -> dict[str, str]:
     return {"id": scope.id, "kind": scope.kind, "name": scope.name, "selfLink": scope.self_link}
 
 
-def _reference_document(reference: Reference) -> dict[str, str]:
+def _reference_document(reference: ReferenceDescription) -> dict[str, str]:
     return {
         "id": reference.id,
         "kind": reference.kind,

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from watcher_sync.model.watch.filters import FilterIndex, filter_type, key_of, passes
-from watcher_sync.model.watch.topics import ANY, TYPES, Scope, TopicFilter
+from watcher_sync.model.watch.topics import ANY, TYPES, TopicFilter, TopicScope
 from watcher_sync.wire.watch import descriptions
-from watcher_sync.wire.watch.descriptions import ChangeType, Resource
+from watcher_sync.wire.watch.descriptions import ChangeType, ResourceDescription
 
 VALUES = st.sampled_from(["a", "b", "c"])
 PATTERNS = st.sampled_from([ANY, "a", "b"])
@@ -19,23 +19,25 @@ FILTERS = st.builds(
     group=PATTERNS,
     kind=PATTERNS,
     name=PATTERNS,
-    scope=st.builds(Scope, PATTERNS, PATTERNS),
+    scope=st.builds(TopicScope, PATTERNS, PATTERNS),
     types=st.sets(st.sampled_from(TYPES), min_size=1).map(frozenset),
 )
 SCOPES = st.none() | st.builds(
-    lambda kind, name: descriptions.Scope(id=name, kind=kind, name=name, self_link=""), VALUES, VALUES
+    lambda kind, name: descriptions.ScopeDescription(id=name, kind=kind, name=name, self_link=""), VALUES, VALUES
 )
 RESOURCES = st.builds(
-    lambda group, kind, name, scope: Resource(group=group, kind=kind, name=name, id="1", self_link="", scope=scope),
+    lambda group, kind, name, scope: ResourceDescription(
+        group=group, kind=kind, name=name, id="1", self_link="", scope=scope
+    ),
     VALUES, VALUES, VALUES, SCOPES,
 )  # fmt: skip
-INSTANCE = Resource(
+INSTANCE = ResourceDescription(
     group="compute",
     kind="Instance",
     name="web",
     id="1",
     self_link="",
-    scope=descriptions.Scope(id="n1", kind="ComputeNode", name="n1", self_link=""),
+    scope=descriptions.ScopeDescription(id="n1", kind="ComputeNode", name="n1", self_link=""),
 )
 
 
@@ -57,7 +59,9 @@ def test_ten_thousand_topics_of_every_form_cost_at_most_32_look_ups():
     topics = []
     for n in range(10_000):
         parts = [ANY if is_any else f"value-{n}" for is_any in forms[n % 32]]
-        topics.append((n, [TopicFilter(group=parts[0], kind=parts[1], scope=Scope(parts[2], parts[3]), name=parts[4])]))
+        topics.append(
+            (n, [TopicFilter(group=parts[0], kind=parts[1], scope=TopicScope(parts[2], parts[3]), name=parts[4])])
+        )
     found = FilterIndex(topics)
     assert found.lookups(ChangeType.UPDATED) == 32
     assert found.matching(ChangeType.UPDATED, INSTANCE) == {n for n in range(10_000) if n % 32 == 31}
@@ -75,9 +79,9 @@ def test_an_update_of_a_sub_resource_is_an_update():
 
 
 def test_a_filter_for_a_scope_passes_only_resources_in_it():
-    scoped = index(TopicFilter(group=ANY, kind=ANY, scope=Scope("ComputeNode", "n1")))
+    scoped = index(TopicFilter(group=ANY, kind=ANY, scope=TopicScope("ComputeNode", "n1")))
     assert scoped.matching(ChangeType.CREATED, INSTANCE) == {"topic"}
-    node = Resource(group="compute", kind="ComputeNode", name="n1", id="n1", self_link="")
+    node = ResourceDescription(group="compute", kind="ComputeNode", name="n1", id="n1", self_link="")
     assert not scoped.matching(ChangeType.CREATED, node)
 
 

@@ -12,7 +12,7 @@ from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.model.kinds import Doc, Entity, In, Kinds, Text, kind
 from watcher_sync.model.watch.resources import BUILTIN, Describer, Reader, resource_kind
 from watcher_sync.storage.writing.journal import JournalRow
-from watcher_sync.wire.watch.descriptions import ChangeType, Reference, Scope
+from watcher_sync.wire.watch.descriptions import ChangeType, ReferenceDescription, ScopeDescription
 
 NOON = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
 KINDS = builtin_kinds()
@@ -70,9 +70,11 @@ def test_an_instance_is_in_the_scope_of_its_host():
         "instance", "i1", values={"name": "web", "host": "n/1", "source_host": "n2"}, state=("a", "b")
     ).resource
     assert (resource.name, resource.id, resource.self_link) == ("web", "i1", "/v1/instances/i1")
-    assert resource.scope == Scope(id="n/1", kind="ComputeNode", name="n/1", self_link="/v1/compute_nodes/n%2F1")
+    assert resource.scope == ScopeDescription(
+        id="n/1", kind="ComputeNode", name="n/1", self_link="/v1/compute_nodes/n%2F1"
+    )
     (reference,) = resource.references
-    assert reference == Reference(id="n2", kind="ComputeNode", name="n2", self_link="/v1/compute_nodes/n2")
+    assert reference == ReferenceDescription(id="n2", kind="ComputeNode", name="n2", self_link="/v1/compute_nodes/n2")
 
 
 def test_a_pod_is_in_the_scope_of_its_cluster():

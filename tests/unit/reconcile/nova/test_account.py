@@ -8,7 +8,7 @@ from openstack.config import loader
 
 from watcher_sync.assembly import process
 from watcher_sync.exceptions import ConfigError
-from watcher_sync.reconcile.openstack import Cloud
+from watcher_sync.reconcile.openstack import OpenStackCloud
 
 PASSWORD = """
 [reconcile_nova]
@@ -38,7 +38,7 @@ def read(tmp_path):
 def test_the_options_of_the_plugin_are_known(read):
     conf = read(PASSWORD)
     assert (conf.reconcile_nova.username, conf.reconcile_nova.timeout) == ("auditor", 60)
-    assert Cloud(conf).adapter("compute").service_type == "compute"
+    assert OpenStackCloud(conf).adapter("compute").service_type == "compute"
 
 
 def test_an_option_of_another_plugin_is_refused(read):
@@ -55,7 +55,7 @@ def test_the_options_of_the_plugin_may_be_in_another_section(read):
     text = PASSWORD.replace("[reconcile_nova]\nenabled = true", "[reconcile_nova]\nauth_section = account\n[account]")
     conf = read(text)
     assert conf.account.username == "auditor"
-    assert Cloud(conf).adapter("placement").service_type == "placement"
+    assert OpenStackCloud(conf).adapter("placement").service_type == "placement"
 
 
 def test_a_section_that_does_not_exist_is_named(read):
@@ -69,12 +69,12 @@ def test_a_section_that_does_not_exist_is_named(read):
 )
 def test_exactly_one_account_is_required(read, text, why):
     with pytest.raises(ConfigError, match=rf"^\[reconcile_nova\] cloud, auth_type: {why}"):
-        Cloud(read(text))
+        OpenStackCloud(read(text))
 
 
 def test_a_missing_option_of_the_account_is_named(read):
     with pytest.raises(ConfigError, match=r"^\[reconcile_nova\] auth_url: not set"):
-        Cloud(read(PASSWORD.replace("auth_url", "#auth_url")))
+        OpenStackCloud(read(PASSWORD.replace("auth_url", "#auth_url")))
 
 
 def test_a_cloud_of_clouds_yaml_is_an_account(read, tmp_path, monkeypatch):
@@ -84,11 +84,11 @@ def test_a_cloud_of_clouds_yaml_is_an_account(read, tmp_path, monkeypatch):
         "clouds:\n  edge:\n    region_name: north\n    auth:\n      auth_url: http://127.0.0.1:9/v3\n"
         "      username: auditor\n      password: secret\n      project_name: admin\n"
     )
-    cloud = Cloud(read("[reconcile_nova]\ncloud = edge\n"))
+    cloud = OpenStackCloud(read("[reconcile_nova]\ncloud = edge\n"))
     assert cloud.adapter("compute").region_name == "north"
 
 
 def test_a_cloud_that_clouds_yaml_lacks_is_named(read, monkeypatch):
     monkeypatch.setattr(loader, "CONFIG_FILES", [])
     with pytest.raises(ConfigError, match=r"^\[reconcile_nova\].*edge"):
-        Cloud(read("[reconcile_nova]\ncloud = edge\n"))
+        OpenStackCloud(read("[reconcile_nova]\ncloud = edge\n"))

@@ -21,7 +21,7 @@ from watcher_sync.sources.federation import follower
 from watcher_sync.sources.federation.cursor import read_cursor
 from watcher_sync.sources.federation.follower import Follower
 from watcher_sync.sources.federation.options import RegionSettings
-from watcher_sync.sources.federation.region import Changes, Deletion, RegionPage
+from watcher_sync.sources.federation.region import RegionChanges, RegionDeletion, RegionPage
 from watcher_sync.sources.federation.states import RegionDocument, is_loop, loop_of
 from watcher_sync.wire.watch import events_pb2
 
@@ -165,7 +165,7 @@ class FakeRegion:
                 return
             last = ids[-1]
 
-    def changes(self, since: int, epoch: str = "") -> Changes:
+    def changes(self, since: int, epoch: str = "") -> RegionChanges:
         if self.is_away:
             raise Unreachable("no route")
         if epoch and epoch != self.epoch:
@@ -185,13 +185,13 @@ class FakeRegion:
                 ]
             }
             deleted = [
-                Deletion("aggregate", one, event.sequence, dict(event.versions))
+                RegionDeletion("aggregate", one, event.sequence, dict(event.versions))
                 for one, event in last.items()
                 if one not in self.entities and event.type is EventType.DELETED
             ]
         if self.after_reading:
             self.after_reading.pop(0)()
-        return Changes(states, deleted, upto, head, self.epoch)
+        return RegionChanges(states, deleted, upto, head, self.epoch)
 
     def _page(self, ids: Sequence[str]) -> RegionPage:
         found = [(RegionDocument(one, self.entities[one]), msgspec.json.encode({"id": one})) for one in ids]

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from watcher_sync.sources.kubernetes import watch_stream
-from watcher_sync.sources.kubernetes.watch_stream import Metadata, metadata_of
+from watcher_sync.sources.kubernetes.watch_stream import WatchMetadata, metadata_of
 
 AS_WRITTEN = {
     "name": "web-7d9c5b6f4-x2x7z",
@@ -30,15 +30,15 @@ def text(document: Any) -> bytes:
     return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def decoded(item: bytes) -> Metadata:
+def decoded(item: bytes) -> WatchMetadata:
     metadata = msgspec.json.decode(item)["metadata"]
-    return Metadata(metadata.get("uid", ""), metadata.get("name", ""), metadata.get("resourceVersion", ""))
+    return WatchMetadata(metadata.get("uid", ""), metadata.get("name", ""), metadata.get("resourceVersion", ""))
 
 
 def test_an_object_as_api_servers_write_it_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch_stream, "_decode_head", None)
     item = {"metadata": AS_WRITTEN, "spec": {"nodeName": "node"}}
-    expected = Metadata("0f0e0d0c-0000-4000-a000-000000000000", "web-7d9c5b6f4-x2x7z", "4711")
+    expected = WatchMetadata("0f0e0d0c-0000-4000-a000-000000000000", "web-7d9c5b6f4-x2x7z", "4711")
     assert metadata_of(text(item)) == expected
     assert metadata_of(text({"kind": "Pod", "apiVersion": "v1", **item})) == expected
 

@@ -11,25 +11,33 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from watcher_sync.wire.watch import events_pb2, messages
-from watcher_sync.wire.watch.descriptions import Change, ChangeType, Reference, Resource, Scope, TopicRef
+from watcher_sync.wire.watch.descriptions import (
+    ChangeDescription,
+    ChangeType,
+    ReferenceDescription,
+    ResourceDescription,
+    ScopeDescription,
+    TopicRef,
+)
 
 TOPIC = TopicRef("t1", "/management/v1alpha1/watchtopics/agents")
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 RESOURCES = st.builds(
-    Resource,
+    ResourceDescription,
     group=TEXTS,
     kind=TEXTS,
     name=TEXTS,
     id=TEXTS,
     self_link=TEXTS,
-    scope=st.none() | st.builds(Scope, id=TEXTS, kind=TEXTS, name=TEXTS, self_link=TEXTS),
+    scope=st.none() | st.builds(ScopeDescription, id=TEXTS, kind=TEXTS, name=TEXTS, self_link=TEXTS),
     references=st.lists(
-        st.builds(Reference, id=TEXTS, kind=TEXTS, name=TEXTS, self_link=TEXTS, is_hard=st.booleans()), max_size=2
+        st.builds(ReferenceDescription, id=TEXTS, kind=TEXTS, name=TEXTS, self_link=TEXTS, is_hard=st.booleans()),
+        max_size=2,
     ).map(tuple),
     attributes=st.dictionaries(TEXTS, TEXTS, max_size=3),
 )
 CHANGES = st.builds(
-    Change,
+    ChangeDescription,
     seq=st.integers(1, 2**62),
     time=st.datetimes(timezones=st.just(datetime.UTC)),
     type=st.sampled_from(list(ChangeType)),
@@ -40,11 +48,11 @@ CHANGES = st.builds(
     versions=st.dictionaries(TEXTS, TEXTS, max_size=2),
     unset=st.lists(TEXTS, max_size=2).map(tuple),
 )
-CHANGE = Change(
+CHANGE = ChangeDescription(
     seq=7,
     time=datetime.datetime(2026, 1, 1, 12, 0, 0, 123_987, datetime.UTC),
     type=ChangeType.CREATED,
-    resource=Resource(group="compute", kind="Instance", name="web", id="i1", self_link="/v1/instances/i1"),
+    resource=ResourceDescription(group="compute", kind="Instance", name="web", id="i1", self_link="/v1/instances/i1"),
     correlation_id="e1",
 )
 REST_TYPES = {
@@ -106,5 +114,5 @@ def test_the_id_of_an_event_is_that_of_the_change_on_every_topic():
 
 @pytest.mark.parametrize("seq", [8, 6])
 def test_two_changes_have_different_ids(seq):
-    other = Change(seq=seq, time=CHANGE.time, type=CHANGE.type, resource=CHANGE.resource)
+    other = ChangeDescription(seq=seq, time=CHANGE.time, type=CHANGE.type, resource=CHANGE.resource)
     assert messages.event_id(other) != messages.event_id(CHANGE)
