@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import socket
 import ssl
+import struct
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,7 +29,7 @@ from tests.functional.sources.jetstream import (
 from tests.functional.sources.listening import Engine
 from tests.functional.sources.nats_accounts import Operator, new_seed, public_key
 from tests.services.servers import Server, private_nats
-from tests.waiting import wait_until
+from tests.waiting import deadline, wait_until
 from watcher_sync.exceptions import ConfigError, SourceError
 
 REFUSED = "Authorization Violation|closed the connection at the login"
@@ -64,6 +67,32 @@ def test_a_user_logs_in_with_a_password() -> None:
         reads(server.url.replace("//", "//reader:s3cret@"))
         is_refused(server.url, REFUSED, user="reader", password="wrong")
         is_refused(server.url, REFUSED)
+
+
+@contextlib.contextmanager
+def resetting() -> Iterator[str]:
+    """A server that greets, reads the login, and resets the connection before its reason arrives; gives its URL."""
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):  # closed at the end
+            while True:
+                connection, _ = listener.accept()
+                with connection:
+                    connection.sendall(b'INFO {"client_id": 5, "max_payload": 1048576, "auth_required": true}\r\n')
+                    connection.recv(65536)
+                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"nats://127.0.0.1:{listener.getsockname()[1]}"
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join(deadline(60))
+
+
+def test_a_reset_during_the_login_is_called_a_refusal() -> None:
+    with resetting() as url:
+        is_refused(url, "closed the connection at the login", user="reader", password="wrong")
 
 
 def test_a_token_logs_in() -> None:

@@ -126,9 +126,10 @@ async def connect(
             )
         settings.require_tls(client)
     except BaseException as exc:
+        was_greeted = client.client_id is not None  # it is None after the close
         await close(client)
         cause = client.complaint if isinstance(exc, NatsError) and client.complaint is not None else exc
-        if isinstance(cause, ConnectionError) and client.client_id is not None:
+        if isinstance(cause, ConnectionError) and was_greeted:
             # The server sent INFO and then closed: authentication failed before it could send -ERR.
             raise NatsError("the server closed the connection at the login, it may not know us") from None
         if cause is not exc:
