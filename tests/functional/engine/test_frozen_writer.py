@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 
@@ -33,8 +34,13 @@ def test_a_writer_frozen_in_its_commit_does_not_keep_others_waiting_past_the_lea
     connection.begin()
     began = time.monotonic()
     connection.execute(sa.update(head).values(seq=head.c.seq + 1))
-    with site.store.database.begin() as other:
-        other.execute(sa.update(head).values(seq=head.c.seq + 1))
+    # Its own limit is as long, and may end a moment before the server ends the frozen one: a writer tries again.
+    for _ in range(2):
+        with contextlib.suppress(DBError, sa.exc.OperationalError), site.store.database.begin() as other:
+            other.execute(sa.update(head).values(seq=head.c.seq + 1))
+            break
+    else:
+        pytest.fail("the head was not free after two limits")
     waited = time.monotonic() - began
     figure(f"the head was free after {waited:.1f} s")
     with pytest.raises(DBError):  # the database has ended it, and what it wrote is gone
