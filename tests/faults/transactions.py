@@ -49,10 +49,10 @@ from watcher_sync.storage.stored.retention import Retention, enforce_quotas, pur
 from watcher_sync.storage.writing import source_cursors
 from watcher_sync.storage.writing.locked import lock_head
 from watcher_sync.watch.topic_rows import WatchPositions, WatchTopics
-from watcher_sync.webhooks.rows import WebhookStore, WorkerWrites
+from watcher_sync.webhooks.rows import SubscriptionRow, WorkerWrites
 from watcher_sync.webhooks.shards import ShardLeases
-from watcher_sync.webhooks.subscription_rows import Subscription
 from watcher_sync.webhooks.subscriptions import Subscriptions
+from watcher_sync.webhooks.worker_rows import WebhookStore
 
 _SOURCE: Final = Path(watcher_sync.__file__).parent
 _HOSTS: Final = 50
@@ -160,8 +160,8 @@ def _value(kind: Any) -> Any:
     return "x"
 
 
-def _subscription(name: str) -> Subscription:
-    return Subscription(
+def _subscription(name: str) -> SubscriptionRow:
+    return SubscriptionRow(
         id=str(uuid.uuid4()), instance_kind="instance", instance_id="i", name=name, project_id=None, user_id=None,
         sees_admin_only=False, callback_url="https://127.0.0.1/", min_notify_interval=0.0, secrets="secret",
         created_at=NOW, updated_at=NOW,
@@ -172,7 +172,7 @@ def _subscriptions(w: Writer) -> Subscriptions:
     return Subscriptions(w.database, w.tables)
 
 
-def _first(w: Writer) -> Subscription:
+def _first(w: Writer) -> SubscriptionRow:
     row = _subscriptions(w).find("i", "s")
     assert row is not None
     return row[0]
@@ -316,14 +316,14 @@ CASES: Final[dict[str, Callable[[Writer], object]]] = {
     "watch/topic_rows.py:create": _topics,
     "watch/topic_rows.py:delete": _topics,
     "watch/topic_rows.py:remember": _remember,
-    "webhooks/rows.py:write": _webhooks,
-    "webhooks/rows.py:write_epoch": _write_epoch,
+    "webhooks/worker_rows.py:write": _webhooks,
+    "webhooks/worker_rows.py:write_epoch": _write_epoch,
     "storage/writing/store.py:renew": lambda w: w.store.reload(_other_history(w)),
     "read/journal_tail.py:_begin_again": _renew_by_tail,
     "storage/healed_drifts.py:_forget": _heal_drifts,
     "storage/groups/engines.py:write_engine": lambda w: engines.write_engine(w.database, _engine(w)),
     "storage/groups/engines.py:remove_engine": lambda w: engines.remove_engine(w.database, "x"),
-    "webhooks/rows.py:purge": lambda w: WebhookStore(w.database, w.tables).purge(NOW),
+    "webhooks/worker_rows.py:purge": lambda w: WebhookStore(w.database, w.tables).purge(NOW),
     "webhooks/shards.py:give_back": lambda w: w.shards.give_back([0]),
     "webhooks/shards.py:leave": lambda w: w.shards.leave(),
     "webhooks/shards.py:_show_life": lambda w: w.shards.beat(),

@@ -20,7 +20,7 @@ BUDGETS = {
     "pod of no instance": (238, 43),
     "pod of a VNF instance": (353, 51),
     "GET /v1/instances": (111, 33),
-    "webhook delivery": (221, 18),
+    "webhook delivery": (106, 14),
     "gRPC watch event": (48, 9),
 }
 """Walk -> calls of functions of watcher_sync, and distinct modules."""

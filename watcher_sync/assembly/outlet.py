@@ -15,9 +15,9 @@ from watcher_sync.conf import outlet_watch, outlet_webhook
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.webhooks.deliveries import Clock, DeliverySettings
 from watcher_sync.webhooks.secrets import SecretBox
 from watcher_sync.webhooks.sender import Sender
-from watcher_sync.webhooks.settings import Clock, DeliverySettings
 from watcher_sync.webhooks.shards import ShardLeases
 from watcher_sync.webhooks.worker import WebhookWorker
 
@@ -112,6 +112,8 @@ def assemble(conf: cfg.ConfigOpts) -> WebhookOutlet:
             max_body_bytes=settings.max_body_bytes,
             suspend_after=float(settings.suspend_after),
             suspend_after_failures=settings.suspend_after_failures,
+            connections=settings.max_connections,
+            connections_per_host=settings.connections_per_host,
         ),
         Clock(
             now=store.time.now,
@@ -119,8 +121,6 @@ def assemble(conf: cfg.ConfigOpts) -> WebhookOutlet:
             random=random.random,
             new_id=lambda: f"msg_{uuid.uuid4().hex}",
         ),
-        connections=settings.max_connections,
-        connections_per_host=settings.connections_per_host,
         log_days=lambda: int(settings.delivery_log_days),
     )
     return WebhookOutlet(store, reader, worker)

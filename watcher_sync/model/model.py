@@ -94,7 +94,7 @@ class Snapshot:
 
 
 class Model:
-    """The writer's side of the replica."""
+    """The writer's side of the replica. For its thread, it implements :class:`~watcher_sync.model.view.View`, too."""
 
     def __init__(self, kinds: Kinds) -> None:
         self.kinds = kinds
@@ -117,6 +117,11 @@ class Model:
     def get(self, kind: str, entity_id: str) -> Entity | None:
         """The entity, or None. For the writer's thread; O(1)."""
         return self._tables[kind].get(entity_id)
+
+    def by(self, kind: str, index: str, value: Any) -> list[Entity]:
+        """The entities whose indexed field has this value. For the writer's thread; O(number found)."""
+        table = self._tables[kind]
+        return [entity for i in self._indexes[kind, index].ids(str(value)) if (entity := table.get(i)) is not None]
 
     def tombstone(self, kind: str, entity_id: str) -> Tombstone | None:
         """What is remembered of a deleted entity. For the writer's thread; O(1)."""

@@ -1,39 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Signed requests to the callback URLs of subscriptions.
 
-``api``                The REST resources of subscriptions
-``attempts``           the result of one request
-``audit``              records in the journal that a subscription ended
-``availability``       logs when the database becomes unavailable, and when it recovers
-``contents``           what one delivery contains
-``epochs``             tells subscribers that the database went back in time
-``guard``              sockets that connect to permitted addresses only
-``hosts``              which host may get its next request
-``lifecycle``          what a read row of a subscription changes: it is added, rewritten, resumed, replayed or removed
-``live``               one subscription of a worker
-``matcher``            finds the subscriptions that a journal row concerns
-``merging``            merges rows of the journal into subscriptions
-``metrics``            the Prometheus metrics of one worker
-``names``              look-ups of names in threads of their own
-``outbox``             what a planner has for its owner: rows to write, and deliveries to send
-``parts``              what the sessions of a worker share
-``planner``            decides what is delivered, and when
-``purging``            purges the delivery log in portions
-``refusals``           finds the subscriptions whose rows the database refuses
-``replica``            the entities that the subscriptions of a session need
-``requests``           the requests of a session, through the gate of their hosts
-``results``            what the result of an attempt does to its delivery and its subscription
-``retries``            when the next attempt is due
-``roster``             the subscriptions of one worker, with their indexes
-``rows``               What a worker of the webhook outlet reads and writes
-``secrets``            Encrypts the signing secrets of subscriptions
-``sender``             one request to one URL
-``session``            the work from a load of the subscriptions to the loss of a shard
-``settings``           what a planner is given: options, and the sources of time, chance and ids
-``shards``             divides the shards of an outlet among its live workers
-``subscription_rows``  The rows of subscriptions, and the statements that the API and workers share
-``subscriptions``      The rows of subscriptions and of their progress, as the API writes and reads them
-``tasks``              the tasks of a session
-``worker``             delivers the webhooks of the shards that it owns
-``writing``            writes what a planner has
+``api``            the REST resources of subscriptions
+``contents``       the changes of one subscription that no delivery contains yet, and the delivery that is made of them
+``deliveries``     a delivery until it has ended, its attempts, and what a worker has to write and to send
+``guard``          sockets that connect to permitted addresses only, and the look-ups of names before them
+``hosts``          which host may get its next request
+``matcher``        finds the subscriptions that a journal row concerns
+``metrics``        the Prometheus metrics of one worker
+``planner``        the subscriptions of one worker: rows of the journal reach them, and each is planned in its time
+``purging``        purges the delivery log in portions
+``replica``        the part of the model that the subscriptions of a session need, and its way along the journal
+``requests``       the requests of a session, through the gate of their hosts
+``resources``      what the sessions of a worker share
+``rows``           the rows of subscriptions and deliveries, and the statements that the API and workers share
+``secrets``        encrypts the signing secrets of subscriptions
+``sender``         one request to one URL
+``session``        the work from a load of the subscriptions to the loss of a shard
+``shards``         divides the shards of an outlet among its live workers
+``subscription``   one subscription of a worker, as a state machine
+``subscriptions``  the rows of subscriptions, as the API writes and reads them
+``worker``         delivers the webhooks of the shards that it owns
+``worker_rows``    what a worker reads and writes
+``writer``         writes what a planner has
 """

@@ -127,7 +127,7 @@ class Matcher(Generic[T]):
 
         Owners may form a circle: each is found once.
         """
-        view = self._model.snapshot()
+        view = self._model
         waiting = [workload_id]
         seen = {workload_id}
         while waiting:

@@ -9,9 +9,29 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from watcher_sync.webhooks.parts import DeliveryStats
+from watcher_sync.webhooks.deliveries import Attempt
 
 _PREFIX = "watcher_sync_webhook"
+
+
+class DeliveryStats:
+    """What a worker did, for metrics. Any thread may read it."""
+
+    def __init__(self) -> None:
+        self.subscriptions = 0
+        self.attempts: dict[str, int] = {}
+        """delivered, failed and not_sent -> attempts."""
+        self.planned = 0
+        self.shards = 0
+        self.running = 0
+        self.queued = 0
+        self.lag_seconds = 0.0
+        """How long the oldest change waits for its delivery, as of the last checkpoint."""
+
+    def count(self, attempt: Attempt) -> None:
+        """Count an attempt."""
+        result = "not_sent" if attempt.not_sent else "delivered" if attempt.ok else "failed"
+        self.attempts[result] = self.attempts.get(result, 0) + 1
 
 
 class WebhookCollector(Collector):

@@ -1,48 +1,115 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a worker of the webhook outlet reads and writes: subscriptions of its shards, and their deliveries.
+"""The rows of subscriptions, their progress and their deliveries, and the statements that the API and workers share.
 
-A delivery is stored before it is sent, with its id and its body. So a repeated attempt, also by another worker, has the
-same ``webhook-id`` and the same body. One transaction stores what a worker planned and learned since the one before.
+Each writer of subscriptions first increments the revision in its transaction.
 
-Every write is fenced: it first locks the worker's shards, and fails if another worker took one of them over.
+What is not done is a row that remains. A delivery that has not ended is pending. Changes that no delivery contains are
+behind :attr:`Progress.held_since`.
 """
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Collection, Mapping
-from typing import Any
+import zlib
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, Final
 
 import msgspec
 import sqlalchemy as sa
 
-from watcher_sync.exceptions import LeaseLost
-from watcher_sync.storage.database.conflicts import retried
-from watcher_sync.storage.database.database import MAX_PACKET, translated
 from watcher_sync.storage.schema.tables import Tables
-from watcher_sync.storage.writing.journal import JournalRow
-from watcher_sync.storage.writing.statements import Statements, hex_text
-from watcher_sync.webhooks.subscription_rows import (
-    ACTIVE,
-    DELETED,
-    PENDING,
-    Progress,
-    Row,
-    next_revision,
-    read_revision,
-    rows_of,
-    select_rows,
-)
 
-OUTLET = "webhook"
+ACTIVE, SUSPENDED, GONE, DELETED = "active", "suspended", "gone", "deleted"
+"""The states of a subscription. The API shows the first three."""
+
+PENDING, DELIVERED, DEAD = "pending", "delivered", "dead"
+"""The states of a delivery."""
+
+OUTLET: Final = "webhook"
 """The name of this outlet in the tables of workers and shards."""
 
-_PURGED_AT_ONCE = 200
-"""Rows of one transaction of a purge."""
-_MAX_DELETED = 20_000
-"""Rows of deletions that are read at once: as many as a matcher remembers."""
-_INSERT_CHUNK = 50
-"""Deliveries of one statement: a body may have megabytes."""
+SHARDS: Final = 32
+"""The parts into which subscriptions are divided; a worker owns whole shards."""
+
+
+class SubscriptionRow(msgspec.Struct, frozen=True, kw_only=True):
+    """What a subscriber asked for."""
+
+    id: str
+    """A uuid."""
+    instance_kind: str
+    instance_id: str
+    name: str
+    project_id: str | None
+    """The project whose entities it tells; None: all."""
+    user_id: str | None
+    sees_admin_only: bool
+    """Whether it tells the fields that tell of hosts: the right of the caller that wrote it last."""
+    callback_url: str
+    min_notify_interval: float
+    """Seconds between two deliveries."""
+    metadata: dict[str, Any] = {}
+    payload: str = "status"
+    """status or full."""
+    format: str = "onap"
+    """onap, cloudevents or cloudevents-batch."""
+    filter: dict[str, Any] = {}
+    """kinds, ids, fields: lists of texts; labels: name -> value. What is missing filters nothing."""
+    secrets: str | None = msgspec.field(default=None)
+    """Encrypted (:class:`~watcher_sync.webhooks.secrets.SecretBox`)."""
+    state: str = ACTIVE
+    reason: str = ""
+    """Why it is not active."""
+    replay_since: int | None = None
+    """The changes after this seq are to be delivered again; None once a worker has begun."""
+    start_after: int = 0
+    """The journal's head when it was created: only later changes are delivered."""
+    shard: int = 0
+    revision: int = 0
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+
+
+ALL_RESOURCES: Final = 0
+"""In place of the first seq of undelivered changes: the journal does not lead from what the receiver has."""
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far the deliveries of a subscription are."""
+
+    subscription_id: str
+    sequence: int = 0
+    """The seq up to which the last planned delivery tells."""
+    held_since: int | None = None
+    """The first seq whose change no delivery contains yet, because the interval or a failing delivery holds it.
+    :data:`ALL_RESOURCES`: the next delivery has all resources."""
+    behind_since: datetime.datetime | None = None
+    """When the oldest change was committed that is not delivered; None: all are."""
+    last_notify_time: datetime.datetime | None = None
+    last_notify_status: int = 0
+    """The HTTP status of the last attempt; 0: no attempt, or no answer."""
+    failures: int = 0
+    """Failed attempts since the last success."""
+    failing_since: datetime.datetime | None = None
+    next_attempt_at: datetime.datetime | None = None
+
+
+class DeliveryRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One message to a callback, with all its attempts."""
+
+    id: int
+    webhook_id: str
+    subscription_id: str
+    purpose: str
+    """changes, test or resync."""
+    previous_sequence: int
+    sequence: int
+    state: str
+    attempts: list[dict[str, Any]]
+    """time, code, detail and seconds of each."""
+    next_attempt_at: datetime.datetime | None
+    created_at: datetime.datetime
+    ended_at: datetime.datetime | None
 
 
 class NewDelivery(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,250 +169,94 @@ class WorkerWrites(msgspec.Struct, kw_only=True):
         rows = (self.planned, self.results, self.progress, self.states, self.replayed)
         return not any(rows) and self.sequence is None
 
+    def subscriptions(self) -> list[str]:
+        """The ids of the subscriptions that have rows in these writes, in the order of their rows."""
+        ids = [
+            *(each.subscription_id for each in self.planned),
+            *(each.subscription_id for each in self.results),
+            *self.progress,
+            *(each.subscription_id for each in self.states),
+            *(subscription_id for subscription_id, _ in self.replayed),
+        ]
+        return list(dict.fromkeys(ids))
 
-class Loaded(msgspec.Struct, frozen=True):
-    """Subscriptions as the database has them."""
+    def halves(self) -> tuple[WorkerWrites, WorkerWrites]:
+        """The writes of the first half of the subscriptions, and those of the others. Neither has the sequence.
 
-    rows: list[Row]
-    pending: list[NewDelivery]
-    """Deliveries of these subscriptions that have not ended, the oldest first."""
-    revision: int
-    """The subscriptions are at least as new as this revision."""
-
-
-class WebhookStore:
-    """The database of one worker. For one thread at a time."""
-
-    def __init__(self, database: sa.Engine, tables: Tables) -> None:
-        self._database = database
-        self._tables = tables
-        # Plain SQL: with thousands of rows a second, SQLAlchemy's own would cost as much as the sending.
-        statements = Statements(database)
-        t, p = tables.webhook_deliveries, tables.subscription_progress
-        self._statements = statements
-        self._takes_hex = statements.dialect == "postgresql"
-        self._insert_delivery = statements.insert_hex(t, key="webhook_id", skip=("id",))
-        self._update_delivery = statements.change_rows(t, ("state", "attempts", "next_attempt_at"), "webhook_id")
-        ended = ("state", "attempts", "body", "next_attempt_at", "ended_at")
-        self._end_delivery = statements.change_rows(t, ended, "webhook_id")
-        self._update_progress = statements.change_rows(p, Progress.__struct_fields__[1:], "subscription_id")
-
-    def max_value_bytes(self) -> int:
-        """Bytes of a body that the database stores in any case, by a query of the server's limit.
-
-        :raises DatabaseUnavailable: the database is unavailable.
+        The sequence says that all changes are in stored rows. So it waits for the next writes.
         """
-        with translated(), self._database.connect() as connection:
-            self._learn_packet(connection)
-        return self._statements.max_value_bytes
+        ids = self.subscriptions()
+        first = set(ids[: len(ids) // 2])
+        return self._part(first), self._part(set(ids) - first)
 
-    def _learn_packet(self, connection: sa.Connection) -> None:
-        """Learn the largest statement from a connection: it may have changed with a restart of the server."""
-        self._statements.packet.bytes = connection.info.get(MAX_PACKET, self._statements.packet.bytes)
-
-    def load(self, shards: Collection[int]) -> Loaded:
-        """All subscriptions of these shards that are not deleted, and their pending deliveries.
-
-        :raises DatabaseUnavailable: the database is unavailable.
-        """
-        t = self._tables.subscriptions
-        return self._load(t.c.shard.in_(list(shards)), t.c.state != DELETED)
-
-    def changed_since(self, revision: int, shards: Collection[int]) -> Loaded:
-        """The subscriptions of these shards that were written after a revision, deleted ones too.
-
-        :raises DatabaseUnavailable: the database is unavailable.
-        """
-        t = self._tables.subscriptions
-        return self._load(t.c.revision > revision, t.c.shard.in_(list(shards)))
-
-    def shard_sequences(self, shards: Collection[int]) -> dict[int, int]:
-        """Shard -> the seq up to which its workers have planned.
-
-        :raises DatabaseUnavailable: the database is unavailable.
-        """
-        s = self._tables.outlet_shards
-        query = sa.select(s.c.shard, s.c.sequence).where(s.c.outlet == OUTLET, s.c.shard.in_(list(shards)))
-        with translated(), self._database.connect() as connection:
-            return {row.shard: row.sequence for row in connection.execute(query)}
-
-    def shard_epochs(self, shards: Collection[int]) -> dict[int, str | None]:
-        """Shard -> the epoch whose changes its workers have planned; None: none yet.
-
-        :raises DatabaseUnavailable: the database is unavailable.
-        """
-        s = self._tables.outlet_shards
-        query = sa.select(s.c.shard, s.c.epoch).where(s.c.outlet == OUTLET, s.c.shard.in_(list(shards)))
-        with translated(), self._database.connect() as connection:
-            return {row.shard: row.epoch for row in connection.execute(query)}
-
-    @retried
-    def write_epoch(
-        self, epoch: str, sequence: int, shards: Collection[int], owned: Mapping[int, int], owner: str
-    ) -> None:
-        """Store that the subscriptions of these shards know an epoch.
-
-        :param sequence: the seq up to which all is planned. A stored one of the lost history may be higher.
-        :param owned: shard -> its token, of all shards of the worker.
-        :param owner: the worker.
-        :raises LeaseLost: another worker took over a shard; nothing was written.
-        :raises DatabaseUnavailable: the database is unavailable.
-        """
-        s = self._tables.outlet_shards
-        with translated(), self._database.begin() as connection:
-            self._fence(connection, owned, owner)
-            mine = sa.and_(s.c.outlet == OUTLET, s.c.shard.in_(list(shards)))
-            connection.execute(sa.update(s).where(mine, s.c.sequence > sequence).values(sequence=sequence))
-            connection.execute(sa.update(s).where(mine).values(epoch=epoch))
-
-    def revision(self) -> int:
-        """The revision of the last write to subscriptions.
-
-        :raises DatabaseUnavailable: the database is unavailable.
-        """
-        with translated(), self._database.connect() as connection:
-            return read_revision(connection, self._tables)
-
-    @retried
-    def write(self, writes: WorkerWrites, owned: Mapping[int, int], owner: str) -> list[StateChange]:
-        """Write everything or nothing. What a write with an unknown outcome has stored may be written again.
-
-        :param owned: shard -> its token.
-        :param owner: the worker.
-        :returns: the changes of states that were written: no later write of a subscriber overtook them.
-        :raises LeaseLost: another worker took over a shard; nothing was written.
-        :raises RowRefused: the database never takes one of the rows; nothing was written.
-        :raises DatabaseUnavailable: the database is unavailable.
-        """
-        with translated(), self._database.begin() as connection:
-            self._learn_packet(connection)
-            self._fence(connection, owned, owner)
-            self._write_deliveries(connection, writes)
-            for statement in self._update_progress.statements([self._progress(e) for e in writes.progress.values()]):
-                statement.run(connection)
-            changed = self._write_states(connection, writes)
-            if writes.sequence is not None:
-                s = self._tables.outlet_shards
-                connection.execute(
-                    sa.update(s)
-                    .where(s.c.outlet == OUTLET, s.c.shard.in_(list(owned)), s.c.sequence < writes.sequence)
-                    .values(sequence=writes.sequence)
-                )
-        return changed
-
-    def deleted_between(self, kind: str, after: int, upto: int) -> list[JournalRow]:
-        """The journal's last rows of deletions of one kind, after one seq and up to another: at most 20,000.
-
-        :raises DatabaseUnavailable: the database is unavailable.
-        """
-        t = self._tables.journal
-        query = sa.select(t).where(t.c.seq > after, t.c.seq <= upto, t.c.kind == kind, t.c.change == "deleted")
-        with translated(), self._database.connect() as connection:
-            rows = connection.execute(query.order_by(t.c.seq.desc()).limit(_MAX_DELETED))
-            return [JournalRow(*row) for row in rows][::-1]
-
-    @retried
-    def purge(self, before: datetime.datetime) -> int:
-        """Delete a portion of the ended deliveries and deleted subscriptions that are older.
-
-        :returns: how many rows were deleted; 0: there are no more.
-        :raises DatabaseUnavailable: the database is unavailable.
-        """
-        t, s, p = self._tables.webhook_deliveries, self._tables.subscriptions, self._tables.subscription_progress
-        with translated(), self._database.begin() as connection:
-            old = sa.select(t.c.id).where(t.c.ended_at < before).limit(_PURGED_AT_ONCE)
-            if ids := connection.execute(old).scalars().all():
-                return int(connection.execute(sa.delete(t).where(t.c.id.in_(ids))).rowcount)
-            deleted = sa.select(s.c.id).where(s.c.state == DELETED, s.c.updated_at < before).limit(_PURGED_AT_ONCE)
-            gone = connection.execute(deleted).scalars().all()
-            if not gone:
-                return 0
-            # Those that have not ended.
-            left = sa.select(t.c.id).where(t.c.subscription_id.in_(gone)).limit(_PURGED_AT_ONCE)
-            if ids := connection.execute(left).scalars().all():
-                return int(connection.execute(sa.delete(t).where(t.c.id.in_(ids))).rowcount)
-            connection.execute(sa.delete(p).where(p.c.subscription_id.in_(gone)))
-            return int(connection.execute(sa.delete(s).where(s.c.id.in_(gone))).rowcount)
-
-    def _load(self, *conditions: sa.ColumnElement[bool]) -> Loaded:
-        t, s = self._tables.webhook_deliveries, self._tables.subscriptions
-        columns = [t.c[name] for name in NewDelivery.__struct_fields__]
-        pending = (
-            sa.select(*columns)
-            .join_from(t, s, s.c.id == t.c.subscription_id)
-            .where(t.c.state == PENDING, *conditions)
-            .order_by(t.c.id)
+    def followed_by(self, newer: WorkerWrites) -> WorkerWrites:
+        """These writes and newer ones together, without the sequence of these."""
+        return WorkerWrites(
+            planned=self.planned + newer.planned,
+            results=self.results + newer.results,
+            progress=self.progress | newer.progress,
+            states=self.states + newer.states,
+            replayed=self.replayed + newer.replayed,
         )
-        with translated(), self._database.connect() as connection:
-            revision = read_revision(connection, self._tables)
-            rows = rows_of(connection.execute(select_rows(self._tables).where(*conditions)))
-            return Loaded(rows, [NewDelivery(**row._mapping) for row in connection.execute(pending)], revision)
 
-    def _fence(self, connection: sa.Connection, owned: Mapping[int, int], owner: str) -> None:
-        s = self._tables.outlet_shards
-        mine = sa.and_(s.c.outlet == OUTLET, s.c.shard.in_(sorted(owned)), s.c.owner == owner)
-        if connection.dialect.name == "sqlite":
-            # It has no locks of rows: the update begins the only write transaction.
-            connection.execute(sa.update(s).where(mine, s.c.shard == min(owned)).values(owner=owner))
-        query = sa.select(s.c.shard, s.c.token).where(mine).order_by(s.c.shard)
-        rows = connection.execute(query.with_for_update(key_share=True))
-        found = {row.shard: row.token for row in rows}
-        lost = [shard for shard, token in owned.items() if found.get(shard) != token]
-        if lost:
-            raise LeaseLost(f"another worker took over {len(lost)} of {len(owned)} shards")
+    def _part(self, ids: Collection[str]) -> WorkerWrites:
+        return WorkerWrites(
+            planned=[each for each in self.planned if each.subscription_id in ids],
+            results=[each for each in self.results if each.subscription_id in ids],
+            progress={name: each for name, each in self.progress.items() if name in ids},
+            states=[each for each in self.states if each.subscription_id in ids],
+            replayed=[each for each in self.replayed if each[0] in ids],
+        )
 
-    def _write_deliveries(self, connection: sa.Connection, writes: WorkerWrites) -> None:
-        insert, update, end = self._insert_delivery, self._update_delivery, self._end_delivery
-        planned = [
-            insert.values(
-                (
-                    each.webhook_id, each.subscription_id, each.purpose, each.previous_sequence, each.sequence, PENDING,
-                    each.content_type, self._bytes(each.body), each.attempts, each.next_attempt_at, each.created_at,
-                    None,
-                )
-            )
-            for each in writes.planned
-        ]  # fmt: skip
-        pending = [
-            update.values((each.state, each.attempts, each.next_attempt_at, each.webhook_id))
-            for each in writes.results
-            if each.ended_at is None
-        ]
-        ended = [
-            end.values((each.state, each.attempts, None, None, each.ended_at, each.webhook_id))
-            for each in writes.results
-            if each.ended_at is not None
-        ]
-        for start in range(0, len(planned), _INSERT_CHUNK):
-            for statement in insert.statements(planned[start : start + _INSERT_CHUNK]):
-                statement.run(connection)
-        for writer, rows in ((update, pending), (end, ended)):
-            for statement in writer.statements(rows):
-                statement.run(connection)
 
-    def _bytes(self, body: bytes) -> bytes | str:
-        return hex_text(body) if self._takes_hex else body
+Row = tuple[SubscriptionRow, Progress]
 
-    def _progress(self, progress: Progress) -> tuple[Any, ...]:
-        subscription_id, *values = msgspec.structs.astuple(progress)
-        return self._update_progress.values((*values, subscription_id))
 
-    def _write_states(self, connection: sa.Connection, writes: WorkerWrites) -> list[StateChange]:
-        """Write states. Return the changes of states that no later write of a subscriber overtook."""
-        t = self._tables.subscriptions
-        changed = []
-        if writes.states:
-            revision = next_revision(connection, self._tables)
-            for change in writes.states:
-                update = (
-                    sa.update(t)
-                    .where(t.c.id == change.subscription_id, t.c.revision == change.revision, t.c.state == ACTIVE)
-                    .values(state=change.state, reason=change.reason, revision=revision)
-                )
-                if connection.execute(update).rowcount == 1:
-                    changed.append(change)
-        for subscription_id, since in writes.replayed:
-            connection.execute(
-                sa.update(t).where(t.c.id == subscription_id, t.c.replay_since == since).values(replay_since=None)
-            )
-        return changed
+def shard_of(subscription_id: str) -> int:
+    """The shard of a subscription."""
+    return zlib.crc32(subscription_id.encode()) % SHARDS
+
+
+def next_revision(connection: sa.Connection, tables: Tables) -> int:
+    """Increment the revision and return it. Until the transaction ends, no other writer of subscriptions commits."""
+    t = tables.subscription_head
+    connection.execute(sa.update(t).values(revision=t.c.revision + 1))
+    return int(connection.execute(sa.select(t.c.revision)).scalar_one())
+
+
+def read_revision(connection: sa.Connection, tables: Tables) -> int:
+    """The revision of the last write to subscriptions."""
+    return int(connection.execute(sa.select(tables.subscription_head.c.revision)).scalar_one())
+
+
+def count_of(connection: sa.Connection, tables: Tables, project_id: str) -> int:
+    """The number of subscriptions of a project."""
+    t = tables.subscriptions
+    query = sa.select(sa.func.count()).select_from(t).where(t.c.project_id == project_id, t.c.state != DELETED)
+    return int(connection.execute(query).scalar_one())
+
+
+def select_rows(tables: Tables) -> sa.Select[Any]:
+    """Selects subscriptions with their progress, for :func:`rows_of`."""
+    t, p = tables.subscriptions, tables.subscription_progress
+    columns = (*_columns(t, SubscriptionRow), *_columns(p, Progress))
+    return sa.select(*columns).join_from(t, p, p.c.subscription_id == t.c.id)
+
+
+def _columns(table: sa.Table, of: type[msgspec.Struct]) -> list[sa.Column[Any]]:
+    return [table.c[name] for name in of.__struct_fields__]
+
+
+_SPLIT = len(SubscriptionRow.__struct_fields__)
+
+
+def rows_of(result: Iterable[Sequence[Any]]) -> list[Row]:
+    """The rows of :func:`select_rows`."""
+    names, progress_names = SubscriptionRow.__struct_fields__, Progress.__struct_fields__
+    return [
+        (
+            SubscriptionRow(**dict(zip(names, row[:_SPLIT], strict=True))),
+            Progress(**dict(zip(progress_names, row[_SPLIT:], strict=True))),
+        )
+        for row in result
+    ]

@@ -7,12 +7,19 @@ was read, whatever happens to its body.
 
 Not guaranteed: that a request without an answer was not received.
 
+The detail of a result is short and printable. It has no secret, no part of the URL and no address that a name resolved
+to, because the owner of a subscription reads it.
+
 Runs in the event loop that opened the sender.
 """
 
 from __future__ import annotations
 
 import asyncio
+import email.utils
+import http
+import math
+import socket
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -25,16 +32,19 @@ from multidict import CIMultiDict
 from oslo_log import log as logging
 from yarl import URL
 
-from watcher_sync.webhooks.attempts import Attempt, bounded, failure_detail, retry_after_of, status_detail
-from watcher_sync.webhooks.guard import GuardedSockets
-from watcher_sync.webhooks.names import ThreadedNames
+from watcher_sync.webhooks.deliveries import Attempt, bounded
+from watcher_sync.webhooks.guard import AddressRefused, GuardedSockets, ThreadedNames
 from watcher_sync.wire.callback_urls import BadCallback, Network, check_callback
 
 LOG = logging.getLogger(__name__)
 
-__all__ = ["Attempt", "Sender"]
-
 USER_AGENT: Final = "watcher-sync"
+
+MAX_RETRY_AFTER_SECONDS: Final = 86_400.0
+"""The longest delay that a receiver may ask for."""
+
+_MAX_RETRY_AFTER_DIGITS: Final = 9
+_STATUSES_WITH_RETRY_AFTER: Final = (429, 503)
 
 _NOT_SENT: Final = "not sent: the lease is lost"
 
@@ -275,3 +285,72 @@ def _request_headers(headers: Mapping[str, str], body: bytes) -> CIMultiDict[str
     result["Accept-Encoding"] = "identity"
     result["Content-Length"] = str(len(body))
     return result
+
+
+def status_detail(code: int) -> str:
+    """The detail of an answer, with the standard phrase and not with the receiver's text."""
+    try:
+        text = f"HTTP {code} {http.HTTPStatus(code).phrase}"
+    except ValueError:
+        text = f"HTTP {code}"
+    return f"{text}: redirects are not followed" if 300 <= code <= 399 else text
+
+
+def retry_after_of(code: int, value: str | None, *, now: float) -> float | None:
+    """Seconds of a Retry-After header, from 0 to 24 hours; None where the status or the header gives none.
+
+    :param value: a number of seconds or an HTTP date (RFC 9110, section 10.2.3).
+    :param now: seconds since 1970.
+    """
+    if value is None or code not in _STATUSES_WITH_RETRY_AFTER:
+        return None
+    text = value.strip()
+    if text.isascii() and text.isdigit():
+        seconds = float(text) if len(text) <= _MAX_RETRY_AFTER_DIGITS else math.inf
+    else:
+        try:
+            seconds = email.utils.parsedate_to_datetime(text).timestamp() - now
+        except (ValueError, OverflowError):
+            return None
+    return min(max(seconds, 0.0), MAX_RETRY_AFTER_SECONDS)
+
+
+def failure_detail(error: Exception) -> str:
+    """The reason of a request without an answer, as a detail."""
+    match error:
+        case aiohttp.ClientConnectorCertificateError():
+            return bounded(f"TLS: {_certificate_reason(error.certificate_error)}")
+        case aiohttp.ClientConnectorSSLError():
+            return bounded(f"TLS: {getattr(error.os_error, 'reason', None) or 'the handshake failed'}")
+        case aiohttp.ClientConnectorDNSError():
+            return "the name of the host was not found"
+        case aiohttp.ClientConnectorError():
+            return bounded(_connect_reason(error.os_error))
+        case aiohttp.ServerDisconnectedError() | ConnectionResetError():
+            return "the receiver closed the connection without an answer"
+        case aiohttp.ClientOSError():
+            return bounded(f"the connection was lost: {error.strerror or 'no reason given'}")
+        case aiohttp.ClientResponseError() | aiohttp.ClientPayloadError():
+            return "the answer is not valid HTTP, or its header is too large"
+        case aiohttp.InvalidURL():
+            return "the URL is not valid"
+        case _:
+            return bounded(f"the request failed: {type(error).__name__}")
+
+
+def _certificate_reason(error: Exception) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the certificate is not accepted: {error.verify_message}"
+    return "the certificate is not accepted"
+
+
+def _connect_reason(error: OSError) -> str:
+    if isinstance(error, AddressRefused):
+        return str(error)
+    if isinstance(error, socket.gaierror):
+        return "the name of the host was not found"
+    if isinstance(error, ConnectionRefusedError):
+        return "the connection was refused"
+    if isinstance(error, ConnectionResetError):
+        return "the connection was reset"
+    return "no address of the host could be connected to"

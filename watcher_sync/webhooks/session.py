@@ -10,61 +10,55 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from typing import Any, Final
 
 from oslo_log import log as logging
 
-from watcher_sync.exceptions import DatabaseUnavailable, JournalPurged, LeaseLost, StorageError
-from watcher_sync.webhooks.epochs import EpochWatch
-from watcher_sync.webhooks.live import Live
-from watcher_sync.webhooks.parts import SessionParts
+from watcher_sync.exceptions import DatabaseUnavailable, LeaseLost, StorageError
+from watcher_sync.model.model import Model
 from watcher_sync.webhooks.planner import Planner
 from watcher_sync.webhooks.purging import Purger
-from watcher_sync.webhooks.replica import Replica
+from watcher_sync.webhooks.replica import JournalFollower, Replica
 from watcher_sync.webhooks.requests import DeliveryRequests
-from watcher_sync.webhooks.rows import Loaded, NewDelivery
-from watcher_sync.webhooks.subscription_rows import Row
-from watcher_sync.webhooks.tasks import Tasks
-from watcher_sync.webhooks.writing import RETRY_SECONDS, DeliveryWriter
+from watcher_sync.webhooks.resources import WorkerResources
+from watcher_sync.webhooks.rows import NewDelivery
+from watcher_sync.webhooks.subscription import reached_by
+from watcher_sync.webhooks.worker_rows import Loaded
+from watcher_sync.webhooks.writer import DeliveryWriter
 
 LOG = logging.getLogger(__name__)
 
-_REGISTRY_SECONDS = 0.25
+_REGISTRY_SECONDS: Final = 0.25
 """Between two queries for written subscriptions."""
-_CHECKPOINT_SECONDS = 1.0
-_RESULT_SECONDS = 0.2
+_CHECKPOINT_SECONDS: Final = 1.0
+_RESULT_SECONDS: Final = 0.2
 """Between two writes of results alone. The outlet repeats a delivery whose result is lost with the process."""
-_FINISH_SECONDS = 5.0
+_FINISH_SECONDS: Final = 5.0
 """How long attempts under way may delay the end."""
-_IDLE_SECONDS = 1.0
+_IDLE_SECONDS: Final = 1.0
 """The longest time between two rounds of the main loop."""
-_READ_ROWS = 2000
-_CHUNKS_AT_ONCE = 10
-"""So many rows of the journal are read before the other work has its turn."""
-_FAR_BEHIND_ROWS = 50_000
-"""Subscriptions that are further behind are read in a pass of their own, so that the others do not wait for it."""
-_DELETED_ROWS = 200_000
-"""Rows before the head in which a new session searches deleted workloads."""
 
 
 class DeliverySession:
     """The work of a worker from a load of its subscriptions to the loss of a shard."""
 
-    def __init__(self, parts: SessionParts) -> None:
-        self._parts = parts
-        self._leases = parts.leases
-        self._webhooks = parts.webhooks
-        self._clock = parts.clock
-        self._replica = Replica(parts.store.kinds)
-        self._model = self._replica.model
-        self._planner = Planner(self._model, parts.secrets, parts.settings, parts.clock)
+    def __init__(self, resources: WorkerResources) -> None:
+        self._resources = resources
+        self._leases = resources.leases
+        self._rows = resources.rows
+        self._clock = resources.clock
+        replica = Replica(resources.store.kinds)
+        self._model = replica.model
+        self._planner = Planner(self._model, resources.secrets, resources.settings, resources.clock)
         self._owned: dict[int, int] = {}
         """Shard -> token, of those whose subscriptions are loaded. The parts below see each change."""
-        self._tasks = Tasks(parts.wake.set)
-        self._requests = DeliveryRequests(parts, self._planner, self._owned, self._tasks)
-        self._writer = DeliveryWriter(parts, self._planner, self._owned, self._requests.admit)
-        self._purger = Purger(parts, self._owned, self._tasks)
-        self._epochs = EpochWatch(parts, self._planner, self._model, self._owned)
+        self._tasks = SessionTasks(resources.wake.set)
+        self._follower = JournalFollower(resources, self._planner, replica, self._tasks.spawn)
+        self._requests = DeliveryRequests(resources, self._planner, self._owned, self._tasks.spawn)
+        self._writer = DeliveryWriter(resources, self._planner, self._owned, self._requests.admit)
+        self._purger = Purger(resources, self._owned, self._tasks.spawn)
+        self._epochs = EpochWatch(resources, self._planner, self._model, self._owned)
         self._sequences: dict[int, int] = {}
         """Shard -> the seq up to which the worker before has planned."""
         self._revision = -1
@@ -81,22 +75,22 @@ class DeliverySession:
         :raises DatabaseUnavailable: the database was not available while subscriptions were loaded.
         :raises Exception: whatever ended a task unexpectedly.
         """
-        parts = self._parts
-        while not parts.is_stopping():
+        resources = self._resources
+        while not resources.is_stopping():
             self._tasks.check()
             self._epochs.check()
             await self._apply_ownership()
             await self._read_registry()
-            await self._follow()
+            await self._follower.follow()
             await self._plan_and_write()
             await self._epochs.store()
             self._purger.begin_if_due()
-            stats = parts.stats
+            stats = resources.stats
             stats.subscriptions = len(self._planner)
             stats.running, stats.queued = self._requests.gate.running, self._requests.gate.queued
             since = self._behind_since()
             stats.lag_seconds = (self._clock.now() - since).total_seconds() if since is not None else 0.0
-            await sleep(parts.wake, self._seconds_to_wait())
+            await sleep(resources.wake, self._seconds_to_wait())
         await self._finish()
 
     def _behind_since(self) -> datetime.datetime | None:
@@ -116,7 +110,7 @@ class DeliverySession:
 
     async def _apply_ownership(self) -> None:
         """Load the subscriptions of new shards, and give back what other workers should have."""
-        ownership = self._parts.beats.take()
+        ownership = self._resources.beats.take()
         owned = self._leases.owned
         lost = [shard for shard, token in self._owned.items() if owned.get(shard) != token]
         if lost:
@@ -124,16 +118,15 @@ class DeliverySession:
         new = [shard for shard in owned if shard not in self._owned]
         if new:
             await self._epochs.begin()
-            sequences = await self._parts.call(self._webhooks.shard_sequences, new)
-            loaded = await self._parts.call(self._webhooks.load, new)
-            await self._complete_replica(loaded.rows)
+            sequences = await self._resources.call(self._rows.shard_sequences, new)
+            loaded = await self._resources.call(self._rows.load, new)
             self._sequences |= sequences
+            await self._put(loaded)
             self._owned.clear()
             self._owned.update(owned)
-            self._parts.stats.shards = len(owned)
+            self._resources.stats.shards = len(owned)
             if self._revision < 0:
                 self._revision = loaded.revision
-            self._put(loaded)
             await self._epochs.add_shards(new)
             LOG.info("webhooks: took %d shards with %d subscriptions", len(new), len(loaded.rows))
         elif ownership is not None and ownership.excess:
@@ -141,25 +134,28 @@ class DeliverySession:
 
     async def _give_back(self, excess: int) -> None:
         """Give shards back that have no delivery under way."""
-        idle = [s for s in self._owned if not any(_is_busy(live) for live in self._planner.of_shards([s]))][:excess]
+        idle = [s for s in self._owned if not self._is_busy(s)][:excess]
         if not idle:
             return
         if not await self._writer.write(checkpoint=True):
             return
         # An attempt may have begun, or ended, meanwhile.
-        idle = [s for s in idle if not any(_is_busy(live) for live in self._planner.of_shards([s]))]
+        idle = [s for s in idle if not self._is_busy(s)]
         if not idle or self._planner.has_writes:
             return
-        for live in self._planner.of_shards(idle):
-            self._planner.remove(live.id)
+        for subscription in self._planner.of_shards(idle):
+            self._planner.remove(subscription.id)
         for shard in idle:
             self._owned.pop(shard)
             self._sequences.pop(shard, None)
-        await self._parts.call(self._leases.give_back, idle)
-        self._parts.stats.shards = len(self._owned)
+        await self._resources.call(self._leases.give_back, idle)
+        self._resources.stats.shards = len(self._owned)
         LOG.info("webhooks: gave %d shards to other workers", len(idle))
 
-    # Subscriptions and journal
+    def _is_busy(self, shard: int) -> bool:
+        return any(each.is_busy for each in self._planner.of_shards([shard]))
+
+    # Subscriptions
 
     async def _read_registry(self) -> None:
         now = self._clock.monotonic()
@@ -169,116 +165,28 @@ class DeliverySession:
         if not self._owned:
             return
         try:
-            if await self._parts.call(self._webhooks.revision) != self._revision:
-                loaded = await self._parts.call(self._webhooks.changed_since, self._revision, list(self._owned))
-                await self._complete_replica(loaded.rows)
+            if await self._resources.call(self._rows.revision) != self._revision:
+                loaded = await self._resources.call(self._rows.changed_since, self._revision, list(self._owned))
+                await self._put(loaded)
                 self._revision = loaded.revision
-                self._put(loaded)
                 self._requests.readmit_moved()
         except DatabaseUnavailable as exc:
             LOG.debug("webhooks: the subscriptions were not read: %s", exc)
 
-    async def _complete_replica(self, rows: Sequence[Row]) -> None:
-        """Load the entities that these subscriptions need, and move the replica to their seq."""
-        replica = self._replica
-        if replica.is_sparse(len(self._planner)):
-            replica.retain(self._planner.instances())
-        missing = replica.missing(rows)
-        if not missing and replica.has_begun:
-            return
-        part = await self._parts.call(self._parts.store.load, missing)
-        if replica.has_begun:
-            await self._follow_to(part.generation)
-        had_workloads = replica.has_workloads
-        replica.add(part, missing)
-        if replica.has_workloads and not had_workloads:
-            deleted_after = max(0, part.generation - _DELETED_ROWS)
-            self._planner.remember_deleted(
-                await self._parts.call(self._webhooks.deleted_between, "workload", deleted_after, part.generation)
-            )
+    async def _put(self, loaded: Loaded) -> None:
+        """Take subscriptions as they were loaded, and start to read the older rows that they need.
 
-    def _put(self, loaded: Loaded) -> None:
+        Between the two nothing waits: until its pass has ended, nothing may be planned for a subscription, and no
+        position may pass these rows.
+        """
         pending: dict[str, list[NewDelivery]] = {}
         for delivery in loaded.pending:
             pending.setdefault(delivery.subscription_id, []).append(delivery)
-        behind = []
-        for row in loaded.rows:
-            sequence = self._sequences.get(row[0].shard, 0)
-            live = self._planner.put(row, sequence, pending.get(row[0].id, ()))
-            if live is not None:
-                behind.append(live)
-        self._read_older(behind)
-
-    def _read_older(self, behind: Sequence[Live]) -> None:
-        """Start the passes that read what the model already contains."""
-        limit = self._model.generation - _FAR_BEHIND_ROWS
-        for lives in ([x for x in behind if x.after >= limit], [x for x in behind if x.after < limit]):
-            if lives:
-                # At once: until the pass has ended, nothing may be planned, and no position may pass these rows.
-                reading = self._planner.begin_reading(lives)
-                self._tasks.spawn(self._read_pass(lives, self._model.generation, reading))
-
-    async def _read_pass(self, lives: Sequence[Live], upto: int, reading: object) -> None:
-        position = min(live.after for live in lives)
-        knows_deleted = not self._replica.has_workloads
-        try:
-            while position < upto and any(live.reading is reading for live in lives):
-                try:
-                    if not knows_deleted:
-                        deleted = await self._parts.call(self._webhooks.deleted_between, "workload", position, upto)
-                        self._planner.remember_deleted(deleted)
-                        knows_deleted = True
-                    limit = min(_READ_ROWS, upto - position)
-                    rows = await self._parts.call(self._parts.reader.read_stored, position, limit)
-                except DatabaseUnavailable:
-                    await asyncio.sleep(RETRY_SECONDS)
-                    continue
-                self._planner.add_older_rows(self._replica.select(rows), reading)
-                position = rows[-1].seq
-                await asyncio.sleep(0)
-        except JournalPurged:
-            self._planner.purged(lives, reading)
-        else:
-            self._planner.end_reading(lives, reading)
-        self._parts.notify()
-
-    async def _follow(self) -> None:
-        """Move the replica to the head of the journal, and merge the rows."""
-        if not self._replica.has_begun:
-            return
-        for _ in range(_CHUNKS_AT_ONCE):
-            if self._parts.reader.seen() <= self._model.generation:
-                return
-            try:
-                await self._follow_some(_READ_ROWS)
-            except DatabaseUnavailable as exc:
-                LOG.debug("webhooks: the journal was not read: %s", exc)
-                return
-        self._parts.wake.set()
-
-    async def _follow_to(self, seq: int) -> None:
-        """Move the replica to a seq that was the head of the journal since the replica moved."""
-        if seq < self._model.generation:
-            raise LeaseLost(f"the journal ends at seq {seq}, before {self._model.generation}")
-        while self._model.generation < seq:
-            await self._follow_some(min(_READ_ROWS, seq - self._model.generation))
-
-    async def _follow_some(self, limit: int) -> None:
-        """Move the replica by at most so many rows, and merge them."""
-        reader, known = self._parts.reader, self._model.generation
-        try:
-            rows = reader.cached_stored(known, limit)
-            if not rows:
-                # It is behind what the reader keeps in memory.
-                rows = await self._parts.call(reader.read_stored, known, limit)
-            if not rows:
-                raise LeaseLost(f"the journal ends before seq {known + 1}")
-            selected, before = self._replica.follow(rows)
-        except JournalPurged as exc:
-            # This replica was stopped for longer than the retention.
-            raise LeaseLost(str(exc)) from None
-        self._planner.add_rows(selected, before)
-        await asyncio.sleep(0)
+        rows = [(row, self._sequences.get(row[0].shard, 0)) for row in loaded.rows]
+        reached = max((reached_by(row, sequence) for row, sequence in rows), default=0)
+        await self._follower.complete(loaded.rows, reached)
+        found = [self._planner.put(row, sequence, pending.get(row[0].id, ())) for row, sequence in rows]
+        self._follower.read_older([each for each in found if each is not None])
 
     # Plans and writes
 
@@ -300,7 +208,7 @@ class DeliverySession:
                 self._requests.admit(outgoing)
             if not self._planner.has_ready or self._clock.monotonic() >= self._registry_at:
                 return
-            await self._follow()
+            await self._follower.follow()
 
     def _model_moved(self) -> bool:
         return self._model.generation != self._writer.written_sequence
@@ -330,8 +238,108 @@ class DeliverySession:
             LOG.info("webhooks: the last results were not written: %s", exc)
 
 
-def _is_busy(live: Live) -> bool:
-    return live.reading is not None or live.sending > 0
+class SessionTasks:
+    """Tasks in the running event loop. For its thread."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        """:param wake: called when a task failed."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._wake = wake
+        self._error: BaseException | None = None
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Begin a task."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def check(self) -> None:
+        """:raises Exception: whatever ended a task unexpectedly."""
+        if self._error is not None:
+            raise self._error
+
+    async def wait(self, seconds: float) -> None:
+        """Wait for the tasks under way, at most so long."""
+        tasks = [task for task in self._tasks if not task.done()]
+        if tasks:
+            await asyncio.wait(tasks, timeout=seconds)
+
+    async def cancel(self) -> None:
+        """End all tasks."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._error = error
+            self._wake()
+
+
+class EpochWatch:
+    """The epoch in which a session works.
+
+    A shard has the epoch that its subscriptions know. If the journal is of another one, each active subscription gets
+    all its resources, with the reason. Any other one gets them when it is resumed: its progress says so. Once this is
+    stored, the shard gets the new epoch. So the subscribers are informed even if no worker ran when the database went
+    back.
+    """
+
+    def __init__(self, resources: WorkerResources, planner: Planner, model: Model, owned: Mapping[int, int]) -> None:
+        """:param model: the replica of the planner.
+
+        :param owned: shard -> token, of this worker's shards now.
+        """
+        self._model = model
+        self._resources = resources
+        self._planner = planner
+        self._owned = owned
+        self._epoch: str | None = None
+        self._outdated: set[int] = set()
+        """Shards that have another epoch in the database."""
+
+    async def begin(self) -> None:
+        """Learn the epoch, before anything is loaded.
+
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        if self._epoch is None:
+            self._epoch = (await self._resources.call(self._resources.reader.position)).epoch
+
+    async def add_shards(self, shards: Collection[int]) -> None:
+        """Have the subscriptions of new shards get all resources if they know another epoch.
+
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        assert self._epoch is not None
+        known = await self._resources.call(self._resources.rows.shard_epochs, shards)
+        other = {shard for shard, epoch in known.items() if epoch != self._epoch}
+        self._planner.restored([shard for shard in other if known[shard] is not None], self._epoch)
+        self._outdated |= other
+
+    def check(self) -> None:
+        """:raises LeaseLost: the journal is of another epoch now."""
+        if not self._resources.reader.is_of(self._epoch):
+            raise LeaseLost("the database went back in time")
+
+    async def store(self) -> None:
+        """Store the epoch for the shards whose subscriptions know it.
+
+        :raises LeaseLost: another worker took over a shard.
+        :raises DatabaseUnavailable: the database is unavailable.
+        """
+        self._outdated &= self._owned.keys()
+        informed = {
+            shard
+            for shard in self._outdated
+            if not any(each.is_active and each.news.resync for each in self._planner.of_shards([shard]))
+        }
+        if informed and self._epoch is not None and not self._planner.has_writes:
+            write = self._resources.rows.write_epoch
+            sequence, owner = self._model.generation, self._resources.leases.name
+            await self._resources.call(write, self._epoch, sequence, informed, dict(self._owned), owner)
+            self._outdated -= informed
 
 
 async def sleep(wake: asyncio.Event, seconds: float) -> None:

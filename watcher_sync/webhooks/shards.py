@@ -27,8 +27,7 @@ from watcher_sync.storage.database.conflicts import retried
 from watcher_sync.storage.database.database import translated
 from watcher_sync.storage.groups.leases import is_dead_here, process_name
 from watcher_sync.storage.schema.tables import Tables
-from watcher_sync.webhooks.rows import OUTLET
-from watcher_sync.webhooks.subscription_rows import SHARDS
+from watcher_sync.webhooks.rows import OUTLET, SHARDS
 
 LOG = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ Each write first increments the row of :data:`subscription_head`, which serialis
 by commit, and a worker that reads the rows above the last revision misses none. A deleted subscription stays as a row
 in the state ``deleted`` until the retention removes it.
 
-A worker writes the progress (:mod:`watcher_sync.webhooks.rows`), and of a subscription only state and reason.
+A worker writes the progress (:mod:`watcher_sync.webhooks.worker_rows`), and of a subscription only state and reason.
 
 For any thread.
 """
@@ -24,15 +24,15 @@ from watcher_sync.storage.database.conflicts import retried
 from watcher_sync.storage.database.database import translated
 from watcher_sync.storage.schema.tables import Tables
 from watcher_sync.storage.writing.journal import read_head
-from watcher_sync.webhooks.subscription_rows import (
+from watcher_sync.webhooks.rows import (
     ACTIVE,
     DEAD,
     DELETED,
     PENDING,
-    Delivery,
+    DeliveryRow,
     Progress,
     Row,
-    Subscription,
+    SubscriptionRow,
     count_of,
     next_revision,
     rows_of,
@@ -59,7 +59,7 @@ class Subscriptions:
         self._now = now
 
     @retried
-    def create(self, subscription: Subscription, *, quota: int = -1) -> Subscription:
+    def create(self, subscription: SubscriptionRow, *, quota: int = -1) -> SubscriptionRow:
         """Store a new subscription. ``shard``, ``revision``, ``start_after`` and the times are set here.
 
         :param quota: the maximum number of subscriptions of its project; -1: no limit.
@@ -141,7 +141,7 @@ class Subscriptions:
             return rows_of(connection.execute(query))
 
     @retried
-    def replace(self, subscription: Subscription) -> Subscription | None:
+    def replace(self, subscription: SubscriptionRow) -> SubscriptionRow | None:
         """Store what a subscriber changed, and make the subscription active again.
 
         Identity, instance, name, ``start_after`` and creation time do not change. If the writer sees less than the one
@@ -233,21 +233,21 @@ class Subscriptions:
 
     def deliveries(
         self, subscription_id: str, *, before: int | None = None, limit: int = 100, state: str | None = None
-    ) -> list[Delivery]:
+    ) -> list[DeliveryRow]:
         """One page of the delivery log, the newest first.
 
         :param before: the last id of the page before.
         :raises DatabaseUnavailable: the database is unavailable.
         """
         t = self._tables.webhook_deliveries
-        columns = [t.c[name] for name in Delivery.__struct_fields__]
+        columns = [t.c[name] for name in DeliveryRow.__struct_fields__]
         query = sa.select(*columns).where(t.c.subscription_id == subscription_id).order_by(t.c.id.desc()).limit(limit)
         if before is not None:
             query = query.where(t.c.id < before)
         if state is not None:
             query = query.where(t.c.state == state)
         with translated(), self._database.connect() as connection:
-            return [Delivery(**row._mapping) for row in connection.execute(query)]
+            return [DeliveryRow(**row._mapping) for row in connection.execute(query)]
 
     @retried
     def reencrypt(self, renew: Callable[[str], str]) -> int:

@@ -15,7 +15,6 @@ import asyncio
 import concurrent.futures
 import threading
 from collections.abc import Callable
-from typing import TypeVar
 
 import msgspec
 from oslo_log import log as logging
@@ -23,18 +22,16 @@ from oslo_log import log as logging
 from watcher_sync.exceptions import LeaseLost, StorageError
 from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.writing.store import Store
-from watcher_sync.webhooks.availability import DatabaseAvailability
-from watcher_sync.webhooks.parts import DeliveryStats, SessionParts
-from watcher_sync.webhooks.rows import WebhookStore
+from watcher_sync.webhooks.deliveries import Clock, DeliverySettings
+from watcher_sync.webhooks.metrics import DeliveryStats
+from watcher_sync.webhooks.resources import DatabaseAvailability, WorkerResources
 from watcher_sync.webhooks.secrets import SecretBox
 from watcher_sync.webhooks.sender import Sender
 from watcher_sync.webhooks.session import DeliverySession
-from watcher_sync.webhooks.settings import Clock, DeliverySettings
 from watcher_sync.webhooks.shards import ShardLeases, WorkerHeartbeat
+from watcher_sync.webhooks.worker_rows import WebhookStore
 
 LOG = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 _RETRY_SECONDS = 1.0
 _BEAT_SECONDS = 5.0
@@ -53,12 +50,12 @@ class WebhookWorker:
         secrets: SecretBox,
         settings: DeliverySettings,
         clock: Clock,
-        *,
-        connections: int = 1000,
-        connections_per_host: int = 10,
         log_days: Callable[[], int] = lambda: 7,
     ) -> None:
-        """:param make_sender: called in the thread of the event loop."""
+        """:param make_sender: called in the thread of the event loop.
+
+        :param log_days: for how long ended deliveries are stored, as configured now.
+        """
         self._store = store
         self._leases = leases
         self._reader = reader
@@ -66,8 +63,6 @@ class WebhookWorker:
         self._secrets = secrets
         self._settings = settings
         self._clock = clock
-        self._connections = connections
-        self._per_host = connections_per_host
         self._log_days = log_days
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread(target=self._run_thread, name="webhooks", daemon=True)
@@ -113,37 +108,35 @@ class WebhookWorker:
         with concurrent.futures.ThreadPoolExecutor(1, "webhook-database") as database:
             try:
                 async with self._make_sender() as sender:
-                    parts = self._parts(sender, beats, database)
+                    resources = self._resources(sender, beats, database)
                     while not self._stopping.is_set():
-                        await self._run_session(parts)
+                        await self._run_session(resources)
             finally:
                 unsubscribe()
                 await asyncio.to_thread(beats.stop, _BEAT_SECONDS)
-            await self._leave(parts)
+            await self._leave(resources)
 
-    async def _leave(self, parts: SessionParts) -> None:
+    async def _leave(self, resources: WorkerResources) -> None:
         """Give the shards to the other workers."""
         try:
-            await self._loop_call(parts, self._leases.leave)
+            await resources.call(self._leases.leave)
         except StorageError as exc:
             LOG.info("webhooks: the shards were not given back: %s", exc)
 
-    async def _run_session(self, parts: SessionParts) -> None:
+    async def _run_session(self, resources: WorkerResources) -> None:
         """Work until a shard or the database is lost, or the worker stops."""
         session: DeliverySession | None = None
         try:
-            fitting = await self._loop_call(parts, parts.webhooks.max_value_bytes)
-            settings = msgspec.structs.replace(
-                parts.settings, max_body_bytes=min(parts.settings.max_body_bytes, fitting)
-            )
-            parts = msgspec.structs.replace(parts, settings=settings)
-            session = DeliverySession(parts)
-            parts.availability.succeeded()
+            fitting = await resources.call(resources.rows.max_value_bytes)
+            body_bytes = min(self._settings.max_body_bytes, fitting)
+            settings = msgspec.structs.replace(self._settings, max_body_bytes=body_bytes)
+            session = DeliverySession(msgspec.structs.replace(resources, settings=settings))
+            resources.availability.succeeded()
             await session.run()
         except LeaseLost as exc:
             LOG.warning("webhooks: %s; loading the subscriptions again", exc)
         except StorageError as exc:
-            parts.availability.failed(exc)
+            resources.availability.failed(exc)
             await asyncio.sleep(_RETRY_SECONDS)
         except Exception:
             # The other subscriptions must not stay without deliveries.
@@ -153,13 +146,12 @@ class WebhookWorker:
             if session is not None:
                 await session.end()
 
-    async def _loop_call(self, parts: SessionParts, function: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(parts.database, function)
-
-    def _parts(self, sender: Sender, beats: WorkerHeartbeat, database: concurrent.futures.Executor) -> SessionParts:
-        return SessionParts(
+    def _resources(
+        self, sender: Sender, beats: WorkerHeartbeat, database: concurrent.futures.Executor
+    ) -> WorkerResources:
+        return WorkerResources(
             store=self._store,
-            webhooks=WebhookStore(self._store.database, self._store.tables),
+            rows=WebhookStore(self._store.database, self._store.tables),
             leases=self._leases,
             beats=beats,
             reader=self._reader,
@@ -167,8 +159,6 @@ class WebhookWorker:
             secrets=self._secrets,
             settings=self._settings,
             clock=self._clock,
-            connections=self._connections,
-            connections_per_host=self._per_host,
             log_days=self._log_days,
             stats=self.stats,
             database=database,

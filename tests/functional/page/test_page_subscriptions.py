@@ -17,7 +17,7 @@ from tests.functional.page import test_page_use
 from tests.functional.page.cloud import HOSTILE, Cloud
 from tests.functional.page.looking import PHONE, WIDE, Page
 from tests.waiting import wait_until
-from watcher_sync.webhooks.subscription_rows import Subscription
+from watcher_sync.webhooks.rows import SubscriptionRow
 from watcher_sync.webhooks.subscriptions import Subscriptions
 
 guarded = test_page_use.guarded
@@ -44,7 +44,7 @@ def page(page: Page) -> Page:
 
 def subscribe(cloud: Cloud, name: str, instance_id: str, *, progress: dict[str, Any], **more: Any) -> str:
     """A subscription as the API and a worker would have written it."""
-    subscription = Subscription(
+    subscription = SubscriptionRow(
         id=f"5f1e7c2a-0000-4000-8000-{len(name):012d}",
         instance_kind="instance",
         instance_id=instance_id,
@@ -205,7 +205,7 @@ def test_the_subscriptions_after_the_first_page_of_the_api_are_in_the_table(page
     instances = list(cloud.instances)
     stored = Subscriptions(cloud.store.database, cloud.store.tables)
     for number in range(105):  # a page of the API has 100
-        made = Subscription(
+        made = SubscriptionRow(
             id=f"7a000000-0000-4000-8000-{number:012d}",
             instance_kind="instance",
             instance_id=instances[number % len(instances)],

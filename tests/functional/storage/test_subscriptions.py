@@ -18,8 +18,8 @@ from tests.simulated import told
 from tests.waiting import deadline
 from watcher_sync.commit.batch import Batch
 from watcher_sync.exceptions import QuotaReached
+from watcher_sync.webhooks.rows import DELETED, SubscriptionRow, read_revision, shard_of
 from watcher_sync.webhooks.secrets import ActiveSecret, SecretBox, SecretUnreadable, new_key
-from watcher_sync.webhooks.subscription_rows import DELETED, Subscription, read_revision, shard_of
 from watcher_sync.webhooks.subscriptions import SubscriptionExists, Subscriptions
 
 NOW = datetime.datetime(2026, 7, 1, 12, tzinfo=datetime.UTC)
@@ -39,7 +39,7 @@ def subscription(name="one", instance_id="vnf", **more):
         "updated_at": NOW,
         **more,
     }
-    return Subscription(name=name, instance_id=instance_id, **values)
+    return SubscriptionRow(name=name, instance_id=instance_id, **values)
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def test_of_two_that_create_one_name_at_once_one_succeeds(new_store):
     both = [Subscriptions(store.database, store.tables) for store in stores]
     for number in range(5):
         results = at_once(*(functools.partial(rows.create, subscription(f"n{number}")) for rows in both))
-        assert sorted(type(result).__name__ for result in results) == ["Subscription", "SubscriptionExists"]
+        assert sorted(type(result).__name__ for result in results) == ["SubscriptionExists", "SubscriptionRow"]
     assert len(both[0].of_instance("vnf")) == 5
 
 
@@ -111,7 +111,7 @@ def test_two_at_once_cannot_both_take_the_last_place_of_the_quota(new_store):
                 for i, rows in enumerate(both)
             )
         )
-        assert sorted(type(result).__name__ for result in results) == ["QuotaReached", "Subscription"]
+        assert sorted(type(result).__name__ for result in results) == ["QuotaReached", "SubscriptionRow"]
 
 
 def test_revisions_are_ordered_by_commit(new_store):

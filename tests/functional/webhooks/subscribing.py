@@ -17,15 +17,15 @@ from tests.simulated import told
 from watcher_sync.model.changes import Upsert
 from watcher_sync.model.model import Model
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.webhooks.rows import Progress, SubscriptionRow, next_revision, shard_of
 from watcher_sync.webhooks.secrets import ActiveSecret, SecretBox
-from watcher_sync.webhooks.subscription_rows import Progress, Subscription, next_revision, shard_of
 from watcher_sync.webhooks.subscriptions import Subscriptions
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 NOW = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
 
 
-def subscription(number: int, url: str, *, box: SecretBox | None = None, **fields: Any) -> Subscription:
+def subscription(number: int, url: str, *, box: SecretBox | None = None, **fields: Any) -> SubscriptionRow:
     """A subscription to the instance of this number."""
     given: dict[str, Any] = {
         "id": str(uuid.uuid4()),
@@ -41,23 +41,23 @@ def subscription(number: int, url: str, *, box: SecretBox | None = None, **field
         "created_at": NOW,
         "updated_at": NOW,
     }
-    return Subscription(**{**given, **fields})
+    return SubscriptionRow(**{**given, **fields})
 
 
-def subscribe(store: Store, number: int, url: str, **fields: Any) -> Subscription:
+def subscribe(store: Store, number: int, url: str, **fields: Any) -> SubscriptionRow:
     """Store a subscription, as the API does."""
     return Subscriptions(store.database, store.tables).create(subscription(number, url, **fields))
 
 
 def subscribe_all(
     store: Store, urls: Sequence[str], instance_ids: Sequence[str] = (), **fields: Any
-) -> list[Subscription]:
+) -> list[SubscriptionRow]:
     """Store subscriptions in one transaction, one for each URL: to these instances first, then to those with a number.
 
     :param instance_ids: at most as many as there are URLs.
     """
 
-    def one(number: int, url: str) -> Subscription:
+    def one(number: int, url: str) -> SubscriptionRow:
         chosen = {"instance_id": instance_ids[number]} if number < len(instance_ids) else {}
         return subscription(number, url, **chosen, **fields)
 

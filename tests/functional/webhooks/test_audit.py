@@ -8,8 +8,8 @@ import datetime
 from tests.functional.storage.writing import commit, cycle_on, journal
 from tests.simulated import told
 from watcher_sync.model.changes import Upsert
-from watcher_sync.webhooks.audit import AuditTrail
 from watcher_sync.webhooks.rows import StateChange
+from watcher_sync.webhooks.writer import record
 
 
 def change(instance_id):
@@ -27,7 +27,7 @@ def test_the_history_of_the_instance_has_a_row_without_a_change(new_store):
     cycle = cycle_on(new_store())
     commit(cycle, told(1, Upsert("instance", "i", "1", {"state": {"state": "active"}})))
     before = cycle.model.get("instance", "i")
-    AuditTrail(new_store()).record([change("i"), change("absent")], datetime.datetime.now(datetime.UTC))
+    record(new_store(), [change("i"), change("absent")], datetime.datetime.now(datetime.UTC))
     row = journal(cycle.store)[-1]
     assert (row.seq, row.kind, row.entity_id, row.change, row.delta) == (2, "instance", "i", "updated", {})
     assert (row.event_type, row.event_id, row.source) == ("outlet.subscription.suspended", "s", "outlet")

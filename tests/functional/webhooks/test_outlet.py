@@ -18,7 +18,7 @@ from tests.functional.webhooks.receivers import unused_port
 from tests.functional.webhooks.subscribing import Instances, subscribe_all
 from tests.services.servers import Server, free_port
 from tests.waiting import seconds_until, wait_until
-from watcher_sync.webhooks.subscription_rows import DELIVERED, SHARDS
+from watcher_sync.webhooks.rows import DELIVERED, SHARDS
 from watcher_sync.webhooks.subscriptions import Subscriptions
 
 COUNT = 40

@@ -21,9 +21,9 @@ from watcher_sync.exceptions import RowRefused
 from watcher_sync.model.changes import Upsert
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.storage.schema import schema
-from watcher_sync.webhooks.rows import StateChange, WebhookStore, WorkerWrites
-from watcher_sync.webhooks.subscription_rows import SUSPENDED
+from watcher_sync.webhooks.rows import SUSPENDED, StateChange, WorkerWrites
 from watcher_sync.webhooks.subscriptions import Subscriptions
+from watcher_sync.webhooks.worker_rows import WebhookStore
 
 PACKET_BYTES = 524_288
 LARGE = chr(34) * 180_000

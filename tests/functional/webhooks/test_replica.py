@@ -20,7 +20,7 @@ from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.storage.writing.journal import StoredRow, read_stored
 from watcher_sync.storage.writing.store import Store
 from watcher_sync.webhooks.replica import Replica
-from watcher_sync.webhooks.subscription_rows import Progress, Row
+from watcher_sync.webhooks.rows import Progress, Row
 
 URL = "http://127.0.0.1:1/hook"
 

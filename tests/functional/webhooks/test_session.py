@@ -18,13 +18,15 @@ from tests.functional.webhooks.subscribing import Instances, subscribe
 from tests.functional.webhooks.working import CLOCK, working
 from tests.waiting import eventually
 from watcher_sync.model.entities import builtin_kinds
+from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.writing.store import Store
-from watcher_sync.webhooks.live import Live
 from watcher_sync.webhooks.planner import Planner
+from watcher_sync.webhooks.replica import JournalFollower
+from watcher_sync.webhooks.rows import SHARDS
 from watcher_sync.webhooks.sender import Sender
 from watcher_sync.webhooks.session import DeliverySession
 from watcher_sync.webhooks.shards import ShardLeases
-from watcher_sync.webhooks.subscription_rows import SHARDS
+from watcher_sync.webhooks.subscription import OlderRows
 from watcher_sync.webhooks.subscriptions import Subscriptions
 
 GOOD = answering(status(200))
@@ -127,13 +129,13 @@ def test_older_rows_are_awaited_before_the_first_delivery_is_planned(
     instances = Instances(store)
     instances.write(range(3))
     begun: list[bool] = []
-    read_older = DeliverySession._read_older
+    read_older = JournalFollower.read_older
 
-    def spy(self: DeliverySession, behind: Sequence[Live]) -> None:
-        read_older(self, behind)
-        begun.extend(live.reading is not None for live in behind)
+    def spy(self: JournalFollower, waiting: Sequence[OlderRows]) -> None:
+        read_older(self, waiting)
+        begun.extend(each.is_awaited for each in waiting)
 
-    monkeypatch.setattr(DeliverySession, "_read_older", spy)
+    monkeypatch.setattr(JournalFollower, "read_older", spy)
 
     async def run() -> None:
         async with receiving(GOOD) as receiver:
@@ -147,6 +149,31 @@ def test_older_rows_are_awaited_before_the_first_delivery_is_planned(
     asyncio.run(run())
     # A plan, or a checkpoint, before that would pass over the rows.
     assert begun == [True] * 3
+
+
+def test_a_replica_that_is_behind_a_new_subscription_moves_to_it_first(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    instances = Instances(store)
+    instances.write([0])
+    seen, is_frozen = JournalReader.seen, [False]
+    monkeypatch.setattr(JournalReader, "seen", lambda self: -1 if is_frozen[0] else seen(self))
+
+    async def run() -> None:
+        async with receiving(GOOD) as receiver, receiving(GOOD) as later:
+            subscribe(store, 0, receiver.url)
+            async with working(store, 1) as worker:
+                is_frozen[0] = True  # the replica follows no more
+                await asyncio.to_thread(instances.write, [0], "before")
+                subscribe(store, 0, later.url, name="later")
+                await eventually(lambda: has_arrived(receiver, "before"))
+                assert worker.stats.subscriptions == 2
+                is_frozen[0] = False
+                await asyncio.to_thread(instances.write, [0], "after")
+                await eventually(lambda: has_arrived(later, "after"))
+            assert not has_arrived(later, "before")
+
+    asyncio.run(run())
 
 
 def test_an_unexpected_error_ends_no_subscription(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

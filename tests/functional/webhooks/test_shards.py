@@ -16,9 +16,9 @@ from tests.waiting import deadline
 from watcher_sync.exceptions import DatabaseUnavailable, LeaseLost
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.storage.writing.store import Store
-from watcher_sync.webhooks.rows import WebhookStore, WorkerWrites
+from watcher_sync.webhooks.rows import SHARDS, WorkerWrites
 from watcher_sync.webhooks.shards import ShardLeases
-from watcher_sync.webhooks.subscription_rows import SHARDS
+from watcher_sync.webhooks.worker_rows import WebhookStore
 
 SECONDS = 10.0
 

@@ -16,18 +16,22 @@ from tests.simulated import told
 from watcher_sync.exceptions import LeaseLost, RowRefused
 from watcher_sync.model.changes import Delete, Upsert
 from watcher_sync.storage.writing.store import Store
-from watcher_sync.webhooks.rows import DeliveryResult, NewDelivery, StateChange, WebhookStore, WorkerWrites
-from watcher_sync.webhooks.shards import ShardLeases
-from watcher_sync.webhooks.subscription_rows import (
+from watcher_sync.webhooks.rows import (
     ACTIVE,
     DELIVERED,
     PENDING,
     SHARDS,
     SUSPENDED,
+    DeliveryResult,
+    NewDelivery,
     Progress,
-    Subscription,
+    StateChange,
+    SubscriptionRow,
+    WorkerWrites,
 )
+from watcher_sync.webhooks.shards import ShardLeases
 from watcher_sync.webhooks.subscriptions import Subscriptions
+from watcher_sync.webhooks.worker_rows import WebhookStore
 
 URL = "https://receiver.example/hook"
 ATTEMPT = {"time": NOW.isoformat(), "code": 500, "detail": "HTTP 500", "seconds": 0.1}
@@ -55,7 +59,7 @@ def subscriptions(store: Store) -> Subscriptions:
     return Subscriptions(store.database, store.tables)
 
 
-def delivery(of: Subscription, number: int, **fields: Any) -> NewDelivery:
+def delivery(of: SubscriptionRow, number: int, **fields: Any) -> NewDelivery:
     given: dict[str, Any] = {
         "webhook_id": f"msg_{number}", "subscription_id": of.id, "purpose": "changes", "previous_sequence": 0,
         "sequence": number, "content_type": "application/json", "body": b'{"n": %d}' % number, "created_at": NOW,

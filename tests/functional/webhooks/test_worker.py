@@ -19,9 +19,9 @@ from watcher_sync.exceptions import DatabaseUnavailable
 from watcher_sync.model.entities import builtin_kinds
 from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.writing.store import Store
-from watcher_sync.webhooks import purging, writing
-from watcher_sync.webhooks.rows import WebhookStore
+from watcher_sync.webhooks import purging, writer
 from watcher_sync.webhooks.shards import ShardLeases
+from watcher_sync.webhooks.worker_rows import WebhookStore
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_an_outage_of_the_database_is_two_lines_however_long_it_is(
     instances = Instances(store)
     instances.write([0])
     write, failures = WebhookStore.write, [0]
-    monkeypatch.setattr(writing, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(writer, "RETRY_SECONDS", 0.01)
 
     def failing(self: WebhookStore, *arguments: Any) -> Any:
         if arguments[0].planned and failures[0] < 5:

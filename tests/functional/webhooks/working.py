@@ -16,8 +16,8 @@ from tests.functional.webhooks.receivers import sender
 from tests.waiting import eventually
 from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.writing.store import Store
+from watcher_sync.webhooks.deliveries import Clock, DeliverySettings
 from watcher_sync.webhooks.secrets import SecretBox
-from watcher_sync.webhooks.settings import Clock, DeliverySettings
 from watcher_sync.webhooks.shards import ShardLeases
 from watcher_sync.webhooks.worker import WebhookWorker
 

@@ -6,9 +6,8 @@ from __future__ import annotations
 from falcon.testing import TestClient
 
 from watcher_sync.cmd.outlet_monitoring import make_application
-from watcher_sync.webhooks.attempts import Attempt
-from watcher_sync.webhooks.metrics import WebhookCollector
-from watcher_sync.webhooks.parts import DeliveryStats
+from watcher_sync.webhooks.deliveries import Attempt
+from watcher_sync.webhooks.metrics import DeliveryStats, WebhookCollector
 
 
 def test_health_follows_the_worker_and_another_path_names_those_that_there_are() -> None:

@@ -16,7 +16,7 @@ from watcher_sync.engine.retention import RetentionWorker
 from watcher_sync.storage.stored.parking import expire_parked
 from watcher_sync.storage.stored.retention import purge
 from watcher_sync.webhooks.purging import Purger
-from watcher_sync.webhooks.rows import WebhookStore
+from watcher_sync.webhooks.worker_rows import WebhookStore
 
 ROOT = Path(watcher_sync.__file__).parent
 
@@ -24,7 +24,7 @@ BY_AGE = {
     ("storage/stored/parking.py", "expire_parked"),
     ("storage/stored/retention.py", "_purge_journal"),
     ("storage/stored/retention.py", "_purge_older"),
-    ("webhooks/rows.py", "purge"),
+    ("webhooks/worker_rows.py", "purge"),
 }
 """They compare the time of a row with a time."""
 

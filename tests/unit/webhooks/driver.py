@@ -19,13 +19,12 @@ from watcher_sync.model.onap.documents import resource_document
 from watcher_sync.model.onap.instances import resources_of
 from watcher_sync.model.staged import Key
 from watcher_sync.storage.writing.journal import JournalRow, follow
-from watcher_sync.webhooks.attempts import Attempt
-from watcher_sync.webhooks.live import Outgoing, make_filter
+from watcher_sync.webhooks.contents import make_filter
+from watcher_sync.webhooks.deliveries import Attempt, Clock, DeliverySettings, Outgoing
 from watcher_sync.webhooks.planner import Planner
-from watcher_sync.webhooks.rows import NewDelivery, WorkerWrites
+from watcher_sync.webhooks.rows import ACTIVE, PENDING, NewDelivery, Progress, Row, SubscriptionRow, WorkerWrites
 from watcher_sync.webhooks.secrets import ActiveSecret, SecretBox, new_key
-from watcher_sync.webhooks.settings import Clock, DeliverySettings
-from watcher_sync.webhooks.subscription_rows import ACTIVE, PENDING, Progress, Row, Subscription
+from watcher_sync.webhooks.subscription import reached_by
 
 KINDS = builtin_kinds()
 OK = Attempt(200, "HTTP 200 OK", 0.1)
@@ -244,7 +243,7 @@ class Driver:
 
     def subscribe(self, kind: str = "instance", instance_id: str = "i", name: str = "s", **values: Any) -> Receiver:
         """Create a subscription; its id is its name. The receiver begins with what GET answers."""
-        subscription = Subscription(
+        subscription = SubscriptionRow(
             **{
                 "id": name,
                 "instance_kind": kind,
@@ -269,7 +268,7 @@ class Driver:
         receiver.documents = self.existing(subscription)
         return receiver
 
-    def existing(self, subscription: Subscription) -> dict[tuple[str, str], dict[str, Any]]:
+    def existing(self, subscription: SubscriptionRow) -> dict[tuple[str, str], dict[str, Any]]:
         """The documents of the resources that exist, as a receiver has them."""
         view, wanted = self.log.model.snapshot(), make_filter(subscription, KINDS)
         instance = view.get(subscription.instance_kind, subscription.instance_id)
@@ -318,24 +317,22 @@ class Driver:
         self._put(rows)
 
     def _put(self, rows: Sequence[Row]) -> None:
-        behind = []
-        for row in rows:
-            live = self.planner.put(row, self.tables.sequence, self.tables.pending(row[0].id))
-            if live is not None:
-                behind.append(live)
-        if not behind:
+        reached = max((reached_by(row, self.tables.sequence) for row in rows), default=0)
+        self._follow_to(min(reached, self.log.head))
+        put, sequence, pending = self.planner.put, self.tables.sequence, self.tables.pending
+        waiting = [older for row in rows if (older := put(row, sequence, pending(row[0].id))) is not None]
+        if not waiting:
             return
         upto = self.model.generation
         self.before_reading()
-        reading = self.planner.begin_reading(behind)
-        position = min(live.after for live in behind)
+        position = min(each.after for each in waiting)
         if position < self.log.purged_upto:
-            self.planner.purged(behind, reading)
+            self.planner.end_older(waiting, purged=True)
             return
         for start in range(position, upto, 2):
-            self.planner.add_older_rows(self.log.rows[start : min(start + 2, upto)], reading)
+            self.planner.add_older_rows(self.log.rows[start : min(start + 2, upto)], waiting)
             self.while_reading()
-        self.planner.end_reading(behind, reading)
+        self.planner.end_older(waiting)
 
     def before_reading(self) -> None:
         """What happens between a put and the begin of its pass; tests replace it."""
@@ -345,8 +342,11 @@ class Driver:
 
     def follow(self, chunk: int = 1000) -> None:
         """Read what is new in the journal."""
-        while self.model.generation < self.log.head:
-            rows = self.log.rows[self.model.generation : self.model.generation + chunk]
+        self._follow_to(self.log.head, chunk)
+
+    def _follow_to(self, seq: int, chunk: int = 1000) -> None:
+        while self.model.generation < seq:
+            rows = self.log.rows[self.model.generation : min(self.model.generation + chunk, seq)]
             before: dict[Key, Entity | None] = {}
             follow(self.model, rows, before)
             self.planner.add_rows(rows, before)
@@ -396,7 +396,7 @@ class Driver:
                 return
             self.time.monotonic = max(due, self.time.monotonic)
 
-    def subscription(self, name: str = "s") -> Subscription:
+    def subscription(self, name: str = "s") -> SubscriptionRow:
         """As the API shows it."""
         return self.tables.rows[name][0]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from watcher_sync.webhooks.attempts import Attempt, bounded, retry_after_of, status_detail
+from watcher_sync.webhooks.deliveries import Attempt, bounded
+from watcher_sync.webhooks.sender import retry_after_of, status_detail
 
 NOW = 1_700_000_000.0
 """Tue, 14 Nov 2023 22:13:20 GMT."""

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tests.simulated import NOON
-from watcher_sync.webhooks.subscription_rows import Subscription
+from watcher_sync.webhooks.rows import SubscriptionRow
 from watcher_sync.wire.cloud_events import read_structured
 from watcher_sync.wire.fields import Delivery
 from watcher_sync.wire.webhook_messages import MessageHead, content_type, encode
@@ -28,7 +28,7 @@ HEAD = MessageHead(webhook_id="msg_1", sequence=12, previous_sequence=7, time=NO
 
 
 def subscription(format="onap", **values):
-    return Subscription(
+    return SubscriptionRow(
         **{
             "id": "uuid",
             "instance_kind": "vnf_instance",

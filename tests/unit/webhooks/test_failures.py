@@ -9,10 +9,9 @@ import msgspec
 import pytest
 
 from tests.unit.webhooks.driver import BOX, DAY, FAILED, GONE_FOREVER, HOUR, OK, SECRET, Driver
-from watcher_sync.webhooks.attempts import Attempt
-from watcher_sync.webhooks.results import AFTER_DEAD_SECONDS
+from watcher_sync.webhooks.deliveries import Attempt, DeliverySettings
 from watcher_sync.webhooks.secrets import SecretBox, new_key
-from watcher_sync.webhooks.settings import DeliverySettings
+from watcher_sync.webhooks.subscription import AFTER_DEAD_SECONDS
 from watcher_sync.wire.standard_webhooks import parse_secret
 
 SCHEDULE = [0, 5, 300, 1800, 7200, 18000, 36000, 50400, 72000, 86400]
@@ -343,14 +342,16 @@ def test_a_suspended_subscription_sends_its_test_message_signed(driver):
     driver.add_test()
     driver.read_registry()
     driver.write()
-    assert [list(outgoing.live.secrets) for outgoing in driver.under_way] == [[(parse_secret(SECRET.secret), None)]]
+    assert [list(outgoing.subscription.secrets) for outgoing in driver.under_way] == [
+        [(parse_secret(SECRET.secret), None)]
+    ]
 
 
 def test_an_attempt_that_was_held_back_is_no_failure(driver):
     write(driver, "active")
     driver.follow()
     driver.write()
-    mine = next(each for each in driver.under_way if each.live.id == "s")
+    mine = next(each for each in driver.under_way if each.subscription.id == "s")
     driver.planner.attempted(mine, Attempt(0, "", 0.0, not_sent=True))
     assert mine in driver.planner.take_due()
     assert driver.progress().failures == 0
@@ -443,9 +444,9 @@ def test_a_late_refusal_of_a_former_callback_says_nothing_about_the_present_one(
     write(driver, "active")
     driver.follow()
     driver.write()
-    (late,) = [each for each in driver.under_way if each.live.id == "s"]
+    (late,) = [each for each in driver.under_way if each.subscription.id == "s"]
     driver.under_way.remove(late)
-    former = late.live.subscription.callback_url
+    former = late.subscription.row.callback_url
     driver.put(callback_url="https://new.example/hook")
     driver.read_registry()
     driver.planner.attempted(late, attempt, former)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.webhooks.driver import Driver, vnf
-from watcher_sync.webhooks.attempts import Attempt
+from watcher_sync.webhooks.deliveries import Attempt
 
 FAILED = Attempt(code=500, detail="HTTP 500", seconds=0.1)
 

@@ -10,8 +10,8 @@ import pytest
 from tests.unit.webhooks.driver import DAY, FAILED, GONE_FOREVER, KINDS, Driver, vnf
 from watcher_sync.model.model import Model
 from watcher_sync.storage.writing.journal import follow
-from watcher_sync.webhooks.settings import DeliverySettings
-from watcher_sync.webhooks.subscription_rows import GONE, SUSPENDED
+from watcher_sync.webhooks.deliveries import DeliverySettings
+from watcher_sync.webhooks.rows import GONE, SUSPENDED
 
 
 def member() -> Driver:
@@ -38,7 +38,7 @@ def go_back(driver: Driver, head: int) -> None:
     follow(driver.log.model, driver.log.rows)
     driver.receivers["s"].bodies.clear()
     driver.restart()
-    driver.planner.restored(driver.planner.of_shards([driver.subscription().shard]), "e2")
+    driver.planner.restored([driver.subscription().shard], "e2")
 
 
 def store_epoch(driver: Driver) -> None:
@@ -130,7 +130,7 @@ def test_all_resources_that_a_receiver_did_not_accept_are_sent_when_it_is_resume
     driver.answers["s"] = lambda _: answer  # type: ignore[assignment,return-value]
     driver.run(6 * DAY)
     store_epoch(driver)
-    assert not driver.planner.is_active(driver.planner.of_shards([driver.subscription().shard])[0])
+    assert not driver.planner.of_shards([driver.subscription().shard])[0].is_active
     del driver.answers["s"]
     if is_restarted:
         driver.restart()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watcher_sync.webhooks.retries import SCHEDULE_SECONDS, delay_after
+from watcher_sync.webhooks.deliveries import SCHEDULE_SECONDS, delay_after
 
 EXPECTED = list(enumerate([0, 5, 300, 1800, 7200, 18000, 36000, 50400, 72000, 86400]))
 

@@ -15,14 +15,14 @@ from typing import Any, Final
 
 from watcher_sync.api.http import schemas
 from watcher_sync.webhooks.api.instance_status import ALL_RESOURCE_KINDS, PAYLOADS
-from watcher_sync.webhooks.subscription_rows import (
+from watcher_sync.webhooks.rows import (
     ACTIVE,
     DEAD,
     DELIVERED,
     GONE,
     PENDING,
     SUSPENDED,
-    Delivery,
+    DeliveryRow,
     Row,
 )
 from watcher_sync.wire.webhook_messages import CONTENT_TYPES
@@ -229,7 +229,7 @@ def document_of(row: Row, now: datetime.datetime, *, with_query: bool) -> dict[s
     }
 
 
-def delivery_document(delivery: Delivery) -> dict[str, Any]:
+def delivery_document(delivery: DeliveryRow) -> dict[str, Any]:
     """The answer for a delivery."""
     return {
         "id": delivery.id,

@@ -23,8 +23,8 @@ from watcher_sync.conf.outlet_webhook import allowed_networks
 from watcher_sync.model.kinds import Kind, Kinds
 from watcher_sync.webhooks.api.bodies import FILTERS
 from watcher_sync.webhooks.api.instance_status import RESOURCE_KINDS, require_resource_kinds
+from watcher_sync.webhooks.rows import SubscriptionRow
 from watcher_sync.webhooks.secrets import ActiveSecret, SecretBox, SecretUnreadable
-from watcher_sync.webhooks.subscription_rows import Subscription
 from watcher_sync.wire.callback_urls import BadCallback, check_callback
 from watcher_sync.wire.standard_webhooks import BadSecret, parse_secret
 
@@ -62,7 +62,7 @@ class SubscriptionRequests:
         if not self._settings.enabled:
             raise Problem(503, "Subscriptions are disabled on this site ([outlet_webhook] enabled)")
 
-    def wanted(self, call: Call, kind: str, before: Subscription | None = None) -> Wanted:
+    def wanted(self, call: Call, kind: str, before: SubscriptionRow | None = None) -> Wanted:
         """What the body of a request asks for.
 
         :param kind: the kind of the instance.

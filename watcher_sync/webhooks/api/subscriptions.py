@@ -33,7 +33,7 @@ from watcher_sync.storage.table_model import TableModel
 from watcher_sync.webhooks.api import bodies
 from watcher_sync.webhooks.api.instance_status import TAG, InstanceStatus, find_visible, project_of
 from watcher_sync.webhooks.api.requests import SubscriptionRequests
-from watcher_sync.webhooks.subscription_rows import GONE, PENDING, Row, Subscription
+from watcher_sync.webhooks.rows import GONE, PENDING, Row, SubscriptionRow
 from watcher_sync.webhooks.subscriptions import SubscriptionExists, Subscriptions
 from watcher_sync.wire import webhook_messages
 
@@ -140,7 +140,7 @@ class InstanceSubscriptions:
             kind, instance = find_visible(call, self._view(connection), instance_id)
         store.requests.require_enabled()
         wanted, now = store.requests.wanted(call, kind), store.now()
-        subscription = Subscription(
+        subscription = SubscriptionRow(
             id=str(store.new_id()),
             instance_kind=kind,
             instance_id=instance.id,
@@ -374,7 +374,7 @@ def absent(instance_id: str, name: str) -> Problem:
     return not_found(f"subscription {name} of instance {instance_id}")
 
 
-def _stored(store: SubscriptionStore, call: Call, subscription: Subscription) -> dict[str, Any]:
+def _stored(store: SubscriptionStore, call: Call, subscription: SubscriptionRow) -> dict[str, Any]:
     """The document of what was written.
 
     :raises Problem: 404 when it was deleted meanwhile.

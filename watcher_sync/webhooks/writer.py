@@ -1,20 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes what a planner has, and admits what was planned. What the database refuses suspends its own subscription."""
+"""Writes what a planner has, and admits what was planned.
+
+One transaction has the rows of many subscriptions. If the database refuses a value, the writes are divided into halves
+by subscription, until each refused part has one subscription only. That one is suspended, and all others are written.
+
+A subscription that was suspended, or ended, is recorded in the journal. The row is a remark: it belongs to the
+instance, and changes nothing of it, not even the seq that is its ETag. So replicas and outlets skip it.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import datetime
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from oslo_log import log as logging
 
 from watcher_sync.exceptions import DatabaseUnavailable, RowRefused, StorageError
-from watcher_sync.webhooks.audit import AuditTrail
-from watcher_sync.webhooks.live import Outgoing
-from watcher_sync.webhooks.parts import SessionParts
+from watcher_sync.storage.database.conflicts import retried
+from watcher_sync.storage.writing import journal
+from watcher_sync.storage.writing.locked import lock_head
+from watcher_sync.storage.writing.store import Store
+from watcher_sync.webhooks.deliveries import Outgoing
 from watcher_sync.webhooks.planner import Planner
-from watcher_sync.webhooks.refusals import halves, subscriptions_of
+from watcher_sync.webhooks.resources import WorkerResources
 from watcher_sync.webhooks.rows import StateChange, WorkerWrites
 
 LOG = logging.getLogger(__name__)
@@ -28,17 +38,16 @@ class DeliveryWriter:
     """The writes of one session."""
 
     def __init__(
-        self, parts: SessionParts, planner: Planner, owned: Mapping[int, int], admit: Callable[[Outgoing], None]
+        self, resources: WorkerResources, planner: Planner, owned: Mapping[int, int], admit: Callable[[Outgoing], None]
     ) -> None:
         """:param owned: the shards of this worker now.
 
         :param admit: is called with each planned delivery that was written.
         """
-        self._parts = parts
+        self._resources = resources
         self._planner = planner
         self._owned = owned
         self._admit = admit
-        self._audit = AuditTrail(parts.store)
         self.written_sequence = -1
         """The seq up to which the last written checkpoint says that all is planned or held."""
 
@@ -58,37 +67,37 @@ class DeliveryWriter:
         :raises LeaseLost: another worker took over a shard.
         """
         try:
-            ended = await self._parts.call(
-                self._parts.webhooks.write, writes, dict(self._owned), self._parts.leases.name
+            ended = await self._resources.call(
+                self._resources.rows.write, writes, dict(self._owned), self._resources.leases.name
             )
         except RowRefused as exc:
             return await self._write_around(writes, planned, str(exc))
         except DatabaseUnavailable as exc:
             self._planner.restore(writes, planned)
-            self._parts.availability.failed(exc)
+            self._resources.availability.failed(exc)
             await asyncio.sleep(RETRY_SECONDS)
             return False
-        self._parts.availability.succeeded()
+        self._resources.availability.succeeded()
         if writes.sequence is not None:
             self.written_sequence = writes.sequence
         for start in range(0, len(ended), _RECORDED_AT_ONCE):
             await self._record(ended[start : start + _RECORDED_AT_ONCE])
-        self._parts.stats.planned += len(planned)
+        self._resources.stats.planned += len(planned)
         for outgoing in planned:
             self._admit(outgoing)
         return True
 
     async def _write_around(self, writes: WorkerWrites, planned: list[Outgoing], reason: str) -> bool:
         """Write what the database does not refuse. Return whether it took that."""
-        ids = subscriptions_of(writes)
+        ids = writes.subscriptions()
         if len(ids) < 2:
             for subscription_id in ids:
                 self._planner.refused(subscription_id, planned, reason)
             return True
         taken = True
-        for part in halves(writes):
-            mine = set(subscriptions_of(part))
-            some = [each for each in planned if each.live.id in mine]
+        for part in writes.halves():
+            mine = set(part.subscriptions())
+            some = [each for each in planned if each.subscription.id in mine]
             if taken:
                 taken = await self._write_some(part, some)
             else:
@@ -98,6 +107,29 @@ class DeliveryWriter:
     async def _record(self, states: Sequence[StateChange]) -> None:
         """Record in the journal which subscriptions were suspended or ended."""
         try:
-            await self._parts.call(self._audit.record, states, self._parts.clock.now())
+            await self._resources.call(record, self._resources.store, states, self._resources.clock.now())
         except StorageError as exc:
             LOG.warning("webhooks: the journal has no row of %d subscriptions that ended: %s", len(states), exc)
+
+
+@retried
+def record(store: Store, ended: Sequence[StateChange], now: datetime.datetime) -> None:
+    """Write a row to the journal for each subscription whose instance still exists, under its locked head.
+
+    :raises DatabaseUnavailable: the database is unavailable; nothing is written.
+    """
+    with lock_head(store) as (locked, model), locked.connect() as connection:
+        for each in ended:
+            entity = model.get(each.instance_kind, each.instance_id)
+            if entity is None:
+                continue
+            journal.add_remark(
+                connection,
+                locked.tables,
+                entity,
+                each.instance_kind,
+                event_type=f"outlet.subscription.{each.state}",
+                event_id=each.subscription_id,
+                source="outlet",
+                now=now,
+            )

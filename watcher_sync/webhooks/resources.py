@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the sessions of a worker share."""
+"""What the sessions of a worker share: the database and its thread, the sender, options, and signals."""
 
 from __future__ import annotations
 
@@ -9,45 +9,47 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import msgspec
+from oslo_log import log as logging
 
+from watcher_sync.exceptions import StorageError
 from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.writing.store import Store
-from watcher_sync.webhooks.attempts import Attempt
-from watcher_sync.webhooks.availability import DatabaseAvailability
-from watcher_sync.webhooks.rows import WebhookStore
+from watcher_sync.webhooks.deliveries import Clock, DeliverySettings
+from watcher_sync.webhooks.metrics import DeliveryStats
 from watcher_sync.webhooks.secrets import SecretBox
 from watcher_sync.webhooks.sender import Sender
-from watcher_sync.webhooks.settings import Clock, DeliverySettings
 from watcher_sync.webhooks.shards import ShardLeases, WorkerHeartbeat
+from watcher_sync.webhooks.worker_rows import WebhookStore
+
+LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 
-class DeliveryStats:
-    """What a worker did, for metrics. Any thread may read it."""
+class DatabaseAvailability:
+    """Logs when the database becomes unavailable to a worker, and when it recovers. For one thread."""
 
     def __init__(self) -> None:
-        self.subscriptions = 0
-        self.attempts: dict[str, int] = {}
-        """delivered, failed and not_sent -> attempts."""
-        self.planned = 0
-        self.shards = 0
-        self.running = 0
-        self.queued = 0
-        self.lag_seconds = 0.0
-        """How long the oldest change waits for its delivery, as of the last checkpoint."""
+        self.is_available = True
 
-    def count(self, attempt: Attempt) -> None:
-        """Count an attempt."""
-        result = "not_sent" if attempt.not_sent else "delivered" if attempt.ok else "failed"
-        self.attempts[result] = self.attempts.get(result, 0) + 1
+    def failed(self, error: StorageError) -> None:
+        """A call failed, and is retried."""
+        if self.is_available:
+            LOG.warning("webhooks: database unavailable, retrying: %s", error)
+        self.is_available = False
+
+    def succeeded(self) -> None:
+        """A call succeeded."""
+        if not self.is_available:
+            LOG.info("webhooks: database recovered")
+        self.is_available = True
 
 
-class SessionParts(msgspec.Struct, frozen=True, kw_only=True):
+class WorkerResources(msgspec.Struct, frozen=True, kw_only=True):
     """What the sessions of a worker share."""
 
     store: Store
-    webhooks: WebhookStore
+    rows: WebhookStore
     leases: ShardLeases
     beats: WorkerHeartbeat
     reader: JournalReader
@@ -55,8 +57,6 @@ class SessionParts(msgspec.Struct, frozen=True, kw_only=True):
     secrets: SecretBox
     settings: DeliverySettings
     clock: Clock
-    connections: int
-    connections_per_host: int
     log_days: Callable[[], int]
     stats: DeliveryStats
     database: concurrent.futures.Executor
