@@ -4,6 +4,7 @@
 ``accounts``    Lets several threads use one account of Keystone
 ``api``         The REST API and the page
 ``assembly``    Builds the parts of a process from its configuration
+``backoff``     Pauses between attempts that grow
 ``client``      The Python client of the REST API, and the commands
 ``cmd``         The executables
 ``commit``      The commit cycle: a batch of events becomes one database transaction
@@ -17,6 +18,7 @@
 ``handlers``    The dialects: an event and a view become changes
 ``model``       The entity kinds, the replica in memory, and the ordering guard
 ``operations``  Operation leases: one life-cycle operation or sync per entity at a time
+``periodic``    One log line for each outage, and threads that work again and again
 ``read``        Every reader of the model or of the journal
 ``reconcile``   Lists the live systems, reports drifts, and repairs the model
 ``sources``     The drivers of the transports

@@ -326,7 +326,7 @@ CASES: Final[dict[str, Callable[[Writer], object]]] = {
     "webhooks/worker_rows.py:purge": lambda w: WebhookStore(w.database, w.tables).purge(NOW),
     "webhooks/shards.py:give_back": lambda w: w.shards.give_back([0]),
     "webhooks/shards.py:leave": lambda w: w.shards.leave(),
-    "webhooks/shards.py:_show_life": lambda w: w.shards.beat(),
+    "webhooks/shards.py:_increment_beat": lambda w: w.shards.beat(),
     "webhooks/shards.py:_bury": _bury,
     "webhooks/shards.py:_take": _bury,
 }

@@ -19,7 +19,6 @@ REPEATED = frozenset(
         "Aggregate",
         "Answer",
         "ApiError",
-        "Backoff",
         "Call",
         "Cluster",
         "Condition",

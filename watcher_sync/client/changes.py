@@ -13,10 +13,10 @@ the journal does not reach back to the position.
 from __future__ import annotations
 
 import collections
-import random
 import time
 from collections.abc import Callable, Iterator
 
+from watcher_sync.backoff import Backoff
 from watcher_sync.client.errors import Unavailable, Unreachable
 from watcher_sync.client.models import Change, EventPage
 
@@ -84,7 +84,7 @@ class ChangeStream(Iterator[Change]):
 
     def _page_with_retries(self, since: int | None, wait: float) -> EventPage:
         """Requests a page until it succeeds, or until the patience ends."""
-        pause = _MIN_PAUSE_SECONDS
+        backoff = Backoff(_MIN_PAUSE_SECONDS, _MAX_PAUSE_SECONDS)
         deadline = None if self._patience is None else self._monotonic() + wait + self._patience
         while True:
             try:
@@ -96,6 +96,5 @@ class ChangeStream(Iterator[Change]):
                 if deadline is not None and now >= deadline:
                     raise
                 asked = exc.retry_after if isinstance(exc, Unavailable) else None
-                delay = max(pause * random.uniform(0.5, 1.0), min(asked or 0.0, _MAX_RETRY_AFTER_SECONDS))
+                delay = max(backoff.failed(), min(asked or 0.0, _MAX_RETRY_AFTER_SECONDS))
                 self._sleep(delay if deadline is None else min(delay, max(deadline - now, 0.0)))
-                pause = min(pause * 2, _MAX_PAUSE_SECONDS)

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from watcher_sync.backoff import doubled
 from watcher_sync.exceptions import RowRefused
 from watcher_sync.model.kinds import Entity
 from watcher_sync.model.model import Model
@@ -144,7 +145,7 @@ class Retries:
     def fail(self, entity_id: str, now: float) -> int:
         """Delay the entity after a failure. Return the number of failures in a row."""
         failures = self._failures[entity_id] = self._failures.get(entity_id, 0) + 1
-        self._not_before[entity_id] = now + min(self._first * 2.0 ** min(failures, 10), self._longest)
+        self._not_before[entity_id] = now + doubled(self._first, self._longest, failures)
         return failures
 
     def succeed(self, entity_id: str) -> None:

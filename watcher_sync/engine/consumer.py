@@ -20,7 +20,7 @@ from oslo_config import cfg
 from watcher_sync.commit.batch import Batch
 from watcher_sync.commit.cycle import CommitCycle
 from watcher_sync.commit.pipeline import Pipeline
-from watcher_sync.engine.database_health import FIRST_RETRY_SECONDS, DatabaseHealth, backoff_delays
+from watcher_sync.engine.database_health import DatabaseHealth
 from watcher_sync.engine.intake import JOINED_BATCHES, Intake, max_batch_bytes
 from watcher_sync.engine.pace import BatchPace
 from watcher_sync.events import Event
@@ -116,8 +116,7 @@ class ConsumeLoop:
             self._cycle.catch_up()
             self._database_health.mark_available()
         except DatabaseUnavailable as exc:
-            self._database_health.mark_unavailable(exc)
-            self._shutdown.requested.wait(FIRST_RETRY_SECONDS)
+            self._shutdown.requested.wait(self._database_health.mark_unavailable(exc))
         except LeaseLost:
             self._shutdown.lease_lost.set()
         except HistoryChanged as exc:
@@ -186,16 +185,14 @@ class ConsumeLoop:
 
         :param uncertain: the journal may be ahead of the model, perhaps by this very batch.
         """
-        for delay in backoff_delays():
-            if self._gave_up:
-                return False
+        while not self._gave_up:
             try:
                 if uncertain:
                     self._cycle.catch_up()
                 self._cycle.run(batch)
             except DatabaseUnavailable as exc:
                 uncertain = True
-                self._database_health.mark_unavailable(exc)
+                delay = self._database_health.mark_unavailable(exc)
                 self._gave_up = self._shutdown.lease_lost.is_set() or self._wait_to_retry(delay)
                 continue
             except LeaseLost:

@@ -6,18 +6,15 @@ Each change of state is logged once.
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterator
-
 from oslo_log import log as logging
 
+from watcher_sync.backoff import Backoff
 from watcher_sync.exceptions import DatabaseUnavailable
 
 LOG = logging.getLogger(__name__)
 
-FIRST_RETRY_SECONDS = 1.2
-_MAX_RETRY_SECONDS = 4.0
-_JITTER_SECONDS = 0.3
+_RETRY_SECONDS = (2.4, 5.0)
+"""The longest pauses. Every one exceeds one second, so an engine makes less than one attempt a second."""
 
 
 class DatabaseHealth:
@@ -26,30 +23,25 @@ class DatabaseHealth:
     def __init__(self) -> None:
         self.trouble: str | None = None
         """Why the database is unavailable; None while it is available."""
+        self._backoff = Backoff(*_RETRY_SECONDS)
 
     def is_unavailable(self) -> bool:
         """Whether the last attempt to use the database failed."""
         return self.trouble is not None
 
-    def mark_unavailable(self, exc: DatabaseUnavailable) -> None:
-        """Record a failed attempt. The first one of an outage is logged."""
+    def mark_unavailable(self, exc: DatabaseUnavailable) -> float:
+        """Record a failed attempt. The first one of an outage is logged.
+
+        :returns: the seconds to wait before the next attempt.
+        """
         if self.trouble is None:
             LOG.error("The database is unavailable, retrying; no event is acknowledged until it recovers: %s", exc)
         self.trouble = str(exc)
+        return self._backoff.failed()
 
     def mark_available(self) -> None:
         """Record a successful attempt. The first one after an outage is logged."""
         if self.trouble is not None:
             LOG.info("The database has recovered")
             self.trouble = None
-
-
-def backoff_delays() -> Iterator[float]:
-    """Delays in seconds before each retry: endless, growing to a limit, with jitter.
-
-    Every delay exceeds one second, so an engine makes less than one attempt a second.
-    """
-    delay = FIRST_RETRY_SECONDS
-    while True:
-        yield delay + random.uniform(0, _JITTER_SECONDS)  # noqa: S311 - jitter
-        delay = min(delay * 1.5, _MAX_RETRY_SECONDS)
+            self._backoff.succeeded()

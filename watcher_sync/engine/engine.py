@@ -31,7 +31,7 @@ from watcher_sync.commit.spans import BatchTracer
 from watcher_sync.commit.stats import CommitStats
 from watcher_sync.dispatch import Dispatcher
 from watcher_sync.engine.consumer import ConsumeLoop, ShutdownState
-from watcher_sync.engine.database_health import DatabaseHealth, backoff_delays
+from watcher_sync.engine.database_health import DatabaseHealth
 from watcher_sync.engine.intake import Intake, max_in_hand
 from watcher_sync.engine.leadership import Heartbeat
 from watcher_sync.engine.presence import EnginePresence
@@ -249,7 +249,7 @@ class Engine:
     def _load(self) -> bool:
         """Load the model and make the commit cycle; False when a stop was requested meanwhile."""
         self._tracer = self._tracer or self._make_tracer()
-        for delay in backoff_delays():
+        while True:
             try:
                 began = time.monotonic()
                 self.model.replace_with(self.store.load())
@@ -270,14 +270,12 @@ class Engine:
                     now=self.store.time.now,
                 )
             except DatabaseUnavailable as exc:
-                self._database_health.mark_unavailable(exc)
-                if self._shutdown.requested.wait(delay):
+                if self._shutdown.requested.wait(self._database_health.mark_unavailable(exc)):
                     return False
                 continue
             self._database_health.mark_available()
             LOG.info("Loaded the model at seq %d in %.2f s", self.model.generation, time.monotonic() - began)
             return True
-        return False
 
     def _stand_by(self) -> bool:
         """Apply the journal until this engine has the lease; False when a stop was requested."""

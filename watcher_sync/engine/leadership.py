@@ -9,12 +9,12 @@ It also gives up leading when the schema is no longer one that this release can 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 
 from oslo_log import log as logging
 
-from watcher_sync.exceptions import DatabaseUnavailable, LeaseLost, SchemaMissing
+from watcher_sync.exceptions import LeaseLost, SchemaMissing
+from watcher_sync.periodic import Outage, PeriodicThread
 from watcher_sync.storage.groups.leases import EngineLease
 
 LOG = logging.getLogger(__name__)
@@ -36,8 +36,9 @@ class Heartbeat:
         self._lease = lease
         self._unanswered_seconds = unanswered_seconds
         self._lost = lost
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="lease", daemon=True)
+        self._is_stalled = False
+        outage = Outage(LOG, f"The lease {lease.name} cannot be renewed", f"The lease {lease.name} is renewed again")
+        self._thread = PeriodicThread("lease", self._renew, lambda: lease.seconds / 3, outage, at_once=False)
 
     def start(self) -> None:
         """Begin to renew the lease."""
@@ -45,33 +46,20 @@ class Heartbeat:
 
     def stop(self) -> None:
         """Stop; returns when the thread has ended, or after 5 seconds."""
-        self._stop.set()
-        self._thread.join(5)
+        self._thread.stop(5)
 
-    def _run(self) -> None:
-        failing = stalled = False
-        while not self._stop.wait(self._lease.seconds / 3):
-            was_stalled, stalled = stalled, self._unanswered_seconds() >= self._lease.seconds
-            if stalled and not was_stalled:
+    def _renew(self) -> bool:
+        was_stalled, self._is_stalled = self._is_stalled, self._unanswered_seconds() >= self._lease.seconds
+        if self._is_stalled:
+            if not was_stalled:
                 LOG.error("The lease %s is not renewed: the database does not answer a commit", self._lease.name)
-            if stalled:
-                continue
-            try:
-                self._lease.beat()
-                self._lease.require_schema()
-                if failing:
-                    LOG.info("The lease %s is renewed again", self._lease.name)
-                failing = False
-            except (LeaseLost, SchemaMissing) as exc:
-                LOG.error("%s", exc)
-                self._lost()
-                return
-            except DatabaseUnavailable as exc:
-                if not failing:
-                    LOG.warning("The lease %s cannot be renewed, retrying: %s", self._lease.name, exc)
-                failing = True
-            except Exception:
-                # Without this thread the lease ends at once; with it, the next attempt may succeed.
-                if not failing:
-                    LOG.exception("The lease %s cannot be renewed, retrying", self._lease.name)
-                failing = True
+            return False
+        try:
+            self._lease.beat()
+            self._lease.require_schema()
+        except (LeaseLost, SchemaMissing) as exc:
+            LOG.error("%s", exc)
+            self._thread.begin_stop()
+            self._lost()
+            return False
+        return True

@@ -25,6 +25,7 @@ from watcher_sync.engine import metrics
 from watcher_sync.engine.engine import Engine
 from watcher_sync.engine.health import readiness
 from watcher_sync.exceptions import ConfigError
+from watcher_sync.periodic import Outage
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -125,14 +126,13 @@ class MonitoringServer:
             self._thread.join(_STOP_SECONDS)
 
     def _run(self) -> None:
-        failing = False
+        where = f"{self._host} port {self._port}"
+        outage = Outage(LOG, f"Monitoring cannot listen on {where}", f"Monitoring listens on {where} again")
         while not self._stopping.is_set():
             try:
                 server = _make_server(self._host, self._port)
             except OSError as exc:
-                if not failing:
-                    LOG.error("Monitoring cannot listen on %s port %d, retrying: %s", self._host, self._port, exc)
-                failing = True
+                outage.failed(exc)
                 self._stopping.wait(_RETRY_SECONDS)
                 continue
             server.set_app(self._application)

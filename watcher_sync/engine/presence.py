@@ -10,13 +10,12 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import socket
-import threading
 from collections.abc import Callable, Sequence
 
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from watcher_sync.exceptions import StorageError
+from watcher_sync.periodic import Outage, PeriodicThread
 from watcher_sync.storage.groups import engines
 from watcher_sync.storage.groups.engines import EngineRow
 from watcher_sync.storage.writing.store import Store
@@ -59,10 +58,12 @@ class EnginePresence:
         self._now = store.time.observed
         self._since = self._now()
         self._release = importlib.metadata.version("watcher-sync")
-        self._failing = False
-        self._stopping = threading.Event()
-        self._due = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="engine-presence", daemon=True)
+        self._outage = Outage(
+            LOG, "The row of this engine cannot be written", "The row of this engine is written again"
+        )
+        self._thread = PeriodicThread(
+            "engine-presence", self._write, lambda: self._interval, self._outage, at_end=self._remove
+        )
 
     def start(self) -> None:
         """Begin to write the row."""
@@ -70,43 +71,26 @@ class EnginePresence:
 
     def stop(self) -> None:
         """End the thread, and delete the row."""
-        self._stopping.set()
-        self._due.set()
-        self._thread.join(_JOIN_SECONDS)
+        self._thread.stop(_JOIN_SECONDS)
 
     def stand_by(self) -> None:
         """The engine stands by from now on."""
         self._since = self._now()
-        self._due.set()
+        self._thread.wake()
 
     def report(self) -> None:
         """Write the row once, in the caller's thread; a database error is logged."""
-        self._guarded(lambda: engines.write_engine(self._store.commits, self._row()))
+        self._outage.attempt(self._write)
 
-    def _run(self) -> None:
-        while not self._stopping.is_set():
-            self._due.clear()
-            self.report()
-            self._due.wait(self._interval)
-        self._guarded(lambda: engines.remove_engine(self._store.commits, self._engine_id))
+    def _write(self) -> bool:
+        if is_available := not self._is_unavailable():
+            engines.write_engine(self._store.commits, self._row())
+        return is_available
 
-    def _guarded(self, work: Callable[[], None]) -> None:
-        if self._is_unavailable():
-            return
-        try:
-            work()
-            if self._failing:
-                LOG.info("The row of this engine is written again")
-            self._failing = False
-        except StorageError as exc:
-            if not self._failing:
-                LOG.warning("The row of this engine cannot be written, retrying: %s", exc)
-            self._failing = True
-        except Exception:
-            # Without this thread the engine would look dead.
-            if not self._failing:
-                LOG.exception("The row of this engine cannot be written, retrying")
-            self._failing = True
+    def _remove(self) -> bool:
+        if is_available := not self._is_unavailable():
+            engines.remove_engine(self._store.commits, self._engine_id)
+        return is_available
 
     def _row(self) -> EngineRow:
         now, seq = self._store.time.observe(), self._seq()

@@ -21,8 +21,8 @@ from oslo_log import log as logging
 
 from watcher_sync.engine.supervision import Supervisor
 from watcher_sync.engine.timeliness import Timeliness
-from watcher_sync.exceptions import StorageError
 from watcher_sync.model.scopes import EntityScope
+from watcher_sync.periodic import Outage
 from watcher_sync.sources.base import SourceState, SourceStatus
 from watcher_sync.storage.database.database_time import read_clock
 from watcher_sync.storage.groups import source_status
@@ -73,7 +73,9 @@ class SourceReporter:
         self._supervisors = dict(supervisors)
         self._states: dict[str, tuple[str, datetime.datetime]] = {}
         self._marked_others = False
-        self._failing = False
+        self._outage = Outage(
+            LOG, "The status of the sources cannot be written", "The status of the sources is written again"
+        )
         # Guards _states: several threads call rows().
         self._states_lock = threading.Lock()
         # Guards _ended and the order of two reports. It is held during the database statements.
@@ -107,23 +109,19 @@ class SourceReporter:
             if self._ended or self._is_unavailable():
                 return
             self._ended = stopped
-            try:
-                if not self._marked_others:
-                    now = read_clock(self._store.commits)
-                    source_status.mark_removed(self._store.commits, self._group, self._supervisors, now)
-                    self._marked_others = True
-                if not self._is_restored:
-                    self._timeliness.restore(source_status.list_sources(self._store.commits))
-                    self._is_restored = True
-                self._store.time.observe()
-                source_status.write_sources(self._store.commits, self.rows(stopped=stopped))
-                if self._failing:
-                    LOG.info("The status of the sources is written again")
-                self._failing = False
-            except StorageError as exc:
-                if not self._failing:
-                    LOG.warning("The status of the sources cannot be written, retrying: %s", exc)
-                self._failing = True
+            self._outage.attempt(lambda: self._write(stopped=stopped))
+
+    def _write(self, *, stopped: bool) -> None:
+        """:raises StorageError: the rows cannot be written now."""
+        if not self._marked_others:
+            now = read_clock(self._store.commits)
+            source_status.mark_removed(self._store.commits, self._group, self._supervisors, now)
+            self._marked_others = True
+        if not self._is_restored:
+            self._timeliness.restore(source_status.list_sources(self._store.commits))
+            self._is_restored = True
+        self._store.time.observe()
+        source_status.write_sources(self._store.commits, self.rows(stopped=stopped))
 
     def rows(self, *, stopped: bool = False) -> list[SourceRow]:
         """The state of each source as a row, by the database's clock. Any thread may call it; it never blocks."""

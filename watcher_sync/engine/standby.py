@@ -10,7 +10,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from watcher_sync.engine.consumer import ShutdownState
-from watcher_sync.engine.database_health import FIRST_RETRY_SECONDS, DatabaseHealth
+from watcher_sync.engine.database_health import DatabaseHealth
 from watcher_sync.exceptions import DatabaseUnavailable, LeaseHeld, SchemaMissing
 from watcher_sync.storage.groups.leases import EngineLease
 
@@ -65,8 +65,7 @@ class Standby:
                 self._refused = True
                 pause = self._lease.seconds / 3
             except DatabaseUnavailable as exc:
-                self._database_health.mark_unavailable(exc)
-                pause = FIRST_RETRY_SECONDS
+                pause = self._database_health.mark_unavailable(exc)
             self._shutdown.requested.wait(pause)
         return False
 

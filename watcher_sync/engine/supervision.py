@@ -9,13 +9,13 @@ supervisor with a thread of its own, so the failure of one source does not affec
 
 from __future__ import annotations
 
-import random
 import threading
 import time
 from collections.abc import Callable
 
 from oslo_log import log as logging
 
+from watcher_sync.backoff import Backoff
 from watcher_sync.engine.rewinding import PendingRewinds
 from watcher_sync.exceptions import DatabaseUnavailable
 from watcher_sync.sources.base import Emit, Source, SourceState, SourceStatus
@@ -86,7 +86,8 @@ class Supervisor:
         return SourceStatus(state=SourceState.STOPPED if self._stopping.is_set() else state, detail=self._trouble)
 
     def _run(self) -> None:
-        delay = database_delay = _FIRST_BACKOFF_SECONDS
+        backoff = Backoff(_FIRST_BACKOFF_SECONDS, _MAX_BACKOFF_SECONDS)
+        database_backoff = Backoff(_FIRST_BACKOFF_SECONDS, _MAX_DATABASE_BACKOFF_SECONDS)
         while self._goes_on():
             began = time.monotonic()
             try:
@@ -94,17 +95,15 @@ class Supervisor:
                 if self._stopping.is_set():
                     return
             except DatabaseUnavailable as exc:
-                self._wait_to_retry(f"the database with its cursor is unavailable: {exc}", database_delay)
-                database_delay = min(database_delay * 2, _MAX_DATABASE_BACKOFF_SECONDS)
+                self._wait_to_retry(f"the database with its cursor is unavailable: {exc}", database_backoff)
                 continue
-            database_delay = _FIRST_BACKOFF_SECONDS
+            database_backoff.succeeded()
             if trouble is None:
                 self.restarts += 1
                 continue
             if time.monotonic() - began > _MAX_BACKOFF_SECONDS:
-                delay = _FIRST_BACKOFF_SECONDS
-            self._wait_to_retry(trouble, delay)
-            delay = min(delay * 2, _MAX_BACKOFF_SECONDS)
+                backoff.succeeded()
+            self._wait_to_retry(trouble, backoff)
 
     def _goes_on(self) -> bool:
         """Forget the last restart, and return whether a further instance is to run."""
@@ -112,13 +111,13 @@ class Supervisor:
         self._restarting.clear()
         return not self._stopping.is_set()
 
-    def _wait_to_retry(self, trouble: str, delay: float) -> None:
-        """Record why there is no instance, and wait at most ``delay`` seconds."""
+    def _wait_to_retry(self, trouble: str, backoff: Backoff) -> None:
+        """Record why there is no instance, and wait before the next attempt."""
         self.restarts += 1
         if trouble != self._trouble:
             LOG.warning("source %s: failed, retrying: %s", self.name, trouble)
         self._trouble = trouble
-        self._stopping.wait(random.uniform(delay / 2, delay))  # noqa: S311 - jitter
+        self._stopping.wait(backoff.failed())
 
     def _run_once(self) -> str | None:
         """Run one instance of the source; returns why it failed, None after a stop or a restart on request.

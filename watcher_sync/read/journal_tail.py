@@ -20,7 +20,8 @@ from collections.abc import Callable, Iterator
 import sqlalchemy as sa
 from oslo_log import log as logging
 
-from watcher_sync.exceptions import JournalPurged, StorageError
+from watcher_sync.exceptions import JournalPurged
+from watcher_sync.periodic import Outage
 from watcher_sync.read.journal_signal import JournalSignal
 from watcher_sync.storage.database.database import translated
 from watcher_sync.storage.database.sqlite_file import is_replaced
@@ -211,26 +212,21 @@ class JournalTail:
 
     def _poll_until_idle(self) -> None:
         """Runs in the thread until it is stopped, or no reader has waited for a time."""
-        failing, count, is_behind = False, 0, False
+        outage = Outage(LOG, "journal: database unavailable", "journal: database recovered")
+        count, is_behind = 0, False
         while not self._stopped:
             try:
                 count, is_behind = self._read_new()
-                if failing:
-                    LOG.info("journal: database recovered")
-                failing = False
-            except StorageError as exc:
-                if not failing:
-                    LOG.warning("journal: database unavailable, retrying: %s", exc)
-                failing = True
-            except Exception:
-                LOG.exception("journal: an unexpected error, retrying")
-                failing = True
+                if outage.reason:
+                    outage.succeeded()
+            except Exception as exc:  # noqa: BLE001 - the edge of the thread
+                outage.failed(exc)
             with self._changed:
                 idle = not self._waiting and self._idle_seconds is not None
                 if idle and self._monotonic() - self._last_wait > (self._idle_seconds or 0):
                     self._thread = None
                     break
-            if failing:
+            if outage.reason:
                 time.sleep(_RETRY_SECONDS)
                 continue
             if is_behind:

@@ -7,6 +7,8 @@ it. A failure opens it again for twice as long, up to an hour.
 
 from __future__ import annotations
 
+from watcher_sync.backoff import doubled
+
 _MAX_PAUSE_SECONDS = 3600.0
 
 
@@ -33,8 +35,7 @@ class Breaker:
         self.failures += 1
         if self.failures < threshold:
             return None
-        # The exponent is bounded, because a float is.
-        pause: float = min(_MAX_PAUSE_SECONDS, seconds * 2 ** min(self.failures - threshold, 20))
+        pause = doubled(seconds, _MAX_PAUSE_SECONDS, self.failures - threshold)
         self.until = now + pause
         return pause
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 import datetime
 import functools
 import json
-import random
 import threading
 import time
 from collections.abc import Collection, Sequence
@@ -28,6 +27,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 from oslo_messaging import opts as library_opts
 
+from watcher_sync.backoff import Backoff
 from watcher_sync.events import OSLO, Event
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.sources.base import Emit, IntakeClosed, Source, SourceState, SourceStatus
@@ -45,6 +45,7 @@ _RABBIT_DEFAULTS: Final = (
     ("rabbit_interval_max", 2),
     ("kombu_reconnect_delay", 0.2),
 )
+
 _BACKOFF_SECONDS: Final = (0.2, 3.0)
 _CONNECT_SECONDS: Final = 5.0
 """A library that has not connected within so long counts as disconnected."""
@@ -268,7 +269,7 @@ class OsloMessagingSource(Source):
     # The source's thread: connect, wait, close
 
     def _run(self) -> None:
-        failures = 0
+        backoff = Backoff(*_BACKOFF_SECONDS)
         while not self._stopping.is_set():
             transport: Any = None
             try:
@@ -278,8 +279,7 @@ class OsloMessagingSource(Source):
             except Exception as exc:  # noqa: BLE001 - reported in the status and retried
                 if transport is not None:
                     transport.cleanup()
-                self._on_failure(exc, failures)
-                failures += 1
+                self._on_failure(exc, backoff)
                 continue
             if self._set_state(SourceState.CONNECTED, ""):
                 LOG.info("source %s: connected", self.name)
@@ -288,12 +288,11 @@ class OsloMessagingSource(Source):
             transport.cleanup()
             return
 
-    def _on_failure(self, error: Exception, failures: int) -> None:
+    def _on_failure(self, error: Exception, backoff: Backoff) -> None:
         detail = f"cannot connect: {self._scrub(error)}"
-        if self._set_state(SourceState.DISCONNECTED, detail) and not failures:
+        if self._set_state(SourceState.DISCONNECTED, detail) and not backoff.failures:
             LOG.warning("source %s: disconnected: %s; retrying", self.name, detail)
-        ceiling = min(_BACKOFF_SECONDS[1], _BACKOFF_SECONDS[0] * 2 ** min(failures, 10))
-        self._stopping.wait(random.uniform(_BACKOFF_SECONDS[0] / 2, ceiling))
+        self._stopping.wait(backoff.failed())
 
     def _set_state(self, state: SourceState, detail: str) -> bool:
         """Whether it is set; after the stop it is not."""

@@ -7,7 +7,6 @@ The drivers ``nats_jetstream`` and ``rabbitmq`` run one such loop each, in a thr
 from __future__ import annotations
 
 import asyncio
-import random
 import threading
 import time
 from collections.abc import Callable, Coroutine
@@ -15,6 +14,9 @@ from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
+
+BACKOFF_SECONDS: Final = (0.1, 1.0)
+"""Between two attempts, at first and at most."""
 
 _CANCEL_AGAIN_SECONDS: Final = 0.05
 _MOST_REASONS: Final = 10
@@ -46,12 +48,10 @@ class SessionLoop:
     """What a session waits for. One at a time may wait.
 
     :param stopping: set before :meth:`cancel_attempt` is called.
-    :param backoff: seconds between two attempts, at first and at most.
     """
 
-    def __init__(self, stopping: threading.Event, backoff: tuple[float, float] = (0.1, 1.0)) -> None:
+    def __init__(self, stopping: threading.Event) -> None:
         self._stopping = stopping
-        self._backoff = backoff
         self._loop: asyncio.AbstractEventLoop | None = None
         self._woken: asyncio.Event | None = None
         self._attempt: asyncio.Task[Any] | None = None
@@ -114,14 +114,9 @@ class SessionLoop:
         finally:
             self._attempt = None
 
-    async def back_off(self, failures: int) -> None:
-        """Wait before the next attempt, with jitter; a stop ends it.
-
-        :param failures: attempts that failed before, one after the other.
-        """
-        first, most = self._backoff
-        ceiling = min(most, first * 2 ** min(failures, 10))
-        until = time.monotonic() + random.uniform(ceiling / 2, ceiling)  # noqa: S311 - jitter
+    async def pause(self, seconds: float) -> None:
+        """Wait so many seconds before the next attempt; a stop ends the wait."""
+        until = time.monotonic() + seconds
         while not self._stopping.is_set() and (left := until - time.monotonic()) > 0:
             await self.wait(left)
 

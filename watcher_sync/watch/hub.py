@@ -24,6 +24,7 @@ from watcher_sync.exceptions import JournalPurged, StorageError
 from watcher_sync.model.watch.filters import FilterIndex
 from watcher_sync.model.watch.resources import Reader
 from watcher_sync.model.watch.topics import WatchTopic
+from watcher_sync.periodic import Outage
 from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.writing.journal import JournalRow
 from watcher_sync.watch.endings import StreamEnding, internal, out_of_range
@@ -228,20 +229,16 @@ class Hub:
 
     async def run(self) -> None:
         """Follow the journal until the task is cancelled."""
-        failing = False
+        outage = Outage(LOG, "watch: database unavailable", "watch: database recovered")
         while True:
             try:
                 await self._follow()
-                failing = False
+                if outage.reason:
+                    outage.succeeded()
             except JournalPurged:
                 await self._begin_again()
-            except StorageError as exc:
-                if not failing:
-                    LOG.warning("watch: database unavailable, retrying: %s", exc)
-                failing = True
-                await asyncio.sleep(_RETRY_SECONDS)
-            except Exception:
-                LOG.exception("watch: an unexpected error, retrying")
+            except Exception as exc:  # noqa: BLE001 - the edge of the task
+                outage.failed(exc)
                 await asyncio.sleep(_RETRY_SECONDS)
 
     async def _follow(self) -> None:

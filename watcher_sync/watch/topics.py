@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 
 from oslo_log import log as logging
 
-from watcher_sync.exceptions import StorageError
+from watcher_sync.periodic import Outage
 from watcher_sync.watch.rendering import RunInThread
 from watcher_sync.watch.service import WatchService
 
@@ -23,7 +23,7 @@ async def watch_deletions(service: WatchService, existing: ExistingIds, run: Run
 
     :param interval: seconds between two comparisons.
     """
-    failing = False
+    outage = Outage(LOG, "watch: database unavailable", "watch: database recovered")
     while True:
         await asyncio.sleep(interval)
         used = service.topic_ids()
@@ -31,16 +31,9 @@ async def watch_deletions(service: WatchService, existing: ExistingIds, run: Run
             continue
         try:
             deleted = used - await run(existing, used)
-            failing = False
-        except StorageError as exc:
-            if not failing:
-                LOG.warning("watch: database unavailable, retrying: %s", exc)
-            failing = True
-            continue
-        except Exception:
-            if not failing:
-                LOG.exception("watch: an unexpected error, retrying")
-            failing = True
+            outage.succeeded()
+        except Exception as exc:  # noqa: BLE001 - the edge of the task
+            outage.failed(exc)
             continue
         if deleted:
             service.end_topics(deleted)

@@ -18,6 +18,7 @@ import msgspec
 from oslo_log import log as logging
 
 from watcher_sync.model.watch.resources import Describer
+from watcher_sync.periodic import Outage
 from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.watch.authentication import Authenticator
 from watcher_sync.watch.catch_up import CatchUp
@@ -192,16 +193,14 @@ class WatchWorker:
 
     async def _listen(self, service: WatchService) -> WatchServer | None:
         assert self._stop is not None
-        failing = False
+        outage = Outage(LOG, "watch: not serving", "watch: serving")
         while not self._stopping.is_set():
             server = WatchServer(service, self._settings, self._certificates)
             try:
                 await server.start()
                 return server
             except CannotListen as exc:
-                if not failing:
-                    LOG.error("watch: %s; retrying", exc)
-                failing = True
+                outage.failed(exc)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stop.wait(), _RETRY_SECONDS)
         return None

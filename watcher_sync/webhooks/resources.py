@@ -9,9 +9,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import msgspec
-from oslo_log import log as logging
 
-from watcher_sync.exceptions import StorageError
+from watcher_sync.periodic import Outage
 from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.writing.store import Store
 from watcher_sync.webhooks.deliveries import Clock, DeliverySettings
@@ -21,28 +20,7 @@ from watcher_sync.webhooks.sender import Sender
 from watcher_sync.webhooks.shards import ShardLeases, WorkerHeartbeat
 from watcher_sync.webhooks.worker_rows import WebhookStore
 
-LOG = logging.getLogger(__name__)
-
 T = TypeVar("T")
-
-
-class DatabaseAvailability:
-    """Logs when the database becomes unavailable to a worker, and when it recovers. For one thread."""
-
-    def __init__(self) -> None:
-        self.is_available = True
-
-    def failed(self, error: StorageError) -> None:
-        """A call failed, and is retried."""
-        if self.is_available:
-            LOG.warning("webhooks: database unavailable, retrying: %s", error)
-        self.is_available = False
-
-    def succeeded(self) -> None:
-        """A call succeeded."""
-        if not self.is_available:
-            LOG.info("webhooks: database recovered")
-        self.is_available = True
 
 
 class WorkerResources(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,7 +39,8 @@ class WorkerResources(msgspec.Struct, frozen=True, kw_only=True):
     stats: DeliveryStats
     database: concurrent.futures.Executor
     """The thread that calls the database."""
-    availability: DatabaseAvailability
+    outage: Outage
+    """Of the database."""
     wake: asyncio.Event
     """Set when there may be work."""
     is_stopping: Callable[[], bool]

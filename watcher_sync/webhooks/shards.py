@@ -22,7 +22,8 @@ import msgspec
 import sqlalchemy as sa
 from oslo_log import log as logging
 
-from watcher_sync.exceptions import RowRefused, StorageError
+from watcher_sync.exceptions import RowRefused
+from watcher_sync.periodic import Outage, PeriodicThread
 from watcher_sync.storage.database.conflicts import retried
 from watcher_sync.storage.database.database import translated
 from watcher_sync.storage.groups.leases import is_dead_here, process_name
@@ -104,8 +105,8 @@ class ShardLeases:
         with self._writing:
             began = self._clock()
             with translated():
-                was_alive = self._show_life()
-                shards, free, live = self._look_around()
+                was_alive = self._increment_beat()
+                shards, free, live = self._read_workers()
             owned = {shard: token for shard, (owner, token) in shards.items() if owner == self.name}
             if not was_alive:
                 # Another worker may be about to take these. The new tokens decide who has them.
@@ -148,7 +149,7 @@ class ShardLeases:
         with self._writing, translated(), self._database.begin() as connection:
             connection.execute(sa.delete(self._workers).where(self._workers.c.name == self.name))
 
-    def _show_life(self) -> bool:
+    def _increment_beat(self) -> bool:
         """Increment the beat. Return whether the worker's row was still there."""
         t, at = self._workers, datetime.datetime.now(datetime.UTC)
         with self._database.begin() as connection:
@@ -160,7 +161,7 @@ class ShardLeases:
             )
             return False
 
-    def _look_around(self) -> tuple[dict[int, tuple[str, int]], set[int], int]:
+    def _read_workers(self) -> tuple[dict[int, tuple[str, int]], set[int], int]:
         """shard -> (owner, token); the shards that may be taken; and the number of live workers.
 
         The shards are read before the workers. So a worker that joins between the two is not taken for dead.
@@ -220,6 +221,8 @@ class ShardLeases:
 class WorkerHeartbeat:
     """Renews the lease of a worker in a thread of its own, so that no long work lets it end.
 
+    It beats at once, and then four times in a lease time.
+
     :param notify: called by the thread after each beat.
     """
 
@@ -227,41 +230,16 @@ class WorkerHeartbeat:
         self._leases = leases
         self._notify = notify
         self._found: ShardOwnership | None = None
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="webhook-lease", daemon=True)
-
-    def start(self) -> None:
-        """Beat at once, and then four times in a lease time."""
-        self._thread.start()
-
-    def stop(self, timeout: float) -> None:
-        """Stop to beat; returns when the thread has ended, or after so many seconds."""
-        self._ended.set()
-        self._thread.join(timeout)
-
-    def is_alive(self) -> bool:
-        """Whether the thread runs."""
-        return self._thread.is_alive()
+        outage = Outage(LOG, "webhooks: the lease cannot be renewed", "webhooks: the lease is renewed again")
+        self.thread = PeriodicThread("webhook-lease", self._beat, lambda: leases.seconds / 4, outage)
 
     def take(self) -> ShardOwnership | None:
         """What the last beat found; None if it was taken already."""
         found, self._found = self._found, None
         return found
 
-    def _run(self) -> None:
-        failing = False
-        while not self._ended.is_set():
-            try:
-                self._found = self._leases.beat()
-                if failing:
-                    LOG.info("webhooks: the lease is renewed again")
-                failing = False
-            except StorageError as exc:
-                if not failing:
-                    LOG.warning("webhooks: the lease cannot be renewed, retrying: %s", exc)
-                failing = True
-            except Exception:
-                LOG.exception("webhooks: the lease cannot be renewed, retrying: an unexpected error")
-                failing = True
+    def _beat(self) -> None:
+        try:
+            self._found = self._leases.beat()
+        finally:
             self._notify()
-            self._ended.wait(self._leases.seconds / 4)

@@ -20,11 +20,12 @@ import msgspec
 from oslo_log import log as logging
 
 from watcher_sync.exceptions import LeaseLost, StorageError
+from watcher_sync.periodic import Outage
 from watcher_sync.read.journal_reader import JournalReader
 from watcher_sync.storage.writing.store import Store
 from watcher_sync.webhooks.deliveries import Clock, DeliverySettings
 from watcher_sync.webhooks.metrics import DeliveryStats
-from watcher_sync.webhooks.resources import DatabaseAvailability, WorkerResources
+from watcher_sync.webhooks.resources import WorkerResources
 from watcher_sync.webhooks.secrets import SecretBox
 from watcher_sync.webhooks.sender import Sender
 from watcher_sync.webhooks.session import DeliverySession
@@ -68,7 +69,7 @@ class WebhookWorker:
         self._thread = threading.Thread(target=self._run_thread, name="webhooks", daemon=True)
         self._stopping = threading.Event()
         self._wake = asyncio.Event()
-        self._availability = DatabaseAvailability()
+        self._outage = Outage(LOG, "webhooks: database unavailable", "webhooks: database recovered")
         self._beats: WorkerHeartbeat | None = None
         self.stats = DeliveryStats()
 
@@ -85,7 +86,7 @@ class WebhookWorker:
     def is_alive(self) -> bool:
         """Whether the worker runs: its own thread, and those that renew its lease and read the journal."""
         beats = self._beats
-        return self._thread.is_alive() and (beats is None or beats.is_alive()) and self._reader.is_alive()
+        return self._thread.is_alive() and (beats is None or beats.thread.is_alive()) and self._reader.is_alive()
 
     def _notify(self) -> None:
         """Have the loop look for work. Any thread may call it."""
@@ -103,7 +104,7 @@ class WebhookWorker:
         self._loop = asyncio.get_running_loop()
         unsubscribe = self._reader.subscribe(self._notify)
         beats = WorkerHeartbeat(self._leases, self._notify)
-        beats.start()
+        beats.thread.start()
         self._beats = beats
         with concurrent.futures.ThreadPoolExecutor(1, "webhook-database") as database:
             try:
@@ -113,7 +114,7 @@ class WebhookWorker:
                         await self._run_session(resources)
             finally:
                 unsubscribe()
-                await asyncio.to_thread(beats.stop, _BEAT_SECONDS)
+                await asyncio.to_thread(beats.thread.stop, _BEAT_SECONDS)
             await self._leave(resources)
 
     async def _leave(self, resources: WorkerResources) -> None:
@@ -131,12 +132,12 @@ class WebhookWorker:
             body_bytes = min(self._settings.max_body_bytes, fitting)
             settings = msgspec.structs.replace(self._settings, max_body_bytes=body_bytes)
             session = DeliverySession(msgspec.structs.replace(resources, settings=settings))
-            resources.availability.succeeded()
+            resources.outage.succeeded()
             await session.run()
         except LeaseLost as exc:
             LOG.warning("webhooks: %s; loading the subscriptions again", exc)
         except StorageError as exc:
-            resources.availability.failed(exc)
+            resources.outage.failed(exc)
             await asyncio.sleep(_RETRY_SECONDS)
         except Exception:
             # The other subscriptions must not stay without deliveries.
@@ -162,7 +163,7 @@ class WebhookWorker:
             log_days=self._log_days,
             stats=self.stats,
             database=database,
-            availability=self._availability,
+            outage=self._outage,
             wake=self._wake,
             is_stopping=self._stopping.is_set,
             notify=self._notify,

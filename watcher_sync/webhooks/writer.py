@@ -74,10 +74,10 @@ class DeliveryWriter:
             return await self._write_around(writes, planned, str(exc))
         except DatabaseUnavailable as exc:
             self._planner.restore(writes, planned)
-            self._resources.availability.failed(exc)
+            self._resources.outage.failed(exc)
             await asyncio.sleep(RETRY_SECONDS)
             return False
-        self._resources.availability.succeeded()
+        self._resources.outage.succeeded()
         if writes.sequence is not None:
             self.written_sequence = writes.sequence
         for start in range(0, len(ended), _RECORDED_AT_ONCE):

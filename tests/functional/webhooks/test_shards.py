@@ -150,7 +150,7 @@ def test_a_worker_that_joins_meanwhile_is_not_taken_for_dead(
     store: Store, clock: SetClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a, b = worker(store, "a", clock), worker(store, "b", clock)
-    look, statements = a._look_around, itertools.count()
+    look, statements = a._read_workers, itertools.count()
 
     def beat_of_another(*_: object) -> None:
         # After the first query of a beat, another worker joins and takes shards.
@@ -161,7 +161,7 @@ def test_a_worker_that_joins_meanwhile_is_not_taken_for_dead(
         sa.event.listen(store.database, "after_cursor_execute", beat_of_another, once=True)
         return look(*arguments)
 
-    monkeypatch.setattr(a, "_look_around", look_late)
+    monkeypatch.setattr(a, "_read_workers", look_late)
     a.beat()
     assert_apart([a, b])
 
@@ -190,7 +190,7 @@ def test_a_beat_and_a_return_of_shards_at_the_same_time_agree_on_what_is_owned(
     a = worker(store, "a", clock)
     a.beat()
     worker(store, "b", clock).beat()
-    look = a._look_around
+    look = a._read_workers
     threads: list[threading.Thread] = []
 
     def look_and_give_back(*arguments: object) -> object:
@@ -200,7 +200,7 @@ def test_a_beat_and_a_return_of_shards_at_the_same_time_agree_on_what_is_owned(
         threads[0].join(0.3)  # it must wait for the beat; without a lock it is done by now
         return found
 
-    monkeypatch.setattr(a, "_look_around", look_and_give_back)
+    monkeypatch.setattr(a, "_read_workers", look_and_give_back)
     a.beat()
     threads[0].join(deadline(60))
     assert {shard for shard, owner in owners(store).items() if owner == "a"} == set(a.owned)

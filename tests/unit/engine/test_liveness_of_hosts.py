@@ -87,5 +87,5 @@ def test_a_standby_writes_no_liveness(run, conf, store, liveness):
     standby = run(Spoken(), services=[liveness])
     assert until(lambda: standby.engine.model.snapshot().get("compute_node", "host-1") is not None)
     (service,) = standby.engine.services
-    assert service._thread is None
+    assert not service._thread.is_alive()
     assert state(store, "host-1") == "unknown"

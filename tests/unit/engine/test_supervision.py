@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import time
 
@@ -10,6 +11,7 @@ import pytest
 
 from tests.unit.engine.conftest import Spoken, until
 from tests.waiting import deadline
+from watcher_sync.backoff import Backoff
 from watcher_sync.engine import supervision
 from watcher_sync.engine.supervision import Supervisor
 from watcher_sync.exceptions import DatabaseUnavailable
@@ -109,7 +111,7 @@ def test_a_source_that_waits_for_the_database_starts_soon_after_its_return(monke
     def make():
         raise failure
 
-    monkeypatch.setattr(supervision.random, "uniform", at_once)
+    monkeypatch.setattr(supervision, "Backoff", functools.partial(Backoff, uniform=at_once))
     supervisor = supervised(make)
     assert until(lambda: len(delays) > 10)
     assert end(supervisor)
@@ -133,7 +135,7 @@ def test_an_outage_of_the_database_does_not_delay_the_restart_of_a_source_that_f
             raise DatabaseUnavailable("no server")
         return next(lives)
 
-    monkeypatch.setattr(supervision.random, "uniform", at_once)
+    monkeypatch.setattr(supervision, "Backoff", functools.partial(Backoff, uniform=at_once))
     supervisor = supervised(make)
     assert until(lambda: good.started == 1)
     assert end(supervisor)

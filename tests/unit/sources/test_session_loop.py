@@ -114,13 +114,13 @@ def test_nothing_is_attempted_after_the_stop() -> None:
 
 def test_a_stop_ends_the_wait_before_the_next_attempt() -> None:
     stopping = threading.Event()
-    loop = SessionLoop(stopping, backoff=(30.0, 60.0))
+    loop = SessionLoop(stopping)
 
     async def run() -> float:
         loop.start()
         stopping.set()
         began = time.monotonic()
-        await loop.back_off(3)
+        await loop.pause(30.0)
         return time.monotonic() - began
 
     assert asyncio.run(run()) < 20

@@ -3,7 +3,6 @@
 
 It works with every service of the dialect, and resumes streams of watcher_sync. It uses threads.
 
-``backoff``     Pauses between attempts, with full jitter
 ``connection``  TLS, keepalives, the proxy and the single entry address
 ``delivery``    Hands events to a queue or a function
 ``documents``   The JSON of a catch-up, as messages of the stream

@@ -16,7 +16,7 @@ from typing import Self
 
 import grpc
 
-from watcher_sync.client.watch.backoff import MAX_SECONDS, MIN_SECONDS, Backoff
+from watcher_sync.backoff import Backoff
 from watcher_sync.client.watch.connection import Route, Tls
 from watcher_sync.client.watch.delivery import Consumer
 from watcher_sync.client.watch.errors import ManagerClosed, MissingSequence, UnknownWatch, WatchError
@@ -26,7 +26,7 @@ from watcher_sync.client.watch.refresher import TokenRefresher
 from watcher_sync.client.watch.sequences import MemorySequence, Sequence
 from watcher_sync.client.watch.stream import stub_of
 from watcher_sync.client.watch.tokens import REFRESH_INTERVAL_SECONDS
-from watcher_sync.client.watch.watch import Gap, Shared, Watch
+from watcher_sync.client.watch.watch import MAX_PAUSE_SECONDS, Gap, Shared, Watch
 
 KEEPALIVE_SECONDS = (50.0, 10.0)
 """The seconds between two keepalives, and those to wait for the answer."""
@@ -55,7 +55,7 @@ class WatchManager:
         on_event_sync_error: Callable[[WatchError], None] | None = None,
         on_gap: Callable[[Gap], None] | None = None,
         logger: logging.Logger | None = None,
-        backoff: tuple[float, float] = (MIN_SECONDS, MAX_SECONDS),
+        backoff: tuple[float, float] = (1.0, MAX_PAUSE_SECONDS),
         token_refresh_interval: float | Callable[[], float] = REFRESH_INTERVAL_SECONDS,
         buffer_limit: int = BUFFER_LIMIT,
     ) -> None:
@@ -99,7 +99,7 @@ class WatchManager:
             sequence=self._sequence,
             harvester=None if resume_only else harvester,
             buffer_limit=buffer_limit,
-            new_backoff=lambda: Backoff(*backoff),
+            new_backoff=lambda: Backoff(*backoff, jitter=1.0),
             on_event_sync_error=on_event_sync_error,
             on_gap=on_gap,
             logger=self._logger,

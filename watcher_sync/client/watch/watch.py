@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import grpc
 
-from watcher_sync.client.watch.backoff import MAX_SECONDS, Backoff
+from watcher_sync.backoff import Backoff
 from watcher_sync.client.watch.delivery import Consumer, WatchDelivery
 from watcher_sync.client.watch.errors import (
     EventsPurged,
@@ -39,6 +39,9 @@ from watcher_sync.client.watch.sequences import Sequence
 from watcher_sync.client.watch.stream import Stream, StreamEnd, Stub, first_request
 from watcher_sync.client.watch.watermarks import SAVE_SECONDS, WatermarkWriter
 from watcher_sync.wire.watch import events_pb2
+
+MAX_PAUSE_SECONDS = 60.0
+"""The longest pause before a reconnection."""
 
 _JOIN_SECONDS = 10.0
 _NOT_OPENED = StreamEnd(grpc.StatusCode.UNAVAILABLE, "not open", {})
@@ -142,7 +145,7 @@ class Watch:
                 try:
                     self._session()
                 except _Interrupted as exc:
-                    pause = self._backoff.next()
+                    pause = self._backoff.failed()
                     level = logging.WARNING if self._backoff.failures == 1 else logging.DEBUG
                     self._logger.log(level, "watch %s: disconnected, retrying in %.1f s: %s", self.topic, pause, exc)
                     self._closing.wait(pause)
@@ -234,10 +237,10 @@ class Watch:
 
     def _raise_end(self) -> None:
         """Raises if the stream has ended. Called with the lock."""
-        if self._has_received or time.monotonic() - self._opened_at > MAX_SECONDS:
+        if self._has_received or time.monotonic() - self._opened_at > MAX_PAUSE_SECONDS:
             if self._backoff.failures:
                 self._logger.info("watch %s: connected again", self.topic)
-            self._backoff.reset()
+            self._backoff.succeeded()
             self._refused_tokens = 0
         end = self._end
         if end is None:
@@ -279,7 +282,7 @@ class Watch:
         with self._changed:
             is_complete = self._buffer.end_catch_up()
         if is_complete:
-            self._harvest_backoff.reset()
+            self._harvest_backoff.succeeded()
         else:
             self._pause(HarvestFailed(f"{self.topic}: the catch-up lacks events that the stream had sent"))
 
@@ -328,7 +331,7 @@ class Watch:
 
     def _pause(self, reason: HarvestFailed) -> None:
         """Waits before another catch-up. A stream that ends, or the close of the watch, ends the wait."""
-        pause = self._harvest_backoff.next()
+        pause = self._harvest_backoff.failed()
         level = logging.WARNING if self._harvest_backoff.failures == 1 else logging.DEBUG
         self._logger.log(level, "watch %s: catch-up failed, retrying in %.1f s: %s", self.topic, pause, reason)
         until = time.monotonic() + pause

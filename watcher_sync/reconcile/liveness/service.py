@@ -12,7 +12,6 @@ down for its silence.
 from __future__ import annotations
 
 import datetime
-import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
@@ -22,10 +21,11 @@ from oslo_log import log as logging
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from watcher_sync.exceptions import ReconcileError, StorageError
+from watcher_sync.exceptions import ReconcileError
 from watcher_sync.model.changes import Upsert
 from watcher_sync.model.entities import ComputeNode
 from watcher_sync.model.model import Snapshot
+from watcher_sync.periodic import Outage, PeriodicThread
 from watcher_sync.reconcile.liveness.rules import by_events
 from watcher_sync.reconcile.liveness.silence import Sign, SilenceTracker
 from watcher_sync.reconcile.liveness.writer import LivenessWriter
@@ -72,25 +72,24 @@ class LivenessService:
         self._clock = clock
         self._now = now
         self._tracker = SilenceTracker()
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._trouble = ""
+        self._outage = Outage(
+            LOG, "The liveness of hosts cannot be checked or written", "The liveness of hosts is written again"
+        )
+        self._thread = self._new_thread()
 
     def start(self) -> None:
         """Begin to check; all hosts count as not silent."""
         self._tracker = SilenceTracker()
-        self._stop = stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(stop,), name="liveness", daemon=True)
+        self._thread = self._new_thread()
         self._thread.start()
 
     def begin_stop(self) -> None:
         """Begin no further check."""
-        self._stop.set()
+        self._thread.begin_stop()
 
     def join(self, timeout: float) -> None:
         """Wait at most ``timeout`` seconds for the check in progress."""
-        if self._thread is not None:
-            self._thread.join(timeout)
+        self._thread.stop(timeout)
 
     def collect(self) -> Iterable[Metric]:
         """The number of hosts in each state."""
@@ -106,7 +105,7 @@ class LivenessService:
         """The hosts that are down, and why."""
         down = (node for node in self._snapshot().by(_KIND, "state", "down") if isinstance(node, ComputeNode))
         return {
-            "trouble": self._trouble or "none",
+            "trouble": self._outage.reason or "none",
             **{node.id: "forced down" if node.forced_down else node.liveness_reason for node in down},
         }
 
@@ -171,21 +170,8 @@ class LivenessService:
             unlisted, lambda node: by_events(node, at=at, last_heard=None, silent=True), at=at, source=_SOURCE
         )
 
-    def _run(self, stop: threading.Event) -> None:
-        while not stop.wait(self._interval()):
-            try:
-                self.check()
-                if self._trouble:
-                    LOG.info("The liveness of hosts is written again")
-                self._trouble = ""
-            except StorageError as exc:
-                if not self._trouble:
-                    LOG.warning("The liveness of hosts cannot be written, retrying: %s", exc)
-                self._trouble = str(exc)
-            except Exception as exc:  # the supervised edge: logged once, and reported
-                if not self._trouble:
-                    LOG.exception("The liveness of hosts cannot be checked: %s", exc)
-                self._trouble = f"{type(exc).__name__}: {exc}"
+    def _new_thread(self) -> PeriodicThread:
+        return PeriodicThread("liveness", self.check, self._interval, self._outage, at_once=False)
 
     def _interval(self) -> float:
         silent_after = float(self._conf.liveness.silent_after)

@@ -23,6 +23,7 @@ from typing import Final
 import msgspec
 from oslo_log import log as logging
 
+from watcher_sync.backoff import Backoff
 from watcher_sync.client import ClientError, Gone, ServerFailed, Unreachable
 from watcher_sync.client.watch import EventsPurged, MemorySequence, Unauthenticated, WatchManager
 from watcher_sync.events import Event, portions
@@ -50,7 +51,6 @@ _STABLE_SECONDS: Final = 1.0
 """How long a stream has to last after an outage until the source counts as connected: it may be refused at once."""
 _FIRST_PAUSE_SECONDS: Final = 0.2
 _REFUSED_PAUSE_SECONDS: Final = 60.0
-_MAX_DOUBLINGS: Final = 16
 
 
 _STREAM_LOG: Final = logging.getLogger(f"{__name__}.stream").logger
@@ -108,9 +108,8 @@ class Follower:
         self._cursor = cursor
         self._make.region_epoch = cursor.number
         self._max_delete_percent = max_delete_percent
-        self._jitter = jitter
         self._monotonic = monotonic
-        self._failures = 0
+        self._backoff = Backoff(_FIRST_PAUSE_SECONDS, settings.backoff_max, uniform=jitter)
         self._outage: type[Exception] | None = None
         """The sort of the reason that was logged last; None: the source is connected, or was not yet."""
         self._streaming_since: float | None = None
@@ -166,9 +165,7 @@ class Follower:
             LOG.exception("source %s: unexpected error, listing again", self._settings.source)
             self._list_again()
             self._disconnect(exc)
-        self._failures += 1
-        ceiling = min(self._settings.backoff_max, _FIRST_PAUSE_SECONDS * 2 ** min(self._failures - 1, _MAX_DOUBLINGS))
-        return self._jitter(ceiling / 2, ceiling)
+        return self._backoff.failed()
 
     def _follow(self) -> None:
         self._region.ensure_topic()
@@ -294,7 +291,8 @@ class Follower:
             position = changes.next_since
             self._move_to(position)
             if has_moved:
-                self._failures, give_up_at = 0, None
+                give_up_at = None
+                self._backoff.succeeded()
             if position >= max(changes.head, least):
                 break
             if has_moved:

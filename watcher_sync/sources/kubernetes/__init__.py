@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The driver ``kubernetes``: reflectors list and watch the resources of one cluster.
 
-``backoff``          The pauses between the attempts of one reflector
 ``bounded_process``  Runs a program with a time limit, bounded output, and a certain end
 ``connection``       GET requests to one cluster's API server, and the two ways in which they fail
 ``credentials``      Loads the credentials of a cluster into a client of the official library

@@ -25,10 +25,10 @@ from typing import Final, Protocol
 import msgspec
 from oslo_log import log as logging
 
+from watcher_sync.backoff import Backoff
 from watcher_sync.events import Event
 from watcher_sync.sources.base import IntakeClosed
 from watcher_sync.sources.kubernetes import watch_stream
-from watcher_sync.sources.kubernetes.backoff import Backoff
 from watcher_sync.sources.kubernetes.connection import (
     ApiConnection,
     ApiError,
@@ -46,6 +46,7 @@ LOG = logging.getLogger(__name__)
 
 _EMIT_SIZE: Final = 500
 """Events in one call of ``emit``, at most."""
+_FIRST_PAUSE_SECONDS: Final = 0.2
 _FAILURES_BEFORE_RELIST: Final = 5
 _PAGES_SECONDS: Final = 600.0
 """How long a failed streamed list has all listings be in pages: a server may refuse it, such as one without progress
@@ -105,7 +106,7 @@ class Reflector:
         """Whether the server has sent initial events to their end at least once."""
         self._initial_events_began = False
         """Whether the server accepted the last request for a streamed list."""
-        self._backoff = Backoff(settings.backoff_max, jitter)
+        self._backoff = Backoff(_FIRST_PAUSE_SECONDS, settings.backoff_max, uniform=jitter)
         self._stopping = threading.Event()
         suffix = f"-{namespace}" if namespace else ""
         name = f"source-{settings.source}-{resource.name.lower()}{suffix}"
@@ -193,18 +194,22 @@ class Reflector:
 
     def _back_off(self, error: Exception) -> None:
         """Record the error and wait before the next attempt."""
-        self._backoff.failures += 1
+        failures = self._backoff.failures + 1
         is_refused = isinstance(error, ApiError) and error.code not in _NOT_THE_VERSION
-        if is_refused and self._backoff.failures % _FAILURES_BEFORE_RELIST == 0:
+        if is_refused and failures % _FAILURES_BEFORE_RELIST == 0:
             self.version = None
         was_watching = self.progress.phase is Phase.WATCHING
         if was_watching:
             self.progress.lose_watch()
         # Watches end often. The reflector fails only if it cannot resume one.
-        if self._backoff.failures > 1 or not was_watching:
+        if failures > 1 or not was_watching:
             self.progress.enter(Phase.FAILING, str(error) or type(error).__name__)
         retry_after = error.retry_after if isinstance(error, KubernetesError) else None
-        self._stopping.wait(self._backoff.pause(retry_after))
+        pause = self._backoff.failed()
+        if retry_after is not None:
+            # The jitter spreads clients that all got the same Retry-After.
+            pause = retry_after + min(pause, 0.1 * retry_after)
+        self._stopping.wait(pause)
 
     def list_pages(self) -> None:
         """List in pages until one listing is complete; begin again when its snapshot expires."""

@@ -12,6 +12,8 @@ from typing import Final
 
 import msgspec
 
+from watcher_sync.backoff import doubled
+
 ACK: Final = b"+ACK"
 """The message is done."""
 
@@ -76,7 +78,7 @@ def stored_time_of(reply: str) -> int:
 
 def nak(delay: float, deliveries: int) -> bytes:
     """The payload that has a message delivered again after ``delay`` seconds, doubled for each earlier delivery."""
-    seconds = min(MAX_DELAY_SECONDS, delay * 2.0 ** min(deliveries - 1, 30))
+    seconds = doubled(delay, MAX_DELAY_SECONDS, deliveries - 1)
     if seconds <= 0:
         return NAK
     return NAK + b" " + msgspec.json.encode({"delay": int(seconds * 1e9)})

@@ -27,6 +27,7 @@ import msgspec
 from nats.errors import Error as NatsError
 from oslo_log import log as logging
 
+from watcher_sync.backoff import Backoff
 from watcher_sync.sources.base import SourceState
 from watcher_sync.sources.nats.attachment import Attachment
 from watcher_sync.sources.nats.connection import NatsConnection, close, connect, describe
@@ -37,7 +38,7 @@ from watcher_sync.sources.nats.isolation import ConnectionLosses, RedeliveryIsol
 from watcher_sync.sources.nats.messages import IN_PROGRESS, NAK
 from watcher_sync.sources.nats.settings import JetStreamSettings
 from watcher_sync.sources.nats.stream import ConsumerHandle, JetStream, JetStreamNoAnswer, NotReady
-from watcher_sync.sources.session_loop import OutageReasons, SessionLoop, Stopped, end_task
+from watcher_sync.sources.session_loop import BACKOFF_SECONDS, OutageReasons, SessionLoop, Stopped, end_task
 
 LOG = logging.getLogger(__name__)
 
@@ -121,7 +122,7 @@ class NatsSession:
     async def run(self) -> None:
         """One connection after the other, until the stop."""
         self._loop.start()
-        failures = 0
+        backoff = Backoff(*BACKOFF_SECONDS)
         while not self._stopping.is_set():
             try:
                 client = await self._loop.unless_stopped(connect(self._settings, self.name, closed=self.wake))
@@ -133,12 +134,11 @@ class NatsSession:
                 self._status.connections += 1
                 self._error = None
                 if await self._use(client):
-                    failures = 0
+                    backoff.succeeded()
                 self._losses.add(time.time_ns())
                 if self._status.state is SourceState.CONNECTED:
                     self._set_state(SourceState.DISCONNECTED, f"the connection is lost: {describe(self._error)}")
-            await self._loop.back_off(failures)
-            failures += 1
+            await self._loop.pause(backoff.failed())
         self._history.end()
         await self._finish_disconnected()
 
@@ -146,7 +146,7 @@ class NatsSession:
         """Work on one connection until it ends or the source stops; whether the consumer was ready at all."""
         stream = jetstream_of(client, self._settings)
         worked = False
-        failures = 0
+        backoff = Backoff(*BACKOFF_SECONDS)
         try:
             while not client.is_closed and not self._stopping.is_set():
                 began = time.monotonic()
@@ -164,10 +164,9 @@ class NatsSession:
                     if not await self._consume(client, stream, handle):
                         break
                     if time.monotonic() - began > _STABLE_SECONDS:
-                        failures = 0
+                        backoff.succeeded()
                 if not client.is_closed:
-                    await self._loop.back_off(failures)
-                    failures += 1
+                    await self._loop.pause(backoff.failed())
         finally:
             self._error = client.why or self._error
             await close(client)

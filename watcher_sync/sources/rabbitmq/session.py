@@ -26,6 +26,7 @@ from typing import Final
 import msgspec
 from oslo_log import log as logging
 
+from watcher_sync.backoff import Backoff
 from watcher_sync.events import Event
 from watcher_sync.sources.base import SourceState
 from watcher_sync.sources.rabbitmq.acks import AckLedger
@@ -36,7 +37,7 @@ from watcher_sync.sources.rabbitmq.in_flight import InFlight
 from watcher_sync.sources.rabbitmq.queues import Queue, UnfitQueue
 from watcher_sync.sources.rabbitmq.settings import RabbitMQSettings
 from watcher_sync.sources.rabbitmq.watch import QueueWatch
-from watcher_sync.sources.session_loop import OutageReasons, SessionLoop, Stopped, end_task
+from watcher_sync.sources.session_loop import BACKOFF_SECONDS, OutageReasons, SessionLoop, Stopped, end_task
 
 LOG = logging.getLogger(__name__)
 
@@ -111,7 +112,7 @@ class RabbitMQSession:
         """One connection after the other, until the stop."""
         self._loop.start()
         hosts = self._settings.broker.shuffled()
-        failures = 0
+        backoff = Backoff(*BACKOFF_SECONDS)
         while not self._stopping.is_set():
             try:
                 connection = await self._loop.unless_stopped(self._connect(hosts))
@@ -120,10 +121,9 @@ class RabbitMQSession:
             if connection is not None:
                 self._status.connections += 1
                 if await self._use(connection):
-                    failures = 0
+                    backoff.succeeded()
                 hosts.append(hosts.pop(0))
-            await self._loop.back_off(failures)
-            failures += 1
+            await self._loop.pause(backoff.failed())
         await self._finish_disconnected()
 
     async def _connect(self, hosts: list[BrokerHost]) -> BrokerConnection | None:
@@ -141,7 +141,7 @@ class RabbitMQSession:
     async def _use(self, connection: BrokerConnection) -> bool:
         """Work on one connection until it ends or the source stops; whether there was a consumer at all."""
         worked = False
-        failures = 0
+        backoff = Backoff(*BACKOFF_SECONDS)
         try:
             while connection.why_closed is None and not self._stopping.is_set():
                 began = time.monotonic()
@@ -160,10 +160,9 @@ class RabbitMQSession:
                     worked = True
                     await self._pump(connection, consumer)
                     if time.monotonic() - began > _STABLE_SECONDS:
-                        failures = 0
+                        backoff.succeeded()
                 if connection.why_closed is None and not self._paused:
-                    await self._loop.back_off(failures)
-                    failures += 1
+                    await self._loop.pause(backoff.failed())
         except Failure as exc:
             connection.ending.set(exc)
         finally:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Final, ParamSpec, TypeVar
 
+from watcher_sync.backoff import doubled
 from watcher_sync.exceptions import TransactionConflict
 
 P = ParamSpec("P")
@@ -33,8 +34,7 @@ def run_with_retries(work: Callable[[], T], on_lock_timeout: Callable[[], None] 
     :raises TransactionConflict: there were conflicts for 10 seconds, or 50 of them.
     """
     until = time.monotonic() + _RETRY_SECONDS
-    delay = _FIRST_DELAY_SECONDS
-    for _ in range(_MOST_CONFLICTS):
+    for conflicts in range(_MOST_CONFLICTS):
         try:
             return work()
         except TransactionConflict as exc:
@@ -42,8 +42,7 @@ def run_with_retries(work: Callable[[], T], on_lock_timeout: Callable[[], None] 
                 raise
             if exc.waited:
                 on_lock_timeout()
-        time.sleep(random.uniform(0, delay))  # noqa: S311 - jitter
-        delay = min(delay * 2, _MAX_DELAY_SECONDS)
+        time.sleep(random.uniform(0, doubled(_FIRST_DELAY_SECONDS, _MAX_DELAY_SECONDS, conflicts)))  # noqa: S311 - jitter
     return work()
 
 

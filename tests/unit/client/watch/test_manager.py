@@ -548,7 +548,7 @@ def test_an_outage_is_one_line_and_its_end_another_one(service, caplog):
 
 @pytest.mark.slow
 def test_the_end_of_an_outage_is_reported_though_the_stream_has_nothing_to_send(service, caplog, monkeypatch):
-    monkeypatch.setattr(watch_module, "MAX_SECONDS", 0.2)
+    monkeypatch.setattr(watch_module, "MAX_PAUSE_SECONDS", 0.2)
     caplog.set_level("INFO")
     service.topic.publish(4)
     service.refusals.append(Refusal(Code.UNAVAILABLE, "drain"))
