@@ -44,7 +44,7 @@ from watcher_sync.storage.schema import schema
 from watcher_sync.storage.writing.journal import first_since
 from watcher_sync.storage.writing.store import Store
 
-NOVA_DRIVERS = ("oslo_messaging", "rabbitmq")
+NOVA_DRIVERS = ("oslo_messaging", "rabbitmq", "rabbitmq_stream")
 """The drivers of sources that receive Nova's notifications."""
 
 _FIX_ALL = (

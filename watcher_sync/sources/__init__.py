@@ -12,6 +12,7 @@
 ``places``            how a person names a place in the history of a transport
 ``prefetch``          decodes a recording in a forked process, ahead of the process that applies it
 ``rabbitmq``          the driver ``rabbitmq``: notifications of OpenStack services from a queue of RabbitMQ
+``rabbitmq_stream``   the driver ``rabbitmq_stream``: the same from a stream of RabbitMQ, read from our position
 ``redelivery``        emits events again that the engine did not commit
 ``replay``            the driver ``replay``: recorded events from files
 ``session_loop``      the event loop of a session: waits, attempts that a stop cancels, and back-off

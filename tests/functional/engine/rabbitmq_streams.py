@@ -41,8 +41,7 @@ class StreamLine(Line):
 
     def source(self, name: str) -> dict[str, str]:
         """The options of a source of this name that reads the stream."""
-        options = {"driver": "rabbitmq", "queue_type": "stream"}
-        return super().source(name) | {f"source_{name}.{option}": value for option, value in options.items()}
+        return super().source(name) | {f"source_{name}.driver": "rabbitmq_stream"}
 
     def end(self) -> int:
         """The offset after the last message."""

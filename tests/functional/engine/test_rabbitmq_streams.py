@@ -16,7 +16,7 @@ from prometheus_client.metrics_core import Metric
 from tests.functional.conftest import Broker
 from tests.functional.engine.driving import Installation, scaled
 from tests.functional.engine.rabbitmq_streams import SOURCE, StreamLine, kill_engines
-from tests.functional.sources.rabbitmq_source import make_source
+from tests.functional.sources.rabbitmq_source import STREAMS, make_source
 from tests.functional.sources.test_rabbitmq_streams import SMALL, Stream
 from tests.services.rabbitmq import private_rabbitmq_node
 from tests.services.servers import Server
@@ -141,15 +141,13 @@ def test_a_rewind_is_refused_while_an_engine_leads_and_where_there_is_no_positio
     assert "reads from 2026-01-02" in site.manage("source", "rewind", SOURCE, "--to", "2026-01-02T03:04:05+01:00")
     cursors = site.store.cursors()
     assert list(cursors) == [SOURCE]
-    other = {"source_nova__queue_type": "classic"}
+    other = {"source_nova__driver": "rabbitmq"}
     plain = {"source_nova__driver": "oslo_messaging"}
     for place, options, why in [
         ("yesterday", {}, "neither first, nor an offset, nor an ISO 8601 time"),
-        ("first", other, "only queue_type = stream can be rewound"),
+        ("first", other, "the driver rabbitmq has no stored position"),
         ("first", plain, "the driver oslo_messaging has no stored position"),
     ]:
-        if options is plain:
-            site.options.pop("source_nova.queue_type")
         refused = site.run(
             "watcher-sync-manage", "source", "rewind", SOURCE, "--to", place, config=site.config(**options)
         )
@@ -191,7 +189,7 @@ class Running:
 
         def make() -> object:
             cursor = site.store.cursors().get(SOURCE)
-            return make_source(stream.url, stream.name, cursor=cursor, queue_type="stream", **SMALL)
+            return make_source(stream.url, stream.name, driver=STREAMS, cursor=cursor, **SMALL)
 
         self.engine = Engine(
             conf,

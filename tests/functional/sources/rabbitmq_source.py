@@ -32,26 +32,32 @@ _SAMPLE_SECONDS: Final = 0.005
 _TOPIC: Final = "versioned_notifications.info"
 
 
-def load_driver() -> type[Source]:
-    """The class of the tested driver."""
-    (entry,) = importlib.metadata.entry_points(group="watcher_sync.sources", name=DRIVER)
+STREAMS: Final = "rabbitmq_stream"
+"""The driver that reads streams."""
+
+
+def load_driver(name: str = DRIVER) -> type[Source]:
+    """The class of a driver."""
+    (entry,) = importlib.metadata.entry_points(group="watcher_sync.sources", name=name)
     driver: type[Source] = entry.load()
     return driver
 
 
-def make_source(url: str, name: str, *, source: str = "nova", cursor: str | None = None, **options: Any) -> Source:
-    """A source of the tested driver that is not started; its exchange and its pool have this name.
+def make_source(
+    url: str, name: str, *, source: str = "nova", driver: str = DRIVER, cursor: str | None = None, **options: Any
+) -> Source:
+    """A source that is not started; its exchange and its pool have this name.
 
     :param cursor: its stored position.
     """
-    driver = load_driver()
+    made = load_driver(driver)
     conf = cfg.ConfigOpts()
     conf.register_opts([cfg.IntOpt("batch_size", default=500)], group="engine")
-    conf.register_opts(driver.options, group=f"source_{source}")
+    conf.register_opts(made.options, group=f"source_{source}")
     conf([], default_config_files=[])
     for option, value in {"transport_url": url, "exchange": name, "pool": name, **options}.items():
         conf.set_override(option, value, group=f"source_{source}")
-    return driver(source, conf, cursor=cursor)
+    return made(source, conf, cursor=cursor)
 
 
 class Warnings(logging.Handler):

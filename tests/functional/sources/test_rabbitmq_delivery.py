@@ -123,14 +123,14 @@ def test_unacked_messages_are_returned_after_the_limit_and_consuming_pauses_unti
         for number in range(20):
             publisher.publish(wrap(envelope(number)))
         wait_until(lambda: len(engine.events) == 8)
-        source._settings.hand_back_after = 0.2
+        source.settings.hand_back_after = 0.2
         wait_until(lambda: source.status().detail and publisher.waiting() == 20)
         assert source.status().state is SourceState.CONNECTED
         assert "paused" in source.status().detail
         time.sleep(1.2)  # wait: longer than the interval of the session's loop
         assert publisher.waiting() == 20  # no loop of redeliveries
         assert len(engine.events) == 8
-        source._settings.hand_back_after = 60.0  # no pause of the machine is another one of the source
+        source.settings.hand_back_after = 60.0  # no pause of the machine is another one of the source
         engine.acks = True
         source.ack(engine.batches[0])
         wait_until(lambda: len(engine.events) == 28)
@@ -149,9 +149,9 @@ def test_an_ack_that_comes_after_its_channel_was_closed_acknowledges_nothing(pub
         for number in range(8):
             publisher.publish(wrap(envelope(number)))
         wait_until(lambda: len(engine.events) == 4)
-        source._settings.hand_back_after = 0.2
+        source.settings.hand_back_after = 0.2
         wait_until(lambda: publisher.waiting() == 8)
-        source._settings.hand_back_after = 60.0  # no pause of the machine is another one of the source
+        source.settings.hand_back_after = 60.0  # no pause of the machine is another one of the source
         source.ack(engine.batches[0])  # resumes, and is too late itself
         wait_until(lambda: len(engine.events) == 8)
         source.ack([event for batch in engine.batches[1:4] for event in batch])

@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
@@ -18,14 +17,13 @@ import pytest
 from tests.faulty_proxy import FaultyProxy
 from tests.functional.conftest import Broker
 from tests.functional.sources.listening import envelope, wrap
-from tests.functional.sources.rabbitmq_source import make_source
+from tests.functional.sources.rabbitmq_source import STREAMS, make_source
 from tests.waiting import deadline, wait_until
 from watcher_sync.events import Event
 from watcher_sync.sources.base import IntakeClosed, Source, SourceState, SourceStatus
 from watcher_sync.sources.rabbitmq.connection import connect
-from watcher_sync.sources.rabbitmq.in_flight import InFlight, QueuedMessage
-from watcher_sync.sources.rabbitmq.settings import RabbitMQSettings
-from watcher_sync.sources.rabbitmq.stream_reading import StreamReading
+from watcher_sync.sources.rabbitmq.in_flight import QueuedMessage
+from watcher_sync.sources.rabbitmq_stream.source import RabbitMQStreamSource
 
 SMALL = {"stream_max_bytes": 20_000, "stream_segment_bytes": 5_000}
 """A retention of a few dozen messages."""
@@ -80,7 +78,7 @@ class Reader:
         self.acks = acks
         self.closed = False
         self.batches: list[list[Event]] = []
-        self.source: Source = make_source(stream.url, stream.name, cursor=cursor, queue_type="stream", **options)
+        self.source: Source = make_source(stream.url, stream.name, driver=STREAMS, cursor=cursor, **options)
 
     def __enter__(self) -> Self:
         self.source.start(self._emit)
@@ -135,7 +133,7 @@ def losses(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
 @pytest.fixture
 def quick_watch(monkeypatch: pytest.MonkeyPatch) -> None:
     """The state of the stream is read often."""
-    monkeypatch.setattr("watcher_sync.sources.rabbitmq.watch._INTERVAL_SECONDS", 0.2)
+    monkeypatch.setattr("watcher_sync.sources.rabbitmq.queue_poll._INTERVAL_SECONDS", 0.2)
 
 
 def test_a_source_continues_after_the_last_committed_event(stream: Stream) -> None:
@@ -330,15 +328,16 @@ def test_a_queue_that_is_no_stream_is_refused(stream: Stream) -> None:
 def test_a_consumer_that_gets_nothing_of_what_waits_counts_as_lost(stream: Stream) -> None:
     with Reader(stream) as reader:
         reader.wait_for(stream.publish(3))
-    settings = RabbitMQSettings("nova", make_source(stream.url, stream.name, queue_type="stream").conf)
-    reading = StreamReading("nova", settings, reader.cursor, InFlight(threading.Event()), lambda _events: None)
+    source = make_source(stream.url, stream.name, driver=STREAMS, cursor=reader.cursor)
+    assert isinstance(source, RabbitMQStreamSource)
+    broker, queue = source.settings.broker, source.queue
 
     async def inspect() -> list[tuple[int, int]]:
-        connection = await connect(settings.broker, settings.broker.hosts[0], "test")
-        await reading.queue.declare(connection)
-        idle = [await reading.queue.inspect(connection, 0, 0) for _ in range(3)]
+        connection = await connect(broker, broker.hosts[0], "test")
+        await queue.declare(connection)
+        idle = [await queue.inspect(connection, 0, 0) for _ in range(3)]
         stream.publish(2)
-        silent = [await reading.queue.inspect(connection, 0, 0) for _ in range(2)]
+        silent = [await queue.inspect(connection, 0, 0) for _ in range(2)]
         await connection.close()
         return [*idle, *silent]
 
@@ -350,22 +349,22 @@ def test_what_arrived_and_was_not_taken_is_read_again_after_a_reconnection(strea
     with Reader(stream) as reader:
         reader.wait_for(stream.publish(3))
     options = {} if start == "stored" else {"stream_start": start}
-    settings = RabbitMQSettings("nova", make_source(stream.url, stream.name, queue_type="stream", **options).conf)
-    in_flight = InFlight(threading.Event())
     cursor = reader.cursor if start == "stored" else None
-    reading = StreamReading("nova", settings, cursor, in_flight, lambda _events: None)
+    source = make_source(stream.url, stream.name, driver=STREAMS, cursor=cursor, **options)
+    assert isinstance(source, RabbitMQStreamSource)
+    broker, queue = source.settings.broker, source.queue
 
     async def reconnect() -> object:
-        connection = await connect(settings.broker, settings.broker.hosts[0], "test")
-        await reading.queue.declare(connection)
+        connection = await connect(broker, broker.hosts[0], "test")
+        await queue.declare(connection)
         await connection.close()
-        return reading.queue.consume_arguments()["x-stream-offset"]
+        return queue.consume_arguments()["x-stream-offset"]
 
     assert asyncio.run(reconnect()) == {"stored": 3}.get(start, start)
     stream.publish(4)
     first = 0 if start == "first" else 3
     for tag, offset in enumerate(range(first, 7), 1):
-        position = reading.queue.position(1, tag, {"x-stream-offset": offset})
-        in_flight.add([QueuedMessage(position, wrap(envelope(offset + 1)), 1)])
+        position = queue.position(1, tag, {"x-stream-offset": offset})
+        source.in_flight.add([QueuedMessage(position, wrap(envelope(offset + 1)), 1)])
     assert asyncio.run(reconnect()) == first
-    assert reading.queue.gaps.total.count == 0
+    assert queue.gaps.total.count == 0

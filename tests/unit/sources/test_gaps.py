@@ -11,7 +11,7 @@ import pytest
 
 from watcher_sync.sources.gaps import Gaps
 from watcher_sync.sources.nats import discards
-from watcher_sync.sources.rabbitmq import stream
+from watcher_sync.sources.rabbitmq_stream import queue as stream
 
 
 def test_what_a_reader_took_does_not_change() -> None:

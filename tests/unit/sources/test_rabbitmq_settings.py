@@ -18,21 +18,27 @@ from watcher_sync.conf import engine
 from watcher_sync.exceptions import ConfigError, SourceError
 from watcher_sync.sources.base import SourceState
 from watcher_sync.sources.rabbitmq.broker import BrokerHost
-from watcher_sync.sources.rabbitmq.queues import ClassicQueue, QuorumQueue
+from watcher_sync.sources.rabbitmq.queues import ClassicQueue, Queue, QuorumQueue
 from watcher_sync.sources.rabbitmq.settings import RabbitMQSettings
 from watcher_sync.sources.rabbitmq.source import RabbitMQSource
 
 URL = "rabbit://someone:hush%2Dhush@one:5671,other:hush-2@[::1]/cell%201"
 
 
-def make_conf(files: Sequence[Path] = (), **options: Any) -> cfg.ConfigOpts:
+def make_conf(
+    files: Sequence[Path] = (), *, driver: type[RabbitMQSource] = RabbitMQSource, **options: Any
+) -> cfg.ConfigOpts:
     conf = cfg.ConfigOpts()
     engine.register_opts(conf)
-    conf.register_opts(RabbitMQSource.options, group="source_nova")
+    conf.register_opts(driver.options, group="source_nova")
     conf([], default_config_files=[str(file) for file in files])
     for option, value in options.items():
         conf.set_override(option, value, group="source_nova")
     return conf
+
+
+def make_queue(**options: Any) -> Queue:
+    return RabbitMQSource("nova", make_conf(**{"transport_url": URL, **options})).queue
 
 
 def make_settings(files: Sequence[Path] = (), **options: Any) -> RabbitMQSettings:
@@ -74,23 +80,23 @@ def test_options_of_the_group_apply_and_the_query_of_the_url_wins(tmp_path: Path
 def test_the_type_of_the_queue_is_configured_or_that_of_oslo_messaging(
     given: str | None, query: str, kind: type
 ) -> None:
-    assert type(make_settings(queue_type=given, transport_url=URL + query).make_queue()) is kind
+    assert type(make_queue(queue_type=given, transport_url=URL + query)) is kind
 
 
 def test_the_arguments_of_a_quorum_queue_are_those_of_oslo_messaging() -> None:
     url = f"{URL}?rabbit_quorum_queue=1&rabbit_quorum_delivery_limit=3&rabbit_quorum_max_memory_length=5"
-    queue = make_settings(transport_url=url).make_queue()
+    queue = make_queue(transport_url=url)
     assert queue.arguments() == {"x-queue-type": "quorum", "x-delivery-limit": 3, "x-max-in-memory-length": 5}
     assert queue.durable
-    classic = make_settings().make_queue()
+    classic = make_queue()
     assert (classic.arguments(), classic.durable, classic.consume_arguments()) == ({}, False, {})
-    assert make_settings(transport_url=f"{URL}?enable_cancel_on_failover=1").make_queue().consume_arguments() == {
+    assert make_queue(transport_url=f"{URL}?enable_cancel_on_failover=1").consume_arguments() == {
         "x-cancel-on-ha-failover": True
     }
 
 
 def test_a_quorum_queue_counts_deliveries_and_a_classic_one_says_only_more_than_once() -> None:
-    queue = make_settings().make_queue()
+    queue = make_queue()
     counted = queue.deliveries(True, {"x-delivery-count": 4})
     assert (queue.deliveries(False, None), queue.deliveries(True, {}), counted) == (1, 2, 5)
 

@@ -9,20 +9,22 @@ import random
 from typing import Any
 
 import pytest
+from oslo_config import cfg
 
 from tests.unit.sources.test_rabbitmq_settings import URL, make_conf
 from watcher_sync.events import Event
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.sources.rabbitmq.acks import AckPosition
-from watcher_sync.sources.rabbitmq.settings import RabbitMQSettings
 from watcher_sync.sources.rabbitmq.source import RabbitMQSource
-from watcher_sync.sources.rabbitmq.stream_cursor import (
+from watcher_sync.sources.rabbitmq_stream.cursor import (
     RabbitMQCursor,
     StreamProgress,
     digest_of,
     read_cursor,
     read_start,
 )
+from watcher_sync.sources.rabbitmq_stream.settings import RabbitMQStreamSettings
+from watcher_sync.sources.rabbitmq_stream.source import RabbitMQStreamSource
 
 UTC = datetime.UTC
 QUEUE = "/ nova"
@@ -115,23 +117,22 @@ def test_the_position_is_never_beyond_the_lowest_uncommitted_event(seed: int) ->
 # The source's options
 
 
-def make_source(**options: Any) -> RabbitMQSource:
-    return RabbitMQSource("nova", make_conf(transport_url=URL, queue_type="stream", **options))
+def make_stream_conf(**options: Any) -> cfg.ConfigOpts:
+    return make_conf(driver=RabbitMQStreamSource, transport_url=URL, **options)
+
+
+def make_source(**options: Any) -> RabbitMQStreamSource:
+    return RabbitMQStreamSource("nova", make_stream_conf(**options))
 
 
 def test_the_limits_of_the_retention_are_arguments_of_the_stream() -> None:
-    settings = RabbitMQSettings(
-        "nova",
-        make_conf(
-            transport_url=URL, queue_type="stream", stream_max_age="7D", stream_max_bytes=10, stream_segment_bytes=5
-        ),
-    )
-    assert settings.stream_retention == {
+    conf = make_stream_conf(stream_max_age="7D", stream_max_bytes=10, stream_segment_bytes=5)
+    assert RabbitMQStreamSettings("nova", conf).retention == {
         "x-max-age": "7D",
         "x-max-length-bytes": 10,
         "x-stream-max-segment-size-bytes": 5,
     }
-    assert RabbitMQSettings("nova", make_conf(transport_url=URL)).stream_retention == {}
+    assert RabbitMQStreamSettings("nova", make_stream_conf()).retention == {}
 
 
 def test_a_wrong_start_is_a_mistake_in_the_configuration() -> None:
@@ -147,7 +148,7 @@ def test_only_a_stream_can_be_rewound_and_only_to_a_place_in_its_history() -> No
         with pytest.raises(ConfigError, match=f"source nova: '{place}' is n"):
             source.cursor_at(place)
     classic = RabbitMQSource("nova", make_conf(transport_url=URL))
-    with pytest.raises(ConfigError, match="only queue_type = stream can be rewound"):
+    with pytest.raises(NotImplementedError):
         classic.cursor_at("first")
 
 

@@ -74,7 +74,7 @@ class NovaHandler(Handler):
         **dict.fromkeys(ownership.SIGNS_OF_LIFE, "on_heartbeat"),
         "compute.exception": "on_compute_exception",
     }
-    drivers: ClassVar[Collection[str]] = ("oslo_messaging", "rabbitmq")
+    drivers: ClassVar[Collection[str]] = ("oslo_messaging", "rabbitmq", "rabbitmq_stream")
 
     def scopes(self, origin: str) -> list[EntityScope]:
         """All hosts, servers and aggregates."""

@@ -6,12 +6,9 @@
 ``connection``      pika's connections and channels as coroutines, and errors in one line
 ``consumer``        ``Consumer``: one channel's consumption of the queue, bounded in messages and bytes
 ``in_flight``       ``InFlight``: what passes between the I/O thread, the emitting thread and the engine
+``queue_poll``      ``QueuePoll``: lag and consumer count, and bindings that are made again
 ``queues``          ``Queue``: how each type of queue is declared and consumed
 ``session``         ``Session``: connections one after the other, the pause, and the steps of a stop
 ``settings``        the options of a source, checked
 ``source``          ``RabbitMQSource``: the threads, and messages as events
-``stream``          ``StreamQueue``: a stream queue, consumed from our own position
-``stream_cursor``   the stored position in a stream, and ``Progress``: how far the engine has committed
-``stream_reading``  ``StreamReading``: what a source does differently while it reads a stream
-``watch``           ``Watch``: lag and consumer count, and bindings that are made again
 """

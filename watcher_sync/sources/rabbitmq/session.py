@@ -34,9 +34,9 @@ from watcher_sync.sources.rabbitmq.broker import BrokerHost
 from watcher_sync.sources.rabbitmq.connection import BrokerConnection, Failure, NoAnswer, connect, describe
 from watcher_sync.sources.rabbitmq.consumer import HELD_BYTES, Consumer, apply_settlements
 from watcher_sync.sources.rabbitmq.in_flight import InFlight
+from watcher_sync.sources.rabbitmq.queue_poll import QueuePoll
 from watcher_sync.sources.rabbitmq.queues import Queue, UnfitQueue
 from watcher_sync.sources.rabbitmq.settings import RabbitMQSettings
-from watcher_sync.sources.rabbitmq.watch import QueueWatch
 from watcher_sync.sources.session_loop import BACKOFF_SECONDS, OutageReasons, SessionLoop, Stopped, end_task
 
 LOG = logging.getLogger(__name__)
@@ -208,7 +208,7 @@ class RabbitMQSession:
 
         :raises Failure: the connection is lost.
         """
-        watching = self._start_watch(connection, consumer)
+        polling = self._start_poll(connection, consumer)
         try:
             while not self._stopping.is_set() and connection.why_closed is None:
                 self._set_state(SourceState.CONNECTED, self._remarks(connection))
@@ -219,7 +219,7 @@ class RabbitMQSession:
             if self._stopping.is_set():
                 await self._finish(consumer)
         finally:
-            await end_task(watching)
+            await end_task(polling)
         await self._end(connection, consumer)
 
     async def _end(self, connection: BrokerConnection, consumer: Consumer) -> None:
@@ -255,7 +255,7 @@ class RabbitMQSession:
     async def _wait_paused(self, connection: BrokerConnection) -> None:
         """Consume nothing until the engine settles an event, the connection is lost, or the source stops."""
         self._ledger.open()  # what is settled now was given back before
-        watching = self._start_watch(connection, None)
+        polling = self._start_poll(connection, None)
         try:
             while not self._stopping.is_set() and connection.why_closed is None:
                 self._set_state(SourceState.CONNECTED, self._remarks(connection))
@@ -265,11 +265,11 @@ class RabbitMQSession:
                     return
                 await self._loop.wait(_POLL_INTERVAL_SECONDS)
         finally:
-            await end_task(watching)
+            await end_task(polling)
 
-    def _start_watch(self, connection: BrokerConnection, consumer: Consumer | None) -> asyncio.Task[None]:
-        watch = QueueWatch(connection, self._queue, consumer, set_lag=self._set_lag)
-        return asyncio.create_task(watch.run(self._settings.broker))
+    def _start_poll(self, connection: BrokerConnection, consumer: Consumer | None) -> asyncio.Task[None]:
+        poll = QueuePoll(connection, self._queue, consumer, set_lag=self._set_lag)
+        return asyncio.create_task(poll.run(self._settings.broker))
 
     def _set_lag(self, lag: int | None) -> None:
         self._status.lag = lag

@@ -6,23 +6,20 @@ Those that the driver ``oslo_messaging`` has, too, have the same names and meani
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from oslo_config import cfg
 
 from watcher_sync.exceptions import ConfigError
 from watcher_sync.sources.notifier_options import PUBLISHER_OPTS
-from watcher_sync.sources.places import FIRST
 from watcher_sync.sources.rabbitmq.broker import GROUP, read_broker
-from watcher_sync.sources.rabbitmq.queues import QUEUES, Queue
-from watcher_sync.sources.rabbitmq.stream_cursor import Start, read_start
 from watcher_sync.wire.json import MAX_SIZE
 
 _PREFETCHED_BATCHES: Final = 12
 """What the engine may have in hand, and two batches more."""
 _MAX_PREFETCH: Final = 65_535
 
-OPTIONS: Final[list[cfg.Opt]] = [
+COMMON_OPTIONS: Final[list[cfg.Opt]] = [
     cfg.StrOpt(
         "transport_url",
         secret=True,
@@ -42,68 +39,6 @@ Name of the queue of this source. Two engines with the same queue share the mess
 
 A queue that the driver ``oslo_messaging`` or another listener of oslo.messaging declared as this pool is taken over
 with the messages in it.
-""",
-    ),
-    cfg.StrOpt(
-        "queue_type",
-        choices=[
-            ("classic", "On one node of the cluster."),
-            ("quorum", "Replicated and durable; the broker counts the deliveries of each message."),
-            (
-                "stream",
-                "An append-only log; the engine stores the position with the rows, and history can be read again.",
-            ),
-        ],
-        help=f"""
-Type of the queue. Default: ``quorum`` if ``[{GROUP}] rabbit_quorum_queue`` is set, else ``classic``.
-
-A quorum queue with a delivery limit drops a message that was returned that often. Each loss of the connection and each
-return after ``hand_back_after`` counts. RabbitMQ 4 has a limit of 20 unless a policy says otherwise.
-
-A stream needs RabbitMQ 3.9 or later. The broker stores what ``stream_max_bytes`` and ``stream_max_age`` allow, read or
-not. Every engine group that reads the stream gets all of it.
-""",
-    ),
-    cfg.StrOpt(
-        "stream_start",
-        default=FIRST,
-        help="""
-Where a stream is read from while no position is stored: ``first``, ``next`` (only what is published from now on), an
-offset, or an ISO 8601 time, which is UTC unless it has another offset.
-
-With ``next``, what is published while the engine is down is not read before the first event is committed.
-
-Related options: ``watcher-sync-manage source rewind`` changes a stored position.
-""",
-    ),
-    cfg.StrOpt(
-        "stream_max_age",
-        regex=r"^[1-9][0-9]*[YMDhms]$",
-        help="""
-How long the broker stores what is in the stream, as RabbitMQ's ``x-max-age`` has it: a number and one of Y, M, D, h,
-m, s, such as ``7D``. Default: without a limit.
-
-It applies when the source declares the stream. The properties of an existing stream are not changed.
-""",
-    ),
-    cfg.IntOpt(
-        "stream_max_bytes",
-        min=1,
-        help="""
-Bytes above which the broker removes the oldest segment of the stream (``x-max-length-bytes``). Default: without a
-limit.
-
-It applies when the source declares the stream.
-""",
-    ),
-    cfg.IntOpt(
-        "stream_segment_bytes",
-        min=1,
-        help="""
-Bytes of one segment of the stream (``x-stream-max-segment-size-bytes``). The broker removes whole segments only.
-Default: the broker's, 500 MB.
-
-It applies when the source declares the stream.
 """,
     ),
     cfg.IntOpt(
@@ -145,9 +80,26 @@ consumer that holds a message longer.
     ),
 ]
 
+OPTIONS: Final[list[cfg.Opt]] = [
+    *COMMON_OPTIONS,
+    cfg.StrOpt(
+        "queue_type",
+        choices=[
+            ("classic", "On one node of the cluster."),
+            ("quorum", "Replicated and durable; the broker counts the deliveries of each message."),
+        ],
+        help=f"""
+Type of the queue. Default: ``quorum`` if ``[{GROUP}] rabbit_quorum_queue`` is set, else ``classic``.
+
+A quorum queue with a delivery limit drops a message that was returned that often. Each loss of the connection and each
+return after ``hand_back_after`` counts. RabbitMQ 4 has a limit of 20 unless a policy says otherwise.
+""",
+    ),
+]
+
 
 class RabbitMQSettings:
-    """The options of one source, checked.
+    """The options of one source that each type of queue has, checked.
 
     :raises ConfigError: naming the option that is wrong.
     """
@@ -157,7 +109,6 @@ class RabbitMQSettings:
         group = conf[section]
         self.broker = read_broker(section, group.transport_url, conf)
         options = self.broker.options
-        self.queue_type: str = group.queue_type or ("quorum" if options["rabbit_quorum_queue"] else "classic")
         self.batch: int = group.batch_size or conf.engine.batch_size
         self.linger: float = group.poll_timeout
         self.prefetch: int = min(
@@ -169,20 +120,6 @@ class RabbitMQSettings:
         self.pool: str = group.pool
         self.exchange: str = group.exchange
         self.topics: list[str] = list(group.topics)
-        try:
-            self.stream_start: Start = read_start(group.stream_start)
-        except ValueError as exc:
-            raise ConfigError(f"[{section}] stream_start: {exc}") from None
-        limits = {
-            "x-max-age": group.stream_max_age,
-            "x-max-length-bytes": group.stream_max_bytes,
-            "x-stream-max-segment-size-bytes": group.stream_segment_bytes,
-        }
-        self.stream_retention: dict[str, Any] = {name: value for name, value in limits.items() if value}
         for option in ("pool", "exchange", "topics"):
             if not group[option]:
                 raise ConfigError(f"[{section}] {option}: is empty")
-
-    def make_queue(self) -> Queue:
-        """The classic or quorum queue that these options describe."""
-        return QUEUES[self.queue_type](self.pool, self.exchange, self.topics, self.broker)

@@ -23,15 +23,14 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from watcher_sync.events import OSLO, Event
-from watcher_sync.exceptions import ConfigError, SourceError
+from watcher_sync.exceptions import SourceError
 from watcher_sync.sources.base import Emit, IntakeClosed, Source, SourceState, SourceStatus
 from watcher_sync.sources.rabbitmq import settings
 from watcher_sync.sources.rabbitmq.connection import Failure, connect, describe
 from watcher_sync.sources.rabbitmq.in_flight import InFlight, QueuedMessage
-from watcher_sync.sources.rabbitmq.queues import Queue
+from watcher_sync.sources.rabbitmq.queues import QUEUES, Queue
 from watcher_sync.sources.rabbitmq.session import RabbitMQSession, RabbitMQSessionStatus
 from watcher_sync.sources.rabbitmq.settings import RabbitMQSettings
-from watcher_sync.sources.rabbitmq.stream_reading import StreamReading
 from watcher_sync.wire import envelopes
 
 LOG = logging.getLogger(__name__)
@@ -46,21 +45,18 @@ class RabbitMQSource(Source):
     def __init__(self, name: str, conf: cfg.ConfigOpts, *, cursor: str | None = None) -> None:
         """:raises ConfigError: naming the option that is wrong."""
         super().__init__(name, conf, cursor=cursor)
-        self._settings = RabbitMQSettings(name, conf)
+        self.settings = RabbitMQSettings(name, conf)
         self._stopping = threading.Event()
-        self._in_flight = InFlight(self._stopping)
+        self.in_flight = InFlight(self._stopping)
         self._emit: Emit | None = None
         self._status = RabbitMQSessionStatus()
         self._last_event_at: datetime.datetime | None = None
-        self._stream: StreamReading | None = None
-        if self._settings.queue_type == "stream":
-            self._stream = StreamReading(name, self._settings, cursor, self._in_flight, self._emit_events)
-        self._queue: Queue = self._stream.queue if self._stream is not None else self._settings.make_queue()
+        self.queue = self._make_queue(conf, cursor)
         self._session = RabbitMQSession(
             name,
-            self._settings,
-            self._queue,
-            self._in_flight,
+            self.settings,
+            self.queue,
+            self.in_flight,
             oversized=self._oversized,
             stopping=self._stopping,
             status=self._status,
@@ -78,52 +74,27 @@ class RabbitMQSource(Source):
 
     def ack(self, events: Sequence[Event]) -> None:
         """Queue the acks and wake the I/O thread, which sends them."""
-        if self._stream is not None:
-            self._stream.ack(events)
-        self._in_flight.settle(events, None)
-        self._session.wake()
+        self._settle(events, None)
 
     def nack(self, events: Sequence[Event], delay: float) -> None:
-        """Returned to the queue after ``delay`` seconds; events of a stream are emitted again then."""
-        self._give_back(events, delay)
-        self._session.wake()
-
-    def cursor(self, events: Sequence[Event]) -> str | None:
-        """The position in a stream; None for the other queues, whose position the broker has."""
-        return self._stream.cursor(events) if self._stream is not None else None
-
-    def rewind_to_cursor(self) -> bool:
-        """A stream is always read from our own position; a queue has forgotten what was acknowledged."""
-        return self._stream is not None
-
-    def cursor_at(self, to: str) -> str:
-        """The position at a place in a stream: ``first``, an offset, or a time."""
-        if self._stream is None:
-            raise ConfigError(
-                f"[source_{self.name}] queue_type = {self._settings.queue_type}: the broker has the position and"
-                " removes what was acknowledged; only queue_type = stream can be rewound"
-            )
-        return self._stream.cursor_at(to)
+        """Returned to the queue after ``delay`` seconds."""
+        self._settle(events, delay)
 
     def stop(self, deadline: float) -> None:
         """End as described in :mod:`~watcher_sync.sources.rabbitmq.session`."""
-        if self._stream is not None:
-            self._stream.begin_stop()
         self._session.stop(deadline)
-        self._in_flight.wake()
+        self.in_flight.wake()
         for thread in (self._thread, self._emitter):
             if thread.ident is not None:
                 thread.join(max(0.0, deadline - time.monotonic()))
-        if self._stream is not None:
-            self._stream.join(deadline)
         if self._thread.is_alive():
             LOG.warning("source %s: stop timed out; the broker redelivers what was not acked", self.name)
         self._status.state, self._status.detail = SourceState.STOPPED, ""
 
     def status(self) -> SourceStatus:
         """The figures of this moment. The lag counts what the broker has not delivered to any consumer yet."""
-        status, gaps = self._status, self._queue.gaps.total
-        shown = SourceStatus(
+        status, gaps = self._status, self.queue.gaps.total
+        return SourceStatus(
             state=status.state,
             detail=status.detail,
             lag=status.lag,
@@ -133,7 +104,6 @@ class RabbitMQSource(Source):
             lost=gaps.lost,
             last_gap_at=gaps.last_at,
         )
-        return self._stream.with_note(shown) if self._stream is not None else shown
 
     def probe(self) -> None:
         """Log in to the first host of the URL that answers. Nothing is declared and no message is touched."""
@@ -141,7 +111,7 @@ class RabbitMQSource(Source):
 
     async def _probe(self) -> None:
         errors: list[str] = []
-        broker = self._settings.broker
+        broker = self.settings.broker
         for host in broker.hosts:
             try:
                 connection = await connect(broker, host, f"watcher-sync {self.name} check")
@@ -163,7 +133,7 @@ class RabbitMQSource(Source):
 
     def _emit_all(self) -> None:
         """Emit what arrives, in order, until the stop."""
-        while (batch := self._in_flight.take(self._settings.batch)) is not None:
+        while (batch := self.in_flight.take(self.settings.batch)) is not None:
             events = [self._event_of(message) for message in batch]
             self._last_event_at = datetime.datetime.now(datetime.UTC)
             try:
@@ -180,13 +150,17 @@ class RabbitMQSource(Source):
         assert self._emit is not None
         self._emit(events)
 
-    def _give_back(self, events: Sequence[Event], delay: float) -> None:
-        """These were not committed."""
-        if self._stream is None:
-            self._in_flight.settle(events, delay)
-        else:
-            self._stream.nack(events, delay)
-            self._in_flight.settle(events, None)  # the broker delivers them only once, but it waits for the credit
+    def _make_queue(self, conf: cfg.ConfigOpts, _cursor: str | None) -> Queue:
+        """The classic or quorum queue that the options describe."""
+        settings = self.settings
+        by_default = "quorum" if settings.broker.options["rabbit_quorum_queue"] else "classic"
+        made = QUEUES[conf[f"source_{self.name}"].queue_type or by_default]
+        return made(settings.pool, settings.exchange, settings.topics, settings.broker)
+
+    def _settle(self, events: Sequence[Event], delay: float | None) -> None:
+        """Have the broker forget these, or deliver them again after so many seconds."""
+        self.in_flight.settle(events, delay)
+        self._session.wake()
 
     def _event_of(self, message: QueuedMessage) -> Event:
         if message.event is not None:
@@ -196,10 +170,8 @@ class RabbitMQSource(Source):
             source=self.name,
             position=message.position,
             deliveries=message.deliveries,
-            max_size=self._settings.max_event_size,
+            max_size=self.settings.max_event_size,
         )
 
     def _oversized(self, body: bytes, deliveries: int) -> Event:
-        return envelopes.read_body(
-            body, source=self.name, deliveries=deliveries, max_size=self._settings.max_event_size
-        )
+        return envelopes.read_body(body, source=self.name, deliveries=deliveries, max_size=self.settings.max_event_size)

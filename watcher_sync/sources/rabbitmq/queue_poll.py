@@ -27,8 +27,8 @@ class Figures(NamedTuple):
     consumers: int
 
 
-class QueueWatch:
-    """Watches one queue, on a channel of its own of the consumer's connection.
+class QueuePoll:
+    """Asks about one queue, on a channel of its own of the consumer's connection.
 
     :param consumer: notified when the broker does not know it any more; None while the source is paused.
     :param set_lag: called with the messages that wait; None: unknown.

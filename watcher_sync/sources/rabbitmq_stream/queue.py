@@ -29,7 +29,7 @@ from watcher_sync.sources.rabbitmq.broker import Broker
 from watcher_sync.sources.rabbitmq.connection import BrokerConnection, Channel, NoAnswer
 from watcher_sync.sources.rabbitmq.in_flight import InFlight, QueuedMessage
 from watcher_sync.sources.rabbitmq.queues import Queue
-from watcher_sync.sources.rabbitmq.stream_cursor import (
+from watcher_sync.sources.rabbitmq_stream.cursor import (
     NEXT,
     Place,
     RabbitMQCursor,
